@@ -132,9 +132,9 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         agent->scan_error[0] = '\0';
         take(agent, result->inventory);
     }
-    if (agent->publish_anew)
+    if (agent->republish)
         gt_agent_publish_refresh(agent->publish);
-    agent->publish_anew = false;
+    agent->republish = false;
     gt_agent_events_resume(agent);
     arm_timers(agent, result);
     if (!agent->inventory)
@@ -181,7 +181,7 @@ static void on_hangup(void *arg, int signal)
     read_faults_again(agent);
     gt_agent_shares_check(agent);
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
-    agent->publish_anew = true;
+    agent->republish = true;
 }
 
 static void on_end(void *arg, int signal)

@@ -49,7 +49,7 @@ static void on_pod(void *arg, cJSON *object)
         hand_over(agent);
 }
 
-static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *pod)
+static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *pod)
 {
     struct gt_agent *agent = arg;
     (void)pod;
@@ -99,7 +99,7 @@ int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
         .start_jitter_ms = START_JITTER_MS,
         .on_add = on_pod,
         .on_update = on_pod,
-        .on_delete = on_gone,
+        .on_delete = on_deleted,
         .on_synced = on_synced,
         .on_error = on_error,
         .arg = agent,

@@ -103,7 +103,7 @@ struct gt_agent {
         uint64_t since_ms;
     } dra_gone[64];
 
-    bool publish_anew; /* after the next scan, whoever has changed what is there */
+    bool republish; /* after the next scan, whoever has changed what is there */
 
     struct gt_err *start_error; /* why the first scan failed: the agent ends */
 };

@@ -64,14 +64,14 @@ static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, co
                                   now->owners[i].id, now->owners[i].namespace, now->owners[i].pod);
         }
     for (unsigned i = 0; i < now->unknown_devices; i++) {
-        const struct gt_usage_owner *stranger = &now->owners[now->gpu_count + i];
+        const struct gt_usage_owner *unknown = &now->owners[now->gpu_count + i];
         bool was = false;
         for (unsigned k = 0; k < before->unknown_devices; k++)
-            was |= strcmp(before->owners[before->gpu_count + k].id, stranger->id) == 0;
+            was |= strcmp(before->owners[before->gpu_count + k].id, unknown->id) == 0;
         if (!was)
-            gt_warning("a container holds a device that is no GPU of this node", GT_STR("id", stranger->id),
-                       GT_STR("namespace", stranger->namespace), GT_STR("pod", stranger->pod),
-                       GT_STR("container", stranger->container));
+            gt_warning("a container holds a device that is no GPU of this node", GT_STR("id", unknown->id),
+                       GT_STR("namespace", unknown->namespace), GT_STR("pod", unknown->pod),
+                       GT_STR("container", unknown->container));
     }
 }
 

@@ -22,7 +22,7 @@ enum {
 
 /* ---- the text ---- */
 
-static void write_gpu(const struct gt_health_past *past, struct gt_buf *to)
+static void write_gpu(const struct gt_health_history *past, struct gt_buf *to)
 {
     const char *comma = "";
     gt_buf_puts(to, "{\"bdf\": ");
@@ -50,10 +50,10 @@ void gt_health_text_write(const struct gt_health *health, const char *boot, stru
     gt_text_quote(to, boot);
     gt_buf_puts(to, ", \"gpus\": [");
     for (unsigned i = 0; i < health->count; i++) {
-        struct gt_health_past past;
-        if (!health->gpus[i].ill)
+        struct gt_health_history past;
+        if (!health->gpus[i].unhealthy)
             continue;
-        gt_health_past(&health->gpus[i], &past);
+        gt_health_history(&health->gpus[i], &past);
         gt_buf_printf(to, "%s\n  ", comma);
         write_gpu(&past, to);
         comma = ",";
@@ -101,7 +101,7 @@ static unsigned read_signals(const cJSON *json)
 
 static bool read_gpu(const cJSON *json, struct gt_health *health, uint64_t now_s)
 {
-    struct gt_health_past past = {.signals = read_signals(json)};
+    struct gt_health_history past = {.signals = read_signals(json)};
     unsigned hold_s;
     if (!copy_text(past.bdf, sizeof(past.bdf), json, "bdf") || !past.bdf[0] ||
         !copy_text(past.uuid, sizeof(past.uuid), json, "uuid") ||
@@ -200,7 +200,7 @@ int gt_health_file_read(struct gt_health_file *file, struct gt_health *health, u
 static bool is_any_unhealthy(const struct gt_health *health)
 {
     for (unsigned i = 0; i < health->count; i++)
-        if (health->gpus[i].ill)
+        if (health->gpus[i].unhealthy)
             return true;
     return false;
 }

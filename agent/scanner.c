@@ -18,7 +18,7 @@
 enum { CLASSES_KEPT = 8, STACK_BYTES = 1 << 20 };
 
 struct gt_scanner {
-    struct gt_letter letter; /* that there is a result; embedded */
+    struct gt_message message; /* that there is a result; embedded */
     struct gt_mailbox *mailbox;
     struct gt_scanner_options options;
     gt_scanner_callback *callback;
@@ -42,7 +42,7 @@ struct gt_scanner {
     struct gt_node *found; /* that it was made from; another one where the GPUs are shared */
     struct gt_health health;
     struct gt_health_file health_file;
-    bool not_kept; /* the last attempt to write it failed */
+    bool write_failed; /* the last attempt to write it failed */
     struct gt_call_times calls;
     struct gt_fault_table faults; /* as the options of the scan have it */
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
@@ -224,9 +224,9 @@ static void keep_health(struct gt_scanner *scanner)
 {
     gt_auto_err struct gt_err *err = NULL;
     int r = gt_health_file_write(&scanner->health_file, &scanner->health, &err);
-    if (r < 0 && !scanner->not_kept)
+    if (r < 0 && !scanner->write_failed)
         gt_warning("unhealthy GPUs are not written down", GT_STR("why", gt_err_text(err)));
-    scanner->not_kept = r < 0;
+    scanner->write_failed = r < 0;
 }
 
 static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
@@ -262,10 +262,10 @@ static void result_done(struct gt_scan_result *result)
 }
 
 /* The loop's thread fetches the result of the scan thread. */
-static void fetch(void *owner, struct gt_letter *letter)
+static void fetch(void *owner, struct gt_message *message)
 {
     struct gt_scanner *scanner = owner;
-    (void)letter;
+    (void)message;
     pthread_mutex_lock(&scanner->lock);
     bool has_result = scanner->has_result;
     struct gt_scan_result result = scanner->result;
@@ -283,7 +283,7 @@ static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
 {
     scanner->result = result;
     scanner->has_result = true;
-    gt_mailbox_send(scanner->mailbox, &scanner->letter);
+    gt_mailbox_send(scanner->mailbox, &scanner->message);
     while (scanner->has_result && !scanner->stopping)
         pthread_cond_wait(&scanner->changed, &scanner->lock);
 }
@@ -415,7 +415,7 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     pthread_attr_t small;
     if (!scanner)
         return gt_fail_sys(err, ENOMEM, "scan thread");
-    scanner->letter = (struct gt_letter){.embedded = true, .deliver = fetch};
+    scanner->message = (struct gt_message){.embedded = true, .deliver = fetch};
     scanner->options = *options;
     scanner->callback = callback;
     scanner->arg = arg;

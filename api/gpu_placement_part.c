@@ -89,7 +89,7 @@ static size_t size_of_pod(const struct gt_gpu_placement_pod *pod, struct gt_buf 
 }
 
 /* Where a node stands in the slice's table, by its position in the whole plan's. */
-struct slice_maker {
+struct slice_builder {
     const struct gt_gpu_placement *whole;
     uint32_t *at; /* position + 1 */
     uint32_t unit;
@@ -97,26 +97,26 @@ struct slice_maker {
 };
 
 /* Appends a pod; false: it does not fit. Units ascend. */
-static bool add_pod(struct slice_maker *maker, const struct gt_gpu_placement_pod *pod,
+static bool add_pod(struct slice_builder *builder, const struct gt_gpu_placement_pod *pod,
                     struct gt_gpu_placement_slice *to)
 {
-    const struct gt_gpu_placement *whole = maker->whole;
+    const struct gt_gpu_placement *whole = builder->whole;
     struct gt_gpu_placement_pod *new = &to->pods[to->pod_count];
-    bool new_node = !maker->at[pod->node], new_unit = !to->pod_count || maker->unit != pod->unit;
+    bool new_node = !builder->at[pod->node], new_unit = !to->pod_count || builder->unit != pod->unit;
     *new = *pod;
-    new->node = new_node ? to->node_count : maker->at[pod->node] - 1;
+    new->node = new_node ? to->node_count : builder->at[pod->node] - 1;
     new->unit = to->unit_count - !new_unit;
-    size_t size = size_of_pod(new, &maker->mask) + (new_node ? size_of(whole->nodes[pod->node]) : 0) +
+    size_t size = size_of_pod(new, &builder->mask) + (new_node ? size_of(whole->nodes[pod->node]) : 0) +
                   (new_unit ? size_of(whole->units[pod->unit]) : 0);
     if (to->pod_count && to->size + size > GT_GPU_PLACEMENT_PLAN_MAX)
         return false;
     if (new_node) {
         to->nodes[to->node_count++] = whole->nodes[pod->node];
-        maker->at[pod->node] = to->node_count;
+        builder->at[pod->node] = to->node_count;
     }
     if (new_unit)
         to->units[to->unit_count++] = whole->units[pod->unit];
-    maker->unit = pod->unit;
+    builder->unit = pod->unit;
     to->size += size;
     to->pod_count++;
     return true;
@@ -127,15 +127,15 @@ bool gt_gpu_placement_slice(const struct gt_gpu_placement *whole, uint32_t first
 {
     uint32_t count = whole->pod_count - first < max_pods ? whole->pod_count - first : max_pods;
     gt_auto_free uint32_t *at = calloc((size_t)whole->node_count + 1, sizeof(*at));
-    struct slice_maker maker = {.whole = whole, .at = at, .mask = GT_BUF(4096)};
+    struct slice_builder builder = {.whole = whole, .at = at, .mask = GT_BUF(4096)};
     *ret = (struct gt_gpu_placement_slice){.nodes = calloc((size_t)count + 1, sizeof(*ret->nodes)),
                                            .units = calloc((size_t)count + 1, sizeof(*ret->units)),
                                            .pods = calloc((size_t)count + 1, sizeof(*ret->pods))};
     bool done = at && ret->nodes && ret->units && ret->pods;
-    for (uint32_t i = 0; done && i < count && add_pod(&maker, &whole->pods[first + i], ret); i++)
+    for (uint32_t i = 0; done && i < count && add_pod(&builder, &whole->pods[first + i], ret); i++)
         ;
-    done = done && !maker.mask.failed;
-    gt_buf_done(&maker.mask);
+    done = done && !builder.mask.failed;
+    gt_buf_done(&builder.mask);
     return done;
 }
 

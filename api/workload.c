@@ -75,7 +75,7 @@ static bool keep_pod_set(cJSON *list, const cJSON *object, const cJSON *pod_set)
            keep(to, "flavors", gt_get(assignment_of(object, gt_get_string(pod_set, "name")), "flavors"));
 }
 
-static const char *const kept_members[] = {"namespace", "name", "resourceVersion"};
+static const char *const copied_members[] = {"namespace", "name", "resourceVersion"};
 
 /* NULL without memory. */
 static cJSON *copy_of(const cJSON *object)
@@ -85,8 +85,8 @@ static cJSON *copy_of(const cJSON *object)
     cJSON *status = metadata ? cJSON_AddObjectToObject(to, "status") : NULL;
     cJSON *pod_sets = status ? cJSON_AddArrayToObject(to, "podSets") : NULL;
     bool whole = pod_sets != NULL;
-    for (unsigned i = 0; whole && i < GT_COUNT(kept_members); i++)
-        whole = keep(metadata, kept_members[i], gt_get_at(object, "metadata", kept_members[i]));
+    for (unsigned i = 0; whole && i < GT_COUNT(copied_members); i++)
+        whole = keep(metadata, copied_members[i], gt_get_at(object, "metadata", copied_members[i]));
     whole = whole && keep(metadata, "owner", cJSON_IsArray(owners) ? owners->child : NULL) &&
             keep(status, "conditions", gt_get_at(object, "status", "conditions")) &&
             keep(status, "admissionChecks", gt_get_at(object, "status", "admissionChecks"));

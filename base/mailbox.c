@@ -12,23 +12,23 @@ struct gt_mailbox {
     struct gt_source *source;
 
     pthread_mutex_t lock;
-    struct gt_letter *first, **last; /* under lock, as the next */
+    struct gt_message *first, **last; /* under lock, as the next */
     unsigned count;
 };
 
-static struct gt_letter *take(struct gt_mailbox *mailbox)
+static struct gt_message *take(struct gt_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->lock);
-    struct gt_letter *letter = mailbox->first;
-    if (letter) {
-        mailbox->first = letter->next;
+    struct gt_message *message = mailbox->first;
+    if (message) {
+        mailbox->first = message->next;
         if (!mailbox->first)
             mailbox->last = &mailbox->first;
         mailbox->count--;
-        letter->waiting = false;
+        message->waiting = false;
     }
     pthread_mutex_unlock(&mailbox->lock);
-    return letter;
+    return message;
 }
 
 static void on_event(void *arg, uint32_t events)
@@ -43,11 +43,11 @@ static void on_event(void *arg, uint32_t events)
     unsigned waiting = mailbox->count;
     pthread_mutex_unlock(&mailbox->lock);
     while (waiting--) {
-        struct gt_letter *letter = take(mailbox);
-        bool embedded = letter->embedded;
-        letter->deliver(mailbox->owner, letter);
+        struct gt_message *message = take(mailbox);
+        bool embedded = message->embedded;
+        message->deliver(mailbox->owner, message);
         if (!embedded)
-            free(letter);
+            free(message);
     }
 }
 
@@ -69,21 +69,21 @@ int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, s
     return 0;
 }
 
-void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_letter *letter)
+void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message)
 {
     pthread_mutex_lock(&mailbox->lock);
-    bool lost = !letter->embedded && mailbox->count >= GT_LETTERS_MAX;
-    bool queued = !lost && !letter->waiting;
+    bool lost = !message->embedded && mailbox->count >= GT_MESSAGES_MAX;
+    bool queued = !lost && !message->waiting;
     if (queued) {
-        letter->waiting = true;
-        letter->next = NULL;
-        *mailbox->last = letter;
-        mailbox->last = &letter->next;
+        message->waiting = true;
+        message->next = NULL;
+        *mailbox->last = message;
+        mailbox->last = &message->next;
         mailbox->count++;
     }
     pthread_mutex_unlock(&mailbox->lock);
     if (lost)
-        free(letter);
+        free(message);
     const uint64_t one = 1;
     while (queued && write(mailbox->event, &one, sizeof(one)) < 0 && errno == EINTR)
         continue;
@@ -94,9 +94,9 @@ void gt_mailbox_free(struct gt_mailbox *mailbox)
     if (!mailbox)
         return;
     gt_source_free(mailbox->source);
-    for (struct gt_letter *letter; (letter = take(mailbox));)
-        if (!letter->embedded)
-            free(letter);
+    for (struct gt_message *message; (message = take(mailbox));)
+        if (!message->embedded)
+            free(message);
     if (mailbox->event >= 0)
         close(mailbox->event);
     pthread_mutex_destroy(&mailbox->lock);

@@ -12,23 +12,23 @@
 struct gt_mailbox;
 
 /* The first member of a message. */
-struct gt_letter {
+struct gt_message {
     /* Made by malloc: the mailbox frees it after the delivery. Embedded: it is part of its sender, lives as
      * long as the mailbox, and always has room. Sent again while it waits, it is delivered once. */
     bool embedded;
-    void (*deliver)(void *owner, struct gt_letter *letter);
+    void (*deliver)(void *owner, struct gt_message *message);
 
     bool waiting; /* the mailbox's own, as the next */
-    struct gt_letter *next;
+    struct gt_message *next;
 };
 
-enum { GT_LETTERS_MAX = 4096 };
+enum { GT_MESSAGES_MAX = 4096 };
 
 int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, struct gt_err **err);
 
-/* From any thread; never waits for the owner. A letter made by malloc is lost where GT_LETTERS_MAX are
+/* From any thread; never waits for the owner. A letter made by malloc is lost where GT_MESSAGES_MAX are
  * waiting. */
-void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_letter *letter);
+void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message);
 
 /* After the last sender has ended, before the loop is freed, and not from within a delivery. */
 void gt_mailbox_free(struct gt_mailbox *mailbox);

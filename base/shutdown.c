@@ -15,7 +15,7 @@
 enum { SHUTDOWN_STACK_BYTES = 128 << 10, LOG_MS = 200 };
 
 struct gt_shutdown {
-    struct gt_letter letter; /* that a signal came; embedded */
+    struct gt_message message; /* that a signal came; embedded */
     struct gt_mailbox *mailbox;
     unsigned limit_ms;
     gt_signal_callback *callback;
@@ -44,10 +44,10 @@ static void leave(const struct gt_shutdown *shutdown)
     _exit(shutdown->status);
 }
 
-static void deliver(void *owner, struct gt_letter *letter)
+static void deliver(void *owner, struct gt_message *message)
 {
     struct gt_shutdown *shutdown = owner;
-    (void)letter;
+    (void)message;
     pthread_mutex_lock(&shutdown->lock);
     int signal = shutdown->signal;
     unsigned undelivered = shutdown->undelivered;
@@ -93,7 +93,7 @@ static void *watch(void *arg)
         if (over)
             return NULL;
         if (delivered)
-            gt_mailbox_send(shutdown->mailbox, &shutdown->letter);
+            gt_mailbox_send(shutdown->mailbox, &shutdown->message);
         if (!await_signal(shutdown, until_ms, &signal))
             leave(shutdown);
     }
@@ -106,7 +106,7 @@ int gt_shutdown_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback 
     pthread_attr_t small;
     if (!shutdown)
         return gt_fail_sys(err, ENOMEM, "end of the process");
-    *shutdown = (struct gt_shutdown){.letter = {.embedded = true, .deliver = deliver},
+    *shutdown = (struct gt_shutdown){.message = {.embedded = true, .deliver = deliver},
                                      .limit_ms = limit_ms,
                                      .callback = callback,
                                      .arg = arg,

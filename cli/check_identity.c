@@ -18,7 +18,7 @@ static void check_address(const struct cli_checked *of, struct cli_checks *to)
         to, "bdf",
         "bdfId is the whole PCI address, as 0000:0e:00.0, of a GPU on the bus, and each GPU has its own");
     const struct gt_answer *answer;
-    struct cli_tally trouble = {0};
+    struct cli_tally problems = {0};
     char bdf[GT_BDF_SIZE], text[32];
     unsigned at = 0, good = 0, all = 0;
     if (!cli_check_answered(of, info_call, check))
@@ -29,17 +29,17 @@ static void check_address(const struct cli_checked *of, struct cli_checks *to)
         all++;
         bool is_text = gt_value_text(gt_get(answer->value, "bdfId"), text, sizeof(text));
         if (!is_text || !gt_bdf_normalise(text, bdf))
-            cli_tally_add(&trouble, "device %u: no PCI address", answer->args[0]);
+            cli_tally_add(&problems, "device %u: no PCI address", answer->args[0]);
         else if (cli_check_gpu(of, answer->args[0]) < 0)
-            cli_tally_add(&trouble, "device %u: %s is not on the bus, or is claimed twice", answer->args[0],
+            cli_tally_add(&problems, "device %u: %s is not on the bus, or is claimed twice", answer->args[0],
                           text);
         else if (strcmp(bdf, text) != 0)
-            cli_tally_add(&trouble, "device %u: written %s", answer->args[0], text);
+            cli_tally_add(&problems, "device %u: written %s", answer->args[0], text);
         else
             good++;
     }
     cli_check_found(check, "%u of %u are so", good, all);
-    cli_check_found_tally(check, "", &trouble);
+    cli_check_found_tally(check, "", &problems);
     cli_check_evaluate(check, good == all);
 }
 

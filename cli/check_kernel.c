@@ -91,7 +91,7 @@ static void check_drm(const struct cli_checked *of, const struct gt_device_nodes
 {
     struct cli_check *check = cli_check_add(
         to, "drm-nodes", "sysfs names a cardN and a renderDN of each GPU, and both are in /dev/dri");
-    struct cli_tally trouble = {0};
+    struct cli_tally problems = {0};
     unsigned named = 0, there = 0;
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         const struct gt_gpu *gpu = &of->node->gpus[i];
@@ -99,14 +99,14 @@ static void check_drm(const struct cli_checked *of, const struct gt_device_nodes
         snprintf(card, sizeof(card), "dri/card%d", gpu->drm_card);
         snprintf(render, sizeof(render), "dri/renderD%d", gpu->drm_render);
         if (gpu->drm_card < 0 || gpu->drm_render < 0) {
-            cli_tally_add(&trouble, "none is named for GPU %u", i);
+            cli_tally_add(&problems, "none is named for GPU %u", i);
             continue;
         }
         named++;
         bool both = !of->dev_root || (has(nodes, card) && has(nodes, render));
         there += both;
         if (!both)
-            cli_tally_add(&trouble, "no /dev/%s", has(nodes, card) ? render : card);
+            cli_tally_add(&problems, "no /dev/%s", has(nodes, card) ? render : card);
     }
     if (!of->node->gpu_count) {
         cli_check_cannot(check, "no GPU");
@@ -115,7 +115,7 @@ static void check_drm(const struct cli_checked *of, const struct gt_device_nodes
     cli_check_found(check, "named for %u of %u GPUs", named, of->node->gpu_count);
     if (of->dev_root)
         cli_check_found(check, "there for %u", there);
-    cli_check_found_tally(check, "", &trouble);
+    cli_check_found_tally(check, "", &problems);
     if (of->dev_root || named < of->node->gpu_count)
         cli_check_evaluate(check, there == of->node->gpu_count);
     else

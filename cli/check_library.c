@@ -88,7 +88,7 @@ static void check_calls(const struct cli_checked *of, struct cli_checks *to)
     struct cli_check *check = cli_check_add(
         to, "library-calls",
         "every call ends in time, keeps to its structure and succeeds, or says \"not supported\" (3)");
-    struct cli_tally trouble = {0};
+    struct cli_tally problems = {0};
     if (!of->answers || !of->answers->count) {
         cli_check_cannot(check, "%s", of->answers ? "no call was made" : of->no_answers);
         return;
@@ -96,15 +96,15 @@ static void check_calls(const struct cli_checked *of, struct cli_checks *to)
     for (unsigned i = 0; i < of->answers->count; i++) {
         const struct gt_answer *answer = &of->answers->calls[i];
         if (answer->why)
-            cli_tally_add(&trouble, "%.44s: %s", answer->call, answer->why);
+            cli_tally_add(&problems, "%.44s: %s", answer->call, answer->why);
         else if (!is_expected(answer))
-            cli_tally_add(&trouble, "%.44s: code %ld", answer->call, answer->code);
+            cli_tally_add(&problems, "%.44s: code %ld", answer->call, answer->code);
     }
     cli_check_found(check, "%u calls", of->answers->count);
-    cli_check_found_tally(check, "", &trouble);
+    cli_check_found_tally(check, "", &problems);
     if (of->answers->stopped)
         cli_check_found(check, "stopped early: %s", of->answers->stopped);
-    cli_check_evaluate(check, !trouble.count && !of->answers->stopped && !of->answers->malformed);
+    cli_check_evaluate(check, !problems.count && !of->answers->stopped && !of->answers->malformed);
 }
 
 static void check_count(const struct cli_checked *of, struct cli_checks *to)

@@ -24,7 +24,7 @@ struct cluster_options {
 
 static const struct gt_option cluster_options[] = {
     {"output", "FORMAT", "table (default), json or svg", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, format), .words = formats, .letter = 'o'},
+     GT_OPTION_FIELD(struct cluster_options, format), .words = formats, .message = 'o'},
     CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
@@ -38,7 +38,7 @@ static const struct gt_command cluster_command = {
 
 static const struct gt_option supernodes_options[] = {
     {"output", "FORMAT", "table (default) or json", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, format), .words = text_formats, .letter = 'o'},
+     GT_OPTION_FIELD(struct cluster_options, format), .words = text_formats, .message = 'o'},
     CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
@@ -73,20 +73,20 @@ static int read_cluster(const struct cluster_options *options, bool with_nodes, 
 /* ---- saying ---- */
 
 /* Colours and a limit of the width on a terminal. */
-static struct cli_paper paper_of_stdout(void)
+static struct cli_screen screen_of_stdout(void)
 {
-    struct cli_paper paper = {0};
+    struct cli_screen screen = {0};
     if (!isatty(STDOUT_FILENO))
-        return paper;
+        return screen;
     struct winsize size;
     const char *columns = getenv("COLUMNS"), *terminal = getenv("TERM"), *none = getenv("NO_COLOR");
     uint64_t number;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-        paper.width = size.ws_col;
+        screen.width = size.ws_col;
     else if (columns && gt_text_to_unsigned(columns, 10000, &number))
-        paper.width = (unsigned)number;
-    paper.color = !(none && *none) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
-    return paper;
+        screen.width = (unsigned)number;
+    screen.color = !(none && *none) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    return screen;
 }
 
 static void warn(const char *verb, const struct cli_view *view)
@@ -132,11 +132,11 @@ static int run_with(const struct cli_verb *verb, const struct gt_command *comman
         return cli_failed(verb->name, err);
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    struct cli_paper paper = paper_of_stdout();
+    struct cli_screen screen = screen_of_stdout();
     if (options.format == CLUSTER_TABLE && with_nodes)
-        cli_view_table(&view.picture, &paper, &text);
+        cli_view_table(&view.picture, &screen, &text);
     else if (options.format == CLUSTER_TABLE)
-        cli_view_supernodes(&view, &paper, &text);
+        cli_view_supernodes(&view, &screen, &text);
     else if (options.format == CLUSTER_SVG)
         gt_picture_svg(&view.picture, &text);
     else if (with_nodes)

@@ -17,7 +17,7 @@ struct explain_options {
 
 static const struct gt_option own_options[] = {
     {"namespace", "NAME", "where the pod or job is (default: anywhere)", gt_option_any_text,
-     GT_OPTION_FIELD(struct explain_options, namespace_), .letter = 'n'},
+     GT_OPTION_FIELD(struct explain_options, namespace_), .message = 'n'},
     {"companion", "ADDRESS:PORT", "where gputopo-scheduler answers (127.0.0.1:9401)", gt_option_any_text,
      GT_OPTION_FIELD(struct explain_options, companion)},
     CLI_FORMAT_OPTION(struct explain_options),

@@ -17,7 +17,7 @@ struct verb_options {
 
 static const struct gt_option own_options[] = {
     {"version", NULL, "print the version", gt_option_last, GT_OPTION_FIELD(struct verb_options, version),
-     .letter = 'V'},
+     .message = 'V'},
     CLI_HELP_OPTION,
 };
 

@@ -27,7 +27,7 @@ static const struct gt_option own_options[] = {
     {"pods", "N", "how many pods the job has", gt_option_number, PLAN_FIELD(pods), .min = 1,
      .max = GT_PLAN_PODS_MAX},
     {"gpus", "K", "how many GPUs each of them asks for", gt_option_number, PLAN_FIELD(gpus), .min = 1,
-     .max = GPUS_OF_POD_MAX, .letter = 'k'},
+     .max = GPUS_OF_POD_MAX, .message = 'k'},
     {"group-size", "G",
      "GPUs of one model-parallel unit (gpu-group-size); without it each pod is placed by itself",
      gt_option_any_text, PLAN_FIELD(group)},
@@ -203,7 +203,7 @@ static void move_away(const struct cli_plan *plan)
     }
 }
 
-static int find_leavers(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
+static int find_evicted_pods(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
     gt_auto_free struct gt_advise_pod *pods = calloc((size_t)file->pod_count + 1, sizeof(*pods));
@@ -223,7 +223,7 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
     const struct gt_plan_unit *unit = &plan->units[0];
     uint32_t run = unit->atom ? unit->atom : unit->pods;
     struct gt_advise_job job = {.runs = plan->pod_count / run, .pods = run, .gpus = plan->gpus};
-    int r = plan->advise ? find_leavers(plan, &job, err) : cli_plan_relocate(plan, &job, err);
+    int r = plan->advise ? find_evicted_pods(plan, &job, err) : cli_plan_relocate(plan, &job, err);
     if (r < 0 || !(plan->advise ? plan->advice.possible : plan->relocation.possible))
         return r;
     r = plan_new(plan->file, options, &plan->after, err);

@@ -21,7 +21,7 @@ struct show_options {
 
 static const struct gt_option own_options[] = {
     {"output", "FORMAT", "matrix (default), json, yaml, dot or svg", gt_option_word,
-     GT_OPTION_FIELD(struct show_options, format), .words = formats, .letter = 'o'},
+     GT_OPTION_FIELD(struct show_options, format), .words = formats, .message = 'o'},
     {"node", "NAME", "a node of the cluster as its NodeGPUTopology tells it, instead of this machine",
      gt_option_text, GT_OPTION_FIELD(struct show_options, node)},
     {"agent", "ADDRESS:PORT|none",

@@ -76,12 +76,12 @@ const char *cli_view_keep(struct cli_view *view, const char *text);
 void *cli_view_grown(struct cli_view *view, void *array, uint32_t count, size_t size);
 
 /* The other side: what each format makes of a finished view. */
-struct cli_paper {
+struct cli_screen {
     unsigned width; /* characters of a line, 0: no limit */
     bool color;
 };
-void cli_view_table(const struct gt_picture *picture, const struct cli_paper *paper, struct gt_buf *to);
-void cli_view_supernodes(const struct cli_view *view, const struct cli_paper *paper, struct gt_buf *to);
+void cli_view_table(const struct gt_picture *picture, const struct cli_screen *screen, struct gt_buf *to);
+void cli_view_supernodes(const struct cli_view *view, const struct cli_screen *screen, struct gt_buf *to);
 void cli_view_supernodes_json(const struct cli_view *view, struct gt_buf *to);
 void cli_view_json(const struct cli_view *view, struct gt_buf *to);
 

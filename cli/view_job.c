@@ -4,15 +4,15 @@
 #include "cli/view.h"
 
 /* Of these letters the random ends of generated names are made; a word of a language has vowels. */
-static const char random_letters[] = "bcdfghjklmnpqrstvwxz2456789";
+static const char random_messages[] = "bcdfghjklmnpqrstvwxz2456789";
 static const char *const roles[] = {"master", "worker", "launcher"};
 
 /* The length without "-" and a last part of `low` to `high` bytes of `letters`; the same length where it does
  * not end so. */
-static size_t without(const char *name, size_t len, const char *letters, size_t low, size_t high)
+static size_t without(const char *name, size_t len, const char *messages, size_t low, size_t high)
 {
     size_t n = 0;
-    while (n < len && strchr(letters, name[len - 1 - n]))
+    while (n < len && strchr(messages, name[len - 1 - n]))
         n++;
     if (n < low || n > high || len < n + 2 || name[len - 1 - n] != '-')
         return len;
@@ -36,9 +36,9 @@ void cli_job_of_pod(const char *pod, char *to, size_t size)
     /* A number of ten digits is an index too, five letters that could be one are rather a number. */
     size_t cut = without(pod, len, digits, 1, 10);
     if (cut == len) {
-        cut = without(pod, len, random_letters, 5, 5);
+        cut = without(pod, len, random_messages, 5, 5);
         if (cut < len) {
-            size_t set = without(pod, cut, random_letters, 8, 10); /* of a Deployment's ReplicaSet */
+            size_t set = without(pod, cut, random_messages, 8, 10); /* of a Deployment's ReplicaSet */
             cut = set < cut ? set : without(pod, cut, digits, 1, 10);
         }
     }

@@ -33,8 +33,8 @@ static void add_node(const struct cli_view *view, const struct gt_picture_node *
         gt_json_key(to, "topology");
         add_indented(to, more->topology, 6);
     } else {
-        if (node->ill)
-            gt_json_add_mask(to, "unhealthy", node->ill);
+        if (node->unhealthy)
+            gt_json_add_mask(to, "unhealthy", node->unhealthy);
         gt_json_add_text(to, "like", like);
     }
     gt_json_end(to, '}');

@@ -18,9 +18,14 @@
  * A cluster file may have 16 MiB and a million values (base/json_parse.c): so much of it is for
  * topologies, the rest for the nodes around them and their pods.
  */
-enum { TOPOLOGY_BYTES_MAX = 11 << 20, TOPOLOGY_VALUES_MAX = 600000, TROUBLE_MAX = 400, PAIRS_SHOWN = 3 };
+enum {
+    TOPOLOGY_BYTES_MAX = 11 << 20,
+    TOPOLOGY_VALUES_MAX = 600000,
+    PROBLEMS_TEXT_MAX = 400,
+    PAIRS_SHOWN = 3
+};
 
-static void tell_links(const struct gt_node *wired, struct gt_buf *to)
+static void write_links(const struct gt_node *wired, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf pairs = GT_BUF(128);
     unsigned down = 0;
@@ -34,7 +39,7 @@ static void tell_links(const struct gt_node *wired, struct gt_buf *to)
                             down > PAIRS_SHOWN ? " and more" : "");
 }
 
-static void tell_conditions(const struct gt_condition *conditions, struct gt_buf *to)
+static void write_conditions(const struct gt_condition *conditions, struct gt_buf *to)
 {
     const struct gt_condition *discovered = &conditions[GT_TOPOLOGY_DISCOVERED],
                               *registered = &conditions[GT_TOPOLOGY_REGISTERED];
@@ -51,8 +56,8 @@ static void tell_conditions(const struct gt_condition *conditions, struct gt_buf
         gt_picture_add_note(to, "not registered");
 }
 
-static void tell_trouble(const struct gt_node_gpu_topology *topology, int64_t age,
-                         const struct gt_picture_node *node, struct gt_buf *to)
+static void write_problems(const struct gt_node_gpu_topology *topology, int64_t age,
+                           const struct gt_picture_node *node, struct gt_buf *to)
 {
     const struct gt_node *wired = topology->node;
     for (unsigned i = 0; i < wired->gpu_count; i++)
@@ -60,13 +65,13 @@ static void tell_trouble(const struct gt_node_gpu_topology *topology, int64_t ag
             gt_picture_add_note(to, "GPU %u ill%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
                                 wired->gpus[i].unhealthy_reason,
                                 wired->gpus[i].unhealthy_reason[0] ? ")" : "");
-    if (node->unsure) {
-        gt_auto_buf struct gt_buf list = GT_BUF(TROUBLE_MAX);
-        gt_text_add_mask(&list, node->unsure);
+    if (node->unknown) {
+        gt_auto_buf struct gt_buf list = GT_BUF(PROBLEMS_TEXT_MAX);
+        gt_text_add_mask(&list, node->unknown);
         gt_picture_add_note(to, "GPU %s of unknown health", list.data ? list.data : "");
     }
-    tell_links(wired, to);
-    tell_conditions(topology->conditions, to);
+    write_links(wired, to);
+    write_conditions(topology->conditions, to);
     if (!node->use_known)
         gt_picture_add_note(to, "use not known");
     if (age > CLI_STALE_S) {
@@ -176,19 +181,19 @@ static void fill_node(struct cli_view *view, const struct gt_node_gpu_topology *
                       struct gt_picture_node *node, struct cli_view_node *more)
 {
     const struct gt_node *wired = topology->node;
-    gt_auto_buf struct gt_buf note = GT_BUF(TROUBLE_MAX);
+    gt_auto_buf struct gt_buf note = GT_BUF(PROBLEMS_TEXT_MAX);
     node->known = true;
     node->gpus = wired->gpu_count;
-    node->ill = gt_node_with_health(wired, GT_GPU_UNHEALTHY);
-    node->unsure = gt_node_with_health(wired, GT_GPU_HEALTH_UNKNOWN);
+    node->unhealthy = gt_node_with_health(wired, GT_GPU_UNHEALTHY);
+    node->unknown = gt_node_with_health(wired, GT_GPU_HEALTH_UNKNOWN);
     node->product = cli_view_keep(view, wired->gpu_count ? wired->gpus[0].product : "");
     node->use_known = topology->use_known;
-    node->free = topology->free & ~topology->owned & ~node->ill;
+    node->free = topology->free & ~topology->owned & ~node->unhealthy;
     node->used = topology->owned;
     for (unsigned i = 0; i < topology->owner_count; i++)
         add_owner(view, &topology->owners[i]);
     more->observed = gt_time_of_text(topology->observed_at);
-    tell_trouble(topology, more->observed ? view->picture.now - more->observed : 0, node, &note);
+    write_problems(topology, more->observed ? view->picture.now - more->observed : 0, node, &note);
     node->note = cli_view_keep(view, note.data ? note.data : "");
     if (view->keep_topology)
         keep_topology(view, wired, more);

@@ -25,29 +25,29 @@ static unsigned columns_of(const char *text)
     return count;
 }
 
-enum tone { TONE_PLAIN, TONE_GOOD, TONE_BUSY, TONE_BAD, TONE_STRONG, TONE_FAINT };
+enum text_style { STYLE_PLAIN, STYLE_GOOD, STYLE_BUSY, STYLE_BAD, STYLE_STRONG, STYLE_MUTED };
 
-static void tone(struct gt_buf *to, const struct cli_paper *paper, enum tone tone)
+static void style(struct gt_buf *to, const struct cli_screen *screen, enum text_style style)
 {
     static const char *const codes[] = {"0", "32", "34", "31", "1", "2"};
-    if (paper->color)
-        gt_buf_printf(to, "\033[%sm", codes[tone]);
+    if (screen->color)
+        gt_buf_printf(to, "\033[%sm", codes[style]);
 }
 
 /* A text in a column: shortened to `width` characters (0: not), and filled up unless it is the last one. */
-static void add_cell(struct gt_buf *to, const struct cli_paper *paper, enum tone color, const char *text,
-                     unsigned width, bool last)
+static void add_cell(struct gt_buf *to, const struct cli_screen *screen, enum text_style color,
+                     const char *text, unsigned width, bool last)
 {
     char shown[512];
     if (width && columns_of(text) > width) {
         gt_shorten(text, width, shown, sizeof(shown));
         text = shown;
     }
-    if (color != TONE_PLAIN && *text)
-        tone(to, paper, color);
+    if (color != STYLE_PLAIN && *text)
+        style(to, screen, color);
     gt_buf_puts(to, text);
-    if (color != TONE_PLAIN && *text)
-        tone(to, paper, TONE_PLAIN);
+    if (color != STYLE_PLAIN && *text)
+        style(to, screen, STYLE_PLAIN);
     unsigned taken = columns_of(text);
     if (!last)
         gt_buf_printf(to, "%*s", (int)(width > taken ? width - taken : 0) + 2, "");
@@ -55,47 +55,50 @@ static void add_cell(struct gt_buf *to, const struct cli_paper *paper, enum tone
 
 /* ---- the GPUs of a node, a letter each ---- */
 
-static enum tone tone_of(enum gt_picture_state state)
+static enum text_style style_of(enum gt_picture_state state)
 {
-    static const enum tone tones[GT_PICTURE_STATES] = {
-        [GT_PICTURE_FREE] = TONE_GOOD,        [GT_PICTURE_UNSURE] = TONE_FAINT,
-        [GT_PICTURE_USED] = TONE_BUSY,        [GT_PICTURE_USED_BY_OTHERS] = TONE_BUSY,
-        [GT_PICTURE_ASSUMED] = TONE_FAINT,    [GT_PICTURE_ILL] = TONE_BAD,
-        [GT_PICTURE_ILL_AND_USED] = TONE_BAD, [GT_PICTURE_UNKNOWN] = TONE_FAINT};
+    static const enum text_style tones[GT_PICTURE_STATES] = {[GT_PICTURE_FREE] = STYLE_GOOD,
+                                                             [GT_PICTURE_NOT_KNOWN] = STYLE_MUTED,
+                                                             [GT_PICTURE_USED] = STYLE_BUSY,
+                                                             [GT_PICTURE_USED_BY_OTHERS] = STYLE_BUSY,
+                                                             [GT_PICTURE_ASSUMED] = STYLE_MUTED,
+                                                             [GT_PICTURE_UNHEALTHY] = STYLE_BAD,
+                                                             [GT_PICTURE_UNHEALTHY_AND_USED] = STYLE_BAD,
+                                                             [GT_PICTURE_UNKNOWN] = STYLE_MUTED};
     return tones[state];
 }
 
-static void add_gpus(struct gt_buf *to, const struct cli_paper *paper, const struct gt_picture_node *node,
+static void add_gpus(struct gt_buf *to, const struct cli_screen *screen, const struct gt_picture_node *node,
                      unsigned width)
 {
-    enum tone before = TONE_PLAIN;
+    enum text_style before = STYLE_PLAIN;
     for (unsigned i = 0; i < node->gpus; i++) {
         enum gt_picture_state state = gt_picture_gpu(node, i, NULL);
-        if (tone_of(state) != before)
-            tone(to, paper, tone_of(state));
-        before = tone_of(state);
-        gt_buf_add(to, &gt_picture_styles[state].letter, 1);
+        if (style_of(state) != before)
+            style(to, screen, style_of(state));
+        before = style_of(state);
+        gt_buf_add(to, &gt_picture_styles[state].message, 1);
     }
     if (!node->gpus)
         gt_buf_puts(to, "-");
-    tone(to, paper, TONE_PLAIN);
+    style(to, screen, STYLE_PLAIN);
     unsigned taken = node->gpus ? node->gpus : 1;
     gt_buf_printf(to, "%*s", (int)(width > taken ? width - taken : 0) + 2, "");
 }
 
 /* "team-a/train 4, team-b/serve 2": by job, as the pods stand on the node. */
-static void tell_who(const struct gt_picture_node *node, struct gt_buf *to)
+static void write_users(const struct gt_picture_node *node, struct gt_buf *to)
 {
     const struct gt_picture_pod *pods = node->pods;
     for (uint32_t i = 0; i < node->pod_count; i++) {
         unsigned gpus = 0;
-        bool told = false;
+        bool reported = false;
         for (uint32_t k = 0; k < node->pod_count; k++)
             if (pods[k].job_number == pods[i].job_number) {
-                told |= k < i;
+                reported |= k < i;
                 gpus += gt_bit_count(pods[k].mask);
             }
-        if (!told && to->len + strlen(pods[i].job) + 16 < to->max)
+        if (!reported && to->len + strlen(pods[i].job) + 16 < to->max)
             gt_buf_printf(to, "%s%s %u", to->len ? ", " : "", pods[i].job, gpus);
     }
 }
@@ -103,67 +106,67 @@ static void tell_who(const struct gt_picture_node *node, struct gt_buf *to)
 /* ---- the table of nodes ---- */
 
 struct columns {
-    unsigned name, gpus, who, trouble;
+    unsigned name, gpus, who, problems;
 };
 
-static void fit(const struct gt_picture *picture, const struct cli_paper *paper, struct columns *ret)
+static void fit(const struct gt_picture *picture, const struct cli_screen *screen, struct columns *ret)
 {
     *ret = (struct columns){.name = 4, .gpus = 4, .who = 7};
     for (uint32_t i = 0; i < picture->node_count; i++) {
         const struct gt_picture_node *node = &picture->nodes[i];
         gt_auto_buf struct gt_buf who = GT_BUF(WHO_MAX);
-        tell_who(node, &who);
+        write_users(node, &who);
         char label[512];
         gt_picture_label(picture, node, NAME_MAX_SHOWN, label, sizeof(label));
         unsigned name = columns_of(label), used = columns_of(who.data ? who.data : "");
-        unsigned trouble = columns_of(node->note);
+        unsigned problems = columns_of(node->note);
         ret->name = name > ret->name ? name : ret->name;
         ret->gpus = node->gpus > ret->gpus ? node->gpus : ret->gpus;
         ret->who = used > ret->who ? used : ret->who;
-        ret->trouble = trouble > ret->trouble ? trouble : ret->trouble;
+        ret->problems = problems > ret->problems ? problems : ret->problems;
     }
-    if (!paper->width)
+    if (!screen->width)
         return;
     unsigned taken = 2 + ret->name + 2 + ret->gpus + 2 + 4 + 2;
-    unsigned left = paper->width > taken + WHO_LEAST + 2 ? paper->width - taken : WHO_LEAST + 2;
-    if (ret->trouble) {
+    unsigned left = screen->width > taken + WHO_LEAST + 2 ? screen->width - taken : WHO_LEAST + 2;
+    if (ret->problems) {
         unsigned most =
-            left > paper->width / TROUBLE_SHARE + WHO_LEAST ? paper->width / TROUBLE_SHARE : left / 2;
-        if (ret->who + 2 + ret->trouble > left && ret->trouble > most)
-            ret->trouble = ret->who + 2 + most < left ? left - ret->who - 2 : most;
-        left -= ret->trouble + 2 < left ? ret->trouble + 2 : 0;
+            left > screen->width / TROUBLE_SHARE + WHO_LEAST ? screen->width / TROUBLE_SHARE : left / 2;
+        if (ret->who + 2 + ret->problems > left && ret->problems > most)
+            ret->problems = ret->who + 2 + most < left ? left - ret->who - 2 : most;
+        left -= ret->problems + 2 < left ? ret->problems + 2 : 0;
     }
     ret->who = ret->who < left ? ret->who : left;
 }
 
-static void add_header(struct gt_buf *to, const struct cli_paper *paper, const struct columns *columns)
+static void add_header(struct gt_buf *to, const struct cli_screen *screen, const struct columns *columns)
 {
-    tone(to, paper, TONE_FAINT);
+    style(to, screen, STYLE_MUTED);
     gt_buf_printf(to, "  %-*s  %-*s  FREE  %-*s%s\n", (int)columns->name, "NODE", (int)columns->gpus, "GPUS",
-                  columns->trouble ? (int)columns->who + 2 : 0, "USED BY",
-                  columns->trouble ? "CONDITIONS" : "");
-    tone(to, paper, TONE_PLAIN);
+                  columns->problems ? (int)columns->who + 2 : 0, "USED BY",
+                  columns->problems ? "CONDITIONS" : "");
+    style(to, screen, STYLE_PLAIN);
 }
 
 static void add_node(const struct gt_picture *picture, const struct gt_picture_node *node,
-                     const struct cli_paper *paper, const struct columns *columns, struct gt_buf *to)
+                     const struct cli_screen *screen, const struct columns *columns, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf who = GT_BUF(WHO_MAX);
-    tell_who(node, &who);
+    write_users(node, &who);
     gt_buf_puts(to, "  ");
     char label[512];
     gt_picture_label(picture, node, NAME_MAX_SHOWN, label, sizeof(label));
-    add_cell(to, paper, TONE_PLAIN, label, columns->name, false);
-    add_gpus(to, paper, node, columns->gpus);
+    add_cell(to, screen, STYLE_PLAIN, label, columns->name, false);
+    add_gpus(to, screen, node, columns->gpus);
     if (node->use_known)
         gt_buf_printf(to, "%4u  ", gt_bit_count(node->free));
     else
         gt_buf_printf(to, "%4s  ", node->known ? "?" : "-");
     const char *by = who.data ? who.data : node->use_known ? "-" : "";
     bool last = !node->note[0];
-    add_cell(to, paper, who.data ? TONE_PLAIN : TONE_FAINT, by, columns->who, last);
+    add_cell(to, screen, who.data ? STYLE_PLAIN : STYLE_MUTED, by, columns->who, last);
     if (!last)
-        add_cell(to, paper, TONE_BAD, node->note, columns->trouble, true);
+        add_cell(to, screen, STYLE_BAD, node->note, columns->problems, true);
     while (to->len && to->data[to->len - 1] == ' ') /* nothing stood in the last columns */
         to->data[--to->len] = '\0';
     gt_buf_puts(to, "\n");
@@ -171,55 +174,55 @@ static void add_node(const struct gt_picture *picture, const struct gt_picture_n
 
 /* ---- headings ---- */
 
-static void tell_counts(struct gt_buf *to, const struct gt_picture_counts *counts)
+static void write_counts(struct gt_buf *to, const struct gt_picture_counts *counts)
 {
     gt_buf_printf(to, "%u GPU%s: %u free", counts->gpus, gt_plural(counts->gpus), counts->free);
-    if (counts->free_unsure)
-        gt_buf_printf(to, " (%u of unknown health)", counts->free_unsure);
+    if (counts->free_unknown)
+        gt_buf_printf(to, " (%u of unknown health)", counts->free_unknown);
     gt_buf_printf(to, ", %u used", counts->used);
-    if (counts->ill)
-        gt_buf_printf(to, ", %u ill", counts->ill);
-    uint32_t rest = counts->gpus - counts->free - counts->used - counts->ill;
+    if (counts->unhealthy)
+        gt_buf_printf(to, ", %u ill", counts->unhealthy);
+    uint32_t rest = counts->gpus - counts->free - counts->used - counts->unhealthy;
     if (rest)
         gt_buf_printf(to, ", %u not known", rest);
 }
 
 static void add_heading(const struct gt_picture *picture, const struct gt_picture_supernode *supernode,
-                        const struct cli_paper *paper, struct gt_buf *to)
+                        const struct cli_screen *screen, struct gt_buf *to)
 {
     gt_buf_puts(to, "\n");
-    tone(to, paper, TONE_STRONG);
+    style(to, screen, STYLE_STRONG);
     gt_buf_puts(to, supernode->name);
-    tone(to, paper, TONE_PLAIN);
+    style(to, screen, STYLE_PLAIN);
     gt_buf_printf(to, "  tier %u", supernode->tier);
     if (supernode->parent != GT_NONE)
         gt_buf_printf(to, " in %s", picture->supernodes[supernode->parent].name);
     gt_buf_printf(to, ", %u node%s, ", supernode->counts.nodes, gt_plural(supernode->counts.nodes));
-    tell_counts(to, &supernode->counts);
+    write_counts(to, &supernode->counts);
     if (supernode->links_down) {
         gt_buf_puts(to, ", ");
-        add_cell(to, paper, TONE_BAD, "links down", 0, true);
+        add_cell(to, screen, STYLE_BAD, "links down", 0, true);
     }
     gt_buf_puts(to, "\n");
     if (supernode->note[0]) {
         gt_buf_puts(to, "  ");
-        tone(to, paper, TONE_BAD);
+        style(to, screen, STYLE_BAD);
         gt_buf_printf(to, "conflict: %s", supernode->note);
-        tone(to, paper, TONE_PLAIN);
+        style(to, screen, STYLE_PLAIN);
         gt_buf_puts(to, "\n");
     }
 }
 
 static void add_nodes(const struct gt_picture *picture, uint32_t first, uint32_t count,
-                      const struct cli_paper *paper, const struct columns *columns, struct gt_buf *to)
+                      const struct cli_screen *screen, const struct columns *columns, struct gt_buf *to)
 {
     if (count)
-        add_header(to, paper, columns);
+        add_header(to, screen, columns);
     for (uint32_t i = first; i < first + count; i++)
-        add_node(picture, &picture->nodes[i], paper, columns, to);
+        add_node(picture, &picture->nodes[i], screen, columns, to);
 }
 
-static void add_legend(const struct gt_picture *picture, const struct cli_paper *paper, struct gt_buf *to)
+static void add_legend(const struct gt_picture *picture, const struct cli_screen *screen, struct gt_buf *to)
 {
     const char *before = "\nGPUs:  ";
     bool seen[GT_PICTURE_STATES];
@@ -229,9 +232,9 @@ static void add_legend(const struct gt_picture *picture, const struct cli_paper 
         if (!seen[i] || i == GT_PICTURE_USED_BY_OTHERS)
             continue;
         gt_buf_puts(to, before);
-        tone(to, paper, tone_of(i));
-        gt_buf_add(to, &gt_picture_styles[i].letter, 1);
-        tone(to, paper, TONE_PLAIN);
+        style(to, screen, style_of(i));
+        gt_buf_add(to, &gt_picture_styles[i].message, 1);
+        style(to, screen, STYLE_PLAIN);
         gt_buf_printf(to, " %s", gt_picture_styles[i].meaning);
         before = "   ";
     }
@@ -239,30 +242,30 @@ static void add_legend(const struct gt_picture *picture, const struct cli_paper 
         gt_buf_puts(to, "\n");
 }
 
-void cli_view_table(const struct gt_picture *picture, const struct cli_paper *paper, struct gt_buf *to)
+void cli_view_table(const struct gt_picture *picture, const struct cli_screen *screen, struct gt_buf *to)
 {
     struct columns columns;
-    fit(picture, paper, &columns);
+    fit(picture, screen, &columns);
     gt_buf_printf(to, "%u node%s, ", picture->counts.nodes, gt_plural(picture->counts.nodes));
-    tell_counts(to, &picture->counts);
+    write_counts(to, &picture->counts);
     gt_buf_printf(to, "; %u supernode%s, %u pod%s with GPUs\n", picture->tier1_count,
                   gt_plural(picture->tier1_count), picture->pod_count, gt_plural(picture->pod_count));
     uint32_t placed = 0;
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
         const struct gt_picture_supernode *supernode = &picture->supernodes[i];
-        add_heading(picture, supernode, paper, to);
-        add_nodes(picture, supernode->first_node, supernode->node_count, paper, &columns, to);
+        add_heading(picture, supernode, screen, to);
+        add_nodes(picture, supernode->first_node, supernode->node_count, screen, &columns, to);
         placed += supernode->node_count;
     }
     if (placed < picture->node_count) {
         gt_buf_puts(to, "\n");
-        tone(to, paper, TONE_STRONG);
+        style(to, screen, STYLE_STRONG);
         gt_buf_puts(to, picture->supernode_count ? "in no supernode" : "no supernodes");
-        tone(to, paper, TONE_PLAIN);
+        style(to, screen, STYLE_PLAIN);
         gt_buf_puts(to, "\n");
-        add_nodes(picture, placed, picture->node_count - placed, paper, &columns, to);
+        add_nodes(picture, placed, picture->node_count - placed, screen, &columns, to);
     }
-    add_legend(picture, paper, to);
+    add_legend(picture, screen, to);
 }
 
 /* ---- the table of supernodes ---- */
@@ -275,7 +278,7 @@ static void add_number(struct gt_buf *to, int64_t number)
         gt_buf_printf(to, "%6lld  ", (long long)number);
 }
 
-void cli_view_supernodes(const struct cli_view *view, const struct cli_paper *paper, struct gt_buf *to)
+void cli_view_supernodes(const struct cli_view *view, const struct cli_screen *screen, struct gt_buf *to)
 {
     const struct gt_picture *picture = &view->picture;
     unsigned name = 4, taken;
@@ -289,9 +292,9 @@ void cli_view_supernodes(const struct cli_view *view, const struct cli_paper *pa
                         "any\n");
         return;
     }
-    tone(to, paper, TONE_FAINT);
+    style(to, screen, STYLE_MUTED);
     gt_buf_printf(to, "%-*s  TIER   NODES    GPUS    FREE  LINKS    SOURCE  CONFLICT\n", (int)name, "NAME");
-    tone(to, paper, TONE_PLAIN);
+    style(to, screen, STYLE_PLAIN);
     taken = name + 2 + 4 + 3 * 8 + 2 + 7 + 2 + 6 + 2;
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
         const struct gt_picture_supernode *supernode = &picture->supernodes[i];
@@ -301,14 +304,14 @@ void cli_view_supernodes(const struct cli_view *view, const struct cli_paper *pa
         add_number(to, object->nodes);
         add_number(to, object->capacity);
         add_number(to, object->free);
-        add_cell(to, paper, supernode->links_down ? TONE_BAD : TONE_PLAIN,
+        add_cell(to, screen, supernode->links_down ? STYLE_BAD : STYLE_PLAIN,
                  supernode->links_down                        ? "down"
                  : object->links_healthy == GT_CONDITION_TRUE ? "up"
                                                               : "unknown",
                  7, false);
         gt_buf_printf(to, "%-6s  ", object->source);
-        unsigned left = paper->width > taken + 10 ? paper->width - taken : paper->width ? 10 : 0;
-        add_cell(to, paper, supernode->note[0] ? TONE_BAD : TONE_FAINT,
+        unsigned left = screen->width > taken + 10 ? screen->width - taken : screen->width ? 10 : 0;
+        add_cell(to, screen, supernode->note[0] ? STYLE_BAD : STYLE_MUTED,
                  supernode->note[0] ? supernode->note : "-", left, true);
         gt_buf_puts(to, "\n");
     }

@@ -9,8 +9,8 @@
 /* Paths only and no descriptor: an Allocate must not fail because a flood of connections holds them all. */
 
 static const char control_node[] = GT_CONTROL_NODE;
-static const char further_letters[] = "0123456789abcdefghijklmnopqrstuvwxyz"; /* of mx?d */
-_Static_assert(sizeof(further_letters) - 1 <= GT_DEVICE_NODES_MAX, "room for every mx?d");
+static const char further_messages[] = "0123456789abcdefghijklmnopqrstuvwxyz"; /* of mx?d */
+_Static_assert(sizeof(further_messages) - 1 <= GT_DEVICE_NODES_MAX, "room for every mx?d");
 
 static void add(struct gt_device_nodes *nodes, const char *name)
 {
@@ -39,8 +39,8 @@ static void add_if_there(const char *dev_root, const char *name, struct gt_devic
 /* The vendor's other control nodes, in alphabetical order. */
 static void add_further(const char *dev_root, struct gt_device_nodes *nodes)
 {
-    for (const char *letter = further_letters; *letter; letter++) {
-        const char name[] = {'m', 'x', *letter, 'd', '\0'};
+    for (const char *message = further_messages; *message; message++) {
+        const char name[] = {'m', 'x', *message, 'd', '\0'};
         if (strcmp(name, control_node) != 0)
             add_if_there(dev_root, name, nodes);
     }

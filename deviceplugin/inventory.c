@@ -126,7 +126,7 @@ static void add_lost(struct gt_inventory *inventory, const struct gt_device *old
         device.lost_ms = now_ms ? now_ms : 1;
         device.reason[0] = '\0';
     } else if (in_use && in_use->complete && !old->in_use &&
-               now_ms - old->lost_ms >= (old->retired ? GT_RETIRED_KEPT_MS : GT_LOST_KEPT_MS))
+               now_ms - old->lost_ms >= (old->retired ? GT_RETIRED_RETENTION_MS : GT_LOST_RETENTION_MS))
         return;
     device.gpu = -1;
     device.healthy = false;

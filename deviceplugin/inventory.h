@@ -25,8 +25,8 @@
  */
 enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 36 };
 enum {
-    GT_LOST_KEPT_MS = 600000,   /* how long a lost device stays in the list when nobody holds it */
-    GT_RETIRED_KEPT_MS = 30000, /* and a retired ID */
+    GT_LOST_RETENTION_MS = 600000,   /* how long a lost device stays in the list when nobody holds it */
+    GT_RETIRED_RETENTION_MS = 30000, /* and a retired ID */
 };
 
 struct gt_device {
@@ -64,7 +64,7 @@ struct gt_inventory {
  * inventory whose devices are all Unhealthy when there was a previous one with devices, else one without
  * devices. Of lost devices the first GT_DEVICES_MAX - GPUs are kept. `in_use` NULL: unknown. `now_ms` is any
  * clock that only goes forward. With a complete `in_use` a lost device that nobody holds leaves the list
- * GT_LOST_KEPT_MS after it was lost, a retired ID GT_RETIRED_KEPT_MS after.
+ * GT_LOST_RETENTION_MS after it was lost, a retired ID GT_RETIRED_RETENTION_MS after.
  */
 int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes,
                       const struct gt_inventory *previous, const struct gt_in_use *in_use, uint64_t now_ms,

@@ -24,28 +24,28 @@ struct gt_nodes_plugin {
     bool ready;           /* a container that starts now finds what there is */
 };
 
-struct nodes_letter {
-    struct gt_letter letter;
+struct nodes_message {
+    struct gt_message message;
     unsigned nodes;
     char error[256]; /* "": none */
 };
 
-static void deliver_allocated(void *owner, struct gt_letter *base)
+static void deliver_allocated(void *owner, struct gt_message *base)
 {
     const struct gt_nodes_plugin *plugin = owner;
-    const struct nodes_letter *letter = (const struct nodes_letter *)base;
-    plugin->events.allocated(plugin->events.arg, letter->nodes, letter->error[0] ? letter->error : NULL);
+    const struct nodes_message *message = (const struct nodes_message *)base;
+    plugin->events.allocated(plugin->events.arg, message->nodes, message->error[0] ? message->error : NULL);
 }
 
 static void report_allocated(struct gt_nodes_plugin *plugin, unsigned nodes, const char *error)
 {
-    struct nodes_letter *letter = plugin->events.allocated ? calloc(1, sizeof(*letter)) : NULL;
-    if (!letter)
+    struct nodes_message *message = plugin->events.allocated ? calloc(1, sizeof(*message)) : NULL;
+    if (!message)
         return;
-    letter->letter.deliver = deliver_allocated;
-    letter->nodes = nodes;
-    snprintf(letter->error, sizeof(letter->error), "%s", error);
-    gt_mailbox_send(plugin->mailbox, &letter->letter);
+    message->message.deliver = deliver_allocated;
+    message->nodes = nodes;
+    snprintf(message->error, sizeof(message->error), "%s", error);
+    gt_mailbox_send(plugin->mailbox, &message->message);
 }
 
 static bool is_ready(struct gt_nodes_plugin *plugin)

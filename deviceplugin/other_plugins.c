@@ -36,8 +36,8 @@ struct gt_other_plugins {
     struct gt_socket_id holder_id;
 };
 
-struct other_plugin_letter {
-    struct gt_letter letter;
+struct other_plugin_message {
+    struct gt_message mailbox_message;
     struct gt_other_plugins *others;
     unsigned epoch, number;
     bool answered;
@@ -65,17 +65,17 @@ static void finish(struct gt_other_plugins *others, const struct other_plugin *o
     others->on_result(others->arg, other ? others->holder : NULL, other ? other->shared : 0);
 }
 
-static void deliver(void *owner, struct gt_letter *base)
+static void deliver(void *owner, struct gt_message *base)
 {
-    const struct other_plugin_letter *letter = (const struct other_plugin_letter *)base;
-    struct gt_other_plugins *others = letter->others;
-    struct other_plugin *other = &others->all[letter->number];
+    const struct other_plugin_message *mailbox_message = (const struct other_plugin_message *)base;
+    struct gt_other_plugins *others = mailbox_message->others;
+    struct other_plugin *other = &others->all[mailbox_message->number];
     (void)owner;
-    if (letter->epoch != others->epoch)
+    if (mailbox_message->epoch != others->epoch)
         return;
     gt_rpc_call_free(gt_steal(other->call));
-    other->is_known = letter->answered;
-    other->shared = letter->shared;
+    other->is_known = mailbox_message->answered;
+    other->shared = mailbox_message->shared;
     others->pending--;
     if (other->shared)
         finish(others, other);
@@ -88,18 +88,18 @@ static void on_list(void *arg, int status, const char *message, const uint8_t *r
 {
     const struct other_plugin *other = arg;
     struct gt_other_plugins *others = other->others;
-    struct other_plugin_letter *letter = calloc(1, sizeof(*letter));
+    struct other_plugin_message *mailbox_message = calloc(1, sizeof(*mailbox_message));
     (void)message;
-    if (!letter)
+    if (!mailbox_message)
         return; /* the owner's timer goes off */
-    letter->letter.deliver = deliver;
-    letter->others = others;
-    letter->epoch = others->epoch;
-    letter->number = (unsigned)(other - others->all);
-    letter->answered =
-        status == GT_RPC_OK &&
-        gt_answer_list_shares(reply, len, others->ids, others->offer.holdings.count, &letter->shared);
-    gt_mailbox_send(others->mailbox, &letter->letter);
+    mailbox_message->mailbox_message.deliver = deliver;
+    mailbox_message->others = others;
+    mailbox_message->epoch = others->epoch;
+    mailbox_message->number = (unsigned)(other - others->all);
+    mailbox_message->answered =
+        status == GT_RPC_OK && gt_answer_list_shares(reply, len, others->ids, others->offer.holdings.count,
+                                                     &mailbox_message->shared);
+    gt_mailbox_send(others->mailbox, &mailbox_message->mailbox_message);
 }
 
 /* The entry of this socket, or a new one; NULL: no more room. */

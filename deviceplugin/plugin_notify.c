@@ -6,8 +6,8 @@
 enum { NOTIFY_NAMESPACE, NOTIFY_POD, NOTIFY_CONTAINER, NOTIFY_NAMES };
 
 /* About one container; the texts lie behind the IDs. */
-struct notify_letter {
-    struct gt_letter letter;
+struct notify_message {
+    struct gt_message message;
     uint64_t offered;
     struct gt_choice choice;
     enum gt_plan_result plan;
@@ -17,78 +17,78 @@ struct notify_letter {
     const char *ids[];
 };
 
-static struct notify_letter *make(const char *const *ids, unsigned count,
-                                  const char *const names[NOTIFY_NAMES], const char *error)
+static struct notify_message *make(const char *const *ids, unsigned count,
+                                   const char *const names[NOTIFY_NAMES], const char *error)
 {
     size_t size = error ? strlen(error) + 1 : 0;
     for (unsigned i = 0; i < count; i++)
         size += strlen(ids[i]) + 1;
     for (unsigned i = 0; i < NOTIFY_NAMES; i++)
         size += strlen(names[i]) + 1;
-    struct notify_letter *letter = calloc(1, sizeof(*letter) + count * sizeof(letter->ids[0]) + size);
-    if (!letter)
+    struct notify_message *message = calloc(1, sizeof(*message) + count * sizeof(message->ids[0]) + size);
+    if (!message)
         return NULL;
-    char *text = (char *)&letter->ids[count];
+    char *text = (char *)&message->ids[count];
     for (unsigned i = 0; i < count; i++) {
-        letter->ids[i] = text;
+        message->ids[i] = text;
         text = stpcpy(text, ids[i]) + 1;
     }
     for (unsigned i = 0; i < NOTIFY_NAMES; i++) {
-        letter->names[i] = text;
+        message->names[i] = text;
         text = stpcpy(text, names[i]) + 1;
     }
     if (error) {
-        letter->error = text;
+        message->error = text;
         stpcpy(text, error);
     }
-    letter->count = count;
-    return letter;
+    message->count = count;
+    return message;
 }
 
-static void deliver_preferred(void *owner, struct gt_letter *base)
+static void deliver_preferred(void *owner, struct gt_message *base)
 {
     const struct gt_plugin_events *events = &((const struct gt_notify_owner *)owner)->events;
-    const struct notify_letter *letter = (const struct notify_letter *)base;
+    const struct notify_message *message = (const struct notify_message *)base;
     const struct gt_preference preference = {
-        .ids = letter->ids,
-        .count = letter->count,
-        .offered = letter->offered,
-        .choice = letter->choice,
-        .plan = letter->plan,
-        .namespace = letter->names[NOTIFY_NAMESPACE],
-        .pod = letter->names[NOTIFY_POD],
-        .container = letter->names[NOTIFY_CONTAINER],
+        .ids = message->ids,
+        .count = message->count,
+        .offered = message->offered,
+        .choice = message->choice,
+        .plan = message->plan,
+        .namespace = message->names[NOTIFY_NAMESPACE],
+        .pod = message->names[NOTIFY_POD],
+        .container = message->names[NOTIFY_CONTAINER],
     };
     events->preferred(events->arg, &preference);
 }
 
-static void deliver_allocated(void *owner, struct gt_letter *base)
+static void deliver_allocated(void *owner, struct gt_message *base)
 {
     const struct gt_plugin_events *events = &((const struct gt_notify_owner *)owner)->events;
-    const struct notify_letter *letter = (const struct notify_letter *)base;
-    const struct gt_allocation allocation = {letter->ids, letter->count, letter->error};
+    const struct notify_message *message = (const struct notify_message *)base;
+    const struct gt_allocation allocation = {message->ids, message->count, message->error};
     events->allocated(events->arg, &allocation);
 }
 
 void gt_notify_preferred(struct gt_mailbox *mailbox, const struct gt_preference *preference)
 {
     const char *const names[NOTIFY_NAMES] = {preference->namespace, preference->pod, preference->container};
-    struct notify_letter *letter = make(preference->ids, preference->count, names, NULL);
-    if (!letter)
+    struct notify_message *message = make(preference->ids, preference->count, names, NULL);
+    if (!message)
         return;
-    letter->letter.deliver = deliver_preferred;
-    letter->offered = preference->offered;
-    letter->choice = preference->choice;
-    letter->plan = preference->plan;
-    gt_mailbox_send(mailbox, &letter->letter);
+    message->message.deliver = deliver_preferred;
+    message->offered = preference->offered;
+    message->choice = preference->choice;
+    message->plan = preference->plan;
+    gt_mailbox_send(mailbox, &message->message);
 }
 
 void gt_notify_allocated(struct gt_mailbox *mailbox, const struct gt_allocation *allocation)
 {
     static const char *const nobody[NOTIFY_NAMES] = {"", "", ""};
-    struct notify_letter *letter = make(allocation->ids, allocation->count, nobody, allocation->error);
-    if (!letter)
+    struct notify_message *message = make(allocation->ids, allocation->count, nobody, allocation->error);
+    if (!message)
         return;
-    letter->letter.deliver = deliver_allocated;
-    gt_mailbox_send(mailbox, &letter->letter);
+    message->message.deliver = deliver_allocated;
+    gt_mailbox_send(mailbox, &message->message);
 }

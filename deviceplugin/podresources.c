@@ -51,8 +51,8 @@ struct gt_podresources {
     struct gt_podresources_stats stats;
 };
 
-struct podresources_letter {
-    struct gt_letter letter;
+struct podresources_message {
+    struct gt_message mailbox_message;
     unsigned epoch;
     int status;
     char message[WHY_MAX];
@@ -97,7 +97,7 @@ static void fail(struct gt_podresources *client, const char *why, bool limited)
         client->events.failed(client->events.arg, why, pause);
 }
 
-static bool take_answer(struct gt_podresources *client, const struct podresources_letter *done)
+static bool take_answer(struct gt_podresources *client, const struct podresources_message *done)
 {
     struct gt_pod_answer answer;
     gt_auto_err struct gt_err *err = NULL;
@@ -124,24 +124,24 @@ static bool take_answer(struct gt_podresources *client, const struct podresource
     return true;
 }
 
-static void deliver_done(void *owner, struct gt_letter *letter);
+static void deliver_done(void *owner, struct gt_message *mailbox_message);
 
 static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
     struct gt_podresources *client = arg;
-    struct podresources_letter *letter = malloc(sizeof(*letter) + len);
-    if (!letter)
+    struct podresources_message *mailbox_message = malloc(sizeof(*mailbox_message) + len);
+    if (!mailbox_message)
         return; /* the timer of the call goes off */
-    *letter = (struct podresources_letter){
-        .letter = {.deliver = deliver_done}, .epoch = client->epoch, .status = status, .len = len};
-    snprintf(letter->message, sizeof(letter->message), "%s", message);
+    *mailbox_message = (struct podresources_message){
+        .mailbox_message = {.deliver = deliver_done}, .epoch = client->epoch, .status = status, .len = len};
+    snprintf(mailbox_message->message, sizeof(mailbox_message->message), "%s", message);
     if (len)
-        memcpy(letter->reply, reply, len);
-    gt_mailbox_send(client->mailbox, &letter->letter);
+        memcpy(mailbox_message->reply, reply, len);
+    gt_mailbox_send(client->mailbox, &mailbox_message->mailbox_message);
 }
 
 /* It says nothing about who holds what: where it fails, nothing but this is unknown. */
-static void take_offer(struct gt_podresources *client, const struct podresources_letter *done)
+static void take_offer(struct gt_podresources *client, const struct podresources_message *done)
 {
     struct gt_pod_answer answer = {0};
     int others = -1;
@@ -168,10 +168,10 @@ static void query_offer(struct gt_podresources *client)
         gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
 }
 
-static void deliver_done(void *owner, struct gt_letter *letter)
+static void deliver_done(void *owner, struct gt_message *mailbox_message)
 {
     struct gt_podresources *client = owner;
-    const struct podresources_letter *done = (const struct podresources_letter *)letter;
+    const struct podresources_message *done = (const struct podresources_message *)mailbox_message;
     if (done->epoch != client->epoch || !client->call)
         return;
     end_call(client);

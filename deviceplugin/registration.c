@@ -69,24 +69,24 @@ struct gt_registration {
     struct gt_rpc_call *call;
 };
 
-struct caller_letter {
-    struct gt_letter letter;
+struct caller_message {
+    struct gt_message mailbox_message;
     struct gt_registration *registration;
     unsigned epoch;
     enum { DIALLED, STREAMS, GONE } event;
     struct gt_rpc_caller caller;
 };
 
-struct registration_letter {
-    struct gt_letter letter;
+struct registration_message {
+    struct gt_message mailbox_message;
     struct gt_registration *registration;
     unsigned epoch;
     int status;
     char message[WHY_MAX];
 };
 
-struct offer_letter {
-    struct gt_letter letter;
+struct offer_message {
+    struct gt_message mailbox_message;
     struct gt_registration *registration;
     unsigned epoch;
     int status;
@@ -151,9 +151,9 @@ static void take_stream(struct gt_registration *registration)
         gt_source_arm(registration->timer, registration->options.check_ms);
 }
 
-static void deliver_done(void *owner, struct gt_letter *letter)
+static void deliver_done(void *owner, struct gt_message *mailbox_message)
 {
-    const struct registration_letter *done = (const struct registration_letter *)letter;
+    const struct registration_message *done = (const struct registration_message *)mailbox_message;
     struct gt_registration *registration = done->registration;
     (void)owner;
     if (done->epoch != registration->epoch || registration->state != REGISTERING)
@@ -186,15 +186,15 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     struct gt_registration *registration = arg;
     (void)reply;
     (void)len;
-    struct registration_letter *letter = calloc(1, sizeof(*letter));
-    if (!letter)
+    struct registration_message *mailbox_message = calloc(1, sizeof(*mailbox_message));
+    if (!mailbox_message)
         return; /* the timer of the attempt goes off */
-    letter->letter.deliver = deliver_done;
-    letter->registration = registration;
-    letter->epoch = registration->epoch;
-    letter->status = status;
-    snprintf(letter->message, sizeof(letter->message), "%s", message);
-    gt_mailbox_send(registration->mailbox, &letter->letter);
+    mailbox_message->mailbox_message.deliver = deliver_done;
+    mailbox_message->registration = registration;
+    mailbox_message->epoch = registration->epoch;
+    mailbox_message->status = status;
+    snprintf(mailbox_message->message, sizeof(mailbox_message->message), "%s", message);
+    gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);
 }
 
 static void on_accepted(void *arg, int fd)
@@ -292,9 +292,9 @@ static void check(struct gt_registration *registration, const struct gt_holdings
     }
 }
 
-static void deliver_offer(void *owner, struct gt_letter *letter)
+static void deliver_offer(void *owner, struct gt_message *mailbox_message)
 {
-    const struct offer_letter *offer = (const struct offer_letter *)letter;
+    const struct offer_message *offer = (const struct offer_message *)mailbox_message;
     struct gt_registration *registration = offer->registration;
     struct gt_pod_answer answer = {0};
     (void)owner;
@@ -324,17 +324,17 @@ static void on_offer(void *arg, int status, const char *message, const uint8_t *
 {
     struct gt_registration *registration = arg;
     (void)message;
-    struct offer_letter *letter = malloc(sizeof(*letter) + len);
-    if (!letter)
+    struct offer_message *mailbox_message = malloc(sizeof(*mailbox_message) + len);
+    if (!mailbox_message)
         return; /* the timer goes off */
-    *letter = (struct offer_letter){.letter = {.deliver = deliver_offer},
-                                    .registration = registration,
-                                    .epoch = registration->epoch,
-                                    .status = status,
-                                    .len = len};
+    *mailbox_message = (struct offer_message){.mailbox_message = {.deliver = deliver_offer},
+                                              .registration = registration,
+                                              .epoch = registration->epoch,
+                                              .status = status,
+                                              .len = len};
     if (len)
-        memcpy(letter->reply, reply, len);
-    gt_mailbox_send(registration->mailbox, &letter->letter);
+        memcpy(mailbox_message->reply, reply, len);
+    gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);
 }
 
 /* Asks the kubelet what it offers of the resource; false: it cannot be asked. */
@@ -445,9 +445,9 @@ static void lose_stream(struct gt_registration *registration)
     register_again(registration);
 }
 
-static void deliver_caller(void *owner, struct gt_letter *letter)
+static void deliver_caller(void *owner, struct gt_message *mailbox_message)
 {
-    const struct caller_letter *report = (const struct caller_letter *)letter;
+    const struct caller_message *report = (const struct caller_message *)mailbox_message;
     struct gt_registration *registration = report->registration;
     (void)owner;
     if (report->epoch != registration->epoch)
@@ -463,15 +463,15 @@ static void deliver_caller(void *owner, struct gt_letter *letter)
 
 static void report_caller(struct gt_registration *registration, int event, const struct gt_rpc_caller *caller)
 {
-    struct caller_letter *letter = calloc(1, sizeof(*letter));
-    if (!letter)
+    struct caller_message *mailbox_message = calloc(1, sizeof(*mailbox_message));
+    if (!mailbox_message)
         return;
-    letter->letter.deliver = deliver_caller;
-    letter->registration = registration;
-    letter->epoch = registration->epoch;
-    letter->event = event;
-    letter->caller = *caller;
-    gt_mailbox_send(registration->mailbox, &letter->letter);
+    mailbox_message->mailbox_message.deliver = deliver_caller;
+    mailbox_message->registration = registration;
+    mailbox_message->epoch = registration->epoch;
+    mailbox_message->event = event;
+    mailbox_message->caller = *caller;
+    gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);
 }
 
 void gt_registration_begun(struct gt_registration *registration, const struct gt_rpc_method *method,

@@ -46,7 +46,7 @@ struct gt_http {
     struct gt_http_spec spec; /* its texts are only valid in gt_http_start() */
     struct MHD_Daemon *daemon;
     struct gt_mailbox *mailbox;
-    struct gt_letter again; /* to itself: the library has work left; embedded */
+    struct gt_message again; /* to itself: the library has work left; embedded */
     struct gt_tls *tls;
     struct gt_linger *linger;
     int listener;

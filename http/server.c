@@ -53,9 +53,9 @@ static void on_daemon(void *arg, uint32_t events)
     run_daemon(arg);
 }
 
-static void on_again(void *owner, struct gt_letter *letter)
+static void on_again(void *owner, struct gt_message *message)
 {
-    (void)letter;
+    (void)message;
     run_daemon(owner);
 }
 
@@ -323,7 +323,7 @@ static int start_daemon(struct gt_http *http, struct gt_err **err)
 static int add_sources(struct gt_http *http, struct gt_err **err)
 {
     struct gt_loop *loop = http->loop;
-    http->again = (struct gt_letter){.embedded = true, .deliver = on_again};
+    http->again = (struct gt_message){.embedded = true, .deliver = on_again};
     int r = gt_mailbox_new(loop, http, &http->mailbox, err);
     if (r >= 0)
         r = gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err);

@@ -60,7 +60,7 @@ int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const
     if (r == 0 && kube->config.token && !gt_kube_token_is_whole(kube->config.token, NULL))
         r = gt_fail(err, EINVAL, "Kubernetes client: the token has white space or control characters in it");
     if (r == 0)
-        r = gt_loop_add_timer(loop, gt_kube_on_kick, kube, &kube->kick, err);
+        r = gt_loop_add_timer(loop, gt_kube_on_timer, kube, &kube->timer, err);
     if (r < 0)
         return r;
     struct utsname system = {0};
@@ -85,7 +85,7 @@ void gt_kube_free(struct gt_kube *kube)
         gt_kube_cancel(kube->calls);
     gt_transport_free(kube->transport);
     gt_json_arena_free(kube->arena);
-    gt_source_free(kube->kick);
+    gt_source_free(kube->timer);
     gt_kube_token_free(kube->token);
     gt_kube_config_done(&kube->config);
     free(kube);

@@ -20,7 +20,7 @@ struct gt_kube {
     struct gt_jitter jitter;
     struct gt_kube_call *calls; /* all of them */
     unsigned call_count;
-    struct gt_source *kick; /* the timer of calls that wait */
+    struct gt_source *timer; /* the timer of calls that wait */
     struct gt_kube_counters counters;
     gt_kube_oversize_report *on_oversize; /* NULL: nobody asks */
     void *on_oversize_arg;
@@ -29,7 +29,7 @@ struct gt_kube {
     unsigned oversize_next;
 };
 
-gt_timer_callback gt_kube_on_kick; /* request.c */
+gt_timer_callback gt_kube_on_timer; /* request.c */
 
 /* Body, type and limits of one exchange. */
 struct gt_kube_exchange {

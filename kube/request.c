@@ -72,7 +72,7 @@ void gt_kube_cancel(struct gt_kube_call *call)
         return;
     gt_transfer_cancel(call->transfer);
     unlink_call(call);
-    gt_source_arm(call->kube->kick, 0);
+    gt_source_arm(call->kube->timer, 0);
     free_call(call);
 }
 
@@ -89,9 +89,9 @@ static void schedule(struct gt_kube *kube)
             wait = call->due - now;
     }
     if (wait == UINT64_MAX)
-        gt_source_disarm(kube->kick);
+        gt_source_disarm(kube->timer);
     else
-        gt_source_arm(kube->kick, wait);
+        gt_source_arm(kube->timer, wait);
 }
 
 /* The last act of a call. The callback may free the client: nothing of it may be touched afterwards. */
@@ -208,7 +208,7 @@ static void run_call(struct gt_kube_call *call)
 }
 
 /* Those that waited for their time get into line; free places go to the oldest in line. */
-void gt_kube_on_kick(void *arg)
+void gt_kube_on_timer(void *arg)
 {
     struct gt_kube *kube = arg;
     uint64_t now = gt_clock_ms();

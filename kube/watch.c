@@ -33,7 +33,7 @@ struct gt_kube_watch {
     struct gt_backoff backoff;
     uint64_t started_ms;
     bool refreshed;
-    bool unsure;           /* whether the server still knows this version: the last stream failed */
+    bool unknown;          /* whether the server still knows this version: the last stream failed */
     struct gt_err *failed; /* why this stream is ended by us */
     bool lost;             /* and not resumed */
     bool selects_few;      /* of the objects */
@@ -200,7 +200,7 @@ static void end_stream(struct gt_kube_watch *watch, unsigned retry_after_s)
     gt_auto_err struct gt_err *error = gt_steal(watch->failed);
     if (error) {
         watch->counters.errors++;
-        watch->unsure = true;
+        watch->unknown = true;
     }
     watch->busy = true;
     if (watch->lost) {
@@ -286,7 +286,7 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
         gt_wrap(&watch->failed, "watch");
     }
     cJSON_Delete(object);
-    watch->unsure = false;
+    watch->unknown = false;
     if (watch->failed || connect_stream(watch, &watch->failed) < 0)
         end_stream(watch, result->retry_after);
 }
@@ -320,7 +320,7 @@ static int check_version(struct gt_kube_watch *watch, struct gt_err **err)
 static void on_timer(void *arg)
 {
     struct gt_kube_watch *watch = arg;
-    int r = watch->unsure ? check_version(watch, &watch->failed) : connect_stream(watch, &watch->failed);
+    int r = watch->unknown ? check_version(watch, &watch->failed) : connect_stream(watch, &watch->failed);
     if (r < 0)
         end_stream(watch, 0);
 }

@@ -209,7 +209,7 @@ static void attempt(struct gt_dra_read *read)
     dra->events.changed(dra->events.arg);
 }
 
-static void wait_for_turn(struct gt_dra_read *read)
+static void wait_in_queue(struct gt_dra_read *read)
 {
     read->state = CLAIM_WAITS;
     read->until_ms = gt_clock_ms() + read->work->dra->wait_ms;
@@ -274,7 +274,7 @@ void gt_dra_read_done(struct gt_dra_read *read, const struct gt_dra_allocation *
     if (err)
         decide(read, err);
     else
-        wait_for_turn(read);
+        wait_in_queue(read);
     finish(dra);
 }
 
@@ -294,7 +294,7 @@ static void begin(struct gt_dra_read *read)
     if (read_store(dra, &err) < 0)
         decide(read, err);
     else if (gt_dra_claims_find(gt_dra_store_claims(dra->store), read->id.uid))
-        wait_for_turn(read);
+        wait_in_queue(read);
     else if (dra->refusal) {
         gt_fail(&err, EPERM, "%s", dra->refusal);
         decide(read, err);

@@ -25,7 +25,7 @@ struct gt_dra_call {
 };
 
 struct gt_dra_server {
-    struct gt_letter letter; /* embedded: there are calls, or a notice */
+    struct gt_message mailbox_message; /* embedded: there are calls, or a notice */
     char *directory, *driver;
     char path[SOCKET_PATH_MAX];
     struct gt_dra_server_events events;
@@ -114,7 +114,7 @@ static void take_call(struct gt_dra_server *server, enum gt_dra_call_kind kind, 
     }
     pthread_mutex_unlock(&server->lock);
     if (!ending) {
-        gt_mailbox_send(server->mailbox, &server->letter);
+        gt_mailbox_send(server->mailbox, &server->mailbox_message);
         return;
     }
     gt_dra_request_done(&call->request);
@@ -155,7 +155,7 @@ static enum gt_rpc_status on_notice(void *arg, const uint8_t *bytes, size_t len,
     server->registered = registered;
     memcpy(server->reason, reason, sizeof(reason));
     pthread_mutex_unlock(&server->lock);
-    gt_mailbox_send(server->mailbox, &server->letter);
+    gt_mailbox_send(server->mailbox, &server->mailbox_message);
     return GT_RPC_OK;
 }
 
@@ -196,11 +196,11 @@ uint64_t gt_dra_server_busy_ms(const struct gt_dra_server *server)
     return gt_rpc_busy_ms(server->rpc);
 }
 
-static void deliver(void *owner, struct gt_letter *letter)
+static void deliver(void *owner, struct gt_message *mailbox_message)
 {
     struct gt_dra_server *server = owner;
     char reason[REASON_SIZE];
-    (void)letter;
+    (void)mailbox_message;
     pthread_mutex_lock(&server->lock);
     bool noticed = server->noticed, registered = server->registered;
     server->noticed = false;
@@ -252,7 +252,7 @@ static void clean(const struct gt_dra_server *server)
     }
 }
 
-static int listen_anew(struct gt_dra_server *server, struct gt_err **err)
+static int listen_again(struct gt_dra_server *server, struct gt_err **err)
 {
     char hidden[SOCKET_PATH_MAX];
     uint32_t number = 0;
@@ -282,7 +282,7 @@ static void on_timer(void *arg)
     gt_source_arm(server->timer, SOCKET_CHECK_MS);
     if (server->listener && gt_listener_in_place(server->listener))
         return;
-    if (listen_anew(server, &err) < 0)
+    if (listen_again(server, &err) < 0)
         server->events.failed(server->events.arg, gt_err_text(err));
 }
 
@@ -296,7 +296,7 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
     pthread_mutex_init(&server->lock, NULL);
     server->loop = loop;
     server->events = *events;
-    server->letter = (struct gt_letter){.embedded = true, .deliver = deliver};
+    server->mailbox_message = (struct gt_message){.embedded = true, .deliver = deliver};
     server->health = (struct gt_buf)GT_BUF(GT_RPC_MESSAGE_MAX);
     server->service = (struct gt_rpc_service){
         .methods = methods, .count = GT_COUNT(methods), .arg = server, .keeps_idle = true};

@@ -60,7 +60,7 @@ static bool has_claim(const struct cache_pod *pod, const struct cache_node *node
 }
 
 /* An older pod of the node that is planned for one of those GPUs. */
-static const struct cache_pod *rival_of(const struct cache_pod *pod, const struct cache_node *node)
+static const struct cache_pod *conflict_with(const struct cache_pod *pod, const struct cache_node *node)
 {
     for (const struct cache_pod *other = node->pods; other != pod; other = other->node_next)
         if (has_claim(other, node) && other->resolved & pod->resolved)
@@ -75,7 +75,7 @@ static void check_claims(struct gt_audit *audit, const struct cache_node *node)
     for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
         if (!has_claim(pod, node))
             continue;
-        const struct cache_pod *other = pod->resolved & claimed ? rival_of(pod, node) : NULL;
+        const struct cache_pod *other = pod->resolved & claimed ? conflict_with(pod, node) : NULL;
         if (other)
             gt_audit_see(audit, GT_FINDING_DOUBLE_PLANNED, key_of(audit, pod), pod,
                          "GPUs %s of node %s are in the plans of two pods, %s/%s and %s/%s",
@@ -190,6 +190,6 @@ void gt_audit_free(struct gt_audit *audit)
         return;
     for (uint32_t i = 0; i < audit->count; i++)
         gt_audit_free_finding(audit->findings[i]);
-    free(audit->seats);
+    free(audit->locations);
     free(audit);
 }

@@ -35,7 +35,7 @@ struct gt_finding {
     const char *namespace_, *name, *uid;                                 /* of a unit one of its pods */
     const char *owner_api_version, *owner_kind, *owner_name, *owner_uid; /* NULL: none */
     const char *note;                                                    /* a sentence */
-    bool told;                                                           /* the caller's, false at first */
+    bool reported;                                                       /* the caller's, false at first */
 };
 
 /* Before the cache, which it only reads. */

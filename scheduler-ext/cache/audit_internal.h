@@ -17,7 +17,7 @@ struct audit_finding {
     char *texts;
 };
 
-struct audit_seat { /* where a pod of a unit is */
+struct audit_location { /* where a pod of a unit is */
     uint32_t unit, rank, supernode;
     const struct cache_pod *pod;
 };
@@ -28,8 +28,8 @@ struct gt_audit {
     uint32_t left; /* pods that this step may still check */
     uint64_t round, now_ms;
     bool in_round;
-    struct audit_seat *seats; /* of one job */
-    uint32_t seat_capacity;
+    struct audit_location *locations; /* of one job */
+    uint32_t location_capacity;
     struct audit_finding *findings[GT_AUDIT_FINDINGS_MAX];
     uint32_t count;
     uint32_t standing[GT_FINDING_KINDS];

@@ -13,7 +13,7 @@
 enum { FIRSTS_MAX = 256 }; /* first ranks that are tried; of a unit that lacks more pods nothing is said */
 
 struct unit {
-    const struct audit_seat *seats; /* by rank */
+    const struct audit_location *locations; /* by rank */
     uint32_t count;
     uint32_t pods, atom; /* of the whole unit; atom 0: it is hard */
 };
@@ -28,7 +28,7 @@ static bool read_number(const struct gt_pod_meta *meta, const char *key, uint32_
     return true;
 }
 
-static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struct audit_seat *ret)
+static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struct audit_location *ret)
 {
     struct gt_cluster_node node;
     if (!pod->at || pod->pub.deleting || !gt_cluster_get_node(audit->cache->cluster, pod->at->id, &node) ||
@@ -42,34 +42,34 @@ static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struc
 
 static bool reserve(struct gt_audit *audit, uint32_t count)
 {
-    if (count <= audit->seat_capacity)
+    if (count <= audit->location_capacity)
         return true;
-    struct audit_seat *seats = calloc(count, sizeof(*seats));
-    if (!seats)
+    struct audit_location *locations = calloc(count, sizeof(*locations));
+    if (!locations)
         return false;
-    free(audit->seats);
-    audit->seats = seats;
-    audit->seat_capacity = count;
+    free(audit->locations);
+    audit->locations = locations;
+    audit->location_capacity = count;
     return true;
 }
 
 /* Those of the job that are on nodes; 0 also where all are in one supernode. */
-static uint32_t find_seats(struct gt_audit *audit, const struct gt_cache_job *job)
+static uint32_t find_locations(struct gt_audit *audit, const struct gt_cache_job *job)
 {
     uint32_t count = 0;
     bool apart = false;
     if (job->pod_count < 2 || !reserve(audit, job->pod_count))
         return 0;
     for (const struct gt_cache_pod *pod = job->pods; pod && count < job->pod_count; pod = pod->next) {
-        count += sit(audit, (const struct cache_pod *)pod, &audit->seats[count]);
-        apart = apart || (count && audit->seats[count - 1].supernode != audit->seats[0].supernode);
+        count += sit(audit, (const struct cache_pod *)pod, &audit->locations[count]);
+        apart = apart || (count && audit->locations[count - 1].supernode != audit->locations[0].supernode);
     }
     return apart ? count : 0;
 }
 
 static int by_rank(const void *a, const void *b)
 {
-    const struct audit_seat *x = a, *y = b;
+    const struct audit_location *x = a, *y = b;
     if (x->unit != y->unit)
         return x->unit < y->unit ? -1 : 1;
     return (x->rank > y->rank) - (x->rank < y->rank);
@@ -87,10 +87,10 @@ static bool read_sizes(const struct gt_cache_job *job, struct gt_job_sizes *ret)
 }
 
 /* The first two neighbours in one atom that are apart, if its unit's first rank is `first`; NULL: none. */
-static const struct audit_seat *tear(const struct unit *unit, uint32_t first)
+static const struct audit_location *tear(const struct unit *unit, uint32_t first)
 {
     for (uint32_t i = 0; i + 1 < unit->count; i++) {
-        const struct audit_seat *at = &unit->seats[i];
+        const struct audit_location *at = &unit->locations[i];
         if (at[0].supernode != at[1].supernode &&
             (!unit->atom || (at[0].rank - first) / unit->atom == (at[1].rank - first) / unit->atom))
             return at;
@@ -98,15 +98,15 @@ static const struct audit_seat *tear(const struct unit *unit, uint32_t first)
     return NULL;
 }
 
-static const struct audit_seat *tear_for_certain(const struct unit *unit)
+static const struct audit_location *tear_for_certain(const struct unit *unit)
 {
-    uint32_t lowest = unit->seats[0].rank, highest = unit->seats[unit->count - 1].rank;
+    uint32_t lowest = unit->locations[0].rank, highest = unit->locations[unit->count - 1].rank;
     if (!unit->atom)
         return tear(unit, lowest);
     if (highest - lowest >= unit->pods)
         return NULL; /* its ranks are not consecutive */
     uint32_t first = highest + 1 > unit->pods ? highest + 1 - unit->pods : 0;
-    const struct audit_seat *torn = NULL;
+    const struct audit_location *torn = NULL;
     if (lowest - first >= FIRSTS_MAX)
         return NULL;
     for (; first <= lowest; first++) {
@@ -126,13 +126,13 @@ static const char *supernode_name(const struct gt_audit *audit, uint32_t id)
 static void check_unit(struct gt_audit *audit, const struct gt_job_sizes *sizes,
                        const struct gt_cache_job *job, struct unit *unit)
 {
-    uint32_t gpus = unit->seats->pod->pub.gpus;
+    uint32_t gpus = unit->locations->pod->pub.gpus;
     bool soft = sizes->atomic && sizes->atomic < sizes->group;
     if (soft && (!gpus || sizes->atomic % gpus || sizes->group % sizes->atomic))
         return; /* no atoms: the rules forbid it */
     unit->pods = soft ? sizes->group / gpus : unit->count;
     unit->atom = soft ? sizes->atomic / gpus : 0;
-    const struct audit_seat *torn = tear_for_certain(unit);
+    const struct audit_location *torn = tear_for_certain(unit);
     if (!torn)
         return;
     uint64_t key = gt_digest_mix(gt_digest_mix_text(audit->cache->seed, job->key), torn->unit);
@@ -147,13 +147,14 @@ static void check_unit(struct gt_audit *audit, const struct gt_job_sizes *sizes,
 void gt_audit_units(struct gt_audit *audit, const struct gt_cache_job *job)
 {
     struct gt_job_sizes sizes;
-    uint32_t count = find_seats(audit, job);
+    uint32_t count = find_locations(audit, job);
     if (!count || !read_sizes(job, &sizes))
         return;
-    qsort(audit->seats, count, sizeof(*audit->seats), by_rank);
+    qsort(audit->locations, count, sizeof(*audit->locations), by_rank);
     for (uint32_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && audit->seats[end].unit == audit->seats[first].unit;)
+        for (end = first + 1; end < count && audit->locations[end].unit == audit->locations[first].unit;)
             end++;
-        check_unit(audit, &sizes, job, &(struct unit){.seats = &audit->seats[first], .count = end - first});
+        check_unit(audit, &sizes, job,
+                   &(struct unit){.locations = &audit->locations[first], .count = end - first});
     }
 }

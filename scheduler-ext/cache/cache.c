@@ -63,8 +63,9 @@ void gt_cache_free(struct gt_cache *cache)
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
     gt_cache_resources_done(cache);
-    struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,   &cache->namespaces, &cache->nodes,
-                                       &cache->suits, &cache->taints, &cache->texts,      &cache->requests};
+    struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,        &cache->namespaces,
+                                       &cache->nodes, &cache->constraints, &cache->taints,
+                                       &cache->texts, &cache->requests};
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         gt_table_done(tables[i]);
     gt_cache_release(&cache->bytes, cache->by_id);
@@ -161,7 +162,7 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
 size_t gt_cache_bytes(const struct gt_cache *cache)
 {
     const struct gt_table *const tables[] = {&cache->pods,   &cache->jobs,           &cache->namespaces,
-                                             &cache->nodes,  &cache->supernodes,     &cache->suits,
+                                             &cache->nodes,  &cache->supernodes,     &cache->constraints,
                                              &cache->texts,  &cache->taints,         &cache->requests,
                                              &cache->claims, &cache->claims_of_pods, &cache->claim_templates};
     size_t bytes =

@@ -50,7 +50,7 @@ struct gt_cache_spec {
     /* Its last call: freed afterwards. It is not found any more, nor among the job's pods:
      * pod->job->pod_count is how many are left, and where it is 0 the job is freed too. A pod whose labels
      * make it another job's is gone and new. */
-    void (*on_pod_gone)(void *arg, struct gt_cache_pod *pod);
+    void (*on_pod_deleted)(void *arg, struct gt_cache_pod *pod);
     /* A pod that asks for GPUs could not be taken: a sentence that lives for ever. What was known of it
      * before stays. */
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);
@@ -58,7 +58,7 @@ struct gt_cache_spec {
      * longer to be had. */
     void (*on_capacity)(void *arg);
     /* A Node that could be read, before it is taken. */
-    void (*saw_node)(void *arg, const struct gt_node_object *node);
+    void (*observe_node)(void *arg, const struct gt_node_object *node);
     void (*on_report)(void *arg); /* what gt_cache_reports() or gt_cache_spares_of() says is another now */
     void *arg;
 };
@@ -76,21 +76,21 @@ struct gt_cluster *gt_cache_cluster(struct gt_cache *cache);
 /* Objects, added or changed; the name of what is gone. An object that makes no sense changes nothing but the
  * counter `refused`, and the last state stays. `now_ms` is a time of gt_clock_ms(). */
 void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now_ms);
-void gt_cache_topology_gone(struct gt_cache *cache, const char *name);
+void gt_cache_topology_deleted(struct gt_cache *cache, const char *name);
 void gt_cache_node(struct gt_cache *cache, const cJSON *object);
-void gt_cache_node_gone(struct gt_cache *cache, const char *name);
+void gt_cache_node_deleted(struct gt_cache *cache, const char *name);
 void gt_cache_supernode(struct gt_cache *cache, const cJSON *object);
-void gt_cache_supernode_gone(struct gt_cache *cache, const char *name);
+void gt_cache_supernode_deleted(struct gt_cache *cache, const char *name);
 void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *pod);
-void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const char *name);
+void gt_cache_pod_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
 
 /* GPUs that a claim has are its pod's; or nobody's whom the cluster knows, and in use all the same. */
 void gt_cache_claim(struct gt_cache *cache, const cJSON *object);
-void gt_cache_claim_gone(struct gt_cache *cache, const char *namespace_, const char *name);
+void gt_cache_claim_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
 
 /* ResourceClaimTemplates, of users and of the companion. */
 void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);
-void gt_cache_claim_template_gone(struct gt_cache *cache, const char *namespace_, const char *name);
+void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
 
 /* Now and then: nodes that have fallen silent become ineligible, assumptions of callers expire (those of the
  * cache do not). */
@@ -111,11 +111,11 @@ enum gt_cache_pod_state {
 
 enum gt_cache_plan {
     GT_CACHE_PLAN_NONE,
-    GT_CACHE_PLAN_HELD,   /* its GPUs are assumed */
-    GT_CACHE_PLAN_LOST,   /* somebody else has one of them, or a GPU is ill or gone, or the node is; for a pod
-                            on no node also: the node is cordoned or not Ready, or it is `refused` */
-    GT_CACHE_PLAN_KEPT,   /* it runs on them */
-    GT_CACHE_PLAN_BROKEN, /* it runs on others, or is on another node */
+    GT_CACHE_PLAN_ASSUMED, /* its GPUs are assumed */
+    GT_CACHE_PLAN_LOST, /* somebody else has one of them, or a GPU is ill or gone, or the node is; for a pod
+                          on no node also: the node is cordoned or not Ready, or it is `refused` */
+    GT_CACHE_PLAN_RUNNING, /* it runs on them */
+    GT_CACHE_PLAN_BROKEN,  /* it runs on others, or is on another node */
 };
 
 /* A namespace, while it has pods here. */
@@ -211,7 +211,7 @@ enum gt_cache_loss {
     GT_CACHE_LOSS_GONE,      /* the Node was deleted */
     GT_CACHE_LOSS_TAINTED,   /* by a taint NoExecute that the pod does not tolerate */
     GT_CACHE_LOSS_NOT_READY, /* by its condition, for so long */
-    GT_CACHE_LOSS_ILL,       /* one of the pod's GPUs is ill or gone, for so long */
+    GT_CACHE_LOSS_UNHEALTHY, /* one of the pod's GPUs is ill or gone, for so long */
 };
 /* *ret_due_ms: where it is not, when it will be if nothing changes; UINT64_MAX: never. */
 enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pod, uint64_t after_ms,
@@ -255,7 +255,7 @@ bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uin
 /* The names of the GPUs that it has. */
 const char *const *gt_cache_claim_devices(const struct gt_cache_claim *claim, unsigned *ret_count);
 /* Another one that has one of its GPUs, too: the pod that is first there gets it. NULL: there is none. */
-const struct gt_cache_claim *gt_cache_claim_rival(const struct gt_cache_claim *claim);
+const struct gt_cache_claim *gt_cache_claim_conflict(const struct gt_cache_claim *claim);
 /* What a GPU is called in claims; NULL: not known. */
 const char *gt_cache_device_name(const struct gt_cache *cache, uint32_t node, unsigned gpu);
 

@@ -45,7 +45,7 @@ void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object)
         cache->refused++;
         return;
     }
-    gt_cache_claim_template_gone(cache, read.namespace_, read.name);
+    gt_cache_claim_template_deleted(cache, read.namespace_, read.name);
     size_t size = sizeof(struct cache_claim_template) + strlen(read.namespace_) + strlen(read.name) +
                   strlen(read.request) + 3;
     struct cache_claim_template *kept = gt_cache_alloc(&cache->bytes, size);
@@ -65,7 +65,7 @@ void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object)
     }
 }
 
-void gt_cache_claim_template_gone(struct gt_cache *cache, const char *namespace_, const char *name)
+void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespace_, const char *name)
 {
     struct cache_claim_template *gone = find(cache, namespace_, name);
     if (!gone)

@@ -136,7 +136,7 @@ static bool asks_for_gpus(const struct gt_resource_claim *claim)
 
 /* ---- in and out ---- */
 
-static void tell(struct gt_cache *cache, const struct cache_claim *claim)
+static void report(struct gt_cache *cache, const struct cache_claim *claim)
 {
     struct cache_pod *pod = gt_cache_pod_named(cache, claim->pub.namespace_, claim->pub.pod);
     if (pod)
@@ -154,7 +154,7 @@ static void take_out(struct gt_cache *cache, struct cache_claim *claim)
             at = &(*at)->node_next;
         *at = claim->node_next;
     }
-    tell(cache, claim);
+    report(cache, claim);
     gt_cache_release(&cache->bytes, claim);
     if (!node)
         return;
@@ -190,7 +190,7 @@ static void put_in(struct gt_cache *cache, const struct gt_resource_claim *from)
         claim->at->allocated = claim;
         gt_cache_recompute(cache, claim->at);
     }
-    tell(cache, claim);
+    report(cache, claim);
 }
 
 void gt_cache_claim(struct gt_cache *cache, const cJSON *object)
@@ -208,7 +208,7 @@ void gt_cache_claim(struct gt_cache *cache, const cJSON *object)
     gt_cache_notify(cache);
 }
 
-void gt_cache_claim_gone(struct gt_cache *cache, const char *namespace_, const char *name)
+void gt_cache_claim_deleted(struct gt_cache *cache, const char *namespace_, const char *name)
 {
     struct cache_claim *claim = find(cache, namespace_, name);
     if (claim)
@@ -241,7 +241,7 @@ const char *const *gt_cache_claim_devices(const struct gt_cache_claim *claim, un
     return of->devices;
 }
 
-const struct gt_cache_claim *gt_cache_claim_rival(const struct gt_cache_claim *claim)
+const struct gt_cache_claim *gt_cache_claim_conflict(const struct gt_cache_claim *claim)
 {
     const struct cache_claim *of = (const struct cache_claim *)claim;
     uint64_t mask = gt_cache_claimed_gpus(of);

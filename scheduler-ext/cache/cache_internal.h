@@ -88,11 +88,11 @@ struct cache_node {
     struct cache_taint **taints;
     uint32_t label_count, taint_count;
     bool ready, cordoned, has_gpus, taints_counted;
-    bool is_gone;        /* it was deleted */
-    uint64_t unready_ms; /* since when it is not Ready, by the cache's time */
-    int64_t unready_s;   /* the same as the Node tells it, where it was so when it was first seen; 0: it was
-                            not */
-    uint64_t ill_ms;     /* a GPU was last found ill, or gone */
+    bool is_gone;          /* it was deleted */
+    uint64_t unready_ms;   /* since when it is not Ready, by the cache's time */
+    int64_t unready_s;     /* the same as the Node tells it, where it was so when it was first seen; 0: it was
+                              not */
+    uint64_t unhealthy_ms; /* a GPU was last found ill, or gone */
 
     struct gt_cache_report report; /* of both */
 
@@ -136,7 +136,7 @@ struct cache_column {
 uint32_t gt_cache_take_row(struct gt_cache *cache);           /* GT_NONE without memory */
 void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* with nothing told and nothing charged */
 /* NULL: nothing is told of it. */
-void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *told);
+void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *reported);
 void gt_cache_resources_done(struct gt_cache *cache);
 
 /* Writes what the request (NULL: nothing) asks for of the resources that scores look at. */
@@ -187,8 +187,8 @@ struct cache_supernode {
     struct cache_supernode *next_child; /* of its parent */
     struct cache_membership *claims;
     uint32_t claim_count;
-    int64_t spare_nodes; /* -1: not given */
-    bool spares_told;    /* that they are too many */
+    int64_t spare_nodes;  /* -1: not given */
+    bool spares_reported; /* that they are too many */
 };
 
 void gt_cache_supernodes_done(struct gt_cache *cache);
@@ -206,13 +206,13 @@ struct pod_constraints; /* where a pod may run, shared by pods that say the same
 struct cache_pod {
     struct gt_cache_pod pub; /* first; what it points to and nobody shares is one block from meta.labels on */
     uint64_t digest;         /* of all that is read of its object */
-    struct pod_constraints *suit;
+    struct pod_constraints *constraints;
     struct gt_cache_request *request;
     struct cache_node *charged; /* for its plan; NULL: none */
     struct gt_cache_request *charged_request;
     struct cache_node *at;   /* spec.nodeName */
     struct cache_plan *plan; /* that counts: of its object, or of gt_cache_plan_pod() */
-    uint64_t told;           /* digest of the object's plan, 0: none */
+    uint64_t reported;       /* digest of the object's plan, 0: none */
     uint64_t overridden;     /* where `overrides`: the object's plan that does not count any more */
     uint64_t resolved;       /* the plan's GPUs */
     uint64_t hold;           /* the mask of pub.assumption */
@@ -244,7 +244,7 @@ struct cache_job {
     uint32_t hash;
     uint64_t audited;       /* the round of audit.c that has looked at it */
     uint64_t gpus;          /* of its pods */
-    uint64_t told;          /* of them, what the chain knows */
+    uint64_t reported;      /* of them, what the chain knows */
     uint32_t group, atomic; /* GPUs of its units and atoms, 0: not known, none */
 };
 
@@ -285,7 +285,7 @@ void gt_cache_recompute_detached(struct gt_cache *cache, struct cache_pod *pod);
 /* Selectors, affinity, tolerations of a pod: *ret is NULL where it says nothing. -EINVAL where it makes no
  * sense. */
 int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod *pod, struct pod_constraints **ret);
-void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *suit);
+void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *constraints);
 struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, const char *value,
                                    const char *effect);
 void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);
@@ -301,7 +301,7 @@ struct gt_cache {
     struct gt_class_cache *classes;
     size_t bytes;
     uint64_t seed, now_ms, next_job;
-    struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, suits, taints, requests;
+    struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
     struct gt_table claim_templates;
     struct cache_node **by_id; /* [id of the cluster] */

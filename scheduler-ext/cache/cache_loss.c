@@ -9,7 +9,7 @@ static bool drives_out(const struct cache_node *node, const struct cache_pod *po
 {
     for (uint32_t i = 0; i < node->taint_count; i++)
         if (strcmp(node->taints[i]->effect, "NoExecute") == 0 &&
-            !gt_cache_tolerates(pod->suit, node->taints[i]))
+            !gt_cache_tolerates(pod->constraints, node->taints[i]))
             return true;
     return false;
 }
@@ -20,11 +20,11 @@ static uint64_t unready_ms(const struct cache_node *node, const struct gt_cache_
     if (!node->unready_s)
         return node->unready_ms;
     uint64_t ago = now->unix_s > node->unready_s ? (uint64_t)(now->unix_s - node->unready_s) * 1000 : 0;
-    uint64_t told = now->ms - (ago < now->ms ? ago : now->ms);
-    return told < node->unready_ms ? told : node->unready_ms;
+    uint64_t reported = now->ms - (ago < now->ms ? ago : now->ms);
+    return reported < node->unready_ms ? reported : node->unready_ms;
 }
 
-static bool has_ill_gpu(const struct cache_node *node, const struct cache_pod *pod)
+static bool has_unhealthy_gpu(const struct cache_node *node, const struct cache_pod *pod)
 {
     return pod->plan && pod->plan->node == node && node->has_topology &&
            (!pod->whole || pod->resolved & ~node->healthy);
@@ -43,11 +43,11 @@ enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pub, uint64_t af
     if (drives_out(node, pod))
         return GT_CACHE_LOSS_TAINTED;
     uint64_t unready_due = node->ready ? UINT64_MAX : unready_ms(node, now) + after_ms;
-    uint64_t ill_due = has_ill_gpu(node, pod) ? node->ill_ms + after_ms : UINT64_MAX;
+    uint64_t unhealthy_due = has_unhealthy_gpu(node, pod) ? node->unhealthy_ms + after_ms : UINT64_MAX;
     if (unready_due <= now->ms)
         return GT_CACHE_LOSS_NOT_READY;
-    if (ill_due <= now->ms)
-        return GT_CACHE_LOSS_ILL;
-    *ret_due_ms = unready_due < ill_due ? unready_due : ill_due;
+    if (unhealthy_due <= now->ms)
+        return GT_CACHE_LOSS_UNHEALTHY;
+    *ret_due_ms = unready_due < unhealthy_due ? unready_due : unhealthy_due;
     return GT_CACHE_LOSS_NONE;
 }

@@ -55,7 +55,7 @@ void gt_cache_count_gpus(struct cache_pod *pod)
 {
     const struct gt_cache_pod *pub = &pod->pub;
     bool has =
-        pub->state == GT_CACHE_BOUND || pub->state == GT_CACHE_RUNNING || pub->plan == GT_CACHE_PLAN_HELD;
+        pub->state == GT_CACHE_BOUND || pub->state == GT_CACHE_RUNNING || pub->plan == GT_CACHE_PLAN_ASSUMED;
     uint16_t gpus = (uint16_t)(has ? pub->gpus : 0), asked = (uint16_t)(pub->deleting ? 0 : pub->gpus);
     pub->namespace_->gpus += gpus;
     pub->namespace_->gpus -= pod->counted;

@@ -8,7 +8,7 @@
 /* Node objects: labels, taints, readiness. */
 
 /* Taints that only say what a node's readiness and cordon say already. */
-static bool is_told_otherwise(const char *key)
+static bool is_in_conditions(const char *key)
 {
     static const char *const keys[] = {GT_TAINT_KEY_UNSCHEDULABLE, GT_TAINT_KEY_NOT_READY,
                                        GT_TAINT_KEY_UNREACHABLE};
@@ -60,13 +60,13 @@ static bool make_labels(struct gt_cache *cache, const struct gt_node_object *obj
 static bool make_taints(struct gt_cache *cache, const struct gt_node_object *object, struct node_facts *facts)
 {
     for (unsigned i = 0; i < object->taint_count; i++) {
-        const struct gt_node_taint *told = &object->taints[i];
-        bool hard = strcmp(told->effect, "NoSchedule") == 0 || strcmp(told->effect, "NoExecute") == 0;
-        if (!hard || is_told_otherwise(told->key))
+        const struct gt_node_taint *reported = &object->taints[i];
+        bool hard = strcmp(reported->effect, "NoSchedule") == 0 || strcmp(reported->effect, "NoExecute") == 0;
+        if (!hard || is_in_conditions(reported->key))
             continue;
         if (facts->taint_count == GT_CACHE_TAINTS_MAX)
             return false;
-        struct cache_taint *taint = gt_cache_taint(cache, told->key, told->value, told->effect);
+        struct cache_taint *taint = gt_cache_taint(cache, reported->key, reported->value, reported->effect);
         if (!taint)
             return false;
         facts->taints[facts->taint_count++] = taint;
@@ -140,7 +140,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
 {
     if (!node->has_node || !same_labels(node, facts))
         cache->room = true; /* pods may suit now that did not before */
-    bool told = node->has_node && node->ready == object->ready && same_taints(node, facts);
+    bool reported = node->has_node && node->ready == object->ready && same_taints(node, facts);
     time_unready(cache, node, object);
     gt_cache_forget_labels(cache, node);
     node->has_node = true;
@@ -158,7 +158,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
         gt_cache_set_allocatable(cache, node->row, &object->allocatable);
     gt_cache_count_taints(node);
     gt_cache_recompute(cache, node);
-    if (!told)
+    if (!reported)
         gt_cache_node_changed(cache, node);
 }
 
@@ -190,14 +190,14 @@ void gt_cache_node(struct gt_cache *cache, const cJSON *json)
     if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0) {
         cache->refused++;
     } else {
-        if (cache->spec.saw_node)
-            cache->spec.saw_node(cache->spec.arg, &object);
+        if (cache->spec.observe_node)
+            cache->spec.observe_node(cache->spec.arg, &object);
         take(cache, &object);
     }
     gt_cache_notify(cache);
 }
 
-void gt_cache_node_gone(struct gt_cache *cache, const char *name)
+void gt_cache_node_deleted(struct gt_cache *cache, const char *name)
 {
     struct cache_node *node = gt_cache_find_node(cache, name);
     if (node && node->has_node) {

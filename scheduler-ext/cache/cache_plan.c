@@ -85,7 +85,7 @@ static void replace(struct gt_cache *cache, struct cache_pod *pod, struct cache_
     pod->plan = plan;
     pod->resolved_version = 0;
     pod->overrides = true;
-    pod->overridden = pod->told;
+    pod->overridden = pod->reported;
     gt_cache_attach_pod(pod);
     if (left)
         gt_cache_recompute(cache, left);

@@ -191,7 +191,7 @@ static void empty(struct gt_cache *cache, struct cache_pod *pod)
         gt_cache_string_drop(cache, texts[i]);
     if (pod->at)
         gt_cache_node_drop(cache, pod->at);
-    gt_cache_constraints_drop(cache, pod->suit);
+    gt_cache_constraints_drop(cache, pod->constraints);
     gt_cache_request_drop(cache, pod->request);
     gt_cache_release(&cache->bytes, (void *)(uintptr_t)meta->labels);
     gt_cache_release(&cache->bytes, (void *)(uintptr_t)pod->pub.identity_error);
@@ -206,9 +206,9 @@ static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct 
     if (gt_cache_read_plan(cache, from->plan_node, from->plan_gpus, from->gpus.total, &plan) < 0)
         cache->refused++;
     uint64_t digest = gt_digest_mix_text(gt_digest_mix_text(cache->seed, from->plan_node), from->plan_gpus);
-    pod->told = plan ? digest | 1 : 0;
+    pod->reported = plan ? digest | 1 : 0;
     /* Where a pod is on a node nobody can plan it any more: its object is right. */
-    if (pod->overrides && !from->node_name && (!plan || pod->told == pod->overridden)) {
+    if (pod->overrides && !from->node_name && (!plan || pod->reported == pod->overridden)) {
         if (!plan)
             pod->overridden = 0;
         gt_cache_free_plan(cache, plan);
@@ -234,7 +234,7 @@ static void exchange(struct cache_pod *pod, struct cache_pod *new)
     pod->pub.namespace_ = kept->namespace_;
     pod->pub.job = kept->job;
     pod->pub.next = kept->next;
-    pod->suit = new->suit;
+    pod->constraints = new->constraints;
     pod->request = new->request;
     pod->at = new->at;
     pod->gated = new->gated;
@@ -314,8 +314,8 @@ static void drop_pod(struct gt_cache *cache, struct cache_pod *pod)
     cache->pods_in[pod->pub.state]--;
     if (left)
         gt_cache_recompute(cache, left);
-    if (cache->spec.on_pod_gone)
-        cache->spec.on_pod_gone(cache->spec.arg, &pod->pub);
+    if (cache->spec.on_pod_deleted)
+        cache->spec.on_pod_deleted(cache->spec.arg, &pod->pub);
     gt_cache_free_pod(cache, pod);
 }
 
@@ -340,12 +340,13 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
     struct cache_pod new = {.digest = digest_of(cache, from),
                             .request = gt_cache_request_make(cache, &from->asked, true)};
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
-    int r = may_move(from) ? gt_cache_constraints_of(cache, from, &new.suit) : 0;
+    int r = may_move(from) ? gt_cache_constraints_of(cache, from, &new.constraints) : 0;
     if (r == -EINVAL && from->node_name)
         r = 0; /* it runs all the same */
     bool sound = r == 0;
-    if (sound && pod && pod->digest == new.digest && pod->suit == new.suit && pod->request == new.request) {
-        gt_cache_constraints_drop(cache, new.suit);
+    if (sound && pod && pod->digest == new.digest && pod->constraints == new.constraints &&
+        pod->request == new.request) {
+        gt_cache_constraints_drop(cache, new.constraints);
         gt_cache_request_drop(cache, new.request);
         return;
     }
@@ -397,7 +398,7 @@ void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
     gt_cache_notify(cache);
 }
 
-void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const char *name)
+void gt_cache_pod_deleted(struct gt_cache *cache, const char *namespace_, const char *name)
 {
     struct cache_pod *pod = gt_cache_pod_named(cache, namespace_, name);
     gt_cache_discharge_bound(cache, namespace_, name);

@@ -228,7 +228,7 @@ void gt_cache_recompute_detached(struct gt_cache *cache, struct cache_pod *pod)
                                .plan_node = GT_NONE});
 }
 
-static void set_seated(const struct scene *scene, struct cache_pod *pod, enum gt_cache_pod_state state,
+static void set_placed(const struct scene *scene, struct cache_pod *pod, enum gt_cache_pod_state state,
                        enum gt_cache_plan plan)
 {
     bool planned_here = pod->plan && pod->plan->node == scene->node;
@@ -249,22 +249,22 @@ static void take(struct scene *scene, struct cache_pod *pod, uint64_t mask)
 }
 
 /* A pod on the node, which the CR names for `owned`. */
-static void seat_bound(struct scene *scene, struct cache_pod *pod)
+static void locate_bound(struct scene *scene, struct cache_pod *pod)
 {
     enum gt_cache_pod_state state = pod->owned ? GT_CACHE_RUNNING : GT_CACHE_BOUND;
     unsigned owned = bits(pod->owned), missing = owned < pod->pub.gpus ? pod->pub.gpus - owned : 0;
     uint64_t plan = pod->resolved, rest = plan & ~pod->owned;
     bool here = pod->plan && pod->plan->node == scene->node;
     if (here && pod->whole && pod->owned == plan)
-        set_seated(scene, pod, state, GT_CACHE_PLAN_KEPT);
+        set_placed(scene, pod, state, GT_CACHE_PLAN_RUNNING);
     else if (here && pod->whole && !(pod->owned & ~plan) && !(rest & ~(scene->room | scene->unnamed))) {
         take(scene, pod, rest);
-        set_seated(scene, pod, state, GT_CACHE_PLAN_HELD);
+        set_placed(scene, pod, state, GT_CACHE_PLAN_ASSUMED);
         missing = 0;
     } else if (!pod->plan)
-        set_seated(scene, pod, state, GT_CACHE_PLAN_NONE);
+        set_placed(scene, pod, state, GT_CACHE_PLAN_NONE);
     else
-        set_seated(scene, pod, state,
+        set_placed(scene, pod, state,
                    here && !(pod->owned & ~plan) ? GT_CACHE_PLAN_LOST : GT_CACHE_PLAN_BROKEN);
     pod->need = (uint16_t)missing;
 }
@@ -284,7 +284,7 @@ static unsigned count_needs(struct scene *scene)
 
 /* A pod that is planned for the node and on none. It is held while pods on the node need no more than what
  * the plan leaves them. */
-static void seat_planned(struct scene *scene, struct cache_pod *pod, unsigned needs)
+static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned needs)
 {
     enum gt_cache_pod_state state = pod->gated ? GT_CACHE_GATED : GT_CACHE_WAITING;
     uint64_t plan = pod->resolved;
@@ -293,7 +293,7 @@ static void seat_planned(struct scene *scene, struct cache_pod *pod, unsigned ne
                 (!(plan & ~pod->owned) || bits(scene->room & ~plan) >= needs);
     if (held)
         take(scene, pod, plan);
-    set_seated(scene, pod, state, held ? GT_CACHE_PLAN_HELD : GT_CACHE_PLAN_LOST);
+    set_placed(scene, pod, state, held ? GT_CACHE_PLAN_ASSUMED : GT_CACHE_PLAN_LOST);
 }
 
 /* What the node's agent would give, in number at least. */
@@ -305,21 +305,21 @@ static void guess(struct scene *scene, struct cache_pod *pod)
         take(scene, pod, choice.mask);
 }
 
-static void seat_all(struct scene *scene)
+static void locate_all(struct scene *scene)
 {
     struct cache_pod *pods = scene->node->pods;
     for (struct cache_pod *pod = pods; pod; pod = pod->node_next) {
         resolve(pod);
         if (pod->at)
-            seat_bound(scene, pod);
+            locate_bound(scene, pod);
     }
     unsigned needs = count_needs(scene);
     for (struct cache_pod *pod = pods; pod; pod = pod->node_next)
         if (!pod->at && !pod->gated)
-            seat_planned(scene, pod, needs);
+            locate_planned(scene, pod, needs);
     for (struct cache_pod *pod = pods; pod; pod = pod->node_next)
         if (!pod->at && pod->gated)
-            seat_planned(scene, pod, needs);
+            locate_planned(scene, pod, needs);
     for (struct cache_pod *pod = pods; pod; pod = pod->node_next)
         if (pod->need)
             guess(scene, pod);
@@ -393,7 +393,7 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     uint64_t claimed = find_claimed(&scene);
     scene.room &= ~claimed;
     scene.unnamed &= ~claimed;
-    seat_all(&scene);
+    locate_all(&scene);
     if (!in) {
         cache->room = cache->room || node->is_shared;
         node->is_shared = false;

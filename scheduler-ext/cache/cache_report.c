@@ -83,20 +83,21 @@ static bool is_same(const struct gt_cache_report *a, const struct gt_cache_repor
 bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
                          const struct gt_node_gpu_topology *topology)
 {
-    const struct gt_node *told = topology->node;
+    const struct gt_node *reported = topology->node;
     struct gt_cache_report news = {
         .name = node->report.name,
         .label = node->report.label,
         .is_filled = true,
-        .gpus = (int)told->gpu_count,
+        .gpus = (int)reported->gpu_count,
         .free = topology->use_known ? (int)gt_bit_count(topology->free) : -1,
         .links = topology->conditions[GT_TOPOLOGY_LINKS_HEALTHY].status,
     };
-    gt_auto_free char *attributes = cache->spec.gpu_attributes ? attributes_of(told) : NULL;
-    bool whole = add_remotes(cache, told, &news) &&
-                 (!told->server_uuid[0] || (news.server_uuid = gt_cache_string(cache, told->server_uuid))) &&
-                 (!cache->spec.gpu_attributes ||
-                  (attributes && (news.gpu_attributes = gt_cache_string(cache, attributes))));
+    gt_auto_free char *attributes = cache->spec.gpu_attributes ? attributes_of(reported) : NULL;
+    bool whole =
+        add_remotes(cache, reported, &news) &&
+        (!reported->server_uuid[0] || (news.server_uuid = gt_cache_string(cache, reported->server_uuid))) &&
+        (!cache->spec.gpu_attributes ||
+         (attributes && (news.gpu_attributes = gt_cache_string(cache, attributes))));
     if (!whole || is_same(&news, &node->report)) {
         drop_report(cache, &news);
         return whole;

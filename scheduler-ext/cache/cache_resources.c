@@ -20,7 +20,7 @@ struct gt_cache_request {
 /* ---- columns ---- */
 
 /* What a node has of a resource that it must have, and says nothing of. */
-static int64_t untold(const char *name)
+static int64_t default_amount(const char *name)
 {
     static const char *const names[] = {GT_RESOURCE_CPU, GT_RESOURCE_MEMORY, GT_RESOURCE_PODS,
                                         "ephemeral-storage"};
@@ -81,7 +81,7 @@ static unsigned make_column(struct gt_cache *cache, const char *name, bool is_as
     unsigned at = find_column(cache, name);
     if (at < CACHE_COLUMNS_MAX)
         return at;
-    at = is_asked && !untold(name) ? CACHE_COLUMNS_MAX / 2 : CACHE_COLUMNS_MAX;
+    at = is_asked && !default_amount(name) ? CACHE_COLUMNS_MAX / 2 : CACHE_COLUMNS_MAX;
     while (at && cache->columns[at - 1].name)
         at--;
     if (!at--)
@@ -89,7 +89,7 @@ static unsigned make_column(struct gt_cache *cache, const char *name, bool is_as
     struct cache_column *column = &cache->columns[at];
     column->name = gt_cache_string(cache, name);
     if (column->name && grow_column(cache, column, 0, cache->row_capacity ? cache->row_capacity : 1)) {
-        int64_t amount = untold(name);
+        int64_t amount = default_amount(name);
         for (uint32_t row = 0; amount && row < cache->row_count; row++)
             column->allocatable[row] = column->left[row] = column->emptied[row] = amount;
         for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
@@ -124,7 +124,7 @@ uint32_t gt_cache_take_row(struct gt_cache *cache)
     for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
         if (cache->columns[i].name)
             cache->columns[i].allocatable[row] = cache->columns[i].left[row] =
-                cache->columns[i].emptied[row] = untold(cache->columns[i].name);
+                cache->columns[i].emptied[row] = default_amount(cache->columns[i].name);
     return row;
 }
 
@@ -146,22 +146,22 @@ static void change(struct gt_cache *cache, struct cache_column *column, uint32_t
     }
 }
 
-static int64_t told_of(const struct gt_resources *told, const char *name)
+static int64_t reported_amount(const struct gt_resources *reported, const char *name)
 {
     uint64_t amount;
-    return told && gt_resources_get(told, name, &amount) ? (int64_t)amount : untold(name);
+    return reported && gt_resources_get(reported, name, &amount) ? (int64_t)amount : default_amount(name);
 }
 
-void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *told)
+void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *reported)
 {
-    for (unsigned i = 0; told && i < told->count; i++)
-        make_column(cache, told->list[i].name, false);
+    for (unsigned i = 0; reported && i < reported->count; i++)
+        make_column(cache, reported->list[i].name, false);
     for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++) {
         struct cache_column *column = &cache->columns[i];
         if (!column->name)
             continue;
-        int64_t base = untold(column->name), old = column->allocatable[row],
-                new = told_of(told, column->name);
+        int64_t base = default_amount(column->name), old = column->allocatable[row],
+                new = reported_amount(reported, column->name);
         column->refs += (uint32_t)(new != base) - (uint32_t)(old != base);
         column->allocatable[row] = new;
         change(cache, column, row, new - old, new - old);
@@ -193,7 +193,7 @@ static uint32_t hash_of(const struct gt_cache *cache, const struct gt_cache_requ
 }
 
 /* The request's parts on the stack; of a resource for which there is no column nothing. */
-union request_maker {
+union request_builder {
     struct gt_cache_request request;
     char bytes[sizeof(struct gt_cache_request) + CACHE_COLUMNS_MAX * sizeof(struct request_part)];
 };
@@ -220,14 +220,14 @@ static void free_unused_columns(struct gt_cache *cache)
 struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
                                                bool has_gpus)
 {
-    union request_maker maker = {.request.has_gpus = has_gpus};
-    if (!fill(cache, asked, &maker.request))
+    union request_builder builder = {.request.has_gpus = has_gpus};
+    if (!fill(cache, asked, &builder.request))
         return NULL;
-    size_t parts = maker.request.count * sizeof(struct request_part);
-    uint32_t hash = maker.request.hash = hash_of(cache, &maker.request);
-    struct gt_cache_request *request = gt_table_find(&cache->requests, hash, is, &maker.request);
+    size_t parts = builder.request.count * sizeof(struct request_part);
+    uint32_t hash = builder.request.hash = hash_of(cache, &builder.request);
+    struct gt_cache_request *request = gt_table_find(&cache->requests, hash, is, &builder.request);
     if (!request && (request = gt_cache_alloc(&cache->bytes, sizeof(*request) + parts))) {
-        memcpy(request, &maker.request, sizeof(*request) + parts);
+        memcpy(request, &builder.request, sizeof(*request) + parts);
         if (gt_table_add(&cache->requests, hash, request) < 0) {
             gt_cache_release(&cache->bytes, request);
             request = NULL;

@@ -10,7 +10,7 @@
  * learns anew from those that are there.
  */
 
-static void tell(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus)
+static void report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus)
 {
     gt_chain_came(cache->cluster, job->group, gpus);
     gt_chain_came(cache->cluster, job->atomic, gpus);
@@ -18,8 +18,8 @@ static void tell(struct gt_cache *cache, const struct cache_job *job, uint64_t g
 
 static void take_back(struct gt_cache *cache, const struct cache_job *job)
 {
-    gt_chain_gone(cache->cluster, job->group, job->told);
-    gt_chain_gone(cache->cluster, job->atomic, job->told);
+    gt_chain_gone(cache->cluster, job->group, job->reported);
+    gt_chain_gone(cache->cluster, job->atomic, job->reported);
 }
 
 void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
@@ -38,12 +38,12 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
         take_back(cache, job);
         job->group = sizes.group;
         job->atomic = sizes.atomic;
-        job->told = 0;
+        job->reported = 0;
     }
-    if (!job->group || job->gpus <= job->told)
+    if (!job->group || job->gpus <= job->reported)
         return;
-    tell(cache, job, job->gpus - job->told);
-    job->told = job->gpus;
+    report(cache, job, job->gpus - job->reported);
+    job->reported = job->gpus;
 }
 
 void gt_cache_forget_sizes(struct gt_cache *cache, const struct cache_job *job)

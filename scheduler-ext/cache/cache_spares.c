@@ -75,9 +75,9 @@ const char *gt_cache_next_excess(struct gt_cache *cache, uint32_t standard, uint
          at = gt_table_after(&cache->supernodes, at->hash, at)) {
         uint64_t spares = at->id == GT_NONE || at->tier != 1 ? 0 : wanted(at, standard);
         uint32_t nodes = spares ? count_nodes(at) : 0;
-        bool excess = nodes && spares > nodes, told = at->spares_told;
-        at->spares_told = excess;
-        if (!excess || told)
+        bool excess = nodes && spares > nodes, reported = at->spares_reported;
+        at->spares_reported = excess;
+        if (!excess || reported)
             continue;
         *ret_spares = spares;
         *ret_nodes = nodes;

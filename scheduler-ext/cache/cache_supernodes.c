@@ -247,7 +247,7 @@ static void take(struct gt_cache *cache, const struct gt_supernode_object *objec
         cache->refused++; /* a parent of that tier cannot be one */
     if (supernode->spare_nodes != object->spare_nodes) {
         supernode->spare_nodes = object->spare_nodes;
-        supernode->spares_told = false;
+        supernode->spares_reported = false;
         cache->has_spares = true;
         cache->room = true;
         cache->reports_changed = true;
@@ -281,7 +281,7 @@ void gt_cache_supernode(struct gt_cache *cache, const cJSON *json)
     gt_cache_notify(cache);
 }
 
-void gt_cache_supernode_gone(struct gt_cache *cache, const char *name)
+void gt_cache_supernode_deleted(struct gt_cache *cache, const char *name)
 {
     struct cache_supernode *supernode = find(cache, name);
     if (supernode && supernode->known) {

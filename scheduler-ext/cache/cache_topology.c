@@ -35,18 +35,18 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
 }
 
 /* Owners of GPUs as pods: a pod is listed once, whichever of its containers has a GPU. */
-static int add_owner(struct gt_cache *cache, struct facts *facts, const struct gt_gpu_owner *told)
+static int add_owner(struct gt_cache *cache, struct facts *facts, const struct gt_gpu_owner *reported)
 {
-    uint64_t bit = UINT64_C(1) << told->gpu;
+    uint64_t bit = UINT64_C(1) << reported->gpu;
     for (uint32_t i = 0; i < facts->owner_count; i++)
-        if (strcmp(facts->owners[i].pod, told->pod) == 0 &&
-            strcmp(facts->owners[i].namespace_, told->namespace_) == 0) {
+        if (strcmp(facts->owners[i].pod, reported->pod) == 0 &&
+            strcmp(facts->owners[i].namespace_, reported->namespace_) == 0) {
             facts->owners[i].mask |= bit;
             return 0;
         }
     struct cache_owner *owner = &facts->owners[facts->owner_count++];
-    *owner = (struct cache_owner){gt_cache_string(cache, told->namespace_), gt_cache_string(cache, told->pod),
-                                  bit};
+    *owner = (struct cache_owner){gt_cache_string(cache, reported->namespace_),
+                                  gt_cache_string(cache, reported->pod), bit};
     return owner->namespace_ && owner->pod ? 0 : -ENOMEM;
 }
 
@@ -174,7 +174,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
     node->owner_count = facts->owner_count;
     node->healthy = gt_node_usable(topology->node);
     if (!same || healthy & ~node->healthy)
-        node->ill_ms = cache->now_ms;
+        node->unhealthy_ms = cache->now_ms;
     if (!same || healthy != node->healthy)
         gt_cache_node_changed(cache, node);
     node->health_unknown = gt_node_with_health(topology->node, GT_GPU_HEALTH_UNKNOWN);
@@ -245,7 +245,7 @@ void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now
     gt_cache_notify(cache);
 }
 
-void gt_cache_topology_gone(struct gt_cache *cache, const char *name)
+void gt_cache_topology_deleted(struct gt_cache *cache, const char *name)
 {
     lose_topology(cache, name);
     gt_cache_notify(cache);

@@ -18,31 +18,31 @@ struct parts { /* of a spec */
 };
 
 /* Counts at first, then fills what was counted. */
-struct constraints_maker {
-    struct pod_constraints *suit; /* NULL: counting */
+struct constraints_builder {
+    struct pod_constraints *constraints; /* NULL: counting */
     char *text;
     size_t text_size;
     uint32_t expressions, values, terms, tolerations;
     bool bad;
 };
 
-static const char *keep(struct constraints_maker *maker, const char *text)
+static const char *keep(struct constraints_builder *builder, const char *text)
 {
     size_t size = strlen(text) + 1;
-    maker->text_size += size;
-    if (!maker->suit)
+    builder->text_size += size;
+    if (!builder->constraints)
         return NULL;
-    char *start = memcpy(maker->text, text, size);
-    maker->text += size;
+    char *start = memcpy(builder->text, text, size);
+    builder->text += size;
     return start;
 }
 
-static void add_value(struct constraints_maker *maker, const char *text)
+static void add_value(struct constraints_builder *builder, const char *text)
 {
-    const char *kept = keep(maker, text);
-    if (maker->suit)
-        maker->suit->values[maker->values] = kept;
-    maker->values++;
+    const char *kept = keep(builder, text);
+    if (builder->constraints)
+        builder->constraints->values[builder->values] = kept;
+    builder->values++;
 }
 
 static enum constraint_operator how_of(const char *name)
@@ -55,79 +55,80 @@ static enum constraint_operator how_of(const char *name)
 }
 
 /* NULL where it is missing or empty, which is one to the API. */
-static const char *text_of(struct constraints_maker *maker, const cJSON *item, const char *key)
+static const char *text_of(struct constraints_builder *builder, const cJSON *item, const char *key)
 {
     const cJSON *value = gt_get(item, key);
     const char *text = cJSON_GetStringValue(value);
-    maker->bad |= value && !text;
+    builder->bad |= value && !text;
     return text && *text ? text : NULL;
 }
 
-static void add_expression(struct constraints_maker *maker, const cJSON *item, bool is_name)
+static void add_expression(struct constraints_builder *builder, const cJSON *item, bool is_name)
 {
-    const char *key = text_of(maker, item, "key");
-    const char *name = text_of(maker, item, "operator");
+    const char *key = text_of(builder, item, "key");
+    const char *name = text_of(builder, item, "operator");
     const cJSON *values = gt_get(item, "values");
     struct constraint_expression made = {
-        .how = how_of(name), .is_name = is_name, .first_value = maker->values};
+        .how = how_of(name), .is_name = is_name, .first_value = builder->values};
     if (is_name && (!key || strcmp(key, "metadata.name") != 0))
         made.how = CONSTRAINT_NEVER;
-    made.key = keep(maker, key ? key : "");
+    made.key = keep(builder, key ? key : "");
     for (const cJSON *value = cJSON_IsArray(values) ? values->child : NULL; value; value = value->next) {
         if (!cJSON_IsString(value) || !value->valuestring)
-            maker->bad = true;
+            builder->bad = true;
         else
-            add_value(maker, value->valuestring);
+            add_value(builder, value->valuestring);
     }
-    made.value_count = maker->values - made.first_value;
-    if (maker->suit)
-        maker->suit->expressions[maker->expressions] = made;
-    maker->expressions++;
+    made.value_count = builder->values - made.first_value;
+    if (builder->constraints)
+        builder->constraints->expressions[builder->expressions] = made;
+    builder->expressions++;
 }
 
-static void add_selector(struct constraints_maker *maker, const cJSON *selector)
+static void add_selector(struct constraints_builder *builder, const cJSON *selector)
 {
     for (const cJSON *item = selector ? selector->child : NULL; item; item = item->next) {
         if (!cJSON_IsString(item) || !item->valuestring || !item->string) {
-            maker->bad = true;
+            builder->bad = true;
             return;
         }
         struct constraint_expression made = {
-            .how = CONSTRAINT_IN, .first_value = maker->values, .value_count = 1};
-        made.key = keep(maker, item->string);
-        add_value(maker, item->valuestring);
-        if (maker->suit)
-            maker->suit->expressions[maker->expressions] = made;
-        maker->expressions++;
+            .how = CONSTRAINT_IN, .first_value = builder->values, .value_count = 1};
+        made.key = keep(builder, item->string);
+        add_value(builder, item->valuestring);
+        if (builder->constraints)
+            builder->constraints->expressions[builder->expressions] = made;
+        builder->expressions++;
     }
-    if (maker->suit)
-        maker->suit->selector_count = maker->expressions;
+    if (builder->constraints)
+        builder->constraints->selector_count = builder->expressions;
 }
 
-static void add_terms(struct constraints_maker *maker, const struct parts *parts)
+static void add_terms(struct constraints_builder *builder, const struct parts *parts)
 {
     for (const cJSON *term = parts->terms ? parts->terms->child : NULL; term; term = term->next) {
         const cJSON *labels = gt_get(term, "matchExpressions"), *fields = gt_get(term, "matchFields");
-        uint32_t first = maker->expressions;
+        uint32_t first = builder->expressions;
         for (const cJSON *item = cJSON_IsArray(labels) ? labels->child : NULL; item; item = item->next)
-            add_expression(maker, item, false);
+            add_expression(builder, item, false);
         for (const cJSON *item = cJSON_IsArray(fields) ? fields->child : NULL; item; item = item->next)
-            add_expression(maker, item, true);
-        if (maker->suit)
-            maker->suit->terms[maker->terms] = (struct constraint_term){first, maker->expressions - first};
-        maker->terms++;
+            add_expression(builder, item, true);
+        if (builder->constraints)
+            builder->constraints->terms[builder->terms] =
+                (struct constraint_term){first, builder->expressions - first};
+        builder->terms++;
     }
-    if (maker->suit)
-        maker->suit->has_terms = parts->has_terms;
+    if (builder->constraints)
+        builder->constraints->has_terms = parts->has_terms;
 }
 
-static void add_tolerations(struct constraints_maker *maker, const cJSON *tolerations)
+static void add_tolerations(struct constraints_builder *builder, const cJSON *tolerations)
 {
     for (const cJSON *item = tolerations ? tolerations->child : NULL; item; item = item->next) {
-        const char *key = text_of(maker, item, "key");
-        const char *name = text_of(maker, item, "operator");
-        const char *value = text_of(maker, item, "value");
-        const char *effect = text_of(maker, item, "effect");
+        const char *key = text_of(builder, item, "key");
+        const char *name = text_of(builder, item, "operator");
+        const char *value = text_of(builder, item, "value");
+        const char *effect = text_of(builder, item, "effect");
         bool exists = name && strcmp(name, "Exists") == 0;
         if (!exists && name && strcmp(name, "Equal") != 0)
             continue; /* tolerates nothing that is known here */
@@ -137,20 +138,20 @@ static void add_tolerations(struct constraints_maker *maker, const cJSON *tolera
         if (key && (strcmp(key, GT_TAINT_KEY_NOT_READY) == 0 || strcmp(key, GT_TAINT_KEY_UNREACHABLE) == 0))
             continue;
         struct constraint_toleration made = {.exists = exists};
-        made.key = key ? keep(maker, key) : NULL;
-        made.value = keep(maker, value ? value : "");
-        made.effect = effect ? keep(maker, effect) : NULL;
-        if (maker->suit)
-            maker->suit->tolerations[maker->tolerations] = made;
-        maker->tolerations++;
+        made.key = key ? keep(builder, key) : NULL;
+        made.value = keep(builder, value ? value : "");
+        made.effect = effect ? keep(builder, effect) : NULL;
+        if (builder->constraints)
+            builder->constraints->tolerations[builder->tolerations] = made;
+        builder->tolerations++;
     }
 }
 
-static void make_parts(struct constraints_maker *maker, const struct parts *parts)
+static void make_parts(struct constraints_builder *builder, const struct parts *parts)
 {
-    add_selector(maker, parts->selector);
-    add_terms(maker, parts);
-    add_tolerations(maker, parts->tolerations);
+    add_selector(builder, parts->selector);
+    add_terms(builder, parts);
+    add_tolerations(builder, parts->tolerations);
 }
 
 /* The parts as one text; NULL without memory. The caller frees it (cJSON_free). */
@@ -173,52 +174,53 @@ static bool is(const void *item, const void *key)
     return strcmp(((const struct pod_constraints *)item)->text, key) == 0;
 }
 
-static struct pod_constraints *allocate(struct gt_cache *cache, const struct constraints_maker *counted,
+static struct pod_constraints *allocate(struct gt_cache *cache, const struct constraints_builder *counted,
                                         const char *text)
 {
     size_t text_size = strlen(text) + 1;
-    struct pod_constraints *suit = gt_cache_alloc(
-        &cache->bytes, sizeof(*suit) + counted->expressions * sizeof(*suit->expressions) +
-                           counted->values * sizeof(*suit->values) + counted->terms * sizeof(*suit->terms) +
-                           counted->tolerations * sizeof(*suit->tolerations) + counted->text_size +
-                           text_size);
-    if (!suit)
+    struct pod_constraints *constraints = gt_cache_alloc(
+        &cache->bytes,
+        sizeof(*constraints) + counted->expressions * sizeof(*constraints->expressions) +
+            counted->values * sizeof(*constraints->values) + counted->terms * sizeof(*constraints->terms) +
+            counted->tolerations * sizeof(*constraints->tolerations) + counted->text_size + text_size);
+    if (!constraints)
         return NULL;
-    suit->expressions = (struct constraint_expression *)(suit + 1);
-    suit->values = (const char **)(suit->expressions + counted->expressions);
-    suit->tolerations = (struct constraint_toleration *)(suit->values + counted->values);
-    suit->terms = (struct constraint_term *)(suit->tolerations + counted->tolerations);
-    suit->term_count = counted->terms;
-    suit->toleration_count = counted->tolerations;
-    char *texts = (char *)(suit->terms + counted->terms);
-    suit->text = memcpy(texts + counted->text_size, text, text_size);
-    return suit;
+    constraints->expressions = (struct constraint_expression *)(constraints + 1);
+    constraints->values = (const char **)(constraints->expressions + counted->expressions);
+    constraints->tolerations = (struct constraint_toleration *)(constraints->values + counted->values);
+    constraints->terms = (struct constraint_term *)(constraints->tolerations + counted->tolerations);
+    constraints->term_count = counted->terms;
+    constraints->toleration_count = counted->tolerations;
+    char *texts = (char *)(constraints->terms + counted->terms);
+    constraints->text = memcpy(texts + counted->text_size, text, text_size);
+    return constraints;
 }
 
 static int make(struct gt_cache *cache, const struct parts *parts, const char *text,
                 struct pod_constraints **ret)
 {
-    struct constraints_maker maker = {0};
-    make_parts(&maker, parts);
-    if (maker.bad || maker.expressions > PARTS_MAX || maker.values > PARTS_MAX || maker.terms > PARTS_MAX ||
-        maker.tolerations > PARTS_MAX)
+    struct constraints_builder builder = {0};
+    make_parts(&builder, parts);
+    if (builder.bad || builder.expressions > PARTS_MAX || builder.values > PARTS_MAX ||
+        builder.terms > PARTS_MAX || builder.tolerations > PARTS_MAX)
         return -EINVAL;
-    if (!maker.expressions && !parts->has_terms && !maker.tolerations) {
+    if (!builder.expressions && !parts->has_terms && !builder.tolerations) {
         *ret = NULL;
         return 0;
     }
-    struct pod_constraints *suit = allocate(cache, &maker, text);
-    if (!suit)
+    struct pod_constraints *constraints = allocate(cache, &builder, text);
+    if (!constraints)
         return -ENOMEM;
-    maker = (struct constraints_maker){.suit = suit, .text = (char *)(suit->terms + maker.terms)};
-    make_parts(&maker, parts);
-    suit->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
-    if (gt_table_add(&cache->suits, suit->hash, suit) < 0) {
-        gt_cache_release(&cache->bytes, suit);
+    builder = (struct constraints_builder){.constraints = constraints,
+                                           .text = (char *)(constraints->terms + builder.terms)};
+    make_parts(&builder, parts);
+    constraints->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
+    if (gt_table_add(&cache->constraints, constraints->hash, constraints) < 0) {
+        gt_cache_release(&cache->bytes, constraints);
         return -ENOMEM;
     }
-    suit->refs = 1;
-    *ret = suit;
+    constraints->refs = 1;
+    *ret = constraints;
     return 0;
 }
 
@@ -245,24 +247,25 @@ int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod *pod, st
     if (!text)
         return -ENOMEM;
     int r = 0;
-    struct pod_constraints *suit = NULL;
+    struct pod_constraints *constraints = NULL;
     if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
         r = -EINVAL;
     else
-        suit = gt_table_find(&cache->suits, gt_digest_hash(gt_digest_mix_text(cache->seed, text)), is, text);
-    if (suit) {
-        suit->refs++;
-        *ret = suit;
+        constraints = gt_table_find(&cache->constraints,
+                                    gt_digest_hash(gt_digest_mix_text(cache->seed, text)), is, text);
+    if (constraints) {
+        constraints->refs++;
+        *ret = constraints;
     } else if (r == 0)
         r = make(cache, &parts, text, ret);
     cJSON_free(text);
     return r;
 }
 
-void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *suit)
+void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *constraints)
 {
-    if (!suit || --suit->refs)
+    if (!constraints || --constraints->refs)
         return;
-    gt_table_remove(&cache->suits, suit->hash, suit);
-    gt_cache_release(&cache->bytes, suit);
+    gt_table_remove(&cache->constraints, constraints->hash, constraints);
+    gt_cache_release(&cache->bytes, constraints);
 }

@@ -44,6 +44,6 @@ struct pod_constraints {
     bool has_terms; /* one of them must hold */
 };
 
-bool gt_cache_tolerates(const struct pod_constraints *suit, const struct cache_taint *taint);
+bool gt_cache_tolerates(const struct pod_constraints *constraints, const struct cache_taint *taint);
 
 #endif

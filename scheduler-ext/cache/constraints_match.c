@@ -66,10 +66,10 @@ void gt_cache_count_taints(struct cache_node *node)
     node->taints_counted = count;
 }
 
-bool gt_cache_tolerates(const struct pod_constraints *suit, const struct cache_taint *taint)
+bool gt_cache_tolerates(const struct pod_constraints *constraints, const struct cache_taint *taint)
 {
-    for (uint32_t i = 0; suit && i < suit->toleration_count; i++) {
-        const struct constraint_toleration *by = &suit->tolerations[i];
+    for (uint32_t i = 0; constraints && i < constraints->toleration_count; i++) {
+        const struct constraint_toleration *by = &constraints->tolerations[i];
         if ((!by->key || strcmp(by->key, taint->key) == 0) &&
             (!by->effect || strcmp(by->effect, taint->effect) == 0) &&
             (by->exists || strcmp(by->value, taint->value) == 0))
@@ -107,25 +107,25 @@ static bool to_integer(const char *text, int64_t *ret)
     return true;
 }
 
-static bool is_among(const struct pod_constraints *suit, const struct constraint_expression *expression,
-                     const char *text)
+static bool is_among(const struct pod_constraints *constraints,
+                     const struct constraint_expression *expression, const char *text)
 {
     for (uint32_t i = 0; i < expression->value_count; i++)
-        if (strcmp(suit->values[expression->first_value + i], text) == 0)
+        if (strcmp(constraints->values[expression->first_value + i], text) == 0)
             return true;
     return false;
 }
 
-static bool holds(const struct pod_constraints *suit, const struct constraint_expression *expression,
+static bool holds(const struct pod_constraints *constraints, const struct constraint_expression *expression,
                   const struct cache_node *node)
 {
     const char *value = expression->is_name ? node->name : label_of(node, expression->key);
     int64_t is, limit;
     switch (expression->how) {
     case CONSTRAINT_IN:
-        return value && is_among(suit, expression, value);
+        return value && is_among(constraints, expression, value);
     case CONSTRAINT_NOT_IN:
-        return !value || !is_among(suit, expression, value);
+        return !value || !is_among(constraints, expression, value);
     case CONSTRAINT_EXISTS:
         return value;
     case CONSTRAINT_DOES_NOT_EXIST:
@@ -133,7 +133,7 @@ static bool holds(const struct pod_constraints *suit, const struct constraint_ex
     case CONSTRAINT_GT:
     case CONSTRAINT_LT:
         if (!value || expression->value_count != 1 || !to_integer(value, &is) ||
-            !to_integer(suit->values[expression->first_value], &limit))
+            !to_integer(constraints->values[expression->first_value], &limit))
             return false;
         return expression->how == CONSTRAINT_GT ? is > limit : is < limit;
     case CONSTRAINT_NEVER:
@@ -144,44 +144,46 @@ static bool holds(const struct pod_constraints *suit, const struct constraint_ex
 
 /* `named`: the node that its plan was written for; for the pod that comes after it, any other will do. NULL:
  * none. */
-static bool matches(const struct pod_constraints *suit, const struct cache_node *node, const char *named)
+static bool matches(const struct pod_constraints *constraints, const struct cache_node *node,
+                    const char *named)
 {
-    for (uint32_t i = 0; i < suit->selector_count; i++)
-        if (!holds(suit, &suit->expressions[i], node))
+    for (uint32_t i = 0; i < constraints->selector_count; i++)
+        if (!holds(constraints, &constraints->expressions[i], node))
             return false;
-    for (uint32_t t = 0; t < suit->term_count; t++) {
+    for (uint32_t t = 0; t < constraints->term_count; t++) {
         uint32_t held = 0;
-        while (held < suit->terms[t].count) {
-            const struct constraint_expression *expression = &suit->expressions[suit->terms[t].first + held];
+        while (held < constraints->terms[t].count) {
+            const struct constraint_expression *expression =
+                &constraints->expressions[constraints->terms[t].first + held];
             bool is_plan = named && expression->is_name && expression->how == CONSTRAINT_IN &&
-                           is_among(suit, expression, named);
-            if (!is_plan && !holds(suit, expression, node))
+                           is_among(constraints, expression, named);
+            if (!is_plan && !holds(constraints, expression, node))
                 break;
             held++;
         }
-        if (held && held == suit->terms[t].count)
+        if (held && held == constraints->terms[t].count)
             return true;
     }
-    return !suit->has_terms;
+    return !constraints->has_terms;
 }
 
 /* ---- questions ---- */
 
-static bool fits(const struct pod_constraints *suit, const struct cache_node *node, const char *named)
+static bool fits(const struct pod_constraints *constraints, const struct cache_node *node, const char *named)
 {
     for (uint32_t i = 0; i < node->taint_count; i++)
-        if (!gt_cache_tolerates(suit, node->taints[i]))
+        if (!gt_cache_tolerates(constraints, node->taints[i]))
             return false;
-    return !suit || matches(suit, node, named);
+    return !constraints || matches(constraints, node, named);
 }
 
-static bool is_choosy(const struct gt_cache *cache, const struct pod_constraints *suit)
+static bool is_constrained(const struct gt_cache *cache, const struct pod_constraints *constraints)
 {
-    if (suit && (suit->selector_count || suit->has_terms))
+    if (constraints && (constraints->selector_count || constraints->has_terms))
         return true;
     for (const struct cache_taint *taint = gt_table_after(&cache->taints, 0, NULL); taint;
          taint = gt_table_after(&cache->taints, taint->hash, taint))
-        if (taint->ready_nodes && !gt_cache_tolerates(suit, taint))
+        if (taint->ready_nodes && !gt_cache_tolerates(constraints, taint))
             return true;
     return false;
 }
@@ -199,7 +201,7 @@ bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
     if (!node || !node->has_node)
         return false;
-    return pod->at ? pod->at == node : is_served(pod, node) && fits(pod->suit, node, NULL);
+    return pod->at ? pod->at == node : is_served(pod, node) && fits(pod->constraints, node, NULL);
 }
 
 bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pub,
@@ -208,29 +210,31 @@ bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
     return node && node->has_node && is_served(pod, node) &&
-           fits(pod->suit, node, pod->plan ? pod->plan->node->name : NULL);
+           fits(pod->constraints, node, pod->plan ? pod->plan->node->name : NULL);
 }
 
 bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_cache_pod *pub)
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
-    return pod->at || (pod->pub.claim_template && cache->by_plugin) || is_choosy(cache, pod->suit);
+    return pod->at || (pod->pub.claim_template && cache->by_plugin) ||
+           is_constrained(cache, pod->constraints);
 }
 
 int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod *pod, struct gt_node_set *to,
                            struct gt_err **err)
 {
-    struct pod_constraints *suit = NULL;
-    int r = gt_cache_constraints_of(cache, pod, &suit);
+    struct pod_constraints *constraints = NULL;
+    int r = gt_cache_constraints_of(cache, pod, &constraints);
     if (r < 0)
         return gt_fail(err, -r, "its node selector, affinity or tolerations make no sense");
-    for (uint32_t n = 0; r >= 0 && is_choosy(cache, suit) && n < gt_cluster_nodes(cache->cluster); n++) {
+    for (uint32_t n = 0; r >= 0 && is_constrained(cache, constraints) && n < gt_cluster_nodes(cache->cluster);
+         n++) {
         const struct cache_node *node = gt_cache_node_of(cache, n);
         struct gt_cluster_node info;
         if (gt_cluster_get_node(cache->cluster, n, &info) && info.eligible &&
-            !(node && node->has_node && fits(suit, node, NULL)))
+            !(node && node->has_node && fits(constraints, node, NULL)))
             r = gt_node_set_add(to, n, err);
     }
-    gt_cache_constraints_drop(cache, suit);
+    gt_cache_constraints_drop(cache, constraints);
     return r;
 }

@@ -13,19 +13,19 @@
 
 static void on_object(void *arg, cJSON *object)
 {
-    gt_apply_set_saw(arg, object);
+    gt_apply_set_observe(arg, object);
 }
 
-static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     (void)namespace_;
     (void)object;
-    gt_apply_set_saw_gone(arg, name);
+    gt_apply_set_observe_deleted(arg, name);
 }
 
 static void on_synced(void *arg)
 {
-    gt_apply_set_saw_all(arg);
+    gt_apply_set_observe_all(arg);
 }
 
 static void on_error(void *arg, const struct gt_err *error)
@@ -166,7 +166,7 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
         .objects_max = GT_APPLY_SET_OBJECTS_MAX,
         .on_add = on_object,
         .on_update = on_object,
-        .on_delete = on_gone,
+        .on_delete = on_deleted,
         .on_synced = on_synced,
         .on_error = on_error,
         .arg = set,

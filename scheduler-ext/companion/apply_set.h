@@ -28,7 +28,7 @@ struct gt_apply_set_spec {
     const char *root;     /* "spec" or "status": the member that is kept as desired, beside the labels */
     bool is_status;       /* it is written to the status subresource; its times are filled in (desired.h) */
     bool is_strict;       /* what others put into it is removed */
-    bool no_informer;     /* it watches nothing: gt_apply_set_saw() and the like bring the objects */
+    bool no_informer;     /* it watches nothing: gt_apply_set_observe() and the like bring the objects */
     bool is_optional;     /* the kind may not be known to the cluster */
     const char *selector; /* label selector of what is watched; NULL: all */
     bool reports_own;     /* on_change is called after our own writes, too */
@@ -43,9 +43,9 @@ GT_DEFINE_CLEANUP(struct gt_apply_set *, gt_apply_set_free)
 #define gt_auto_apply_set GT_CLEANUP(gt_apply_set_free)
 
 /* An object that is there, one that is gone, and the end of the list. */
-void gt_apply_set_saw(struct gt_apply_set *set, const cJSON *object);
-void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name);
-void gt_apply_set_saw_all(struct gt_apply_set *set);
+void gt_apply_set_observe(struct gt_apply_set *set, const cJSON *object);
+void gt_apply_set_observe_deleted(struct gt_apply_set *set, const char *name);
+void gt_apply_set_observe_all(struct gt_apply_set *set);
 
 /* Whether all that is there has been seen once, and the cluster knows the kind. */
 bool gt_apply_set_is_synced(const struct gt_apply_set *set);

@@ -201,7 +201,7 @@ static void observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *
         set->spec.on_change(set->spec.arg);
 }
 
-void gt_apply_set_saw(struct gt_apply_set *set, const cJSON *object)
+void gt_apply_set_observe(struct gt_apply_set *set, const cJSON *object)
 {
     struct gt_apply_set_seen seen;
     struct gt_apply_set_entry *entry = gt_apply_set_find_or_add(set, gt_kube_meta(object, "name"));
@@ -209,7 +209,7 @@ void gt_apply_set_saw(struct gt_apply_set *set, const cJSON *object)
         observe(entry, &seen);
 }
 
-void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name)
+void gt_apply_set_observe_deleted(struct gt_apply_set *set, const char *name)
 {
     struct gt_apply_set_entry *entry = gt_apply_set_find(set, name);
     struct gt_apply_set_seen seen = {0};
@@ -217,7 +217,7 @@ void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name)
         observe(entry, &seen);
 }
 
-void gt_apply_set_saw_all(struct gt_apply_set *set)
+void gt_apply_set_observe_all(struct gt_apply_set *set)
 {
     bool first = !gt_apply_set_is_synced(set);
     set->synced = true;

@@ -179,7 +179,7 @@ static void count(struct gt_apply_set_stats *stats, enum gt_kube_verb verb)
 }
 
 /* Whether the server has kept what was applied: it drops what its definition of the kind does not know. */
-static bool is_kept(const struct gt_apply_set_entry *entry, const cJSON *object)
+static bool is_stored(const struct gt_apply_set_entry *entry, const cJSON *object)
 {
     const char *root_name = entry->set->spec.root;
     if (!entry->applied || entry->applied != gt_digest_keyed(entry->desired ? entry->desired : ""))
@@ -197,7 +197,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
     set->running--;
     bool is_gone = entry->verb == GT_KUBE_DELETE && answer->status == 404;
     if (!answer->error || is_gone) {
-        bool kept = is_kept(entry, answer->object);
+        bool kept = is_stored(entry, answer->object);
         if (kept) {
             entry->backoff.failures = 0;
             set->stats.error[0] = '\0';

@@ -40,11 +40,11 @@ static void record(const struct gt_audit_watch *watch, const struct gt_finding *
     gt_kube_record(watch->env->recorder, &event);
 }
 
-static void tell(struct gt_audit_watch *watch)
+static void report(struct gt_audit_watch *watch)
 {
     for (struct gt_finding *at = NULL; (at = gt_audit_next(watch->audit, at));)
-        if (!at->told) {
-            at->told = true;
+        if (!at->reported) {
+            at->reported = true;
             record(watch, at);
         }
 }
@@ -56,7 +56,7 @@ static void on_timer(void *arg)
     if (!done && gt_audit_step(watch->audit, AUDIT_PODS, gt_clock_ms())) {
         done = true;
         if (watch->leads)
-            tell(watch);
+            report(watch);
     }
     gt_source_arm(watch->timer, done ? AUDIT_ROUND_MS : AUDIT_STEP_MS);
 }
@@ -65,7 +65,7 @@ void gt_audit_watch_lead(struct gt_audit_watch *watch, bool leads)
 {
     watch->leads = leads;
     for (struct gt_finding *at = NULL; leads && (at = gt_audit_next(watch->audit, at));)
-        at->told = false;
+        at->reported = false;
 }
 
 void gt_audit_watch_metrics(const struct gt_audit_watch *watch, struct gt_buf *to)

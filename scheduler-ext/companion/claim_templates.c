@@ -220,7 +220,7 @@ static void on_timer(void *arg)
     gt_source_arm(templates->timer, next > now ? next - now : 0);
 }
 
-void gt_claim_templates_saw_pod(struct gt_claim_templates *templates, const struct gt_pod *pod)
+void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const struct gt_pod *pod)
 {
     if (!pod->claim_template || pod->ended || pod->invalid || !*pod->meta.namespace_)
         return;
@@ -246,7 +246,7 @@ static void on_object(void *arg, cJSON *object)
         snprintf(one->uid, sizeof(one->uid), "%s", uid);
 }
 
-static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     struct gt_claim_templates *templates = arg;
     struct claim_template *one = find(templates, namespace_, name);
@@ -314,7 +314,7 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
                       .metadata_only = true},
         .on_add = on_object,
         .on_update = on_object,
-        .on_delete = on_gone,
+        .on_delete = on_deleted,
         .on_synced = on_synced,
         .on_error = on_error,
         .arg = templates,

@@ -17,6 +17,6 @@ void gt_claim_templates_free(struct gt_claim_templates *templates); /* NULL is a
 
 /* Nothing is on its way after a `false`. */
 void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads);
-void gt_claim_templates_saw_pod(struct gt_claim_templates *templates, const struct gt_pod *pod);
+void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const struct gt_pod *pod);
 
 #endif

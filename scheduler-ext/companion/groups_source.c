@@ -90,7 +90,7 @@ static void on_object(void *arg, cJSON *object)
         take_error(source, "it has no key \"" GT_GROUPS_KEY "\"");
 }
 
-static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     (void)namespace_;
     (void)name;
@@ -151,7 +151,7 @@ static int follow(struct gt_groups_source *source, struct gt_kube *kube, const c
                       .field_selector = source->field},
         .on_add = on_object,
         .on_update = on_object,
-        .on_delete = on_gone,
+        .on_delete = on_deleted,
         .on_synced = on_synced,
         .on_error = on_error,
         .arg = source,

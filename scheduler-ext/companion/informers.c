@@ -66,7 +66,7 @@ static void cache_pod(void *arg, struct gt_cache_pod *pod)
 static void cache_pod_gone(void *arg, struct gt_cache_pod *pod)
 {
     struct gt_informers *informers = arg;
-    NOTIFY(informers, on_pod_gone, informers->handlers[i_].arg, pod);
+    NOTIFY(informers, on_pod_deleted, informers->handlers[i_].arg, pod);
 }
 
 static void cache_refused(void *arg, const char *namespace_, const char *name, const char *why)
@@ -84,7 +84,7 @@ static void cache_room(void *arg)
 static void cache_node(void *arg, const struct gt_node_object *node)
 {
     struct gt_informers *informers = arg;
-    NOTIFY(informers, saw_node, informers->handlers[i_].arg, node);
+    NOTIFY(informers, observe_node, informers->handlers[i_].arg, node);
 }
 
 static void cache_report(void *arg)
@@ -101,7 +101,7 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     if (is_new && informers->synced)
         NOTIFY(informers, made_pod, informers->handlers[i_].arg, &pod);
-    NOTIFY(informers, saw_pod, informers->handlers[i_].arg, &pod);
+    NOTIFY(informers, observe_pod, informers->handlers[i_].arg, &pod);
     gt_cache_pod(informers->cache, &pod);
 }
 
@@ -114,24 +114,25 @@ static void came(void *arg, cJSON *object)
         gt_cache_topology(informers->cache, object, gt_clock_ms());
         break;
     case GT_INFORMER_SUPERNODES:
-        NOTIFY(informers, saw_supernode, informers->handlers[i_].arg, object);
+        NOTIFY(informers, observe_supernode, informers->handlers[i_].arg, object);
         gt_cache_supernode(informers->cache, object);
         break;
     case GT_INFORMER_NODES:
         gt_cache_node(informers->cache, object);
         break;
     case GT_INFORMER_PLACEMENTS:
-        NOTIFY(informers, saw_placement, informers->handlers[i_].arg, object);
+        NOTIFY(informers, observe_placement, informers->handlers[i_].arg, object);
         break;
     case GT_INFORMER_QUOTAS:
-        NOTIFY(informers, saw_quota, informers->handlers[i_].arg, object);
+        NOTIFY(informers, observe_quota, informers->handlers[i_].arg, object);
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim(informers->cache, object);
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template(informers->cache, object);
-        NOTIFY(informers, saw_claim_template, informers->handlers[i_].arg, gt_kube_meta(object, "namespace"));
+        NOTIFY(informers, observe_claim_template, informers->handlers[i_].arg,
+               gt_kube_meta(object, "namespace"));
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
@@ -156,31 +157,31 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
     (void)object;
     switch (channel->kind) {
     case GT_INFORMER_TOPOLOGIES:
-        gt_cache_topology_gone(informers->cache, name);
+        gt_cache_topology_deleted(informers->cache, name);
         break;
     case GT_INFORMER_SUPERNODES:
-        NOTIFY(informers, saw_supernode_gone, informers->handlers[i_].arg, name);
-        gt_cache_supernode_gone(informers->cache, name);
+        NOTIFY(informers, observe_supernode_deleted, informers->handlers[i_].arg, name);
+        gt_cache_supernode_deleted(informers->cache, name);
         break;
     case GT_INFORMER_NODES:
-        gt_cache_node_gone(informers->cache, name);
+        gt_cache_node_deleted(informers->cache, name);
         break;
     case GT_INFORMER_PLACEMENTS:
-        NOTIFY(informers, saw_placement_gone, informers->handlers[i_].arg, namespace_, name);
+        NOTIFY(informers, observe_placement_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_QUOTAS:
-        NOTIFY(informers, saw_quota_gone, informers->handlers[i_].arg, namespace_, name);
+        NOTIFY(informers, observe_quota_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_CLAIMS:
-        gt_cache_claim_gone(informers->cache, namespace_, name);
+        gt_cache_claim_deleted(informers->cache, namespace_, name);
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
-        gt_cache_claim_template_gone(informers->cache, namespace_, name);
+        gt_cache_claim_template_deleted(informers->cache, namespace_, name);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
-        NOTIFY(informers, saw_pod_gone, informers->handlers[i_].arg, namespace_, name);
-        gt_cache_pod_gone(informers->cache, namespace_, name);
+        NOTIFY(informers, observe_pod_deleted, informers->handlers[i_].arg, namespace_, name);
+        gt_cache_pod_deleted(informers->cache, namespace_, name);
         break;
     }
 }
@@ -250,10 +251,10 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
                                  .claims = follows(informers, GT_INFORMER_CLAIMS),
                                  .reports_only = !follows(informers, GT_INFORMER_PODS),
                                  .on_pod = cache_pod,
-                                 .on_pod_gone = cache_pod_gone,
+                                 .on_pod_deleted = cache_pod_gone,
                                  .on_refused = cache_refused,
                                  .on_capacity = cache_room,
-                                 .saw_node = cache_node,
+                                 .observe_node = cache_node,
                                  .on_report = cache_report,
                                  .arg = informers};
     int r = gt_cache_new(&spec, &informers->cache, err);

@@ -36,19 +36,19 @@ enum { GT_INFORMERS_HANDLERS_MAX = 4 };
 /* What is NULL is not called. The cache's callbacks are handed on. */
 struct gt_cache_handlers {
     /* Before the cache has it, as the next three. */
-    void (*saw_node)(void *arg, const struct gt_node_object *node);
-    void (*saw_supernode)(void *arg, const cJSON *object);
-    void (*saw_supernode_gone)(void *arg, const char *name);
-    void (*saw_pod)(void *arg, const struct gt_pod *pod);
+    void (*observe_node)(void *arg, const struct gt_node_object *node);
+    void (*observe_supernode)(void *arg, const cJSON *object);
+    void (*observe_supernode_deleted)(void *arg, const char *name);
+    void (*observe_pod)(void *arg, const struct gt_pod *pod);
     void (*made_pod)(void *arg, const struct gt_pod *pod); /* one that was not there when all was listed */
-    void (*saw_pod_gone)(void *arg, const char *namespace_, const char *name);
-    void (*saw_placement)(void *arg, const cJSON *object);
-    void (*saw_placement_gone)(void *arg, const char *namespace_, const char *name);
-    void (*saw_quota)(void *arg, const cJSON *object);
-    void (*saw_quota_gone)(void *arg, const char *namespace_, const char *name);
-    void (*saw_claim_template)(void *arg, const char *namespace_); /* the cache has it */
+    void (*observe_pod_deleted)(void *arg, const char *namespace_, const char *name);
+    void (*observe_placement)(void *arg, const cJSON *object);
+    void (*observe_placement_deleted)(void *arg, const char *namespace_, const char *name);
+    void (*observe_quota)(void *arg, const cJSON *object);
+    void (*observe_quota_deleted)(void *arg, const char *namespace_, const char *name);
+    void (*observe_claim_template)(void *arg, const char *namespace_); /* the cache has it */
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
-    void (*on_pod_gone)(void *arg, struct gt_cache_pod *pod);
+    void (*on_pod_deleted)(void *arg, struct gt_cache_pod *pod);
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);
     void (*on_capacity)(void *arg);
     void (*on_report)(void *arg);

@@ -20,10 +20,10 @@ struct kueue_part {
     struct gt_kueue_counters before; /* of terms that are over */
 };
 
-static bool is_kept(void *arg, uint32_t node)
+static bool is_node_reserved(void *arg, uint32_t node)
 {
     const struct kueue_part *part = arg;
-    return part->env->placement && gt_placement_is_kept(part->env->placement, NULL, node);
+    return part->env->placement && gt_placement_is_reserved(part->env->placement, NULL, node);
 }
 
 static bool may_write(void *arg)
@@ -52,7 +52,7 @@ static void on_sync_timer(void *arg)
     const struct gt_kueue_spec spec = {.loop = part->env->loop,
                                        .kube = part->env->kube,
                                        .cache = gt_informers_cache(part->env->informers),
-                                       .is_kept = is_kept,
+                                       .is_node_reserved = is_node_reserved,
                                        .may_write = may_write,
                                        .arg = part};
     if (!part->leads || part->kueue)

@@ -82,7 +82,7 @@ static void on_object(void *arg, cJSON *object)
     weights->on_change(weights->arg);
 }
 
-static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     struct gt_namespace_weights *weights = arg;
     (void)namespace_;
@@ -126,7 +126,7 @@ int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, const
                       .field_selector = weights->field},
         .on_add = on_object,
         .on_update = on_object,
-        .on_delete = on_gone,
+        .on_delete = on_deleted,
         .on_error = on_error,
         .arg = weights,
     };

@@ -63,7 +63,7 @@ void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_owner_kind kind, c
     own->count++;
 }
 
-void gt_own_claims_saw_template(struct gt_own_claims *own, const char *namespace_)
+void gt_own_claims_observe_template(struct gt_own_claims *own, const char *namespace_)
 {
     for (struct kept_owner **at = &own->kept; *at;) {
         enum gt_owner_kind kind = (*at)->kind;

@@ -29,6 +29,6 @@ void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_owner_kind kind, c
 void gt_own_claims_forget(struct gt_own_claims *own, enum gt_owner_kind kind, const char *namespace_,
                           const char *name);
 /* A ResourceClaimTemplate has come, in this namespace. */
-void gt_own_claims_saw_template(struct gt_own_claims *own, const char *namespace_);
+void gt_own_claims_observe_template(struct gt_own_claims *own, const char *namespace_);
 
 #endif

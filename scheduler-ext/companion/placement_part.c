@@ -77,12 +77,12 @@ static void part_read_note(void *self, const char *note)
     gt_placement_read_note(part->placement, note);
 }
 
-static void saw_pod(void *arg, const struct gt_pod *pod)
+static void observe_pod(void *arg, const struct gt_pod *pod)
 {
     struct placement_part *part = arg;
     if (part->templates)
-        gt_claim_templates_saw_pod(part->templates, pod);
-    gt_placement_saw_pod(part->placement, pod);
+        gt_claim_templates_observe_pod(part->templates, pod);
+    gt_placement_observe_pod(part->placement, pod);
 }
 
 /* The API server has made it, so it should have asked the webhook, here or at another replica. */
@@ -95,36 +95,36 @@ static void made_pod(void *arg, const struct gt_pod *pod)
         part->pods_made++;
 }
 
-static void saw_pod_gone(void *arg, const char *namespace_, const char *name)
+static void observe_pod_deleted(void *arg, const char *namespace_, const char *name)
 {
-    gt_placement_saw_pod_gone(((struct placement_part *)arg)->placement, namespace_, name);
+    gt_placement_observe_pod_deleted(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
-static void saw_placement(void *arg, const cJSON *object)
+static void observe_placement(void *arg, const cJSON *object)
 {
-    gt_placement_saw_object(((struct placement_part *)arg)->placement, object);
+    gt_placement_observe_object(((struct placement_part *)arg)->placement, object);
 }
 
-static void saw_placement_gone(void *arg, const char *namespace_, const char *name)
+static void observe_placement_deleted(void *arg, const char *namespace_, const char *name)
 {
-    gt_placement_saw_object_gone(((struct placement_part *)arg)->placement, namespace_, name);
+    gt_placement_observe_object_deleted(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
-static void saw_quota(void *arg, const cJSON *object)
+static void observe_quota(void *arg, const cJSON *object)
 {
-    gt_placement_saw_quota(((struct placement_part *)arg)->placement, object);
+    gt_placement_observe_quota(((struct placement_part *)arg)->placement, object);
 }
 
-static void saw_quota_gone(void *arg, const char *namespace_, const char *name)
+static void observe_quota_deleted(void *arg, const char *namespace_, const char *name)
 {
-    gt_placement_saw_quota_gone(((struct placement_part *)arg)->placement, namespace_, name);
+    gt_placement_observe_quota_deleted(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
-static void saw_claim_template(void *arg, const char *namespace_)
+static void observe_claim_template(void *arg, const char *namespace_)
 {
     struct placement_part *part = arg;
     if (part->own_claims)
-        gt_own_claims_saw_template(part->own_claims, namespace_);
+        gt_own_claims_observe_template(part->own_claims, namespace_);
 }
 
 static void prepare_owner(void *arg, enum gt_owner_kind kind, cJSON *object)
@@ -146,9 +146,9 @@ static void on_pod(void *arg, struct gt_cache_pod *pod)
     gt_placement_on_pod(((struct placement_part *)arg)->placement, pod);
 }
 
-static void on_pod_gone(void *arg, struct gt_cache_pod *pod)
+static void on_pod_deleted(void *arg, struct gt_cache_pod *pod)
 {
-    gt_placement_on_pod_gone(((struct placement_part *)arg)->placement, pod);
+    gt_placement_on_pod_deleted(((struct placement_part *)arg)->placement, pod);
 }
 
 static void on_refused(void *arg, const char *namespace_, const char *name, const char *why)
@@ -381,7 +381,7 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
                                         .owners = part->owners,
                                         .pod_groups = part->pod_groups,
                                         .prepare = prepare_owner,
-                                        .on_gone = owner_gone,
+                                        .on_deleted = owner_gone,
                                         .on_owner = on_owner,
                                         .on_pod_group = on_pod_group,
                                         .on_error = on_owner_error,
@@ -427,21 +427,21 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
                               &part->own_claims, err);
     if (r < 0)
         return r;
-    gt_informers_add_handlers(env->informers,
-                              &(struct gt_cache_handlers){.saw_pod = saw_pod,
-                                                          .made_pod = made_pod,
-                                                          .saw_pod_gone = saw_pod_gone,
-                                                          .saw_placement = saw_placement,
-                                                          .saw_placement_gone = saw_placement_gone,
-                                                          .saw_quota = saw_quota,
-                                                          .saw_quota_gone = saw_quota_gone,
-                                                          .saw_claim_template = saw_claim_template,
-                                                          .on_pod = on_pod,
-                                                          .on_pod_gone = on_pod_gone,
-                                                          .on_refused = on_refused,
-                                                          .on_capacity = on_capacity,
-                                                          .on_relist = on_relist,
-                                                          .arg = part});
+    gt_informers_add_handlers(
+        env->informers, &(struct gt_cache_handlers){.observe_pod = observe_pod,
+                                                    .made_pod = made_pod,
+                                                    .observe_pod_deleted = observe_pod_deleted,
+                                                    .observe_placement = observe_placement,
+                                                    .observe_placement_deleted = observe_placement_deleted,
+                                                    .observe_quota = observe_quota,
+                                                    .observe_quota_deleted = observe_quota_deleted,
+                                                    .observe_claim_template = observe_claim_template,
+                                                    .on_pod = on_pod,
+                                                    .on_pod_deleted = on_pod_deleted,
+                                                    .on_refused = on_refused,
+                                                    .on_capacity = on_capacity,
+                                                    .on_relist = on_relist,
+                                                    .arg = part});
     *ret = gt_steal(made);
     return 0;
 }
@@ -514,7 +514,7 @@ static void part_metrics(const void *self, struct gt_buf *to)
     gt_prom_number(to, "gputopo_placement_reserved_gpus", "gauge",
                    "GPUs kept for pods of placed jobs that are not made yet.", counters.reserved_gpus);
     gt_prom_number(to, "gputopo_placement_kept_nodes", "gauge",
-                   "Nodes kept for jobs that have waited for long.", counters.kept_nodes);
+                   "Nodes kept for jobs that have waited for long.", counters.reserved_node_count);
     gt_prom_number(to, "gputopo_placement_pods_planned_total", "counter", "Pods that were given a place.",
                    counters.pods_planned);
     gt_prom_number(to, "gputopo_placement_pods_admitted_total", "counter",

@@ -199,20 +199,20 @@ static void check_old_label(void *arg, const struct gt_node_object *node)
 static void on_supernode(void *arg, const cJSON *object)
 {
     struct gt_supernodes *self = arg;
-    gt_apply_set_saw(self->set, object);
+    gt_apply_set_observe(self->set, object);
 }
 
 static void on_supernode_gone(void *arg, const char *name)
 {
     struct gt_supernodes *self = arg;
-    gt_apply_set_saw_gone(self->set, name);
+    gt_apply_set_observe_deleted(self->set, name);
 }
 
 static void on_listed(void *arg, enum gt_informer_kind kind)
 {
     struct gt_supernodes *self = arg;
     if (kind == GT_INFORMER_SUPERNODES)
-        gt_apply_set_saw_all(self->set);
+        gt_apply_set_observe_all(self->set);
     changed(self);
 }
 
@@ -292,9 +292,9 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     if (r < 0)
         return r;
     gt_informers_add_handlers(env->informers,
-                              &(struct gt_cache_handlers){.saw_node = check_old_label,
-                                                          .saw_supernode = on_supernode,
-                                                          .saw_supernode_gone = on_supernode_gone,
+                              &(struct gt_cache_handlers){.observe_node = check_old_label,
+                                                          .observe_supernode = on_supernode,
+                                                          .observe_supernode_deleted = on_supernode_gone,
                                                           .on_report = changed,
                                                           .on_listed = on_listed,
                                                           .arg = self});

@@ -49,30 +49,30 @@ static void find_items(struct advisor *advisor, const struct gt_cluster *cluster
     advisor->item_count = kept;
 }
 
-static void find_spots(struct advisor *advisor, const struct gt_cluster *cluster)
+static void find_places(struct advisor *advisor, const struct gt_cluster *cluster)
 {
     const struct gt_advise_job *job = advisor->job;
     for (uint32_t i = 0; i < advisor->item_count;) {
         struct gt_cluster_node node;
         gt_cluster_get_node(cluster, advisor->items[i].node, &node);
-        struct advise_spot spot = {.first = i, .available = gt_bit_count(node.available)};
-        unsigned free = spot.available;
-        for (; i < advisor->item_count && advisor->items[i].node == advisor->items[spot.first].node; i++)
+        struct advise_place place = {.first = i, .available = gt_bit_count(node.available)};
+        unsigned free = place.available;
+        for (; i < advisor->item_count && advisor->items[i].node == advisor->items[place.first].node; i++)
             free += advisor->items[i].gain;
-        spot.count = i - spot.first;
-        spot.slots = free / job->gpus - spot.available / job->gpus;
-        advisor->spots[advisor->spot_count++] = spot;
+        place.count = i - place.first;
+        place.slots = free / job->gpus - place.available / job->gpus;
+        advisor->places[advisor->place_count++] = place;
     }
 }
 
 static void find_regions(struct advisor *advisor, const uint32_t *room)
 {
     const struct gt_advise_job *job = advisor->job;
-    for (uint32_t s = 0; s < advisor->spot_count;) {
-        uint32_t super = advisor->items[advisor->spots[s].first].super;
+    for (uint32_t s = 0; s < advisor->place_count;) {
+        uint32_t super = advisor->items[advisor->places[s].first].super;
         struct advise_region region = {.first = s, .room = room[super], .runs = room[super] / job->pods};
-        for (; s < advisor->spot_count && advisor->items[advisor->spots[s].first].super == super; s++)
-            region.slots += advisor->spots[s].slots;
+        for (; s < advisor->place_count && advisor->items[advisor->places[s].first].super == super; s++)
+            region.slots += advisor->places[s].slots;
         region.count = s - region.first;
         region.more = (region.room + region.slots) / job->pods - region.runs;
         if (region.more)
@@ -86,7 +86,7 @@ static int find(struct advisor *advisor, const struct gt_cluster *cluster, const
     uint64_t have = 0, more = 0;
     for (uint32_t s = 0; s < gt_cluster_supernodes(cluster); s++)
         have += room[s] / advisor->job->pods;
-    find_spots(advisor, cluster);
+    find_places(advisor, cluster);
     find_regions(advisor, room);
     for (uint32_t r = 0; r < advisor->region_count; r++)
         more += advisor->regions[r].more;
@@ -138,9 +138,9 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_advise_pod *pods
     if (r < 0)
         return r;
     advisor.items = calloc((size_t)pod_count + 1, sizeof(*advisor.items));
-    advisor.spots = calloc((size_t)pod_count + 1, sizeof(*advisor.spots));
+    advisor.places = calloc((size_t)pod_count + 1, sizeof(*advisor.places));
     advisor.regions = calloc((size_t)pod_count + 1, sizeof(*advisor.regions));
-    if (!advisor.items || !advisor.spots || !advisor.regions) {
+    if (!advisor.items || !advisor.places || !advisor.regions) {
         r = gt_fail_sys(err, ENOMEM, "advice");
     } else {
         find_items(&advisor, cluster, pods, pod_count);
@@ -149,7 +149,7 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_advise_pod *pods
             r = collect(&advisor, &advice);
     }
     free(advisor.items);
-    free(advisor.spots);
+    free(advisor.places);
     free(advisor.regions);
     if (r >= 0)
         *ret = advice;

@@ -17,13 +17,13 @@ struct node_costs {
 
 /* least[t]: of sets that free t GPUs. Items are taken one after the other; `taken` may be NULL, else
  * taken[i] has bit t where the set of t GPUs includes item i (t below 64: 64 GPUs are all items). */
-static void node_sums(const struct advisor *advisor, const struct advise_spot *spot,
+static void node_sums(const struct advisor *advisor, const struct advise_place *place,
                       uint64_t least[static GT_GPUS_MAX + 1], uint64_t *taken)
 {
     for (unsigned t = 0; t <= GT_GPUS_MAX; t++)
         least[t] = t ? ADVISE_NEVER : 0;
-    for (uint32_t i = 0; i < spot->count; i++) {
-        const struct advise_item *item = &advisor->items[spot->first + i];
+    for (uint32_t i = 0; i < place->count; i++) {
+        const struct advise_item *item = &advisor->items[place->first + i];
         if (taken)
             taken[i] = 0;
         for (unsigned t = GT_GPUS_MAX; t >= item->gain; t--) {
@@ -37,17 +37,18 @@ static void node_sums(const struct advisor *advisor, const struct advise_spot *s
     }
 }
 
-static void node_costs(const struct advisor *advisor, const struct advise_spot *spot, struct node_costs *ret)
+static void node_costs(const struct advisor *advisor, const struct advise_place *place,
+                       struct node_costs *ret)
 {
     uint64_t least[GT_GPUS_MAX + 1];
-    node_sums(advisor, spot, least, NULL);
-    unsigned gpus = advisor->job->gpus, base = spot->available / gpus;
-    ret->slots = spot->slots;
+    node_sums(advisor, place, least, NULL);
+    unsigned gpus = advisor->job->gpus, base = place->available / gpus;
+    ret->slots = place->slots;
     ret->cost[0] = 0;
     ret->freed[0] = 0;
-    for (unsigned j = 1; j <= spot->slots; j++) {
+    for (unsigned j = 1; j <= place->slots; j++) {
         ret->cost[j] = ADVISE_NEVER;
-        for (unsigned t = (base + j) * gpus - spot->available; t <= GT_GPUS_MAX; t++)
+        for (unsigned t = (base + j) * gpus - place->available; t <= GT_GPUS_MAX; t++)
             if (least[t] < ret->cost[j]) {
                 ret->cost[j] = least[t];
                 ret->freed[j] = t;
@@ -56,12 +57,12 @@ static void node_costs(const struct advisor *advisor, const struct advise_spot *
 }
 
 /* Marks the items of the set that frees `t` GPUs at least cost. */
-static void mark_node(struct advisor *advisor, const struct advise_spot *spot, unsigned t)
+static void mark_node(struct advisor *advisor, const struct advise_place *place, unsigned t)
 {
     uint64_t least[GT_GPUS_MAX + 1], taken[GT_GPUS_MAX];
-    node_sums(advisor, spot, least, taken);
-    for (uint32_t i = spot->count; i-- && t;) {
-        struct advise_item *item = &advisor->items[spot->first + i];
+    node_sums(advisor, place, least, taken);
+    for (uint32_t i = place->count; i-- && t;) {
+        struct advise_item *item = &advisor->items[place->first + i];
         item->moved = t == GT_GPUS_MAX || taken[i] >> t & 1;
         if (item->moved)
             t -= item->gain;
@@ -79,7 +80,7 @@ static void super_costs(const struct advisor *advisor, const struct advise_regio
         cost[x] = x ? ADVISE_NEVER : 0;
     for (uint32_t i = 0; i < region->count; i++) {
         struct node_costs node;
-        node_costs(advisor, &advisor->spots[region->first + i], &node);
+        node_costs(advisor, &advisor->places[region->first + i], &node);
         uint8_t *row = choice ? choice + (size_t)i * (limit + 1) : NULL;
         for (uint32_t x = limit; x; x--) {
             uint64_t best = cost[x];
@@ -119,10 +120,10 @@ static int mark_super(struct advisor *advisor, const struct advise_region *regio
         unsigned share = choice[(size_t)i * (limit + 1) + x];
         if (!share)
             continue;
-        const struct advise_spot *spot = &advisor->spots[region->first + i];
+        const struct advise_place *place = &advisor->places[region->first + i];
         struct node_costs node;
-        node_costs(advisor, spot, &node);
-        mark_node(advisor, spot, node.freed[share]);
+        node_costs(advisor, place, &node);
+        mark_node(advisor, place, node.freed[share]);
         x -= share;
     }
     return 0;
@@ -137,7 +138,7 @@ static bool is_small_enough(const struct advisor *advisor, uint64_t work)
         const struct advise_region *region = &advisor->regions[r];
         uint32_t more = most_runs(advisor, region), slots = pods_lacking(advisor, region, more);
         for (uint32_t i = 0; i < region->count; i++)
-            steps += (uint64_t)slots * (advisor->spots[region->first + i].slots + 1);
+            steps += (uint64_t)slots * (advisor->places[region->first + i].slots + 1);
         steps += (uint64_t)advisor->need * more;
         if (steps > work)
             return false;

@@ -10,7 +10,7 @@
  */
 
 struct cleared { /* a spot, all of its items moved */
-    uint32_t spot, slots;
+    uint32_t place, slots;
     uint64_t cost;
 };
 
@@ -18,12 +18,12 @@ static int by_cost_per_slot(const void *a, const void *b)
 {
     const struct cleared *x = a, *y = b;
     double per_x = (double)x->cost / x->slots, per_y = (double)y->cost / y->slots;
-    return per_x != per_y ? (per_x > per_y) - (per_x < per_y) : (x->spot > y->spot) - (x->spot < y->spot);
+    return per_x != per_y ? (per_x > per_y) - (per_x < per_y) : (x->place > y->place) - (x->place < y->place);
 }
 
 /* The way to one run more in a region: its first `spots` cleared ones. */
 struct step {
-    uint32_t region, spots;
+    uint32_t region, places;
     uint64_t cost; /* not below that of the step before in the region */
 };
 
@@ -34,17 +34,17 @@ static int by_step_cost(const void *a, const void *b)
         return x->cost < y->cost ? -1 : 1;
     if (x->region != y->region)
         return x->region < y->region ? -1 : 1;
-    return (x->spots > y->spots) - (x->spots < y->spots);
+    return (x->places > y->places) - (x->places < y->places);
 }
 
 static void clear_order(const struct advisor *advisor, struct cleared *cleared)
 {
-    for (uint32_t s = 0; s < advisor->spot_count; s++) {
-        const struct advise_spot *spot = &advisor->spots[s];
-        cleared[s] = (struct cleared){.spot = s, .slots = spot->slots ? spot->slots : 1};
-        for (uint32_t i = 0; i < spot->count; i++)
-            cleared[s].cost += advise_cost(&advisor->items[spot->first + i]);
-        if (!spot->slots)
+    for (uint32_t s = 0; s < advisor->place_count; s++) {
+        const struct advise_place *place = &advisor->places[s];
+        cleared[s] = (struct cleared){.place = s, .slots = place->slots ? place->slots : 1};
+        for (uint32_t i = 0; i < place->count; i++)
+            cleared[s].cost += advise_cost(&advisor->items[place->first + i]);
+        if (!place->slots)
             cleared[s] = (struct cleared){s, 1, ADVISE_NEVER >> 1}; /* gains nothing: last */
     }
     for (uint32_t r = 0; r < advisor->region_count; r++)
@@ -60,7 +60,7 @@ static uint32_t add_steps(const struct advisor *advisor, uint32_t r, const struc
     uint64_t cost = 0, last = 0;
     for (uint32_t i = 0; i < region->count; i++) {
         const struct cleared *next = &cleared[region->first + i];
-        if (!advisor->spots[next->spot].slots)
+        if (!advisor->places[next->place].slots)
             break;
         room += next->slots;
         cost += next->cost;
@@ -76,11 +76,11 @@ static uint32_t add_steps(const struct advisor *advisor, uint32_t r, const struc
 
 static void mark(struct advisor *advisor, const struct step *step, const struct cleared *cleared)
 {
-    for (uint32_t i = 0; i < step->spots; i++) {
-        const struct advise_spot *spot =
-            &advisor->spots[cleared[advisor->regions[step->region].first + i].spot];
-        for (uint32_t k = 0; k < spot->count; k++)
-            advisor->items[spot->first + k].moved = true;
+    for (uint32_t i = 0; i < step->places; i++) {
+        const struct advise_place *place =
+            &advisor->places[cleared[advisor->regions[step->region].first + i].place];
+        for (uint32_t k = 0; k < place->count; k++)
+            advisor->items[place->first + k].moved = true;
     }
 }
 
@@ -93,20 +93,20 @@ static void put_back(struct advisor *advisor)
         const struct advise_region *region = &advisor->regions[r];
         uint32_t room = region->room;
         for (uint32_t s = region->first; s < region->first + region->count; s++) {
-            const struct advise_spot *spot = &advisor->spots[s];
+            const struct advise_place *place = &advisor->places[s];
             unsigned freed = 0;
-            for (uint32_t i = spot->first; i < spot->first + spot->count; i++)
+            for (uint32_t i = place->first; i < place->first + place->count; i++)
                 freed += advisor->items[i].moved ? advisor->items[i].gain : 0;
-            room += (spot->available + freed) / job->gpus - spot->available / job->gpus;
+            room += (place->available + freed) / job->gpus - place->available / job->gpus;
         }
         runs += room / job->pods - region->runs;
         for (uint32_t s = region->first; s < region->first + region->count; s++) {
-            const struct advise_spot *spot = &advisor->spots[s];
-            unsigned free = spot->available;
-            for (uint32_t i = spot->first; i < spot->first + spot->count; i++)
+            const struct advise_place *place = &advisor->places[s];
+            unsigned free = place->available;
+            for (uint32_t i = place->first; i < place->first + place->count; i++)
                 free += advisor->items[i].moved ? advisor->items[i].gain : 0;
             for (unsigned size = 1; size <= 64; size++)
-                for (uint32_t i = spot->first; i < spot->first + spot->count; i++) {
+                for (uint32_t i = place->first; i < place->first + place->count; i++) {
                     struct advise_item *item = &advisor->items[i];
                     if (!item->moved || item->gain != size)
                         continue;
@@ -128,7 +128,7 @@ int gt_advise_greedy(struct advisor *advisor)
     size_t most = 0;
     for (uint32_t r = 0; r < advisor->region_count; r++)
         most += advisor->regions[r].more;
-    gt_auto_free struct cleared *cleared = calloc((size_t)advisor->spot_count + 1, sizeof(*cleared));
+    gt_auto_free struct cleared *cleared = calloc((size_t)advisor->place_count + 1, sizeof(*cleared));
     gt_auto_free struct step *steps = calloc(most + 1, sizeof(*steps));
     if (!cleared || !steps)
         return gt_fail_sys(advisor->err, ENOMEM, "advice");

@@ -16,7 +16,7 @@ struct advise_item { /* a movable pod that would free something */
     bool moved;
 };
 
-struct advise_spot {       /* a node with such pods */
+struct advise_place {      /* a node with such pods */
     uint32_t first, count; /* items */
     unsigned available;
     unsigned slots; /* pods of the job that it holds more when all of them leave */
@@ -33,8 +33,8 @@ struct advisor {
     struct gt_err **err;
     struct advise_item *items;
     uint32_t item_count;
-    struct advise_spot *spots;
-    uint32_t spot_count;
+    struct advise_place *places;
+    uint32_t place_count;
     struct advise_region *regions;
     uint32_t region_count;
     uint32_t need; /* runs that are lacking; at most what all regions can hold more */

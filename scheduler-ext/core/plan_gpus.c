@@ -36,37 +36,37 @@ static void link_pods(struct job *job, uint32_t *first)
 
 /* The pods of a node from `first` on: those of one run are a party. ret_first[i] is the first pod of party i.
  */
-static void find_parties(const struct job *job, uint32_t first, struct pod_gpus_question *question,
+static void find_batches(const struct job *job, uint32_t first, struct pod_gpus_query *query,
                          uint32_t *ret_first)
 {
     uint32_t run = GT_NONE;
     for (uint32_t i = first; i != GT_NONE; i = job->pods[i].next) {
         const struct gt_plan_pod *pod = &job->pods[i];
         if (pod->running) {
-            question->held |= pod->mask;
+            query->held |= pod->mask;
             continue;
         }
         if (pod->run != run) {
-            ret_first[question->parties] = i;
-            question->party[question->parties++] = (struct pod_party){.gpus = pod->gpus};
+            ret_first[query->batches] = i;
+            query->batch[query->batches++] = (struct pod_batch){.gpus = pod->gpus};
         }
         run = pod->run;
-        question->party[question->parties - 1].pods++;
+        query->batch[query->batches - 1].pods++;
     }
 }
 
 /* Larger pods first, then more of them; equal parties stay in rank order. */
-static void sort_parties(struct pod_gpus_question *question, uint32_t *first)
+static void sort_batches(struct pod_gpus_query *query, uint32_t *first)
 {
-    struct pod_party *party = question->party;
-    for (unsigned i = 1; i < question->parties; i++)
+    struct pod_batch *batch = query->batch;
+    for (unsigned i = 1; i < query->batches; i++)
         for (unsigned at = i; at > 0; at--) {
-            struct pod_party a = party[at - 1], b = party[at];
+            struct pod_batch a = batch[at - 1], b = batch[at];
             uint32_t of_a = first[at - 1];
             if (a.gpus > b.gpus || (a.gpus == b.gpus && a.pods >= b.pods))
                 break;
-            party[at - 1] = b;
-            party[at] = a;
+            batch[at - 1] = b;
+            batch[at] = a;
             first[at - 1] = first[at];
             first[at] = of_a;
         }
@@ -75,17 +75,16 @@ static void sort_parties(struct pod_gpus_question *question, uint32_t *first)
 static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
 {
     struct gt_cluster *cluster = job->cluster;
-    struct pod_gpus_question question = {.class = cluster->class[node],
-                                         .free = gt_draft_available(job, node)};
-    uint32_t first[PARTIES_MAX];
+    struct pod_gpus_query query = {.class = cluster->class[node], .free = gt_draft_available(job, node)};
+    uint32_t first[BATCHES_MAX];
     uint64_t masks[GT_GPUS_MAX], *mask = masks;
-    find_parties(job, first_pod, &question, first);
-    question.held &= gt_core_all(cluster, node) & ~question.free;
-    sort_parties(&question, first);
-    gt_choose_pod_gpus(cluster, &question, masks);
-    for (unsigned q = 0; q < question.parties; q++) {
+    find_batches(job, first_pod, &query, first);
+    query.held &= gt_core_all(cluster, node) & ~query.free;
+    sort_batches(&query, first);
+    gt_choose_pod_gpus(cluster, &query, masks);
+    for (unsigned q = 0; q < query.batches; q++) {
         uint32_t i = first[q];
-        for (unsigned left = question.party[q].pods; left; i = job->pods[i].next)
+        for (unsigned left = query.batch[q].pods; left; i = job->pods[i].next)
             if (!job->pods[i].running) {
                 job->pods[i].mask = *mask++;
                 left--;

@@ -15,7 +15,7 @@ enum { POD_ITEMS_MAX = GT_TABLE_GPUS_MAX, ANSWERS = 256 };
 /* An item with 0 pods is a pod itself. */
 struct pod_items {
     uint32_t class, count;
-    struct pod_party item[POD_ITEMS_MAX];
+    struct pod_batch item[POD_ITEMS_MAX];
 };
 
 struct pod_answer {
@@ -54,12 +54,12 @@ static uint32_t next_within(uint32_t set, uint32_t all)
 
 /* ---- tables ---- */
 
-static unsigned size_of(const struct pod_party *item)
+static unsigned size_of(const struct pod_batch *item)
 {
     return item->pods > 1 ? (unsigned)item->pods * item->gpus : item->gpus;
 }
 
-static uint64_t value_of(const struct gt_class *class, const struct pod_party *item,
+static uint64_t value_of(const struct gt_class *class, const struct pod_batch *item,
                          const struct pod_table *own, uint32_t set)
 {
     uint64_t sum = gt_class_sum(class, set);
@@ -68,7 +68,7 @@ static uint64_t value_of(const struct gt_class *class, const struct pod_party *i
     return (own ? own->most[set] : sum) << 32 | sum;
 }
 
-static bool is_alike(const struct pod_party *a, const struct pod_party *b)
+static bool is_alike(const struct pod_batch *a, const struct pod_batch *b)
 {
     return a->pods == b->pods && a->gpus == b->gpus;
 }
@@ -80,7 +80,7 @@ static void fill(const struct gt_class *class, struct pod_table *table, struct p
     unsigned size = 0;
     table->most[0] = 0;
     for (uint32_t i = items->count; i-- > 0;) {
-        const struct pod_party *item = &items->item[i];
+        const struct pod_batch *item = &items->item[i];
         unsigned k = size_of(item);
         /* Where the rest is all alike, the lowest GPU may as well be the first one's. */
         bool alike = is_alike(item, &items->item[items->count - 1]);
@@ -105,14 +105,14 @@ static bool own_tables(struct gt_cluster *cluster, const struct pod_items *items
                        struct pod_table *ret[static POD_ITEMS_MAX])
 {
     for (uint32_t i = 0; i < items->count; i++) {
-        const struct pod_party *party = &items->item[i];
-        struct pod_items pods = {.class = items->class, .count = party->pods};
+        const struct pod_batch *batch = &items->item[i];
+        struct pod_items pods = {.class = items->class, .count = batch->pods};
         ret[i] = NULL;
-        if (party->pods < 2)
+        if (batch->pods < 2)
             continue;
         for (uint32_t p = 0; p < pods.count; p++)
-            pods.item[p] = (struct pod_party){.gpus = party->gpus};
-        ret[i] = i && is_alike(party, party - 1) ? ret[i - 1] : table_for(cluster, &pods);
+            pods.item[p] = (struct pod_batch){.gpus = batch->gpus};
+        ret[i] = i && is_alike(batch, batch - 1) ? ret[i - 1] : table_for(cluster, &pods);
         if (!ret[i])
             return false;
     }
@@ -185,9 +185,9 @@ static uint32_t choose_all(const struct gt_class *class, const struct pod_table 
     unsigned size = 0;
     for (uint32_t i = 0; i < table->items.count; i++)
         size += size_of(&table->items.item[i]);
-    bool is_party = !table->items.item[0].pods;
+    bool is_batch = !table->items.item[0].pods;
     for (uint32_t set = lowest_of(free, size); set; set = next_within(set, free)) {
-        uint64_t first = is_party ? table->most[set] << 32 | gt_class_sum(class, set) : table->most[set];
+        uint64_t first = is_batch ? table->most[set] << 32 | gt_class_sum(class, set) : table->most[set];
         if (chosen && first < best)
             continue;
         uint64_t second = (uint64_t)gt_class_sum(class, set | held) << 32 | gt_class_sum(class, free ^ set);
@@ -207,7 +207,7 @@ static uint16_t *lay(const struct gt_class *class, const struct pod_table *table
 {
     static struct pod_table *const pods[POD_ITEMS_MAX];
     for (uint32_t i = 0; i < table->items.count; i++) {
-        const struct pod_party *item = &table->items.item[i];
+        const struct pod_batch *item = &table->items.item[i];
         uint32_t mask = lowest_of(set, size_of(item));
         while (value_of(class, item, own[i], mask) + table->most[set ^ mask] != table->most[set])
             mask = next_within(mask, set);
@@ -221,30 +221,29 @@ static uint16_t *lay(const struct gt_class *class, const struct pod_table *table
 }
 
 /* False without memory. */
-static bool choose_exact(struct gt_cluster *cluster, const struct pod_gpus_question *question,
-                         uint64_t *ret_masks)
+static bool choose_exact(struct gt_cluster *cluster, const struct pod_gpus_query *query, uint64_t *ret_masks)
 {
-    const struct gt_class *class = cluster->classes[question->class];
-    struct pod_items items = {.class = question->class, .count = question->parties};
+    const struct gt_class *class = cluster->classes[query->class];
+    struct pod_items items = {.class = query->class, .count = query->batches};
     unsigned pods = 0;
-    for (unsigned i = 0; i < question->parties; i++)
-        pods += question->party[i].pods;
-    if (question->parties > 1)
-        memcpy(items.item, question->party, question->parties * sizeof(*items.item));
+    for (unsigned i = 0; i < query->batches; i++)
+        pods += query->batch[i].pods;
+    if (query->batches > 1)
+        memcpy(items.item, query->batch, query->batches * sizeof(*items.item));
     else
         items.count = pods;
-    for (unsigned i = 0; question->parties == 1 && i < pods; i++)
-        items.item[i] = (struct pod_party){.gpus = question->party[0].gpus};
+    for (unsigned i = 0; query->batches == 1 && i < pods; i++)
+        items.item[i] = (struct pod_batch){.gpus = query->batch[0].gpus};
 
     struct pod_table *table = table_for(cluster, &items), *own[POD_ITEMS_MAX];
     if (!table)
         return false;
-    uint32_t free = (uint32_t)question->free, key = (uint32_t)question->held << 16 | free;
+    uint32_t free = (uint32_t)query->free, key = (uint32_t)query->held << 16 | free;
     struct pod_answer *answer = &table->answers[(key * UINT32_C(0x9e3779b1)) >> 24];
     if (answer->key != key) {
         if (!own_tables(cluster, &items, own))
             return false;
-        lay(class, table, own, choose_all(class, table, free, (uint32_t)question->held), answer->masks);
+        lay(class, table, own, choose_all(class, table, free, (uint32_t)query->held), answer->masks);
         answer->key = key;
     }
     for (unsigned i = 0; i < pods; i++)
@@ -252,12 +251,11 @@ static bool choose_exact(struct gt_cluster *cluster, const struct pod_gpus_quest
     return true;
 }
 
-void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_question *question,
-                        uint64_t *ret_masks)
+void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_query *query, uint64_t *ret_masks)
 {
-    const struct gt_class *class = cluster->classes[question->class];
-    bool alone = question->parties == 1 && question->party[0].pods == 1 && !question->held;
+    const struct gt_class *class = cluster->classes[query->class];
+    bool alone = query->batches == 1 && query->batch[0].pods == 1 && !query->held;
     /* For one pod the search is gt_choose(), which has the answer ready. */
-    if (alone || gt_class_gpus(class) > GT_TABLE_GPUS_MAX || !choose_exact(cluster, question, ret_masks))
-        gt_search_pod_gpus(class, question, ret_masks);
+    if (alone || gt_class_gpus(class) > GT_TABLE_GPUS_MAX || !choose_exact(cluster, query, ret_masks))
+        gt_search_pod_gpus(class, query, ret_masks);
 }

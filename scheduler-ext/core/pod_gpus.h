@@ -14,27 +14,26 @@
  *   5. the lowest mask of all; then, party after party and in it pod after pod, the lowest masks.
  * For one pod, and nothing held, that is gt_choose(). Up to 16 GPUs it is exact; above, the best found.
  */
-enum { PARTIES_MAX = GT_GPUS_MAX };
+enum { BATCHES_MAX = GT_GPUS_MAX };
 
-struct pod_party {
+struct pod_batch {
     uint8_t pods, gpus; /* gpus of each pod */
 };
 
-struct pod_gpus_question {
+struct pod_gpus_query {
     uint32_t class;
-    unsigned parties; /* 1 or more; the free GPUs suffice for all */
+    unsigned batches; /* 1 or more; the free GPUs suffice for all */
     uint64_t free;
     uint64_t held; /* GPUs of the job's pods that run there; none of them is free */
     /* Those with larger pods first, of equal ones those with more pods. */
-    struct pod_party party[PARTIES_MAX];
+    struct pod_batch batch[BATCHES_MAX];
 };
 
 /* One mask a pod, party after party. */
-void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_question *question,
-                        uint64_t *ret_masks);
+void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_query *query, uint64_t *ret_masks);
 
 /* The best that a search of bounded length finds, for nodes of any size. */
-void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_question *question,
+void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_query *query,
                         uint64_t *ret_masks);
 
 /* Frees the tables: of one class, of all. */

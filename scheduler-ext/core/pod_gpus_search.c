@@ -12,22 +12,22 @@ struct draft {
     const struct gt_class *class;
     uint64_t held, left; /* free, and given to no pod */
     unsigned pods;
-    uint64_t pod[GT_GPUS_MAX], party[PARTIES_MAX];
-    uint8_t party_of[GT_GPUS_MAX];
+    uint64_t pod[GT_GPUS_MAX], batch[BATCHES_MAX];
+    uint8_t batch_of[GT_GPUS_MAX];
     uint16_t w[GT_GPUS_MAX][GT_GPUS_MAX];
 };
 
-static void choose_in_turn(struct draft *draft, const struct pod_gpus_question *question)
+static void choose_in_turn(struct draft *draft, const struct pod_gpus_query *query)
 {
-    for (unsigned q = 0; q < question->parties; q++) {
-        draft->party[q] = 0;
-        for (unsigned i = 0; i < question->party[q].pods; i++) {
+    for (unsigned q = 0; q < query->batches; q++) {
+        draft->batch[q] = 0;
+        for (unsigned i = 0; i < query->batch[q].pods; i++) {
             struct gt_choice choice = {.mask = draft->left};
-            if (gt_bit_count(draft->left) > question->party[q].gpus)
-                gt_choose(draft->class, draft->left, 0, question->party[q].gpus, CHOICE_LIMIT_US, &choice);
-            draft->party_of[draft->pods] = (uint8_t)q;
+            if (gt_bit_count(draft->left) > query->batch[q].gpus)
+                gt_choose(draft->class, draft->left, 0, query->batch[q].gpus, CHOICE_LIMIT_US, &choice);
+            draft->batch_of[draft->pods] = (uint8_t)q;
             draft->pod[draft->pods++] = choice.mask;
-            draft->party[q] |= choice.mask;
+            draft->batch[q] |= choice.mask;
             draft->left &= ~choice.mask;
         }
     }
@@ -60,11 +60,11 @@ static bool is_better(const struct draft *draft, unsigned p, unsigned x, unsigne
         more += gain(draft, draft->pod[other], y, x);
     if (more)
         return more > 0;
-    unsigned q = draft->party_of[p];
+    unsigned q = draft->batch_of[p];
     if (is_free)
-        more = gain(draft, draft->party[q], x, y);
-    else if (draft->party_of[other] != q)
-        more = gain(draft, draft->party[q], x, y) + gain(draft, draft->party[draft->party_of[other]], y, x);
+        more = gain(draft, draft->batch[q], x, y);
+    else if (draft->batch_of[other] != q)
+        more = gain(draft, draft->batch[q], x, y) + gain(draft, draft->batch[draft->batch_of[other]], y, x);
     if (more || !is_free)
         return more > 0;
     uint64_t together = draft->held;
@@ -77,18 +77,18 @@ static bool is_better(const struct draft *draft, unsigned p, unsigned x, unsigne
 static void change_places(struct draft *draft, unsigned p, unsigned x, unsigned other, unsigned y)
 {
     uint64_t both = UINT64_C(1) << x | UINT64_C(1) << y;
-    unsigned q = draft->party_of[p];
+    unsigned q = draft->batch_of[p];
     draft->pod[p] ^= both;
     if (other == draft->pods) {
         draft->left ^= both;
-        draft->party[q] ^= both;
+        draft->batch[q] ^= both;
         return;
     }
     draft->pod[other] ^= both;
-    if (draft->party_of[other] == q)
+    if (draft->batch_of[other] == q)
         return;
-    draft->party[q] ^= both;
-    draft->party[draft->party_of[other]] ^= both;
+    draft->batch[q] ^= both;
+    draft->batch[draft->batch_of[other]] ^= both;
 }
 
 /* One try for each GPU of pod p with each of a later pod, or that is free; true: some changed places. */
@@ -108,18 +108,17 @@ static bool improve(struct draft *draft, unsigned p)
     return changed;
 }
 
-void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_question *question,
-                        uint64_t *ret_masks)
+void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_query *query, uint64_t *ret_masks)
 {
     struct draft draft;
     draft.class = class;
-    draft.held = question->held;
-    draft.left = question->free;
+    draft.held = query->held;
+    draft.left = query->free;
     draft.pods = 0;
-    choose_in_turn(&draft, question);
-    bool changed = draft.pods > 1 || question->held;
+    choose_in_turn(&draft, query);
+    bool changed = draft.pods > 1 || query->held;
     if (changed)
-        find_weights(&draft, question->free | question->held);
+        find_weights(&draft, query->free | query->held);
     for (unsigned pass = 0; changed && pass < PASSES; pass++) {
         changed = false;
         for (unsigned p = 0; p < draft.pods; p++)

@@ -15,9 +15,9 @@ enum { START_UNIT = 1 << 10, GPUS_MAX = 1 << 30 };
 
 struct item {
     struct gt_queue_entry entry;
-    uint64_t start;    /* in the fair queue of namespaces */
-    uint64_t round;    /* the last one that tried it */
-    uint64_t hopeless; /* the round that found last no nodes which would help; 0: none */
+    uint64_t start;      /* in the fair queue of namespaces */
+    uint64_t round;      /* the last one that tried it */
+    uint64_t infeasible; /* the round that found last no nodes which would help; 0: none */
 };
 
 struct gt_queue {
@@ -103,7 +103,7 @@ static void add_start(struct item *item)
 {
     struct gt_queue_share *share = item->entry.share;
     item->start = start_of(share);
-    if (!item->hopeless)
+    if (!item->infeasible)
         share->gpus += item->entry.gpus < GPUS_MAX ? item->entry.gpus : GPUS_MAX;
 }
 
@@ -357,25 +357,25 @@ static void hold(struct gt_queue *queue, struct item *item, uint64_t now)
     if (queue->spec.hold(queue->spec.arg, item->entry.job, end)) {
         queue->holder = item;
         item->entry.reserved_until_ms = end;
-        item->hopeless = 0;
+        item->infeasible = 0;
         return;
     }
-    item->hopeless = queue->round;
+    item->infeasible = queue->round;
     if (queue->holder == item)
         drop_holder(queue);
 }
 
 static bool is_sooner(const struct item *a, const struct item *b)
 {
-    if (!b || !a->hopeless != !b->hopeless)
-        return !b || !a->hopeless;
+    if (!b || !a->infeasible != !b->infeasible)
+        return !b || !a->infeasible;
     return a->entry.reserved_until_ms < b->entry.reserved_until_ms;
 }
 
 /* Makes it the holder where it has waited for long enough and no job before it is one. */
 static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
 {
-    if (item->entry.grows || item->hopeless == queue->round || is_behind_holder(queue, item) ||
+    if (item->entry.grows || item->infeasible == queue->round || is_behind_holder(queue, item) ||
         !has_waited(queue, item, now))
         return;
     if (!had_reservation(item, now))

@@ -18,7 +18,7 @@ enum {
     MOVES_MAX = 1024, /* calls in each other, one a pod; more are not looked for */
 };
 
-struct mover { /* a movable pod that would free something */
+struct move_candidate { /* a movable pod that would free something */
     uint32_t pod, node, job;
     unsigned gain, need; /* GPUs that become available; that it asks for elsewhere */
     bool tied;
@@ -37,14 +37,14 @@ struct relocator {
     uint32_t *slots;     /* [supernode] */
     uint64_t runs, free; /* that fit; GPUs available */
 
-    struct mover *movers; /* by job */
-    uint32_t mover_count;
+    struct move_candidate *candidates; /* by job */
+    uint32_t candidate_count;
     uint32_t *jobs; /* [i]: its first mover; one more at the end */
     uint32_t job_count;
     uint32_t *set; /* jobs at hand */
 
-    const struct mover **chosen; /* that are to move */
-    uint32_t *places;            /* where they go */
+    const struct move_candidate **chosen; /* that are to move */
+    uint32_t *places;                     /* where they go */
     uint32_t chosen_count;
     unsigned chosen_gpus;
 
@@ -110,7 +110,7 @@ static int read_cluster(struct relocator *r, const struct gt_cluster *cluster)
 
 static int by_job(const void *a, const void *b)
 {
-    const struct mover *x = a, *y = b;
+    const struct move_candidate *x = a, *y = b;
     if (x->job != y->job)
         return x->job < y->job ? -1 : 1;
     if (x->need != y->need) /* large ones find a place first */
@@ -120,17 +120,17 @@ static int by_job(const void *a, const void *b)
     return (x->pod > y->pod) - (x->pod < y->pod);
 }
 
-static int find_movers(struct relocator *r, const struct gt_cluster *cluster,
-                       const struct gt_relocate_pod *pods, uint32_t count)
+static int find_candidates(struct relocator *r, const struct gt_cluster *cluster,
+                           const struct gt_relocate_pod *pods, uint32_t count)
 {
     uint32_t alone = GT_NONE;
-    r->movers = calloc((size_t)count + 1, sizeof(*r->movers));
+    r->candidates = calloc((size_t)count + 1, sizeof(*r->candidates));
     r->jobs = calloc((size_t)count + 2, sizeof(*r->jobs));
     r->set = calloc((size_t)count + 1, sizeof(*r->set));
-    r->chosen = calloc((size_t)count + 1, sizeof(const struct mover *));
+    r->chosen = calloc((size_t)count + 1, sizeof(const struct move_candidate *));
     r->places = calloc((size_t)count + 1, sizeof(*r->places));
     r->best = calloc((size_t)count + 1, sizeof(*r->best));
-    if (!r->movers || !r->jobs || !r->set || !r->chosen || !r->places || !r->best)
+    if (!r->candidates || !r->jobs || !r->set || !r->chosen || !r->places || !r->best)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
     for (uint32_t i = 0; i < count; i++) {
         struct gt_cluster_node node;
@@ -139,24 +139,25 @@ static int find_movers(struct relocator *r, const struct gt_cluster *cluster,
             continue;
         unsigned gain = gt_bit_count(pod->mask & node.all & node.healthy & ~node.assumed & ~node.free);
         if (gain)
-            r->movers[r->mover_count++] = (struct mover){.pod = i,
-                                                         .node = pod->node,
-                                                         .job = pod->job == GT_NONE ? alone-- : pod->job,
-                                                         .gain = gain,
-                                                         .need = gt_bit_count(pod->mask & node.all),
-                                                         .tied = pod->tied};
+            r->candidates[r->candidate_count++] =
+                (struct move_candidate){.pod = i,
+                                        .node = pod->node,
+                                        .job = pod->job == GT_NONE ? alone-- : pod->job,
+                                        .gain = gain,
+                                        .need = gt_bit_count(pod->mask & node.all),
+                                        .tied = pod->tied};
     }
-    qsort(r->movers, r->mover_count, sizeof(*r->movers), by_job);
-    for (uint32_t i = 0; i < r->mover_count; i++)
-        if (!i || r->movers[i].job != r->movers[i - 1].job)
+    qsort(r->candidates, r->candidate_count, sizeof(*r->candidates), by_job);
+    for (uint32_t i = 0; i < r->candidate_count; i++)
+        if (!i || r->candidates[i].job != r->candidates[i - 1].job)
             r->jobs[r->job_count++] = i;
-    r->jobs[r->job_count] = r->mover_count;
+    r->jobs[r->job_count] = r->candidate_count;
     return 0;
 }
 
-static void take_out(struct relocator *r, const struct mover *mover, bool out)
+static void take_out(struct relocator *r, const struct move_candidate *candidate, bool out)
 {
-    change(r, mover->node, out ? (int)mover->gain : -(int)mover->gain);
+    change(r, candidate->node, out ? (int)candidate->gain : -(int)candidate->gain);
 }
 
 /* ---- places for the pods at hand ---- */
@@ -209,14 +210,15 @@ static bool find_places(struct relocator *r, uint32_t at)
         keep(r);
         return true;
     }
-    const struct mover *mover = r->chosen[at];
+    const struct move_candidate *candidate = r->chosen[at];
     for (unsigned exactly = 2; exactly--;)
         for (uint32_t i = 0; i < r->node_count && !r->exhausted; i++) {
             uint32_t node = r->order[i];
             spend(r);
-            if (node == mover->node || r->available[node] < mover->need ||
-                (r->available[node] == mover->need) != exactly ||
-                (mover->tied && r->super[node] != r->super[mover->node]) || is_repeated(r, i, mover->node))
+            if (node == candidate->node || r->available[node] < candidate->need ||
+                (r->available[node] == candidate->need) != exactly ||
+                (candidate->tied && r->super[node] != r->super[candidate->node]) ||
+                is_repeated(r, i, candidate->node))
                 continue;
             if (try_place(r, at, node))
                 return true;
@@ -226,7 +228,7 @@ static bool find_places(struct relocator *r, uint32_t at)
 
 /* ---- which pods of a set of jobs ---- */
 
-static bool is_like(const struct mover *a, const struct mover *b)
+static bool is_like(const struct move_candidate *a, const struct move_candidate *b)
 {
     return a->job == b->job && a->node == b->node && a->gain == b->gain && a->need == b->need &&
            a->tied == b->tied;
@@ -243,16 +245,16 @@ static void choose_pods(struct relocator *r, uint32_t set_size, uint32_t at, uin
     for (; at < set_size; at++, from = 0) {
         uint32_t first = r->jobs[r->set[at]], end = r->jobs[r->set[at] + 1];
         for (uint32_t i = first + from; i < end && !r->exhausted; i++) {
-            const struct mover *mover = &r->movers[i];
-            if ((i > first + from && is_like(mover, mover - 1)) ||
-                (r->best_count && r->chosen_gpus + mover->need >= r->best_gpus))
+            const struct move_candidate *candidate = &r->candidates[i];
+            if ((i > first + from && is_like(candidate, candidate - 1)) ||
+                (r->best_count && r->chosen_gpus + candidate->need >= r->best_gpus))
                 continue;
-            r->chosen[r->chosen_count++] = mover;
-            r->chosen_gpus += mover->need;
-            take_out(r, mover, true);
+            r->chosen[r->chosen_count++] = candidate;
+            r->chosen_gpus += candidate->need;
+            take_out(r, candidate, true);
             choose_pods(r, set_size, at, i - first + 1, more - 1);
-            take_out(r, mover, false);
-            r->chosen_gpus -= mover->need;
+            take_out(r, candidate, false);
+            r->chosen_gpus -= candidate->need;
             r->chosen_count--;
         }
     }
@@ -263,7 +265,7 @@ static void choose_pods(struct relocator *r, uint32_t set_size, uint32_t at, uin
 static void take_job_out(struct relocator *r, uint32_t job, bool out)
 {
     for (uint32_t i = r->jobs[job]; i < r->jobs[job + 1]; i++)
-        take_out(r, &r->movers[i], out);
+        take_out(r, &r->candidates[i], out);
 }
 
 /* Sets of `size` jobs, with `pods` pods moving; the first `at` are chosen, with so many pods in all. */
@@ -332,13 +334,13 @@ static void try_advice(struct relocator *r, const struct gt_advice *advice)
 {
     if (advice->count > MOVES_MAX)
         return;
-    for (uint32_t i = 0; i < r->mover_count; i++) {
-        const struct mover *mover = &r->movers[i];
-        if (!bsearch(&mover->pod, advice->moved, advice->count, sizeof(*advice->moved), by_number))
+    for (uint32_t i = 0; i < r->candidate_count; i++) {
+        const struct move_candidate *candidate = &r->candidates[i];
+        if (!bsearch(&candidate->pod, advice->moved, advice->count, sizeof(*advice->moved), by_number))
             continue;
-        r->chosen[r->chosen_count++] = mover;
-        r->chosen_gpus += mover->need;
-        take_out(r, mover, true);
+        r->chosen[r->chosen_count++] = candidate;
+        r->chosen_gpus += candidate->need;
+        take_out(r, candidate, true);
     }
     if (fits(r))
         find_places(r, 0);
@@ -417,7 +419,7 @@ static void relocator_done(struct relocator *r)
     free(r->super);
     free(r->order);
     free(r->slots);
-    free(r->movers);
+    free(r->candidates);
     free(r->jobs);
     free(r->set);
     free(r->chosen);
@@ -437,7 +439,7 @@ int gt_relocate(const struct gt_cluster *cluster, const struct gt_relocate_pod *
     if (result >= 0)
         result = read_cluster(&r, cluster);
     if (result >= 0)
-        result = find_movers(&r, cluster, pods, pod_count);
+        result = find_candidates(&r, cluster, pods, pod_count);
     bool fits_now = result >= 0 && fits(&r);
     uint64_t wanted = (uint64_t)job->runs * job->pods * job->gpus; /* moving makes no GPU free */
     if (result >= 0 && !fits_now && advice.possible && r.free >= wanted)

@@ -173,38 +173,37 @@ static struct values *values_for(struct gt_cluster *cluster, uint32_t class, uns
 }
 
 /* One question over many nodes; the table of the last node's class is at hand. */
-struct score_question {
+struct score_query {
     struct gt_cluster *cluster;
     unsigned k;
     uint32_t class;
     struct values *values;
 };
 
-static struct score_question ask(struct gt_cluster *cluster, unsigned k)
+static struct score_query ask(struct gt_cluster *cluster, unsigned k)
 {
     cluster->questions++;
-    return (struct score_question){cluster, k, GT_NONE, NULL};
+    return (struct score_query){cluster, k, GT_NONE, NULL};
 }
 
-static double computed(const struct score_question *question, uint64_t free)
+static double computed(const struct score_query *query, uint64_t free)
 {
     struct gt_score_parts parts;
-    return compute(question->cluster, question->class, free, question->k, &parts) ? parts.value
-                                                                                  : -(double)INFINITY;
+    return compute(query->cluster, query->class, free, query->k, &parts) ? parts.value : -(double)INFINITY;
 }
 
 /* The rarer ways to a value: a table that is not at hand, a mask not seen before, more than 16 GPUs. */
-static __attribute__((noinline)) double look_further(struct score_question *question, uint32_t node)
+static __attribute__((noinline)) double look_further(struct score_query *query, uint32_t node)
 {
-    struct gt_cluster *cluster = question->cluster;
+    struct gt_cluster *cluster = query->cluster;
     uint64_t free = cluster->available[node];
-    if (question->class != cluster->class[node]) {
-        question->class = cluster->class[node];
-        question->values = values_for(cluster, question->class, question->k);
+    if (query->class != cluster->class[node]) {
+        query->class = cluster->class[node];
+        query->values = values_for(cluster, query->class, query->k);
     }
-    struct values *values = question->values;
+    struct values *values = query->values;
     if (!values)
-        return computed(question, free);
+        return computed(query, free);
     uint32_t i = (uint32_t)free;
     if (values->masks) {
         i = (uint32_t)((free * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % CACHE_ENTRIES;
@@ -213,7 +212,7 @@ static __attribute__((noinline)) double look_further(struct score_question *ques
         values->masks[i] = free;
     }
     if (isnan(values->value[i]))
-        values->value[i] = computed(question, free);
+        values->value[i] = computed(query, free);
     return values->value[i];
 }
 
@@ -225,24 +224,24 @@ struct walk {
     const double *table; /* of that class */
 };
 
-static struct walk start_walk(const struct score_question *question)
+static struct walk start_walk(const struct score_query *query)
 {
-    const struct gt_cluster *cluster = question->cluster;
+    const struct gt_cluster *cluster = query->cluster;
     return (struct walk){cluster->available, cluster->class, GT_NONE, NULL};
 }
 
 /* -INFINITY where the node does not hold k. */
-static inline double walk_to(struct walk *walk, struct score_question *question, uint32_t node)
+static inline double walk_to(struct walk *walk, struct score_query *query, uint32_t node)
 {
     if (walk->classes[node] == walk->class) {
         double value = walk->table[walk->available[node]];
         if (!isnan(value))
             return value;
     }
-    double value = look_further(question, node);
-    if (question->values && !question->values->masks) {
-        walk->class = question->class;
-        walk->table = question->values->value;
+    double value = look_further(query, node);
+    if (query->values && !query->values->masks) {
+        walk->class = query->class;
+        walk->table = query->values->value;
     }
     return value;
 }
@@ -255,12 +254,12 @@ static bool is_asked(unsigned k)
 
 uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
 {
-    struct score_question question = ask(cluster, k);
-    struct walk walk = start_walk(&question);
+    struct score_query query = ask(cluster, k);
+    struct walk walk = start_walk(&query);
     uint32_t feasible = 0, count = cluster->node_count;
     bool asked = is_asked(k);
     for (uint32_t node = 0; node < count; node++) {
-        ret[node] = asked ? walk_to(&walk, &question, node) : -(double)INFINITY;
+        ret[node] = asked ? walk_to(&walk, &query, node) : -(double)INFINITY;
         if (ret[node] == -(double)INFINITY)
             ret[node] = (double)NAN;
         else
@@ -272,12 +271,12 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
 uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *ids, uint32_t count,
                       double *ret)
 {
-    struct score_question question = ask(cluster, k);
-    struct walk walk = start_walk(&question);
+    struct score_query query = ask(cluster, k);
+    struct walk walk = start_walk(&query);
     uint32_t feasible = 0;
     for (uint32_t i = 0; i < count; i++) {
         bool asked = is_asked(k) && gt_core_has_node(cluster, ids[i]);
-        double value = asked ? walk_to(&walk, &question, ids[i]) : -(double)INFINITY;
+        double value = asked ? walk_to(&walk, &query, ids[i]) : -(double)INFINITY;
         bool fits = value != -(double)INFINITY;
         ret[i] = fits ? value : (double)NAN;
         feasible += fits;

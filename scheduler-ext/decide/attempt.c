@@ -29,7 +29,7 @@ static uint64_t gpus_of(const struct gt_job_view *view, const struct gt_reservat
     if (view->members[at].state == GT_MEMBER_MOVING)
         return reservations->reservations[at].mask;
     if (pod)
-        return pod->plan == GT_CACHE_PLAN_HELD || pod->plan == GT_CACHE_PLAN_KEPT ? pod->plan_mask : 0;
+        return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->plan_mask : 0;
     return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].mask : 0;
 }
 
@@ -48,11 +48,11 @@ static unsigned representatives(const struct gt_cache *cache, const struct gt_jo
         if (known == count)
             to[count++] = pod;
     }
-    unsigned choosy = 0;
+    unsigned constrained = 0;
     for (unsigned i = 0; i < count; i++)
         if (gt_cache_pod_is_constrained(cache, to[i]))
-            to[choosy++] = to[i];
-    return choosy;
+            to[constrained++] = to[i];
+    return constrained;
 }
 
 /* Whether no plan has bound it to a node. */
@@ -62,8 +62,8 @@ static bool is_free(const struct gt_cache_pod *pod)
            (pod->state == GT_CACHE_WAITING && pod->plan == GT_CACHE_PLAN_NONE);
 }
 
-static bool suits_all(const struct gt_cache *cache, const struct gt_cache_pod *const *pods, unsigned count,
-                      uint32_t node)
+static bool matches_all(const struct gt_cache *cache, const struct gt_cache_pod *const *pods, unsigned count,
+                        uint32_t node)
 {
     for (unsigned i = 0; i < count; i++)
         if (is_free(pods[i]) ? !gt_cache_pod_fits_node(cache, pods[i], node)
@@ -98,26 +98,28 @@ static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     const struct gt_cache_pod *pods[GT_JOB_ROLES_MAX];
-    unsigned choosy = representatives(cache, view, pods);
+    unsigned constrained = representatives(cache, view, pods);
     const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
     const struct gt_node_set *spares = view->spares && view->spares->nodes ? view->spares : NULL;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set homes = {0};
     int r = spares ? add_homes(cluster, view, attempt->pods, &homes, err) : 0;
     for (uint32_t n = 0;
-         r >= 0 && (choosy || avoid || leave || refused || spares) && n < gt_cluster_nodes(cluster); n++) {
+         r >= 0 && (constrained || avoid || leave || refused || spares) && n < gt_cluster_nodes(cluster);
+         n++) {
         struct gt_cluster_node info;
         if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
             continue;
-        bool suits = !choosy || suits_all(cache, pods, choosy, n), is_refused = gt_node_set_has(refused, n);
-        bool is_kept = gt_node_set_has(avoid, n);
+        bool matches = !constrained || matches_all(cache, pods, constrained, n),
+             is_refused = gt_node_set_has(refused, n);
+        bool is_reserved = gt_node_set_has(avoid, n);
         bool is_spare = gt_node_set_has(spares, n) && !gt_node_set_has(&homes, info.supernode);
-        if (suits && !is_refused && !is_kept && !is_spare && !gt_node_set_has(leave, n))
+        if (matches && !is_refused && !is_reserved && !is_spare && !gt_node_set_has(leave, n))
             continue;
-        attempt->spares += suits && !is_refused && !is_kept && is_spare;
-        attempt->unsuitable += !suits;
-        attempt->refused += suits && is_refused;
-        attempt->kept += suits && !is_refused && is_kept;
-        attempt->kept_gpus += suits && !is_refused && is_kept ? gt_bit_count(info.available) : 0;
+        attempt->spares += matches && !is_refused && !is_reserved && is_spare;
+        attempt->unsuitable += !matches;
+        attempt->refused += matches && is_refused;
+        attempt->reserved_nodes += matches && !is_refused && is_reserved;
+        attempt->reserved_gpus += matches && !is_refused && is_reserved ? gt_bit_count(info.available) : 0;
         r = gt_node_set_add(&attempt->excluded, n, err);
     }
     return r;

@@ -10,11 +10,11 @@ struct gt_attempt {
     struct gt_plan_pod *pods; /* [member] */
     struct gt_node_set excluded;
     struct gt_demands demands;
-    uint32_t unsuitable; /* of those: the job's pods may not run there */
-    uint32_t refused;    /* of the others: its scheduler refused them */
-    uint32_t kept;       /* of the others: kept for somebody else */
-    uint32_t spares;     /* of the others: kept for replacements */
-    uint32_t kept_gpus;  /* GPUs that are available there */
+    uint32_t unsuitable;     /* of those: the job's pods may not run there */
+    uint32_t refused;        /* of the others: its scheduler refused them */
+    uint32_t reserved_nodes; /* of the others: kept for somebody else */
+    uint32_t spares;         /* of the others: kept for replacements */
+    uint32_t reserved_gpus;  /* GPUs that are available there */
 };
 
 /* Leaves out the nodes that the job's pods may not use, that its scheduler refused, and those of `avoid` and

@@ -214,10 +214,10 @@ static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view
     if (attempt->spares)
         gt_buf_printf(text, "; %u node%s", attempt->spares,
                       attempt->spares == 1 ? " is a spare" : "s are spares");
-    if (attempt->kept)
-        gt_buf_printf(text, "; %u free GPU%s on %u node%s %s reserved by %s", attempt->kept_gpus,
-                      attempt->kept_gpus == 1 ? "" : "s", attempt->kept, attempt->kept == 1 ? "" : "s",
-                      attempt->kept_gpus == 1 ? "is" : "are",
+    if (attempt->reserved_nodes)
+        gt_buf_printf(text, "; %u free GPU%s on %u node%s %s reserved by %s", attempt->reserved_gpus,
+                      attempt->reserved_gpus == 1 ? "" : "s", attempt->reserved_nodes,
+                      attempt->reserved_nodes == 1 ? "" : "s", attempt->reserved_gpus == 1 ? "is" : "are",
                       spec->avoid_for ? spec->avoid_for : "another job");
     return GT_DECISION_WAITS;
 }
@@ -239,7 +239,7 @@ static enum gt_decision try_without(struct gt_cache *cache, struct gt_job_view *
     if (!find_places(cache, view, spec, &attempt, ret_failure)) {
         if (leave)
             return GT_DECISION_WAITS; /* the attempt with all nodes says why */
-        if (attempt.kept)
+        if (attempt.reserved_nodes)
             explain_avoid(cache, view, reservations, ret_failure);
         if (attempt.demands.limit_count)
             explain_limits(cache, view, reservations, spec, ret_failure);
@@ -307,7 +307,7 @@ static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_
 }
 
 /* Where a part may run without the rest, units that have all their places keep them. */
-static bool has_loose_promises(const struct gt_job_view *view, const struct gt_reservations *reservations)
+static bool has_loose_reservations(const struct gt_job_view *view, const struct gt_reservations *reservations)
 {
     bool any = view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED];
     bool whole = any && !gt_part_suffices(view);
@@ -339,11 +339,11 @@ void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
             gt_reservations_release(reservations, gt_cache_cluster(cache), i);
 }
 
-bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
-                    bool keep)
+bool gt_decide_repair(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
+                      bool keep)
 {
     const struct gt_job_units *units = &view->job->units;
-    bool begun = gt_job_view_has_begun(view), mended = false;
+    bool begun = gt_job_view_has_begun(view), repaired = false;
     for (uint32_t u = 0; u < units->count; u++) {
         const struct gt_plan_unit *unit = &units->units[u];
         uint32_t run = unit->atom ? unit->atom : unit->pods;
@@ -354,10 +354,10 @@ bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_
                 return true;
             if (!begun)
                 return give_up(cache, view, reservations, 0, view->count);
-            mended = give_up(cache, view, reservations, at, run) || mended;
+            repaired = give_up(cache, view, reservations, at, run) || repaired;
         }
     }
-    return mended;
+    return repaired;
 }
 
 enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
@@ -370,7 +370,7 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
         return GT_DECISION_PLACED;
     enum gt_decision decision = try_once(cache, view, reservations, spec, ret_failure, text);
-    if (decision == GT_DECISION_WAITS && spec->keep && has_loose_promises(view, reservations))
+    if (decision == GT_DECISION_WAITS && spec->keep && has_loose_reservations(view, reservations))
         return GT_DECISION_BOUND;
     if (decision == GT_DECISION_WAITS && give_up_loose(cache, view, reservations)) {
         gt_buf_consume(text, text->len);

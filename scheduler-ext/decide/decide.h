@@ -40,8 +40,8 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
  * one where a write of the older one came late. `keep`: nothing is given up, it only says whether it would
  * be.
  */
-bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
-                    bool keep);
+bool gt_decide_repair(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
+                      bool keep);
 
 /* Gives up the places of pods that do not exist; of a job before its first gate goes all promises. The view
  * is of no use afterwards. */

@@ -6,7 +6,7 @@
 
 /* Another place for members that have to leave theirs. */
 
-static bool has_promise(const struct gt_job_view *view, uint32_t first, uint32_t end)
+static bool has_reservation(const struct gt_job_view *view, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
         if (view->members[i].state == GT_MEMBER_PLANNED || view->members[i].state == GT_MEMBER_RESERVED)
@@ -41,7 +41,7 @@ enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view
         gt_buf_puts(text, "out of memory");
         return GT_DECISION_FAILED;
     }
-    if (!leaves && has_promise(view, first, end)) {
+    if (!leaves && has_reservation(view, first, end)) {
         gt_buf_puts(text, "pods of the unit are being placed");
         return GT_DECISION_WAITS;
     }

@@ -16,7 +16,7 @@ uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote)
     return node->free & node->healthy & ~node->assumed & ~remote;
 }
 
-bool gt_node_is_promised(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus)
+bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus)
 {
     /* Without room even if nothing were promised: the scheduler says so itself, or knows of GPUs that have
      * become free since the node reported. */

@@ -11,7 +11,7 @@
  * others that are promised, as another replica told. */
 uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote);
 /* Whether what is free would do for a pod of so many GPUs, if it were not promised to others. */
-bool gt_node_is_promised(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
+bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
 
 /*
  * The values of nodes, in the order of the names: what gpu-aware says (score.h) for a pod that asks for so

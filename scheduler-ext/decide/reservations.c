@@ -23,27 +23,27 @@ uint32_t gt_reservations_node(const struct gt_reservations *reservations, const 
                : GT_NONE;
 }
 
-static bool is_kept(const struct gt_reservation *reservation)
+static bool is_reserved(const struct gt_reservation *reservation)
 {
     return reservation->state == GT_RESERVATION_HELD;
 }
 
 /* From here on its GPUs are kept, or are no longer. */
-static void set_kept(struct gt_reservations *reservations, uint32_t at, bool kept)
+static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool reserved)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
     uint32_t gpus = gt_bit_count(reservation->mask);
-    if (kept == is_kept(reservation))
+    if (reserved == is_reserved(reservation))
         return;
-    reservation->state = kept ? GT_RESERVATION_HELD : GT_RESERVATION_NONE;
-    reservations->gpus += kept ? gpus : -gpus;
+    reservation->state = reserved ? GT_RESERVATION_HELD : GT_RESERVATION_NONE;
+    reservations->gpus += reserved ? gpus : -gpus;
     if (reservation->moves)
-        reservations->moving += kept ? gpus : -gpus;
+        reservations->moving += reserved ? gpus : -gpus;
     else if (reservations->charged)
-        *reservations->charged += kept ? gpus : -(uint64_t)gpus;
-    if (kept && reservations->cache)
+        *reservations->charged += reserved ? gpus : -(uint64_t)gpus;
+    if (reserved && reservations->cache)
         reservation->hold = gt_cache_hold(reservations->cache, reservations->job, reservation->node, gpus);
-    else if (!kept)
+    else if (!reserved)
         gt_cache_unhold(reservations->cache, gt_steal(reservation->hold));
 }
 
@@ -92,8 +92,8 @@ static void keep(struct gt_reservations *reservations, struct gt_cluster *cluste
     uint32_t id = assumption_of(reservations, cluster, at);
     if (id == GT_NONE && gt_cluster_assume(cluster, reservation->node, reservation->mask, reservations->owner,
                                            UINT64_MAX, &id, NULL) == 0)
-        set_kept(reservations, at, true);
-    else if (is_kept(reservation) && (id == GT_NONE || !is_sound(reservations, cluster, at)))
+        set_reserved(reservations, at, true);
+    else if (is_reserved(reservation) && (id == GT_NONE || !is_sound(reservations, cluster, at)))
         gt_reservations_release(reservations, cluster, at); /* somebody took it, or a GPU of it is ill */
 }
 
@@ -102,7 +102,7 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
     bool room = false;
     for (uint32_t i = 0; i < reservations->count; i++) {
         const struct gt_reservation *reservation = &reservations->reservations[i];
-        if (!is_kept(reservation) && reservation->state != GT_RESERVATION_WANTED)
+        if (!is_reserved(reservation) && reservation->state != GT_RESERVATION_WANTED)
             continue;
         if (reservation->until <= now || gt_reservations_node(reservations, cluster, i) == GT_NONE)
             room = gt_reservations_release(reservations, cluster, i) || room;
@@ -121,32 +121,32 @@ void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_clu
                                 .node_digest = gt_reservations_node_digest(cluster, node),
                                 .mask = mask,
                                 .until = until};
-    set_kept(reservations, at, true);
+    set_reserved(reservations, at, true);
 }
 
 bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
 {
-    bool kept = is_kept(&reservations->reservations[at]);
-    if (kept)
+    bool reserved = is_reserved(&reservations->reservations[at]);
+    if (reserved)
         gt_cluster_forget(cluster, assumption_of(reservations, cluster, at));
-    set_kept(reservations, at, false);
+    set_reserved(reservations, at, false);
     reservations->reservations[at].state = GT_RESERVATION_NONE;
     reservations->reservations[at].moves = false;
-    return kept;
+    return reserved;
 }
 
 void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at)
 {
-    bool kept = is_kept(&reservations->reservations[at]);
-    set_kept(reservations, at, false);
+    bool reserved = is_reserved(&reservations->reservations[at]);
+    set_reserved(reservations, at, false);
     reservations->reservations[at].moves = true;
-    set_kept(reservations, at, kept);
+    set_reserved(reservations, at, reserved);
 }
 
 void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until)
 {
     for (uint32_t i = 0; i < reservations->count; i++)
-        if (is_kept(&reservations->reservations[i]) && reservations->reservations[i].until < until)
+        if (is_reserved(&reservations->reservations[i]) && reservations->reservations[i].until < until)
             reservations->reservations[i].until = until;
 }
 

@@ -23,7 +23,7 @@ struct gt_reservation {
     uint64_t node_digest; /* of its name: ids are used again */
     uint64_t mask;
     uint64_t until;             /* RESERVED, WISHED: a time of the caller, UINT64_MAX: no end */
-    uint64_t promised_ms;       /* RESERVED: until then it is promised to a pod that is being made; admit.c */
+    uint64_t reserved_until_ms; /* RESERVED: until then it is promised to a pod that is being made; admit.c */
     struct gt_cache_hold *hold; /* HELD: what the pod will need besides GPUs; NULL: nothing */
 };
 

@@ -17,7 +17,7 @@ void gt_job_view_free(struct gt_job_view *view)
 }
 
 /* What the job is made from; parallel arrays. */
-struct makings {
+struct inputs {
     struct gt_pod_meta *metas;
     struct gt_cache_pod **pods;
     uint32_t count;
@@ -25,16 +25,16 @@ struct makings {
     uint32_t *ranks; /* ascending, as the names are */
 };
 
-static void free_makings(struct makings *makings)
+static void free_inputs(struct inputs *inputs)
 {
-    free(makings->metas);
-    free(makings->pods);
-    free(makings->names);
-    free(makings->ranks);
+    free(inputs->metas);
+    free(inputs->pods);
+    free(inputs->names);
+    free(inputs->ranks);
 }
-#define auto_makings __attribute__((cleanup(free_makings)))
+#define auto_inputs __attribute__((cleanup(free_inputs)))
 
-static int collect(const struct gt_cache_job *job, struct makings *to, struct gt_err **err)
+static int collect(const struct gt_cache_job *job, struct inputs *to, struct gt_err **err)
 {
     to->metas = calloc((size_t)job->pod_count + 1, sizeof(*to->metas));
     to->pods = calloc((size_t)job->pod_count + 1, sizeof(*to->pods));
@@ -60,27 +60,27 @@ static int by_name(const void *a, const void *b)
  * Gives pods whose names tell no rank names that do: the rank that they were planned with, for others the
  * lowest that nobody has, in the order of their names. `members` of the job there are, made or not.
  */
-static int name_by_rank(const struct gt_ranks *ranks, struct makings *makings, uint32_t members,
+static int name_by_rank(const struct gt_ranks *ranks, struct inputs *inputs, uint32_t members,
                         struct gt_err **err)
 {
-    uint32_t count = makings->count, next = 0, size = members > count ? members : count;
+    uint32_t count = inputs->count, next = 0, size = members > count ? members : count;
     gt_auto_free uint32_t *taken = calloc((size_t)size + 1, sizeof(*taken)); /* [rank]: pod + 1 */
-    makings->names = calloc((size_t)count + 1, sizeof(*makings->names));
-    makings->ranks = calloc((size_t)count + 1, sizeof(*makings->ranks));
-    if (!taken || !makings->names || !makings->ranks)
+    inputs->names = calloc((size_t)count + 1, sizeof(*inputs->names));
+    inputs->ranks = calloc((size_t)count + 1, sizeof(*inputs->ranks));
+    if (!taken || !inputs->names || !inputs->ranks)
         return gt_fail_sys(err, ENOMEM, "job");
-    qsort(makings->pods, count, sizeof(*makings->pods), by_name);
+    qsort(inputs->pods, count, sizeof(*inputs->pods), by_name);
     for (uint32_t i = 0; i < count; i++) {
-        const struct gt_pod_meta *meta = &makings->pods[i]->meta;
+        const struct gt_pod_meta *meta = &inputs->pods[i]->meta;
         uint32_t rank = gt_ranks_find(ranks, meta->namespace_, meta->name);
-        makings->metas[i] = *meta;
+        inputs->metas[i] = *meta;
         if (rank < size && !taken[rank])
             taken[rank] = i + 1;
         else
-            makings->metas[i].name = NULL;
+            inputs->metas[i].name = NULL;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (makings->metas[i].name)
+        if (inputs->metas[i].name)
             continue;
         while (taken[next])
             next++;
@@ -89,19 +89,19 @@ static int name_by_rank(const struct gt_ranks *ranks, struct makings *makings, u
     for (uint32_t rank = 0, i = 0; rank < size; rank++) {
         if (!taken[rank])
             continue;
-        snprintf(makings->names[i], RANK_NAME_MAX, "%010u", rank);
-        makings->metas[taken[rank] - 1].name = makings->names[i];
-        makings->ranks[i++] = rank;
+        snprintf(inputs->names[i], RANK_NAME_MAX, "%010u", rank);
+        inputs->metas[taken[rank] - 1].name = inputs->names[i];
+        inputs->ranks[i++] = rank;
     }
     return 0;
 }
 
 /* Names tell an order and no gaps: where members are missing, the others move to their ranks. Each moves
  * behind those before it, so from the last on its new place is empty. */
-static void spread(const struct makings *makings, struct gt_job *job)
+static void spread(const struct inputs *inputs, struct gt_job *job)
 {
-    for (uint32_t i = makings->count; i-- > 0;) {
-        uint32_t to = makings->ranks[i];
+    for (uint32_t i = inputs->count; i-- > 0;) {
+        uint32_t to = inputs->ranks[i];
         if (to == i || to >= job->member_count || job->members[i].pod == GT_NONE ||
             job->members[to].pod != GT_NONE)
             continue;
@@ -114,14 +114,14 @@ static void spread(const struct makings *makings, struct gt_job *job)
 /* A pod that has a place, or the promise of one. */
 static bool has_place(const struct gt_cache_pod *pod)
 {
-    return pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_HELD;
+    return pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_ASSUMED;
 }
 
 static enum gt_member_state state_of(const struct gt_job_view_spec *spec, const struct gt_cache_pod *pod)
 {
     if (pod->state >= GT_CACHE_BOUND)
         return GT_MEMBER_PLACED;
-    bool held = pod->plan == GT_CACHE_PLAN_HELD;
+    bool held = pod->plan == GT_CACHE_PLAN_ASSUMED;
     if (pod->state == GT_CACHE_GATED && !(spec->is_lifted && spec->is_lifted(spec->arg, pod)))
         return held ? GT_MEMBER_PLANNED : GT_MEMBER_TO_PLACE;
     if (spec->ungated && pod->plan == GT_CACHE_PLAN_NONE)
@@ -176,7 +176,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             gt_reservations_release(reservations, cluster, i); /* it has come with a place of its own */
             take_reservations(reservation, cluster, pod);
         } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||
-                   (!pod && ((spec->none_come && reservation->promised_ms <= spec->now) ||
+                   (!pod && ((spec->none_come && reservation->reserved_until_ms <= spec->now) ||
                              gt_job_view_has_ended(view, spec->owner, i))))
             gt_reservations_release(reservations, cluster, i);
         else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
@@ -377,10 +377,10 @@ void gt_job_view_set_state(struct gt_job_view *view, uint32_t at, enum gt_member
 }
 
 /* Pods without GPUs count for the minimum, and those that have ended, and take no part in the rest. */
-static void set_minimum(struct gt_job_view *view, uint32_t told, uint32_t ended)
+static void set_minimum(struct gt_job_view *view, uint32_t reported, uint32_t ended)
 {
     const struct gt_job *job = view->job;
-    uint32_t minimum = job->minimum > told ? job->minimum : told;
+    uint32_t minimum = job->minimum > reported ? job->minimum : reported;
     uint32_t without = job->others + ended;
     view->minimum = minimum > without ? minimum - without : 1;
     if (!minimum || view->minimum > view->count)
@@ -391,23 +391,23 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
                      struct gt_reservations *reservations, struct gt_job_view **ret, struct gt_err **err)
 {
     const struct gt_owner *owner = given->owner;
-    auto_makings struct makings makings = {0};
+    auto_inputs struct inputs inputs = {0};
     gt_auto_job_view struct gt_job_view *view = calloc(1, sizeof(*view));
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     if (!view)
         return gt_fail_sys(err, ENOMEM, "job %s", job->key);
     const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
-    int r = collect(job, &makings, err);
+    int r = collect(job, &inputs, err);
     if (r >= 0)
-        r = gt_job_make(makings.metas, makings.count, spec, &view->job, err);
+        r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
     if (r >= 0 && gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
         uint32_t members = view->job->member_count;
         gt_job_free(gt_steal(view->job)); /* its sentences had the true names */
-        r = name_by_rank(given->ranks, &makings, members, err);
+        r = name_by_rank(given->ranks, &inputs, members, err);
         if (r >= 0)
-            r = gt_job_make(makings.metas, makings.count, spec, &view->job, err);
+            r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
         if (r >= 0)
-            spread(&makings, view->job);
+            spread(&inputs, view->job);
     }
     if (r < 0 || !view->job)
         return r;
@@ -428,7 +428,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
         if (at == GT_NONE)
             continue;
         struct gt_job_view_member *member = &view->members[i];
-        member->pod = makings.pods[at];
+        member->pod = inputs.pods[at];
         member->state = state_of(given, member->pod);
         view->states[member->state]++;
         view->missing--;

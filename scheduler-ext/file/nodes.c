@@ -72,9 +72,9 @@ static int read_like(struct cluster_reader *reader, const struct gt_at *at, cons
     if (id == GT_NONE || !gt_cluster_get_node(cluster, id, &other))
         return gt_at_fail(at, "like", "there is no node \"%.100s\" before this one", name);
     *ret_count = gt_class_gpus(other.class);
-    uint64_t ill;
-    TRY(gt_reader_gpus(at, json, "unhealthy", *ret_count, &ill));
-    *ret_healthy = ~ill;
+    uint64_t unhealthy;
+    TRY(gt_reader_gpus(at, json, "unhealthy", *ret_count, &unhealthy));
+    *ret_healthy = ~unhealthy;
     return gt_reader_wrap(at, gt_cluster_add_class(cluster, other.class, ret_class, reader->err));
 }
 

@@ -49,7 +49,7 @@ struct pod_slot {
     const char *name;
 };
 
-struct job_maker {
+struct job_builder {
     const struct gt_pod_meta *pods;
     uint32_t count;
     const struct gt_job_spec *spec;
@@ -62,97 +62,97 @@ struct job_maker {
     struct gt_job *job;
 };
 
-static struct role *find_role(struct job_maker *maker, const char *name)
+static struct role *find_role(struct job_builder *builder, const char *name)
 {
-    for (uint32_t i = 0; i < maker->role_count; i++)
-        if (strcasecmp(maker->roles[i].name, name) == 0)
-            return &maker->roles[i];
-    if (maker->role_count == GT_JOB_ROLES_MAX)
+    for (uint32_t i = 0; i < builder->role_count; i++)
+        if (strcasecmp(builder->roles[i].name, name) == 0)
+            return &builder->roles[i];
+    if (builder->role_count == GT_JOB_ROLES_MAX)
         return NULL;
-    struct role *role = &maker->roles[maker->role_count++];
+    struct role *role = &builder->roles[builder->role_count++];
     *role = (struct role){.name = name, .planned_base = GT_NONE};
     return role;
 }
 
-static int fail_roles(struct job_maker *maker)
+static int fail_roles(struct job_builder *builder)
 {
-    return gt_fail(maker->err, E2BIG, "more than %d roles in one job", GT_JOB_ROLES_MAX);
+    return gt_fail(builder->err, E2BIG, "more than %d roles in one job", GT_JOB_ROLES_MAX);
 }
 
-static int add_templates(struct job_maker *maker)
+static int add_templates(struct job_builder *builder)
 {
     uint64_t total = 0;
-    for (unsigned i = 0; maker->spec && i < maker->spec->count; i++) {
-        const struct gt_job_template *template = &maker->spec->templates[i];
-        struct role *role = find_role(maker, template->role);
+    for (unsigned i = 0; builder->spec && i < builder->spec->count; i++) {
+        const struct gt_job_template *template = &builder->spec->templates[i];
+        struct role *role = find_role(builder, template->role);
         if (!role)
-            return fail_roles(maker);
+            return fail_roles(builder);
         if (role->template)
-            return gt_fail(maker->err, EINVAL, "two templates for the role \"%.60s\"", template->role);
+            return gt_fail(builder->err, EINVAL, "two templates for the role \"%.60s\"", template->role);
         role->template = template;
         role->replicas = template->replicas;
         total += template->replicas;
     }
     if (total > GT_PLAN_PODS_MAX)
-        return gt_fail(maker->err, E2BIG, "a job of %llu pods, the limit is %d", (unsigned long long)total,
+        return gt_fail(builder->err, E2BIG, "a job of %llu pods, the limit is %d", (unsigned long long)total,
                        GT_PLAN_PODS_MAX);
     return 0;
 }
 
-static int identify_pods(struct job_maker *maker)
+static int identify_pods(struct job_builder *builder)
 {
-    for (uint32_t i = 0; i < maker->count; i++) {
-        struct gt_pod_identity *identity = &maker->identities[i];
-        int r = gt_pod_identify(&maker->pods[i], identity, maker->err);
+    for (uint32_t i = 0; i < builder->count; i++) {
+        struct gt_pod_identity *identity = &builder->identities[i];
+        int r = gt_pod_identify(&builder->pods[i], identity, builder->err);
         if (r < 0)
             return r;
-        if (identity->kind != maker->identities[0].kind)
-            return gt_fail(maker->err, EINVAL, "pods of a %s and of a %s are not one job",
-                           gt_job_kind_name(maker->identities[0].kind), gt_job_kind_name(identity->kind));
+        if (identity->kind != builder->identities[0].kind)
+            return gt_fail(builder->err, EINVAL, "pods of a %s and of a %s are not one job",
+                           gt_job_kind_name(builder->identities[0].kind), gt_job_kind_name(identity->kind));
         if (identity->ignored)
             continue;
-        struct role *role = find_role(maker, identity->role);
+        struct role *role = find_role(builder, identity->role);
         if (!role)
-            return fail_roles(maker);
+            return fail_roles(builder);
         if (!role->template && identity->has_index && identity->index >= role->replicas)
             role->replicas = identity->index + 1;
         uint32_t first = role->template && identity->has_index ? role->template->first : 0;
         if (identity->index < first)
-            return gt_fail(maker->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
-                           maker->pods[i].name, identity->index, first);
+            return gt_fail(builder->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
+                           builder->pods[i].name, identity->index, first);
         if (role->template && identity->has_index && identity->index - first >= role->replicas &&
             identity->kind != GT_JOB_ELASTIC) /* whose master makes more than its object says */
             continue;                         /* it is about to go, or news of its object to come */
-        maker->slots[maker->slot_count++] = (struct pod_slot){
-            (uint32_t)(role - maker->roles), identity->index - first, i, maker->pods[i].name};
+        builder->slots[builder->slot_count++] = (struct pod_slot){
+            (uint32_t)(role - builder->roles), identity->index - first, i, builder->pods[i].name};
     }
     return 0;
 }
 
 /* The place of a role among others: the master, workers, then as the spec has them, then by name. */
-static int role_place(const struct job_maker *maker, const struct role *role)
+static int role_place(const struct job_builder *builder, const struct role *role)
 {
-    const char *master = maker->spec && maker->spec->master ? maker->spec->master : "master";
+    const char *master = builder->spec && builder->spec->master ? builder->spec->master : "master";
     return strcasecmp(role->name, master) == 0     ? 0
            : strcasecmp(role->name, "worker") == 0 ? 1
            : role->template                        ? 2
                                                    : 3;
 }
 
-static bool role_before(const struct job_maker *maker, const struct role *a, const struct role *b)
+static bool role_before(const struct job_builder *builder, const struct role *a, const struct role *b)
 {
-    int place_a = role_place(maker, a), place_b = role_place(maker, b);
+    int place_a = role_place(builder, a), place_b = role_place(builder, b);
     if (place_a != place_b)
         return place_a < place_b;
     return a->template ? a->template <b->template : strcmp(a->name, b->name) < 0;
 }
 
-static void set_bases(struct job_maker *maker)
+static void set_bases(struct job_builder *builder)
 {
-    for (uint32_t i = 0; i < maker->role_count; i++)
-        for (uint32_t j = 0; j < maker->role_count; j++)
-            if (role_before(maker, &maker->roles[j], &maker->roles[i]))
-                maker->roles[i].base += maker->roles[j].replicas;
+    for (uint32_t i = 0; i < builder->role_count; i++)
+        for (uint32_t j = 0; j < builder->role_count; j++)
+            if (role_before(builder, &builder->roles[j], &builder->roles[i]))
+                builder->roles[i].base += builder->roles[j].replicas;
 }
 
 static int by_name(const void *a, const void *b)
@@ -173,41 +173,42 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Pods of a kind without an index get one by the order of their names. */
-static void count_by_name(struct job_maker *maker)
+static void count_by_name(struct job_builder *builder)
 {
-    qsort(maker->slots, maker->slot_count, sizeof(*maker->slots), by_name);
+    qsort(builder->slots, builder->slot_count, sizeof(*builder->slots), by_name);
     uint32_t next[GT_JOB_ROLES_MAX] = {0};
-    for (uint32_t i = 0; i < maker->slot_count; i++) {
-        struct pod_slot *slot = &maker->slots[i];
+    for (uint32_t i = 0; i < builder->slot_count; i++) {
+        struct pod_slot *slot = &builder->slots[i];
         slot->index = next[slot->role]++;
-        struct role *role = &maker->roles[slot->role];
+        struct role *role = &builder->roles[slot->role];
         if (!role->template && slot->index >= role->replicas)
             role->replicas = slot->index + 1;
     }
 }
 
 /* Sorts the pods, refuses two at one place, and adds those that are not made yet. */
-static int fill_reservations(struct job_maker *maker)
+static int fill_reservations(struct job_builder *builder)
 {
-    uint32_t there = maker->slot_count;
-    qsort(maker->slots, there, sizeof(*maker->slots), by_place);
+    uint32_t there = builder->slot_count;
+    qsort(builder->slots, there, sizeof(*builder->slots), by_place);
     for (uint32_t i = 1; i < there; i++) {
-        const struct pod_slot *a = &maker->slots[i - 1], *b = &maker->slots[i];
+        const struct pod_slot *a = &builder->slots[i - 1], *b = &builder->slots[i];
         if (a->role == b->role && a->index == b->index)
-            return gt_fail(maker->err, EINVAL, "pods %.100s and %.100s are both number %u of the job%s%.60s",
-                           a->name, b->name, b->index, maker->roles[b->role].name[0] ? "'s " : "",
-                           maker->roles[b->role].name);
+            return gt_fail(builder->err, EINVAL,
+                           "pods %.100s and %.100s are both number %u of the job%s%.60s", a->name, b->name,
+                           b->index, builder->roles[b->role].name[0] ? "'s " : "",
+                           builder->roles[b->role].name);
     }
-    for (uint32_t r = 0, at = 0; r < maker->role_count; r++) {
-        uint32_t replicas = maker->roles[r].template ? maker->roles[r].replicas : 0;
-        while (at < there && maker->slots[at].role < r)
+    for (uint32_t r = 0, at = 0; r < builder->role_count; r++) {
+        uint32_t replicas = builder->roles[r].template ? builder->roles[r].replicas : 0;
+        while (at < there && builder->slots[at].role < r)
             at++;
         for (uint32_t index = 0; index < replicas; index++) {
-            while (at < there && maker->slots[at].role == r && maker->slots[at].index < index)
+            while (at < there && builder->slots[at].role == r && builder->slots[at].index < index)
                 at++;
-            if (at < there && maker->slots[at].role == r && maker->slots[at].index == index)
+            if (at < there && builder->slots[at].role == r && builder->slots[at].index == index)
                 continue;
-            maker->slots[maker->slot_count++] = (struct pod_slot){r, index, GT_NONE, ""};
+            builder->slots[builder->slot_count++] = (struct pod_slot){r, index, GT_NONE, ""};
         }
     }
     return 0;
@@ -230,13 +231,13 @@ static uint32_t planned_rank(const struct gt_pod_meta *pod)
 }
 
 /* Whether some are other ranks than their roles have now. */
-static bool find_planned(struct job_maker *maker)
+static bool find_planned(struct job_builder *builder)
 {
     bool others = false;
-    for (uint32_t i = 0; maker->role_count > 1 && i < maker->slot_count; i++) {
-        const struct pod_slot *slot = &maker->slots[i];
-        struct role *role = &maker->roles[slot->role];
-        uint32_t rank = slot->pod == GT_NONE ? GT_NONE : planned_rank(&maker->pods[slot->pod]);
+    for (uint32_t i = 0; builder->role_count > 1 && i < builder->slot_count; i++) {
+        const struct pod_slot *slot = &builder->slots[i];
+        struct role *role = &builder->roles[slot->role];
+        uint32_t rank = slot->pod == GT_NONE ? GT_NONE : planned_rank(&builder->pods[slot->pod]);
         if (rank == GT_NONE || rank < slot->index)
             continue;
         others = others || rank != role->base + slot->index;
@@ -247,13 +248,13 @@ static bool find_planned(struct job_maker *maker)
 }
 
 /* The rank of a pod that is not made again yet, by those of its role; GT_NONE: another role has it. */
-static uint32_t expected_rank(const struct job_maker *maker, const struct pod_slot *slot)
+static uint32_t expected_rank(const struct job_builder *builder, const struct pod_slot *slot)
 {
-    uint32_t base = maker->roles[slot->role].planned_base;
+    uint32_t base = builder->roles[slot->role].planned_base;
     if (base == GT_NONE)
         return GT_NONE;
-    for (uint32_t r = 0; r < maker->role_count; r++) {
-        uint32_t other = maker->roles[r].planned_base;
+    for (uint32_t r = 0; r < builder->role_count; r++) {
+        uint32_t other = builder->roles[r].planned_base;
         if (other != GT_NONE && other > base && other <= base + slot->index)
             return GT_NONE;
     }
@@ -270,22 +271,22 @@ static void take_rank(uint32_t rank, uint32_t at, uint32_t *ranks, bool *taken)
 
 /* Each slot's rank: that of its role, but pods that have a plan keep theirs, and those that are new get what
  * is free. */
-static int set_ranks(struct job_maker *maker, uint32_t *ranks)
+static int set_ranks(struct job_builder *builder, uint32_t *ranks)
 {
-    bool keep = find_planned(maker);
-    for (uint32_t i = 0; i < maker->slot_count; i++)
-        ranks[i] = keep ? GT_NONE : maker->roles[maker->slots[i].role].base + maker->slots[i].index;
+    bool keep = find_planned(builder);
+    for (uint32_t i = 0; i < builder->slot_count; i++)
+        ranks[i] = keep ? GT_NONE : builder->roles[builder->slots[i].role].base + builder->slots[i].index;
     if (!keep)
         return 0;
-    gt_auto_free bool *taken = calloc(2 * (size_t)GT_PLAN_PODS_MAX + maker->slot_count, sizeof(*taken));
+    gt_auto_free bool *taken = calloc(2 * (size_t)GT_PLAN_PODS_MAX + builder->slot_count, sizeof(*taken));
     if (!taken)
-        return gt_fail_sys(maker->err, ENOMEM, "job");
-    for (uint32_t i = 0; i < maker->slot_count; i++)
-        if (maker->slots[i].pod != GT_NONE)
-            take_rank(planned_rank(&maker->pods[maker->slots[i].pod]), i, ranks, taken);
-    for (uint32_t i = 0; i < maker->slot_count; i++)
-        take_rank(expected_rank(maker, &maker->slots[i]), i, ranks, taken);
-    for (uint32_t i = 0, next = 0; i < maker->slot_count; i++) {
+        return gt_fail_sys(builder->err, ENOMEM, "job");
+    for (uint32_t i = 0; i < builder->slot_count; i++)
+        if (builder->slots[i].pod != GT_NONE)
+            take_rank(planned_rank(&builder->pods[builder->slots[i].pod]), i, ranks, taken);
+    for (uint32_t i = 0; i < builder->slot_count; i++)
+        take_rank(expected_rank(builder, &builder->slots[i]), i, ranks, taken);
+    for (uint32_t i = 0, next = 0; i < builder->slot_count; i++) {
         while (ranks[i] == GT_NONE && taken[next])
             next++;
         take_rank(next, i, ranks, taken);
@@ -293,109 +294,110 @@ static int set_ranks(struct job_maker *maker, uint32_t *ranks)
     return 0;
 }
 
-static int add_members(struct job_maker *maker)
+static int add_members(struct job_builder *builder)
 {
-    gt_auto_free uint32_t *ranks = calloc((size_t)maker->slot_count + 1, sizeof(*ranks));
-    struct gt_job *job = maker->job;
-    job->members = calloc((size_t)maker->slot_count + 1, sizeof(*job->members));
+    gt_auto_free uint32_t *ranks = calloc((size_t)builder->slot_count + 1, sizeof(*ranks));
+    struct gt_job *job = builder->job;
+    job->members = calloc((size_t)builder->slot_count + 1, sizeof(*job->members));
     if (!job->members || !ranks)
-        return gt_fail_sys(maker->err, ENOMEM, "job");
-    int r = set_ranks(maker, ranks);
-    for (uint32_t i = 0; r >= 0 && i < maker->slot_count; i++) {
-        const struct pod_slot *slot = &maker->slots[i];
-        const struct role *role = &maker->roles[slot->role];
+        return gt_fail_sys(builder->err, ENOMEM, "job");
+    int r = set_ranks(builder, ranks);
+    for (uint32_t i = 0; r >= 0 && i < builder->slot_count; i++) {
+        const struct pod_slot *slot = &builder->slots[i];
+        const struct role *role = &builder->roles[slot->role];
         struct gt_job_member member = {.rank = ranks[i],
                                        .pod = slot->pod,
                                        .template = role->template,
                                        .needed = role->template && slot->index < role->template->minimum};
         if (slot->pod != GT_NONE)
-            member.gpus = (struct gt_job_pod){maker->pods[slot->pod].gpus, maker->pods[slot->pod].containers};
+            member.gpus =
+                (struct gt_job_pod){builder->pods[slot->pod].gpus, builder->pods[slot->pod].containers};
         else
             member.gpus = (struct gt_job_pod){role->template->gpus, role->template->containers};
         if (gt_job_pod_gpus(&member.gpus))
             job->members[job->member_count++] = member;
     }
-    job->others = maker->slot_count - job->member_count;
-    job->minimum = maker->spec ? maker->spec->minimum : 0;
+    job->others = builder->slot_count - job->member_count;
+    job->minimum = builder->spec ? builder->spec->minimum : 0;
     qsort(job->members, job->member_count, sizeof(*job->members), by_rank);
     return r;
 }
 
-static int read_sizes(struct job_maker *maker)
+static int read_sizes(struct job_builder *builder)
 {
-    unsigned templates = maker->spec ? maker->spec->count : 0;
-    gt_auto_free struct gt_job_texts *texts = calloc((size_t)maker->count + templates + 1, sizeof(*texts));
+    unsigned templates = builder->spec ? builder->spec->count : 0;
+    gt_auto_free struct gt_job_texts *texts = calloc((size_t)builder->count + templates + 1, sizeof(*texts));
     uint32_t count = 0;
     if (!texts)
-        return gt_fail_sys(maker->err, ENOMEM, "job");
+        return gt_fail_sys(builder->err, ENOMEM, "job");
     for (unsigned i = 0; i < templates; i++) {
-        const struct gt_job_template *template = &maker->spec->templates[i];
+        const struct gt_job_template *template = &builder->spec->templates[i];
         const char *where = template->role[0] ? template->role : "the template";
         texts[count++] = (struct gt_job_texts){where, template->group, template->atomic, template->loss};
     }
-    for (uint32_t i = 0; i < maker->count; i++)
-        if (!maker->identities[i].ignored)
-            texts[count++] = (struct gt_job_texts){maker->pods[i].name,
-                                                   gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_GROUP),
-                                                   gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_ATOMIC),
-                                                   gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_LOSS)};
-    return gt_job_sizes_read(texts, count, &maker->job->sizes, maker->err);
+    for (uint32_t i = 0; i < builder->count; i++)
+        if (!builder->identities[i].ignored)
+            texts[count++] = (struct gt_job_texts){builder->pods[i].name,
+                                                   gt_pod_annotation(&builder->pods[i], GT_ANNOTATION_GROUP),
+                                                   gt_pod_annotation(&builder->pods[i], GT_ANNOTATION_ATOMIC),
+                                                   gt_pod_annotation(&builder->pods[i], GT_ANNOTATION_LOSS)};
+    return gt_job_sizes_read(texts, count, &builder->job->sizes, builder->err);
 }
 
-static int make_units(struct job_maker *maker)
+static int make_units(struct job_builder *builder)
 {
-    struct gt_job *job = maker->job;
+    struct gt_job *job = builder->job;
     gt_auto_free struct gt_job_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));
     if (!pods)
-        return gt_fail_sys(maker->err, ENOMEM, "job");
+        return gt_fail_sys(builder->err, ENOMEM, "job");
     for (uint32_t i = 0; i < job->member_count; i++)
         pods[i] = job->members[i].gpus;
-    return gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, maker->err);
+    return gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, builder->err);
 }
 
 /* Of a job that runs in turns, a unit could not be there as a whole. */
-static int check_turns(struct job_maker *maker)
+static int check_turns(struct job_builder *builder)
 {
-    const struct gt_job_units *units = &maker->job->units;
-    uint32_t at_once = maker->spec ? maker->spec->at_once : 0;
+    const struct gt_job_units *units = &builder->job->units;
+    uint32_t at_once = builder->spec ? builder->spec->at_once : 0;
     for (uint32_t u = 0; at_once && u < units->count; u++)
         if (at_once % units->units[u].pods)
-            return gt_fail(maker->err, EINVAL, "parallelism %u is not a multiple of the %u pods of a unit",
+            return gt_fail(builder->err, EINVAL, "parallelism %u is not a multiple of the %u pods of a unit",
                            at_once, units->units[u].pods);
     return 0;
 }
 
-static int make(struct job_maker *maker)
+static int make(struct job_builder *builder)
 {
-    int r = add_templates(maker);
+    int r = add_templates(builder);
     if (r < 0)
         return r;
-    uint64_t slots = maker->count;
-    for (uint32_t i = 0; i < maker->role_count; i++)
-        slots += maker->roles[i].replicas;
-    maker->identities = calloc((size_t)maker->count + 1, sizeof(*maker->identities));
-    maker->slots = calloc(slots + 1, sizeof(*maker->slots));
-    if (!maker->identities || !maker->slots)
-        return gt_fail_sys(maker->err, ENOMEM, "job");
-    r = identify_pods(maker);
+    uint64_t slots = builder->count;
+    for (uint32_t i = 0; i < builder->role_count; i++)
+        slots += builder->roles[i].replicas;
+    builder->identities = calloc((size_t)builder->count + 1, sizeof(*builder->identities));
+    builder->slots = calloc(slots + 1, sizeof(*builder->slots));
+    if (!builder->identities || !builder->slots)
+        return gt_fail_sys(builder->err, ENOMEM, "job");
+    r = identify_pods(builder);
     if (r < 0)
         return r;
-    maker->job->kind = maker->count ? maker->identities[0].kind : GT_JOB_POD;
-    if (gt_job_kind_is_nameless(maker->job->kind) || maker->job->kind == GT_JOB_POD)
-        count_by_name(maker);
-    set_bases(maker);
-    r = fill_reservations(maker);
+    builder->job->kind = builder->count ? builder->identities[0].kind : GT_JOB_POD;
+    if (gt_job_kind_is_nameless(builder->job->kind) || builder->job->kind == GT_JOB_POD)
+        count_by_name(builder);
+    set_bases(builder);
+    r = fill_reservations(builder);
     if (r >= 0)
-        r = add_members(maker);
-    const char *unsupported = maker->count ? gt_job_unsupported(&maker->identities[0]) : NULL;
+        r = add_members(builder);
+    const char *unsupported = builder->count ? gt_job_unsupported(&builder->identities[0]) : NULL;
     if (r >= 0 && !unsupported)
-        r = read_sizes(maker);
+        r = read_sizes(builder);
     if (r >= 0)
-        r = make_units(maker);
+        r = make_units(builder);
     if (r >= 0)
-        r = check_turns(maker);
+        r = check_turns(builder);
     if (r >= 0 && unsupported)
-        maker->job->units.warning = unsupported;
+        builder->job->units.warning = unsupported;
     return r;
 }
 
@@ -407,10 +409,10 @@ int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_
     gt_auto_job struct gt_job *job = calloc(1, sizeof(*job));
     if (!job)
         return gt_fail_sys(err, ENOMEM, "job");
-    struct job_maker maker = {.pods = pods, .count = count, .spec = spec, .err = err, .job = job};
-    int r = make(&maker);
-    free(maker.identities);
-    free(maker.slots);
+    struct job_builder builder = {.pods = pods, .count = count, .spec = spec, .err = err, .job = job};
+    int r = make(&builder);
+    free(builder.identities);
+    free(builder.slots);
     if (r >= 0)
         *ret = gt_steal(job);
     return r;

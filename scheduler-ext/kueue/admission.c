@@ -210,7 +210,7 @@ void gt_admission_failed(struct gt_admission *admission, const char *namespace_,
 
 static bool has_place(const struct gt_cache_pod *pod)
 {
-    return pod && !pod->deleting && (pod->node != GT_NONE || pod->plan == GT_CACHE_PLAN_HELD);
+    return pod && !pod->deleting && (pod->node != GT_NONE || pod->plan == GT_CACHE_PLAN_ASSUMED);
 }
 
 /* Whether its pods have their places: those of a job have them together. Of kinds that are not known here the
@@ -361,7 +361,7 @@ static bool is_pending(const struct gt_admission *admission, const struct admiss
     return false;
 }
 
-static int by_turn(const void *a, const void *b)
+static int by_order(const void *a, const void *b)
 {
     const struct gt_workload *x = (*(struct admission_entry *const *)a)->workload,
                              *y = (*(struct admission_entry *const *)b)->workload;
@@ -383,8 +383,8 @@ static unsigned requeue_of(const struct gt_workload *workload)
     return seconds < REQUEUE_MAX_S ? seconds : REQUEUE_MAX_S;
 }
 
-static bool tell(struct gt_admission *admission, struct admission_entry *entry, enum gt_check_state state,
-                 const char *text)
+static bool report(struct gt_admission *admission, struct admission_entry *entry, enum gt_check_state state,
+                   const char *text)
 {
     const struct gt_workload *workload = entry->workload;
     const char *names[GT_WORKLOAD_CHECKS_MAX];
@@ -408,18 +408,18 @@ static void decide(struct gt_admission *admission, struct gt_fit_spec *fit, stru
     const char *said = text.data ? text.data : "";
     entry->rest_ms = now_ms + AGAIN_MS;
     if (fits == GT_FIT_YES || fits == GT_FIT_NOTHING) {
-        bool told = tell(admission, entry, GT_CHECK_READY, said);
-        if (!told)
+        bool reported = report(admission, entry, GT_CHECK_READY, said);
+        if (!reported)
             release(admission, entry);
-        if (!told || fits == GT_FIT_NOTHING)
+        if (!reported || fits == GT_FIT_NOTHING)
             return;
         entry->hold_ms = now_ms + HOLD_MS;
         assume(admission->spec.cache, entry);
         fit->held++;
     } else if (fits == GT_FIT_NEVER) {
-        tell(admission, entry, GT_CHECK_REJECTED, said);
+        report(admission, entry, GT_CHECK_REJECTED, said);
     } else if (fits == GT_FIT_NO && entry->waits_ms && now_ms - entry->waits_ms >= QUOTA_GRACE_MS) {
-        tell(admission, entry, GT_CHECK_RETRY, said);
+        report(admission, entry, GT_CHECK_RETRY, said);
     } else if (!entry->waits_ms) {
         entry->waits_ms = now_ms;
     }
@@ -428,8 +428,8 @@ static void decide(struct gt_admission *admission, struct gt_fit_spec *fit, stru
 static void avoid_kept(const struct gt_admission *admission, struct gt_node_set *to)
 {
     uint32_t nodes = gt_cluster_nodes(gt_cache_cluster(admission->spec.cache));
-    for (uint32_t n = 0; admission->spec.is_kept && n < nodes; n++)
-        if (admission->spec.is_kept(admission->spec.kept_arg, n))
+    for (uint32_t n = 0; admission->spec.is_node_reserved && n < nodes; n++)
+        if (admission->spec.is_node_reserved(admission->spec.kept_arg, n))
             gt_node_set_add(to, n, NULL);
 }
 
@@ -446,7 +446,7 @@ static uint32_t collect(const struct gt_admission *admission, struct admission_e
         else if (entry->rest_ms < *ret_due)
             *ret_due = entry->rest_ms;
     }
-    qsort(to, count, sizeof(struct admission_entry *), by_turn);
+    qsort(to, count, sizeof(struct admission_entry *), by_order);
     return count;
 }
 

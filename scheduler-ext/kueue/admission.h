@@ -27,7 +27,7 @@ struct gt_admission_spec {
     struct gt_cache *cache;
     const char *resource; /* of GPUs; lives as long */
     /* Nodes that are kept for a job which waits; NULL: there are none. */
-    bool (*is_kept)(void *arg, uint32_t node);
+    bool (*is_node_reserved)(void *arg, uint32_t node);
     void *kept_arg;
     /* A Workload has this verdict; it may be written. False: it could not be, and is decided again later. */
     bool (*decided)(void *arg, const struct gt_workload *workload, const char *const checks[],

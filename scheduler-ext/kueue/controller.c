@@ -345,7 +345,7 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
     kueue->wake_ms = UINT64_MAX;
     const struct gt_admission_spec admission = {.cache = spec->cache,
                                                 .resource = GT_RESOURCE_GPU,
-                                                .is_kept = spec->is_kept,
+                                                .is_node_reserved = spec->is_node_reserved,
                                                 .kept_arg = spec->arg,
                                                 .decided = decided,
                                                 .arg = kueue};

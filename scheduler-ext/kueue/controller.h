@@ -17,8 +17,8 @@ struct gt_kueue_spec {
     struct gt_loop *loop;
     struct gt_kube *kube;
     struct gt_cache *cache;
-    bool (*is_kept)(void *arg, uint32_t node); /* as in gt_admission_spec */
-    bool (*may_write)(void *arg);              /* asked before each write */
+    bool (*is_node_reserved)(void *arg, uint32_t node); /* as in gt_admission_spec */
+    bool (*may_write)(void *arg);                       /* asked before each write */
     void *arg;
 };
 

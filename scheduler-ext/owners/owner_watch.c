@@ -16,7 +16,7 @@ struct gt_owner_watch {
         const char *kind;
         struct gt_kube_resource resource;
         bool synced;
-        uint64_t trouble_ms; /* of the first error; 0: none */
+        uint64_t problem_ms; /* of the first error; 0: none */
         struct gt_kube_informer *informer;
     } followers[FOLLOWERS];
 };
@@ -49,8 +49,8 @@ static void take(struct follower *follower, const char *namespace_, const char *
         gt_owners_put(spec->owners, kind, object);
     else
         gt_owners_remove(spec->owners, kind, namespace_, name);
-    if (!object && spec->on_gone)
-        spec->on_gone(spec->arg, kind, namespace_, name);
+    if (!object && spec->on_deleted)
+        spec->on_deleted(spec->arg, kind, namespace_, name);
     if (spec->on_owner)
         spec->on_owner(spec->arg, kind, namespace_, name);
 }
@@ -97,9 +97,9 @@ static void on_error(void *arg, const struct gt_err *error)
     if (gt_err_code(error) == ENOENT)
         set_synced(follower, false); /* the cluster has no such kind */
     else {
-        bool again = follower->trouble_ms > 0;
+        bool again = follower->problem_ms > 0;
         if (!again)
-            follower->trouble_ms = gt_clock_ms();
+            follower->problem_ms = gt_clock_ms();
         if (spec->on_error)
             spec->on_error(spec->arg, follower->kind, again, error);
     }
@@ -160,7 +160,7 @@ void gt_owner_watch_free(struct gt_owner_watch *watch)
 
 static bool is_given_up(const struct follower *follower)
 {
-    return follower->trouble_ms && gt_clock_ms() - follower->trouble_ms >= follower->watch->spec.without_ms;
+    return follower->problem_ms && gt_clock_ms() - follower->problem_ms >= follower->watch->spec.without_ms;
 }
 
 bool gt_owner_watch_is_synced(const struct gt_owner_watch *watch)

@@ -20,7 +20,7 @@ struct gt_owner_watch_spec {
     struct gt_pod_groups *pod_groups;
     /* An object was added or has changed, and is read after this; it may be changed here. */
     void (*prepare)(void *arg, enum gt_owner_kind kind, cJSON *object);
-    void (*on_gone)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
+    void (*on_deleted)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
     /* An object was added, has changed, or is gone. May be NULL, as the others. */
     void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
     /* What is known of a PodGroup, or of a Queue, is another now. `namespace_` NULL: of a Queue,

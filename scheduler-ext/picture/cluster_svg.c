@@ -35,7 +35,7 @@ void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to)
         "sans-serif\">\n<title>The GPUs of a cluster</title>\n",
         pic.width, pic.height, pic.width, pic.height);
     pic_patterns(to);
-    svg_rect(to, 0, 0, pic.width, pic.height, 0, SVG_PAPER, NULL);
+    svg_rect(to, 0, 0, pic.width, pic.height, 0, SVG_BACKGROUND, NULL);
     if (body.failed)
         to->failed = true;
     else

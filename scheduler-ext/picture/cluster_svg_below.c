@@ -133,7 +133,7 @@ static int draw_notes(struct gt_buf *to, const struct pic *pic, int top)
     }
     int bottom = top + 28 + (int)rows * NOTE_STEP;
     if (count > shown) {
-        svg_text(to, (struct svg_text){SVG_MARGIN, bottom + 4, 12, SVG_FAINT, NULL}, "and %u more",
+        svg_text(to, (struct svg_text){SVG_MARGIN, bottom + 4, 12, SVG_MUTED, NULL}, "and %u more",
                  count - shown);
         bottom += NOTE_STEP;
     }

@@ -16,7 +16,7 @@ static const char bold[] = "font-weight=\"600\"";
 
 const char *pic_job_color(uint32_t job)
 {
-    return job < GT_PICTURE_COLORS ? gt_picture_job_colors[job] : gt_picture_styles[GT_PICTURE_USED].paper;
+    return job < GT_PICTURE_COLORS ? gt_picture_job_colors[job] : gt_picture_styles[GT_PICTURE_USED].screen;
 }
 
 void pic_patterns(struct gt_buf *to)
@@ -32,11 +32,12 @@ void pic_cell(struct gt_buf *to, int x, int y, int size, enum gt_picture_state s
               const char *title)
 {
     const struct gt_picture_style *style = &gt_picture_styles[state];
-    bool ill = state == GT_PICTURE_ILL || state == GT_PICTURE_ILL_AND_USED;
+    bool unhealthy = state == GT_PICTURE_UNHEALTHY || state == GT_PICTURE_UNHEALTHY_AND_USED;
     gt_buf_printf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"", x, y, size,
-                  size, size > 12 ? 4 : 1, fill ? fill : style->paper);
+                  size, size > 12 ? 4 : 1, fill ? fill : style->screen);
     if (style->edge)
-        gt_buf_printf(to, " stroke=\"%s\"%s", style->edge, ill && size > 12 ? " stroke-width=\"1.8\"" : "");
+        gt_buf_printf(to, " stroke=\"%s\"%s", style->edge,
+                      unhealthy && size > 12 ? " stroke-width=\"1.8\"" : "");
     if (title && *title) {
         gt_buf_puts(to, "><title>");
         svg_escape(to, title);
@@ -44,11 +45,11 @@ void pic_cell(struct gt_buf *to, int x, int y, int size, enum gt_picture_state s
     } else {
         gt_buf_puts(to, "/>");
     }
-    if (ill)
+    if (unhealthy)
         gt_buf_printf(to, "<path d=\"M%d %dl%d %dm0 -%dl-%d %d\" stroke=\"%s\" stroke-width=\"%s\"/>",
                       x + size / 4, y + size / 4, size - size / 2, size - size / 2, size - size / 2,
-                      size - size / 2, size - size / 2, state == GT_PICTURE_ILL ? SVG_BAD : SVG_PAPER,
-                      size > 12 ? "2" : "1.2");
+                      size - size / 2, size - size / 2,
+                      state == GT_PICTURE_UNHEALTHY ? SVG_BAD : SVG_BACKGROUND, size > 12 ? "2" : "1.2");
     gt_buf_puts(to, "\n");
 }
 
@@ -63,8 +64,8 @@ static void draw_gpus(struct gt_buf *to, const struct pic *pic, const struct gt_
         char title[600] = "";
         if (s->titles && pod)
             snprintf(title, sizeof(title), "GPU %u: %s%s/%s%s", gpu,
-                     state == GT_PICTURE_ILL_AND_USED ? "ill, " : "", pod->namespace_, pod->name,
-                     node->unsure >> gpu & 1 ? ", health unknown" : "");
+                     state == GT_PICTURE_UNHEALTHY_AND_USED ? "ill, " : "", pod->namespace_, pod->name,
+                     node->unknown >> gpu & 1 ? ", health unknown" : "");
         else if (s->titles)
             snprintf(title, sizeof(title), "GPU %u: %s", gpu, gt_picture_styles[state].meaning);
         pic_cell(to, x + (int)gpu % s->per_row * step, y + (int)gpu / s->per_row * step, s->cell, state,
@@ -75,7 +76,8 @@ static void draw_gpus(struct gt_buf *to, const struct pic *pic, const struct gt_
 void pic_mark(struct gt_buf *to, int x, int y)
 {
     gt_buf_printf(to, "<circle cx=\"%d\" cy=\"%d\" r=\"7\" fill=\"" SVG_WARN "\"/>", x, y);
-    svg_text(to, (struct svg_text){x, y + 4, 11, SVG_PAPER, "text-anchor=\"middle\" font-weight=\"700\""},
+    svg_text(to,
+             (struct svg_text){x, y + 4, 11, SVG_BACKGROUND, "text-anchor=\"middle\" font-weight=\"700\""},
              "!");
 }
 
@@ -93,13 +95,13 @@ static void draw_node(struct gt_buf *to, const struct pic *pic, const struct gt_
     if (s->name) {
         char name[256];
         gt_picture_label(pic->picture, node, s->name_characters, name, sizeof(name));
-        svg_text(to, (struct svg_text){x, middle + 4, 12, node->known ? SVG_INK : SVG_FAINT, NULL}, "%s",
+        svg_text(to, (struct svg_text){x, middle + 4, 12, node->known ? SVG_INK : SVG_MUTED, NULL}, "%s",
                  name);
     }
     if (node->known && node->gpus)
         draw_gpus(to, pic, node, x + s->name, y);
     else if (s->name)
-        svg_text(to, (struct svg_text){x + s->name, middle + 4, 12, SVG_FAINT, "font-style=\"italic\""}, "%s",
+        svg_text(to, (struct svg_text){x + s->name, middle + 4, 12, SVG_MUTED, "font-style=\"italic\""}, "%s",
                  node->known ? "no GPUs" : node->note);
     else
         svg_rect(to, x, y, s->strip, s->rows_height, 1, SVG_PANEL_EDGE, NULL);
@@ -121,31 +123,31 @@ static void draw_bar(struct gt_buf *to, const struct gt_picture_counts *counts, 
     if (!counts->gpus)
         return;
     int used = (int)((int64_t)width * counts->used / counts->gpus);
-    int ill = (int)((int64_t)width * counts->ill / counts->gpus);
+    int unhealthy = (int)((int64_t)width * counts->unhealthy / counts->gpus);
     int free = (int)((int64_t)width * counts->free / counts->gpus);
-    ill = counts->ill && !ill ? 1 : ill;
+    unhealthy = counts->unhealthy && !unhealthy ? 1 : unhealthy;
     gt_buf_printf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"url(#unknown)\"/>\n", x, y,
                   width, height);
     if (used)
         svg_rect(to, x, y, used, height, 0, "#64748b", NULL);
-    if (ill)
-        svg_rect(to, x + used, y, ill, height, 0, SVG_BAD, NULL);
-    if (counts->used + counts->ill + counts->free == counts->gpus)
-        free = width - used - ill;
-    int unsure = counts->free ? (int)((int64_t)free * counts->free_unsure / counts->free) : 0;
-    if (free > unsure)
-        svg_rect(to, x + used + ill, y, free - unsure, height, 0, "#a7dbb8", NULL);
-    if (unsure)
-        svg_rect(to, x + used + ill + free - unsure, y, unsure, height, 0, "#c3cad4", NULL);
+    if (unhealthy)
+        svg_rect(to, x + used, y, unhealthy, height, 0, SVG_BAD, NULL);
+    if (counts->used + counts->unhealthy + counts->free == counts->gpus)
+        free = width - used - unhealthy;
+    int unknown = counts->free ? (int)((int64_t)free * counts->free_unknown / counts->free) : 0;
+    if (free > unknown)
+        svg_rect(to, x + used + unhealthy, y, free - unknown, height, 0, "#a7dbb8", NULL);
+    if (unknown)
+        svg_rect(to, x + used + unhealthy + free - unknown, y, unknown, height, 0, "#c3cad4", NULL);
 }
 
-static void tell_counts(const struct gt_picture_counts *counts, char *to, size_t size)
+static void write_counts(const struct gt_picture_counts *counts, char *to, size_t size)
 {
     int len = snprintf(to, size, "%u of %u GPU%s free", counts->free, counts->gpus, gt_plural(counts->gpus));
-    if (counts->ill && len > 0 && (size_t)len < size)
-        len += snprintf(to + len, size - (size_t)len, ", %u ill", counts->ill);
-    if (counts->free_unsure && len > 0 && (size_t)len < size)
-        snprintf(to + len, size - (size_t)len, ", health of %u unknown", counts->free_unsure);
+    if (counts->unhealthy && len > 0 && (size_t)len < size)
+        len += snprintf(to + len, size - (size_t)len, ", %u ill", counts->unhealthy);
+    if (counts->free_unknown && len > 0 && (size_t)len < size)
+        snprintf(to + len, size - (size_t)len, ", health of %u unknown", counts->free_unknown);
 }
 
 static struct gt_picture_counts counts_of(const struct gt_picture *picture, uint32_t first, uint32_t count)
@@ -176,14 +178,14 @@ void pic_frame(struct gt_buf *to, const struct pic *pic, uint32_t at, uint32_t f
     svg_text(to, (struct svg_text){x, box->y + 26, 15, NULL, bold}, "%s", name);
     if (supernode && s->name) {
         snprintf(tier, sizeof(tier), "tier %u", supernode->tier);
-        svg_text(to, (struct svg_text){x + inside, box->y + 26, 12, SVG_FAINT, "text-anchor=\"end\""}, "%s",
+        svg_text(to, (struct svg_text){x + inside, box->y + 26, 12, SVG_MUTED, "text-anchor=\"end\""}, "%s",
                  tier);
     }
     if (s->name)
-        tell_counts(&counts, numbers, sizeof(numbers));
+        write_counts(&counts, numbers, sizeof(numbers));
     else
         snprintf(numbers, sizeof(numbers), "%u of %u free", counts.free, counts.gpus);
-    svg_text(to, (struct svg_text){x, box->y + 44, 12, SVG_FAINT, NULL}, "%s", numbers);
+    svg_text(to, (struct svg_text){x, box->y + 44, 12, SVG_MUTED, NULL}, "%s", numbers);
     if (bad && s->name)
         svg_text(to,
                  (struct svg_text){x + inside, box->y + 44, 12, SVG_WARN,
@@ -208,17 +210,17 @@ void pic_head(struct gt_buf *to, const struct pic *pic)
     gt_time_text(picture->now, when); /* "2026-01-31T12:00:00Z" */
     svg_text(to, (struct svg_text){SVG_MARGIN, 48, 26, NULL, "font-weight=\"700\""}, "%u of %u GPU%s free",
              c->free, c->gpus, gt_plural(c->gpus));
-    svg_text(to, (struct svg_text){pic->width - SVG_MARGIN, 48, 13, SVG_FAINT, "text-anchor=\"end\""},
+    svg_text(to, (struct svg_text){pic->width - SVG_MARGIN, 48, 13, SVG_MUTED, "text-anchor=\"end\""},
              "%.10s %.5s UTC", when, when + 11);
     gt_auto_buf struct gt_buf line = GT_BUF(400);
     gt_buf_printf(&line, "%u node%s", c->nodes, gt_plural(c->nodes));
     if (picture->tier1_count)
         gt_buf_printf(&line, ", %u supernode%s", picture->tier1_count, gt_plural(picture->tier1_count));
     gt_buf_printf(&line, "; %u used by %u pod%s", c->used, picture->pod_count, gt_plural(picture->pod_count));
-    if (c->ill)
-        gt_buf_printf(&line, ", %u ill", c->ill);
-    if (c->free_unsure)
-        gt_buf_printf(&line, "; of the free ones %u of unknown health", c->free_unsure);
-    svg_text(to, (struct svg_text){SVG_MARGIN, 74, 14, SVG_FAINT, NULL}, "%s", line.data ? line.data : "");
+    if (c->unhealthy)
+        gt_buf_printf(&line, ", %u ill", c->unhealthy);
+    if (c->free_unknown)
+        gt_buf_printf(&line, "; of the free ones %u of unknown health", c->free_unknown);
+    svg_text(to, (struct svg_text){SVG_MARGIN, 74, 14, SVG_MUTED, NULL}, "%s", line.data ? line.data : "");
     draw_bar(to, c, SVG_MARGIN, 92, pic->width - 2 * SVG_MARGIN, 12);
 }

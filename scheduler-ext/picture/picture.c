@@ -13,12 +13,12 @@
 
 const struct gt_picture_style gt_picture_styles[GT_PICTURE_STATES] = {
     [GT_PICTURE_FREE] = {"free", '.', "free", "#ffffff", "#8fcfa6"},
-    [GT_PICTURE_UNSURE] = {"free unsure", '~', "free, health unknown", "#e5e7eb", "#8a97a8"},
+    [GT_PICTURE_NOT_KNOWN] = {"free unsure", '~', "free, health unknown", "#e5e7eb", "#8a97a8"},
     [GT_PICTURE_USED] = {"used", '#', "used", OTHER_JOBS, NULL},
     [GT_PICTURE_USED_BY_OTHERS] = {"used unknown", '#', "used, by whom is not clear", OTHER_JOBS, NULL},
-    [GT_PICTURE_ASSUMED] = {"assumed", '+', "planned or starting", "#ffffff", SVG_FAINT},
-    [GT_PICTURE_ILL] = {"ill", 'x', "ill", SVG_BAD_PAPER, SVG_BAD},
-    [GT_PICTURE_ILL_AND_USED] = {"ill used", 'X', "ill and used", OTHER_JOBS, SVG_BAD},
+    [GT_PICTURE_ASSUMED] = {"assumed", '+', "planned or starting", "#ffffff", SVG_MUTED},
+    [GT_PICTURE_UNHEALTHY] = {"ill", 'x', "ill", SVG_BAD_BACKGROUND, SVG_BAD},
+    [GT_PICTURE_UNHEALTHY_AND_USED] = {"ill used", 'X', "ill and used", OTHER_JOBS, SVG_BAD},
     [GT_PICTURE_UNKNOWN] = {"unknown", '?', "not known, or not offered", "url(#unknown)", "#cbd5e1"},
 };
 
@@ -38,14 +38,14 @@ enum gt_picture_state gt_picture_gpu(const struct gt_picture_node *node, unsigne
             pod = &node->pods[i];
     if (ret_pod)
         *ret_pod = pod;
-    if (node->ill & bit)
-        return node->used & bit ? GT_PICTURE_ILL_AND_USED : GT_PICTURE_ILL;
+    if (node->unhealthy & bit)
+        return node->used & bit ? GT_PICTURE_UNHEALTHY_AND_USED : GT_PICTURE_UNHEALTHY;
     if (node->used & bit)
         return pod ? GT_PICTURE_USED : GT_PICTURE_USED_BY_OTHERS;
     if (node->assumed & bit)
         return GT_PICTURE_ASSUMED;
     if (node->free & bit)
-        return node->unsure & bit ? GT_PICTURE_UNSURE : GT_PICTURE_FREE;
+        return node->unknown & bit ? GT_PICTURE_NOT_KNOWN : GT_PICTURE_FREE;
     return GT_PICTURE_UNKNOWN;
 }
 
@@ -73,9 +73,9 @@ void gt_picture_count(struct gt_picture_counts *to, const struct gt_picture_node
     to->nodes++;
     to->gpus += node->gpus;
     to->free += gt_bit_count(node->free);
-    to->used += gt_bit_count(node->used & ~node->ill);
-    to->ill += gt_bit_count(node->ill);
-    to->free_unsure += gt_bit_count(node->free & node->unsure);
+    to->used += gt_bit_count(node->used & ~node->unhealthy);
+    to->unhealthy += gt_bit_count(node->unhealthy);
+    to->free_unknown += gt_bit_count(node->free & node->unknown);
 }
 
 void gt_picture_label(const struct gt_picture *picture, const struct gt_picture_node *node,

@@ -11,24 +11,24 @@
  * arrays are theirs.
  */
 
-/* Of a GPU. The companion knows those up to GT_PICTURE_ILL. */
+/* Of a GPU. The companion knows those up to GT_PICTURE_UNHEALTHY. */
 enum gt_picture_state {
     GT_PICTURE_FREE,
-    GT_PICTURE_UNSURE, /* free, and its health is not known */
+    GT_PICTURE_NOT_KNOWN, /* free, and its health is not known */
     GT_PICTURE_USED,
     GT_PICTURE_USED_BY_OTHERS,
     GT_PICTURE_ASSUMED,
-    GT_PICTURE_ILL,
-    GT_PICTURE_ILL_AND_USED,
+    GT_PICTURE_UNHEALTHY,
+    GT_PICTURE_UNHEALTHY_AND_USED,
     GT_PICTURE_UNKNOWN,
     GT_PICTURE_STATES,
 };
 
 struct gt_picture_style {
-    const char *name;         /* classes on the page, the first of them the state in JSON */
-    char letter;              /* in a terminal */
-    const char *meaning;      /* in legends */
-    const char *paper, *edge; /* of a cell in an SVG picture; a job's colour comes before the paper */
+    const char *name;          /* classes on the page, the first of them the state in JSON */
+    char message;              /* in a terminal */
+    const char *meaning;       /* in legends */
+    const char *screen, *edge; /* of a cell in an SVG picture; a job's colour comes before the paper */
 };
 extern const struct gt_picture_style gt_picture_styles[GT_PICTURE_STATES];
 
@@ -44,7 +44,7 @@ enum {
     GT_PICTURE_STALE = 1 << 3,
     GT_PICTURE_LINKS_DOWN = 1 << 4,
     GT_PICTURE_LEFT_ALONE = 1 << 5,
-    GT_PICTURE_KEPT = 1 << 6,
+    GT_PICTURE_RESERVED = 1 << 6,
     GT_PICTURE_SPARE = 1 << 7,
 };
 
@@ -65,16 +65,16 @@ struct gt_picture_node {
     unsigned gpus;
     unsigned flags;                    /* the companion's alone: `gputopo cluster` does not read Nodes */
     uint64_t free, used, assumed;      /* exclude each other */
-    uint64_t ill;                      /* may be used, never free */
-    uint64_t unsure;                   /* GPUs whose health is not known, free or not */
+    uint64_t unhealthy;                /* may be used, never free */
+    uint64_t unknown;                  /* GPUs whose health is not known, free or not */
     const struct gt_picture_pod *pods; /* that have GPUs, or for whom they are assumed */
     uint32_t pod_count;
     uint32_t source; /* the maker's */
 };
 
 struct gt_picture_counts {
-    uint32_t nodes, gpus, free, used, ill; /* a GPU that is ill and used counts as ill */
-    uint32_t free_unsure;                  /* of the free ones, those whose health is not known */
+    uint32_t nodes, gpus, free, used, unhealthy; /* a GPU that is ill and used counts as ill */
+    uint32_t free_unknown;                       /* of the free ones, those whose health is not known */
 };
 
 struct gt_picture_supernode {

@@ -18,7 +18,7 @@ static const struct {
     {GT_PICTURE_CORDONED, "cordoned", "cordoned", false},
     {GT_PICTURE_LINKS_DOWN, "linksDown", "link down", false},
     {GT_PICTURE_LEFT_ALONE, "leftAlone", "shared GPUs", false},
-    {GT_PICTURE_KEPT, "kept", "kept", false},
+    {GT_PICTURE_RESERVED, "kept", "kept", false},
     {GT_PICTURE_SPARE, "spare", "spare", false},
 };
 
@@ -27,7 +27,7 @@ void gt_picture_add_flags(struct gt_buf *note, const struct gt_picture_node *nod
     for (unsigned i = 0; i < GT_COUNT(flags); i++)
         if (flags[i].word && !(node->flags & flags[i].flag) == flags[i].missing)
             gt_picture_add_note(note, "%s", flags[i].word);
-    if (node->unsure)
+    if (node->unknown)
         gt_picture_add_note(note, "health unknown");
 }
 
@@ -52,10 +52,10 @@ static void add_pod(struct gt_buf *to, const struct gt_picture_pod *pod)
 /* The state in JSON, which tells of the health by itself. */
 static enum gt_picture_state plain(enum gt_picture_state state)
 {
-    return state == GT_PICTURE_UNSURE           ? GT_PICTURE_FREE
-           : state == GT_PICTURE_USED_BY_OTHERS ? GT_PICTURE_USED
-           : state == GT_PICTURE_ILL_AND_USED   ? GT_PICTURE_ILL
-                                                : state;
+    return state == GT_PICTURE_NOT_KNOWN            ? GT_PICTURE_FREE
+           : state == GT_PICTURE_USED_BY_OTHERS     ? GT_PICTURE_USED
+           : state == GT_PICTURE_UNHEALTHY_AND_USED ? GT_PICTURE_UNHEALTHY
+                                                    : state;
 }
 
 /* GPUs in the same state for the same pod are one entry. */
@@ -63,18 +63,18 @@ static void add_gpus(const struct gt_picture_node *node, struct gt_buf *to)
 {
     enum gt_picture_state states[GT_GPUS_MAX];
     const struct gt_picture_pod *pods[GT_GPUS_MAX];
-    uint64_t told = 0;
+    uint64_t reported = 0;
     for (unsigned i = 0; i < node->gpus; i++)
         states[i] = plain(gt_picture_gpu(node, i, &pods[i]));
     gt_json_begin(to, "gpus", '[');
     for (unsigned i = 0; i < node->gpus; i++) {
         uint64_t mask = 0;
-        if (told >> i & 1)
+        if (reported >> i & 1)
             continue;
         for (unsigned j = i; j < node->gpus; j++)
             if (states[j] == states[i] && pods[j] == pods[i])
                 mask |= UINT64_C(1) << j;
-        told |= mask;
+        reported |= mask;
         gt_json_begin(to, NULL, '{');
         gt_json_add_text(to, "state", gt_picture_styles[states[i]].name);
         gt_json_add_mask(to, "gpus", mask);
@@ -97,8 +97,8 @@ void gt_picture_node_json(const struct gt_picture_node *node, const char *supern
     gt_json_add_text_or_null(to, "observedAt", observed);
     gt_json_add_text_or_null(to, "heard", observed); /* its name until 0.1; it goes with the next release */
     gt_json_add_text_if(to, "note", node->note);
-    if (node->unsure)
-        gt_json_add_mask(to, "healthUnknown", node->unsure);
+    if (node->unknown)
+        gt_json_add_mask(to, "healthUnknown", node->unknown);
     add_gpus(node, to);
     gt_json_end(to, '}');
 }
@@ -123,7 +123,7 @@ void gt_picture_legend_json(struct gt_buf *to)
 {
     gt_json_begin(to, "legend", '{');
     gt_json_begin(to, "gpus", '[');
-    for (unsigned i = 0; i <= GT_PICTURE_ILL; i++) {
+    for (unsigned i = 0; i <= GT_PICTURE_UNHEALTHY; i++) {
         gt_json_begin(to, NULL, '{');
         gt_json_add_text(to, "name", gt_picture_styles[i].name);
         gt_json_add_text(to, "text", gt_picture_styles[i].meaning);

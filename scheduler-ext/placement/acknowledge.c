@@ -97,7 +97,7 @@ void gt_placement_collect(struct gt_placement *placement)
     for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
         if (object->write || object->rest_ms > now)
             continue;
-        if (object->is_unsure && !object->job) {
+        if (object->is_unknown && !object->job) {
             gt_write_object_get(placement, object, NULL);
         } else if (gt_placement_is_left_over(placement, object)) {
             gt_write_object_delete(placement, object);
@@ -182,8 +182,8 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
 }
 
 /* Until when places are kept for pods that do not exist. */
-static void add_promise(const struct pjob *pjob, const struct gt_job_view *view, struct gt_gpu_placement *to,
-                        struct object_times *times)
+static void add_reserved_until(const struct pjob *pjob, const struct gt_job_view *view,
+                               struct gt_gpu_placement *to, struct object_times *times)
 {
     uint64_t end = gt_reservations_next_end(&pjob->reservations);
     to->promised_until = "";
@@ -206,7 +206,7 @@ static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
         return false;
     }
     add_state(pjob, &content.object, &times);
-    add_promise(pjob, reconcile->view, &content.object, &times);
+    add_reserved_until(pjob, reconcile->view, &content.object, &times);
     content.object.epoch = epoch;
     gt_placement_time_text(reconcile->now, times.planned);
     content.object.planned_at = times.planned;
@@ -225,15 +225,16 @@ static bool is_same_time(const char *a, const char *b)
 }
 
 /* Where nothing is kept any more, for all pods are there, another write is not worth it. */
-static bool is_promise_told(const struct placement_known *told, const struct gt_gpu_placement *now)
+static bool is_reserved_until_reported(const struct placement_known *reported,
+                                       const struct gt_gpu_placement *now)
 {
-    return !*now->promised_until || is_same_time(told->promised_until, now->promised_until);
+    return !*now->promised_until || is_same_time(reported->promised_until, now->promised_until);
 }
 
-static bool is_told(const struct placement_known *told, const struct gt_gpu_placement *now)
+static bool is_reported(const struct placement_known *reported, const struct gt_gpu_placement *now)
 {
-    return told->phase == now->phase && strcmp(told->reason, now->reason) == 0 &&
-           is_same_time(told->reserved_until, now->reserved_until);
+    return reported->phase == now->phase && strcmp(reported->reason, now->reason) == 0 &&
+           is_same_time(reported->reserved_until, now->reserved_until);
 }
 
 /* The state stays what it is: a job that is placed is so also where that cannot be told. */
@@ -252,7 +253,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     gt_auto_err struct gt_err *error = NULL;
     struct object_times times = {0};
     uint64_t now = gt_clock_ms();
-    if (!object || object->write || object->is_unsure || object->rest_ms > now)
+    if (!object || object->write || object->is_unknown || object->rest_ms > now)
         return;
     if (gt_placement_content_make(pjob->placement->spec.cache, pjob->job, view, owner, &pjob->reservations,
                                   &content, &error) < 0) {
@@ -262,10 +263,11 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     }
     add_state(pjob, &content.object, &times);
     if (view)
-        add_promise(pjob, view, &content.object, &times);
-    const struct placement_known *told = object->content;
-    if (told && is_told(told, &content.object) &&
-        ((strcmp(told->message, content.object.message) == 0 && is_promise_told(told, &content.object)) ||
+        add_reserved_until(pjob, view, &content.object, &times);
+    const struct placement_known *reported = object->content;
+    if (reported && is_reported(reported, &content.object) &&
+        ((strcmp(reported->message, content.object.message) == 0 &&
+          is_reserved_until_reported(reported, &content.object)) ||
          now - pjob->published_ms < PUBLISH_AGAIN_MS))
         return;
     pjob->published_ms = now;
@@ -285,7 +287,7 @@ struct comparison {
 };
 
 /* Whether the place of a member is only a promise, which the object must name. */
-static bool is_promise(const struct gt_job_view_member *member)
+static bool is_only_reserved(const struct gt_job_view_member *member)
 {
     return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED ||
            member->state == GT_MEMBER_MOVING;
@@ -357,7 +359,7 @@ static void compare(struct reconcile *reconcile, bool all, struct comparison *re
                    names_others(reconcile->view, &ret->plan);
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
-        if (!is_promise(member) && !facts_too)
+        if (!is_only_reserved(member) && !facts_too)
             continue;
         enum placement_match match = match_of(reconcile, &ret->plan, i);
         if (all && match == PLACEMENT_MATCHES)
@@ -381,9 +383,9 @@ static bool is_certain(struct reconcile *reconcile)
         gt_placement_due(reconcile->pjob, object->rest_ms);
         return false;
     }
-    if (object->is_unsure)
+    if (object->is_unknown)
         gt_write_object_get(reconcile->placement, object, reconcile->pjob);
-    return !object->is_unsure;
+    return !object->is_unknown;
 }
 
 /* Reserved places wait until no pod can come any more that was offered one. */
@@ -418,9 +420,9 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
         return false;
     struct comparison comparison = {.epoch = next_epoch(reconcile)};
     compare(reconcile, false, &comparison);
-    bool promises =
+    bool is_only_reserved_here =
         view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED] || view->states[GT_MEMBER_MOVING];
-    if (!comparison.changed && comparison.known && (object->acknowledged || !promises))
+    if (!comparison.changed && comparison.known && (object->acknowledged || !is_only_reserved_here))
         return true;
     wait_for_offers(reconcile, &comparison);
     if (!comparison.waits && gt_write_has_room(reconcile->pjob) && !write_plan(reconcile, comparison.epoch))

@@ -9,16 +9,16 @@
 /* Pods that are made after the plan of their job: a place is kept for each, so it gets its plan when it is
  * made, and needs no gate and no further request. */
 
-enum { PROMISE_MS = 10000 };
+enum { OFFER_MS = 10000 };
 
 /* The place that is kept for a pod whose object says no more than who it is. */
-struct kept_place {
+struct reserved_place {
     struct gt_job *job; /* made from this pod and the owner alone; owned */
     struct pjob *pjob;
     uint32_t at;
 };
 
-static void free_place(struct kept_place *place)
+static void free_place(struct reserved_place *place)
 {
     if (place->job)
         gt_job_free(place->job);
@@ -27,7 +27,7 @@ static void free_place(struct kept_place *place)
 
 static bool find_place(struct gt_placement *placement, const struct gt_pod_meta *meta,
                        const struct gt_pod_identity *identity, const char *api_version,
-                       struct kept_place *ret)
+                       struct reserved_place *ret)
 {
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     const char *name;
@@ -50,7 +50,7 @@ static bool find_place(struct gt_placement *placement, const struct gt_pod_meta 
 static bool is_alike(const struct gt_cache_pod *pod, const struct gt_pod_meta *meta,
                      const struct gt_pod_identity *identity)
 {
-    return (pod->plan == GT_CACHE_PLAN_HELD || pod->plan == GT_CACHE_PLAN_KEPT) && !pod->other_gates &&
+    return (pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING) && !pod->other_gates &&
            strcmp(pod->identity.role, identity->role) == 0 && pod->meta.containers == meta->containers &&
            memcmp(pod->meta.gpus, meta->gpus, sizeof(*meta->gpus) * meta->containers) == 0;
 }
@@ -88,22 +88,22 @@ static unsigned tier_of(const struct gt_reservations *reservations, const struct
     return gt_cluster_get_supernode(cluster, common, &supernode) ? supernode.tier : 0;
 }
 
-static int make_texts(const struct gt_placement *placement, const struct kept_place *kept,
+static int make_texts(const struct gt_placement *placement, const struct reserved_place *reserved_nodes,
                       const struct gt_cache_pod *model, uint32_t node, struct gt_plan_texts *ret)
 {
-    const struct gt_reservations *reservations = &kept->pjob->reservations;
-    const struct gt_job_units *units = &kept->job->units;
+    const struct gt_reservations *reservations = &reserved_nodes->pjob->reservations;
+    const struct gt_job_units *units = &reserved_nodes->job->units;
     uint32_t unit = 0;
-    while (unit < units->count && kept->at >= units->units[unit].first + units->units[unit].pods)
+    while (unit < units->count && reserved_nodes->at >= units->units[unit].first + units->units[unit].pods)
         unit++;
     if (unit == units->count)
         return -ENOENT;
     const struct gt_planned_place place = {
         .node = node,
-        .mask = reservations->reservations[kept->at].mask,
+        .mask = reservations->reservations[reserved_nodes->at].mask,
         .unit = unit,
-        .unit_rank = kept->at - units->units[unit].first,
-        .rank = kept->job->members[kept->at].rank,
+        .unit_rank = reserved_nodes->at - units->units[unit].first,
+        .rank = reserved_nodes->job->members[reserved_nodes->at].rank,
         .tier = tier_of(reservations, gt_cache_cluster(placement->spec.cache), &units->units[unit])};
     return gt_plan_texts_make(placement->spec.cache, model, &place, ret, NULL);
 }
@@ -112,7 +112,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
                         const struct gt_pod_identity *identity, const char *api_version,
                         struct gt_placement_offer *ret)
 {
-    auto_place struct kept_place place = {0};
+    auto_place struct reserved_place place = {0};
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     struct gt_cluster_node info;
     if (!gt_placement_may_write(placement) || !find_place(placement, meta, identity, api_version, &place) ||
@@ -129,21 +129,21 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
         make_texts(placement, &place, model, node, &ret->texts) < 0)
         return false;
     ret->offered_ms = &place.pjob->offered_ms;
-    ret->promised_ms = &reservation->promised_ms;
-    ret->promised = reservation->promised_ms > gt_clock_ms();
+    ret->reserved_until_ms = &reservation->reserved_until_ms;
+    ret->promised = reservation->reserved_until_ms > gt_clock_ms();
     return true;
 }
 
-void gt_placement_promise(struct gt_placement_offer *offer)
+void gt_placement_reserve_offer(struct gt_placement_offer *offer)
 {
     *offer->offered_ms = gt_clock_ms();
-    *offer->promised_ms = *offer->offered_ms + PROMISE_MS;
+    *offer->reserved_until_ms = *offer->offered_ms + OFFER_MS;
 }
 
 /* Before the cache sees it: the place is no longer kept for it, but its own. */
 void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *pod)
 {
-    auto_place struct kept_place place = {0};
+    auto_place struct reserved_place place = {0};
     struct gt_pod_identity identity;
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     if (!placement->started || pod->invalid || gt_pod_identify(&pod->meta, &identity, NULL) < 0 ||

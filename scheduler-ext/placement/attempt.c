@@ -81,9 +81,9 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     struct gt_plan_failure failure = {0};
     char reserved[PLACEMENT_HOLDER_SIZE];
     struct gt_decide_spec spec = {
-        .avoid = restricted && placement->kept.nodes ? &placement->kept : NULL,
+        .avoid = restricted && placement->reserved_nodes.nodes ? &placement->reserved_nodes : NULL,
         .avoid_for = reserved,
-        .reserve_until = reconcile->now + gt_promise_ms(reconcile),
+        .reserve_until = reconcile->now + gt_reserve_missing_ms(reconcile),
         .leave = &reconcile->pinned,
         .gpus_max = reconcile->gpus_max,
         .keep = true,
@@ -172,8 +172,8 @@ static uint64_t digest_of_kept(const struct gt_placement *placement)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint64_t digest = GT_DIGEST_EMPTY;
-    for (uint32_t n = gt_node_set_next(&placement->kept, 0); n != GT_NONE;
-         n = gt_node_set_next(&placement->kept, n + 1)) {
+    for (uint32_t n = gt_node_set_next(&placement->reserved_nodes, 0); n != GT_NONE;
+         n = gt_node_set_next(&placement->reserved_nodes, n + 1)) {
         struct gt_cluster_node node;
         bool there = gt_cluster_get_node(cluster, n, &node);
         digest = gt_digest_number(digest, there ? gt_digest_keyed(node.name) : 0);
@@ -207,7 +207,7 @@ static uint32_t beyond_limit(const struct gt_placement *placement, const struct 
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms)
 {
     auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
-    if (pjob && placement->holder == pjob && placement->kept_digest == digest_of_kept(placement))
+    if (pjob && placement->holder == pjob && placement->reserved_digest == digest_of_kept(placement))
         return true;
     struct gt_node_set chosen = {0};
     bool found = false;
@@ -220,11 +220,11 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
         gt_node_set_done(&chosen);
     if (pjob && !found && placement->holder != pjob)
         return false; /* who holds, goes on */
-    gt_node_set_done(&placement->kept);
-    placement->kept = chosen;
+    gt_node_set_done(&placement->reserved_nodes);
+    placement->reserved_nodes = chosen;
     placement->holder = found ? pjob : NULL;
-    placement->kept_digest = digest_of_kept(placement);
-    placement->counters.kept_nodes = gt_node_set_count(&placement->kept);
+    placement->reserved_digest = digest_of_kept(placement);
+    placement->counters.reserved_node_count = gt_node_set_count(&placement->reserved_nodes);
     if (found) {
         if (pjob->reserved_until_ms != reserved_until_ms)
             pjob->reserved_until_s = gt_placement_unix_s(reserved_until_ms);

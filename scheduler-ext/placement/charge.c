@@ -37,7 +37,7 @@ static void note(struct gt_placement *placement, const char *name, const struct 
         placement->spec.on_note(placement->spec.arg, true, name, gt_err_text(error));
 }
 
-void gt_placement_saw_quota(struct gt_placement *placement, const cJSON *object)
+void gt_placement_observe_quota(struct gt_placement *placement, const cJSON *object)
 {
     const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
     struct gt_resource_quota *quota = NULL;
@@ -53,7 +53,8 @@ void gt_placement_saw_quota(struct gt_placement *placement, const cJSON *object)
         gt_placement_wake(placement);
 }
 
-void gt_placement_saw_quota_gone(struct gt_placement *placement, const char *namespace_, const char *name)
+void gt_placement_observe_quota_deleted(struct gt_placement *placement, const char *namespace_,
+                                        const char *name)
 {
     gt_quotas_remove(&placement->quotas, namespace_, name);
     if (placement->lacking)
@@ -75,8 +76,8 @@ static bool is_before(const struct pjob *a, const struct pjob *b)
 {
     int32_t priority[2];
     uint64_t created[2];
-    gt_placement_seniority(a->job, &priority[0], &created[0]);
-    gt_placement_seniority(b->job, &priority[1], &created[1]);
+    gt_placement_precedence(a->job, &priority[0], &created[0]);
+    gt_placement_precedence(b->job, &priority[1], &created[1]);
     if (priority[0] != priority[1])
         return priority[0] > priority[1];
     return created[0] != created[1] ? created[0] < created[1] : a->job->number <= b->job->number;
@@ -134,7 +135,7 @@ static uint64_t wanted_gpus(const struct gt_job_view *view)
     return gpus;
 }
 
-uint64_t gt_placement_promise_room(const struct pjob *pjob)
+uint64_t gt_placement_missing_room(const struct pjob *pjob)
 {
     struct bound bound;
     find_bound(pjob, true, &bound);
@@ -169,7 +170,7 @@ static void set_lacking(struct pjob *pjob, uint64_t gpus)
     pjob->lacking_digest = digest_of(pjob);
 }
 
-static void tell(const struct reconcile *reconcile, const struct bound *bound, uint64_t wanted)
+static void report(const struct reconcile *reconcile, const struct bound *bound, uint64_t wanted)
 {
     const struct gt_job_view *view = reconcile->view;
     char text[512];
@@ -189,7 +190,7 @@ static void tell(const struct reconcile *reconcile, const struct bound *bound, u
                            bound->quota ? "QuotaExceeded" : "ReserveLimit", text);
 }
 
-bool gt_placement_may_promise(struct reconcile *reconcile)
+bool gt_placement_may_reserve(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     uint64_t wanted = wanted_gpus(reconcile->view);
@@ -197,7 +198,7 @@ bool gt_placement_may_promise(struct reconcile *reconcile)
     set_lacking(pjob, 0);
     if (!wanted || !find_bound(pjob, !is_first_unit(reconcile), &bound) || wanted <= room_in(&bound))
         return true;
-    tell(reconcile, &bound, wanted);
+    report(reconcile, &bound, wanted);
     set_lacking(pjob, wanted);
     gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return false;
@@ -248,19 +249,19 @@ bool gt_placement_give_back(struct reconcile *reconcile)
     const struct gt_resource_quota *quota = gpus ? too_small(pjob) : NULL;
     char text[512];
     if (!quota) {
-        pjob->overdrawn_ms = 0;
+        pjob->over_limit_ms = 0;
         return false;
     }
-    if (!pjob->overdrawn_ms)
-        pjob->overdrawn_ms = reconcile->now;
-    uint64_t end = pjob->overdrawn_ms + reconcile->placement->times.retry_ms;
+    if (!pjob->over_limit_ms)
+        pjob->over_limit_ms = reconcile->now;
+    uint64_t end = pjob->over_limit_ms + reconcile->placement->times.retry_ms;
     if (reconcile->now < end) {
         gt_placement_due(pjob, end);
         return false;
     }
     if (!gt_placement_may_give_up(reconcile))
         return true;
-    pjob->overdrawn_ms = 0; /* what is left is looked at again */
+    pjob->over_limit_ms = 0; /* what is left is looked at again */
     gt_decide_give_back(reconcile->placement->spec.cache, reconcile->view, &pjob->reservations);
     if (gt_reservations_charged(&pjob->reservations) == gpus)
         return false; /* their pods are there, and are about to take them */

@@ -146,7 +146,7 @@ static const struct gt_cache_claim *first_of(const struct reconcile *reconcile,
         pod->plan != GT_CACHE_PLAN_LOST)
         return NULL;
     const struct gt_cache_claim *claim = gt_cache_claim_of(reconcile->placement->spec.cache, pod);
-    return claim ? gt_cache_claim_rival(claim) : NULL;
+    return claim ? gt_cache_claim_conflict(claim) : NULL;
 }
 
 static void handle_refused(struct reconcile *reconcile, const struct gt_cache_pod *pod,
@@ -165,7 +165,7 @@ static void handle_refused(struct reconcile *reconcile, const struct gt_cache_po
         gt_placement_set_state(pjob, GT_PLACEMENT_LOST, "ClaimRefused", text);
     if (again)
         gt_evict_pod(reconcile, pod);
-    if (pjob->refused_told)
+    if (pjob->refused_reported)
         return;
     reconcile->placement->counters.lost++;
     gt_placement_event(pjob, pod, true, "ClaimRefused", again ? "Recreate" : "Report", text);
@@ -180,7 +180,7 @@ void gt_claims_handle_refused(struct reconcile *reconcile)
         any = any || first_of(reconcile, reconcile->view->members[i].pod);
     if (!any) {
         pjob->refused_ms = 0;
-        pjob->refused_told = false;
+        pjob->refused_reported = false;
         return;
     }
     if (!pjob->refused_ms)
@@ -195,5 +195,5 @@ void gt_claims_handle_refused(struct reconcile *reconcile)
         if (first)
             handle_refused(reconcile, pod, first);
     }
-    pjob->refused_told = true;
+    pjob->refused_reported = true;
 }

@@ -87,7 +87,7 @@ static uint32_t place_in(struct node_table *table, uint32_t node, const char *na
     return table->at[node] - 1;
 }
 
-static bool names_tell_ranks(const struct gt_job_view *view)
+static bool names_give_ranks(const struct gt_job_view *view)
 {
     return !gt_job_kind_is_nameless(view->job->kind);
 }
@@ -126,7 +126,7 @@ static int add_places(const struct gt_cluster *cluster, const struct gt_job_view
                                           .unit = view->members[i].unit,
                                           .node = place_in(&table, node, info.name),
                                           .gpus = mask,
-                                          .name = pod && !names_tell_ranks(view) ? pod->meta.name : NULL};
+                                          .name = pod && !names_give_ranks(view) ? pod->meta.name : NULL};
     }
     to->object.node_count = table.count;
     return 0;
@@ -307,7 +307,7 @@ bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct
                                   uint64_t mask)
 {
     struct placement_plan plan;
-    return object && object->acknowledged && !object->is_unsure && !object->write &&
+    return object && object->acknowledged && !object->is_unknown && !object->write &&
            gt_placement_object_plan(objects, object, &plan) &&
            gt_placement_match(cluster, &plan, rank, node, mask) == PLACEMENT_MATCHES;
 }

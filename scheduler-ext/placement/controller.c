@@ -143,7 +143,7 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
     gt_placement_mark(pjob);
 }
 
-void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_pod *pod)
+void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache_pod *pod)
 {
     struct pjob *pjob = pod->job->user;
     gt_backoff_forget_node(&placement->backoffs, gt_cache_cluster(placement->spec.cache), pod->node);
@@ -160,7 +160,7 @@ void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_po
     } else {
         struct placement_object *object = pjob->object;
         drop(pjob);
-        if (object && object->content && !object->write && !object->is_unsure)
+        if (object && object->content && !object->write && !object->is_unknown)
             gt_write_object_delete(placement, object); /* now: who comes under its name is another job */
         placement->has_orphans = true;
     }
@@ -174,7 +174,7 @@ static void object_changed(struct gt_placement *placement, const struct placemen
         placement->has_orphans = true;
 }
 
-void gt_placement_saw_object(struct gt_placement *placement, const cJSON *json)
+void gt_placement_observe_object(struct gt_placement *placement, const cJSON *json)
 {
     struct gt_gpu_placement *content = NULL;
     gt_auto_err struct gt_err *error = NULL;
@@ -188,20 +188,21 @@ void gt_placement_saw_object(struct gt_placement *placement, const cJSON *json)
         return;
     }
     struct placement_object *before = gt_placement_object_head(&placement->objects, object);
-    if (gt_placement_object_saw(object, content, gt_clock_ms()) && placement->started) {
+    if (gt_placement_object_observe(object, content, gt_clock_ms()) && placement->started) {
         object_changed(placement, before);
         object_changed(placement, gt_placement_object_head(&placement->objects, object));
         gt_placement_wake(placement);
     }
 }
 
-void gt_placement_saw_object_gone(struct gt_placement *placement, const char *namespace_, const char *name)
+void gt_placement_observe_object_deleted(struct gt_placement *placement, const char *namespace_,
+                                         const char *name)
 {
     struct placement_object *object = gt_placement_object_find(&placement->objects, namespace_, name);
     if (!object)
         return;
     struct placement_object *head = gt_placement_object_head(&placement->objects, object);
-    gt_placement_object_saw(object, NULL, gt_clock_ms());
+    gt_placement_object_observe(object, NULL, gt_clock_ms());
     if (placement->started && head->job)
         gt_placement_mark(head->job);
     if (!object->write && !object->job)
@@ -224,7 +225,7 @@ void gt_placement_on_capacity(struct gt_placement *placement)
         return;
     gt_queue_wake(placement->queue);
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->wants || pjob->keeps || pjob->wants_move) /* what was kept may be gone */
+        if (pjob->wants || pjob->reserves || pjob->wants_move) /* what was kept may be gone */
             gt_placement_mark(pjob);
     gt_placement_wake(placement);
 }
@@ -310,10 +311,10 @@ static void mark_due(struct gt_placement *placement, uint64_t now)
     }
 }
 
-static void mark_keepers(struct gt_placement *placement)
+static void mark_reserving(struct gt_placement *placement)
 {
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->keeps || pjob->wants_move)
+        if (pjob->reserves || pjob->wants_move)
             gt_placement_mark(pjob);
 }
 
@@ -337,9 +338,9 @@ static void handle_jobless(struct gt_placement *placement, uint64_t now)
         if (record->write || record->lifted ||
             (record->stale_until_ms > now && record->stale == gt_digest_keyed(record->object.version)))
             continue;
-        if (!record->no_gpus_told)
+        if (!record->no_gpus_reported)
             gt_placement_report_no_gpus(placement, record);
-        record->no_gpus_told = true;
+        record->no_gpus_reported = true;
         if (record->unread)
             report_unread(placement, record);
         else
@@ -348,18 +349,18 @@ static void handle_jobless(struct gt_placement *placement, uint64_t now)
     placement->no_gpus_ms = left ? now + placement->times.retry_ms : UINT64_MAX;
 }
 
-static void on_turn(void *arg)
+static void on_round(void *arg)
 {
     struct gt_placement *placement = arg;
     uint64_t now = gt_clock_ms();
     if (!placement->started)
         return;
-    placement->in_turn = true;
+    placement->in_round = true;
     gt_placement_find_spares(placement);
     if (now >= placement->next_wake_ms) {
-        gt_placement_tell_spares(placement);
+        gt_placement_report_spares(placement);
         gt_queue_wake(placement->queue);
-        mark_keepers(placement);
+        mark_reserving(placement);
         placement->next_wake_ms = now + placement->times.retry_ms;
         placement->has_orphans = true;
     }
@@ -377,7 +378,7 @@ static void on_turn(void *arg)
     }
     gt_placement_retry_lacking(placement);
     gt_writes_send(placement);
-    placement->in_turn = false;
+    placement->in_round = false;
     if (placement->marked || more) {
         gt_source_arm(placement->timer, 0);
         return;
@@ -432,7 +433,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
                                         .arg = placement};
     int r = gt_queue_new(&queue, &placement->queue, err);
     if (r >= 0)
-        r = gt_loop_add_timer(spec->loop, on_turn, placement, &placement->timer, err);
+        r = gt_loop_add_timer(spec->loop, on_round, placement, &placement->timer, err);
     if (r < 0)
         return r;
     *ret = gt_steal(placement);
@@ -449,7 +450,7 @@ void gt_placement_free(struct gt_placement *placement)
     gt_records_done(placement);
     if (placement->queue)
         gt_queue_free(placement->queue);
-    gt_node_set_done(&placement->kept);
+    gt_node_set_done(&placement->reserved_nodes);
     gt_node_set_done(&placement->spares);
     gt_noted_done(&placement->remote);
     gt_source_free(placement->timer);
@@ -495,7 +496,7 @@ void gt_placement_stop(struct gt_placement *placement)
     if (!placement->started)
         return;
     placement->started = placement->in_term = false;
-    placement->in_turn = true; /* nothing is to be woken */
+    placement->in_round = true; /* nothing is to be woken */
     while (placement->jobs) {
         while (placement->jobs->writes)
             gt_write_drop(placement->jobs->writes);
@@ -506,7 +507,7 @@ void gt_placement_stop(struct gt_placement *placement)
         if (placement->records[i] && placement->records[i]->write)
             gt_write_drop(placement->records[i]->write); /* of pods without GPUs */
     gt_placement_forget_acknowledged(placement);
-    placement->in_turn = false;
+    placement->in_round = false;
     gt_source_disarm(placement->timer);
 }
 
@@ -541,13 +542,14 @@ bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)
     return gt_node_set_has(&placement->spares, node);
 }
 
-bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_cache_pod *pod, uint32_t node)
+bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
+                              uint32_t node)
 {
     if (gt_placement_is_spare(placement, node))
         return true;
     if (!placement->started)
         return gt_node_set_has(&placement->remote.nodes, node);
-    return placement->holder && gt_node_set_has(&placement->kept, node) &&
+    return placement->holder && gt_node_set_has(&placement->reserved_nodes, node) &&
            (!pod || pod->job->user != placement->holder);
 }
 

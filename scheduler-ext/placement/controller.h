@@ -15,8 +15,8 @@
  * gt_placement_stop(), on one replica at a time. Everything that must outlive it stands in the
  * jobs' GPUPlacements and in the pods' annotations.
  *
- * All on the loop's thread. Each pod is given to the controller first (gt_placement_saw_pod()), then to the
- * cache (gt_cache_pod()); the cache's callbacks call gt_placement_on_*().
+ * All on the loop's thread. Each pod is given to the controller first (gt_placement_observe_pod()), then to
+ * the cache (gt_cache_pod()); the cache's callbacks call gt_placement_on_*().
  */
 struct gt_placement;
 
@@ -104,16 +104,19 @@ void gt_placement_start(struct gt_placement *placement);
 /* Nothing is on its way afterwards; what was planned and not written is forgotten. */
 void gt_placement_stop(struct gt_placement *placement);
 
-void gt_placement_saw_pod(struct gt_placement *placement, const struct gt_pod *pod);
-void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name);
+void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_pod *pod);
+void gt_placement_observe_pod_deleted(struct gt_placement *placement, const char *namespace_,
+                                      const char *name);
 /* Of the informer of GPUPlacements, also while it does not act. */
-void gt_placement_saw_object(struct gt_placement *placement, const cJSON *object);
-void gt_placement_saw_object_gone(struct gt_placement *placement, const char *namespace_, const char *name);
+void gt_placement_observe_object(struct gt_placement *placement, const cJSON *object);
+void gt_placement_observe_object_deleted(struct gt_placement *placement, const char *namespace_,
+                                         const char *name);
 /* Of the informer of ResourceQuotas, likewise; without one no quota counts. */
-void gt_placement_saw_quota(struct gt_placement *placement, const cJSON *object);
-void gt_placement_saw_quota_gone(struct gt_placement *placement, const char *namespace_, const char *name);
+void gt_placement_observe_quota(struct gt_placement *placement, const cJSON *object);
+void gt_placement_observe_quota_deleted(struct gt_placement *placement, const char *namespace_,
+                                        const char *name);
 void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod);
-void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_pod *pod);
+void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache_pod *pod);
 void gt_placement_on_refused(struct gt_placement *placement, const char *namespace_, const char *name,
                              const char *why);
 void gt_placement_on_capacity(struct gt_placement *placement);
@@ -129,9 +132,10 @@ void gt_placement_on_pod_group(struct gt_placement *placement, const char *names
 
 /* The place that is kept for a pod which is about to be made. */
 struct gt_placement_offer {
-    struct gt_plan_texts texts; /* gt_plan_texts_done() them */
-    bool promised;              /* to another one, a moment ago */
-    uint64_t *promised_ms;      /* for gt_placement_promise(), until the controller runs again; as the next */
+    struct gt_plan_texts texts;  /* gt_plan_texts_done() them */
+    bool promised;               /* to another one, a moment ago */
+    uint64_t *reserved_until_ms; /* for gt_placement_reserve_offer(), until the controller runs again; as the
+                                    next */
     uint64_t *offered_ms;
 };
 /* False where it has none: the controller does not act here, the job has no plan yet, or it is not known that
@@ -142,7 +146,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
 /* Nobody else is promised the place in the next ten seconds. Then, or as soon as a pod with this plan is
  * seen, it is as if nothing had been promised: a pod that is not made in the end leaves its place to the next
  * one of its rank. */
-void gt_placement_promise(struct gt_placement_offer *offer);
+void gt_placement_reserve_offer(struct gt_placement_offer *offer);
 
 /* ---- for others to read ---- */
 
@@ -175,8 +179,8 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
 /* Whether a node waits for replacements of pods of its supernode, as of a moment ago. */
 bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node);
 /* Whether a node is kept for a job that waits or is a spare, and this pod should leave it alone. */
-bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_cache_pod *pod,
-                          uint32_t node);
+bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
+                              uint32_t node);
 
 /*
  * What only the leader knows: places that are kept for pods which are not there, and nodes that are kept for
@@ -206,7 +210,7 @@ struct gt_placement_counters {
     uint64_t reconciles;                                   /* at a job, for whatever reason */
     uint64_t decisions[GT_PLACEMENT_BUCKETS], decision_us; /* each try, and the sum */
     uint32_t jobs[GT_PLACEMENT_STATES];
-    uint32_t reserved_gpus, kept_nodes, writes_waiting;
+    uint32_t reserved_gpus, reserved_node_count, writes_waiting;
 };
 void gt_placement_counters(const struct gt_placement *placement, struct gt_placement_counters *ret);
 

@@ -85,14 +85,14 @@ static void note_refusal(struct eviction *eviction, const struct gt_err *error, 
         gt_clock_ms() + gt_backoff_step(eviction->refusals++, placement->times.retry_ms, most_ms);
 }
 
-static void tell_forbidden(const struct eviction *eviction, const struct gt_err *error)
+static void report_forbidden(const struct eviction *eviction, const struct gt_err *error)
 {
     struct pjob *pjob = eviction->pjob;
-    if (!pjob->refusal_told)
+    if (!pjob->refusal_reported)
         gt_placement_event(
             pjob, gt_cache_find_pod(pjob->placement->spec.cache, eviction->namespace_, eviction->name), true,
             "WriteRefused", "Evict", gt_err_text(error));
-    pjob->refusal_told = true;
+    pjob->refusal_reported = true;
 }
 
 static void on_answer(void *arg, struct gt_kube_answer *answer)
@@ -117,7 +117,7 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
     case 403:
     case 422:
         note_refusal(eviction, answer->error, REFUSED_MAX_MS);
-        tell_forbidden(eviction, answer->error);
+        report_forbidden(eviction, answer->error);
         break;
     default: /* 429: a budget */
         note_refusal(eviction, answer->error, BUDGET_MAX_MS);

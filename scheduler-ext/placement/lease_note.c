@@ -28,11 +28,11 @@ static void add_word(const struct gt_cluster *cluster, uint32_t id, uint64_t mas
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    for (uint32_t n = placement->holder ? gt_node_set_next(&placement->kept, 0) : GT_NONE; n != GT_NONE;
-         n = gt_node_set_next(&placement->kept, n + 1))
+    for (uint32_t n = placement->holder ? gt_node_set_next(&placement->reserved_nodes, 0) : GT_NONE;
+         n != GT_NONE; n = gt_node_set_next(&placement->reserved_nodes, n + 1))
         add_word(cluster, n, 0, to);
     for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        for (uint32_t i = 0; pjob->keeps && i < pjob->reservations.count; i++)
+        for (uint32_t i = 0; pjob->reserves && i < pjob->reservations.count; i++)
             if (pjob->reservations.reservations[i].state == GT_RESERVATION_HELD)
                 add_word(cluster, gt_reservations_node(&pjob->reservations, cluster, i),
                          pjob->reservations.reservations[i].mask, to);

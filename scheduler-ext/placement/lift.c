@@ -78,17 +78,17 @@ static bool wants_hint(const char *scheduler)
 
 /* What has to be in a pod's status before its gate goes, for afterwards its scheduler is faster: the hint,
  * and that it waits no more where it said so. False while that is not written. */
-static bool tell_planned(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record,
-                         const struct gt_plan_texts *texts)
+static bool report_planned(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record,
+                           const struct gt_plan_texts *texts)
 {
     const char *hint = wants_hint(pod->scheduler) ? texts->node : NULL;
     char message[GT_CLUSTER_NAME_MAX + 128];
     snprintf(message, sizeof(message), "rank %s of the job, in unit %s, on node %s", texts->rank, texts->unit,
              texts->node);
     const struct gt_condition_text condition = {.holds = true, .reason = "Planned", .message = message};
-    bool told = !record->object.condition || record->object.condition == gt_condition_digest(&condition);
+    bool reported = !record->object.condition || record->object.condition == gt_condition_digest(&condition);
     bool hinted = hint ? record->object.nominated == gt_digest_keyed(hint) : !record->object.nominated;
-    if (told && hinted)
+    if (reported && hinted)
         return true;
     gt_write_planned(reconcile->pjob, record, &condition, hint);
     return false;
@@ -106,7 +106,7 @@ void gt_reconcile_hint(struct reconcile *reconcile)
         struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
         if (!record || record->hinted || record->object.nominated || make_text(reconcile, i, 0, &texts) < 0)
             continue;
-        tell_planned(reconcile, pod, record, &texts);
+        report_planned(reconcile, pod, record, &texts);
         gt_plan_texts_done(&texts);
     }
 }
@@ -121,7 +121,7 @@ static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *
             continue;
         const struct gt_cache_pod *pod = view->members[i].pod;
         struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
-        if (record ? !tell_planned(reconcile, pod, record, &texts[i]) : !gt_job_view_has_begun(view))
+        if (record ? !report_planned(reconcile, pod, record, &texts[i]) : !gt_job_view_has_begun(view))
             ready = false;
         if (!gt_claim_is_ready(reconcile, pod, record))
             ready = false;

@@ -105,7 +105,7 @@ static void say_loss(const struct reconcile *reconcile, const struct losses *los
                                        [GT_CACHE_LOSS_GONE] = "its node was deleted",
                                        [GT_CACHE_LOSS_TAINTED] = "its node has a taint NoExecute",
                                        [GT_CACHE_LOSS_NOT_READY] = "its node is not Ready",
-                                       [GT_CACHE_LOSS_ILL] = "a GPU of it is ill or gone"};
+                                       [GT_CACHE_LOSS_UNHEALTHY] = "a GPU of it is ill or gone"};
     const struct gt_cache_pod *pod = reconcile->view->members[losses->first].pod;
     snprintf(to, SAID_MAX, "unit %u, pod %s%s%s: %s", reconcile->view->members[losses->first].unit,
              pod->meta.name, pod->node_name ? " on node " : "", pod->node_name ? pod->node_name : "",
@@ -131,7 +131,7 @@ static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end,
             gt_reservations_set_moving(&pjob->reservations, i);
 }
 
-static void tell_begun(struct reconcile *reconcile, uint32_t at, const char *why)
+static void report_begun(struct reconcile *reconcile, uint32_t at, const char *why)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
     uint32_t to = gt_reservations_node(&reconcile->pjob->reservations, cluster, at);
@@ -146,11 +146,11 @@ static void tell_begun(struct reconcile *reconcile, uint32_t at, const char *why
     gt_placement_event(reconcile->pjob, reconcile->view->members[at].pod, false, "UnitMoves", "Move", text);
 }
 
-static void tell_waits(struct reconcile *reconcile, const char *why, const struct gt_buf *failure)
+static void report_waits(struct reconcile *reconcile, const char *why, const struct gt_buf *failure)
 {
     struct pjob *pjob = reconcile->pjob;
     char text[3 * SAID_MAX];
-    bool told = strcmp(pjob->reason, "NodeLost") == 0;
+    bool reported = strcmp(pjob->reason, "NodeLost") == 0;
     pjob->wants_move = true;
     if (reconcile->view->states[GT_MEMBER_TO_PLACE] || reconcile->view->states[GT_MEMBER_TO_RESERVE])
         return; /* it says what it waits for */
@@ -158,7 +158,7 @@ static void tell_waits(struct reconcile *reconcile, const char *why, const struc
     snprintf(text, sizeof(text), "%s; no pod is evicted while there is no other place for the unit: %.1024s",
              why, failure->data ? failure->data : "");
     gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "NodeLost", text);
-    if (!told)
+    if (!reported)
         gt_placement_event(pjob, pjob->job->pods, true, "NodeLost", "Move", text);
 }
 
@@ -169,18 +169,19 @@ static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec
 {
     struct gt_placement *placement = reconcile->placement;
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_node_set *kept = &placement->kept;
+    const struct gt_node_set *reserved_nodes = &placement->reserved_nodes;
     struct gt_queue_entry entry = {
         .job = pjob, .share = &pjob->tenant->share, .number = pjob->job->number, .partial = true};
     gt_node_set_clear(&reconcile->pinned);
     int r = gt_placement_pinned(pjob, &reconcile->pinned, err);
     spec->leave = &reconcile->pinned;
-    if (!kept->nodes || placement->holder == pjob)
+    if (!reserved_nodes->nodes || placement->holder == pjob)
         return r;
-    gt_placement_seniority(pjob->job, &entry.priority, &entry.created_s);
+    gt_placement_precedence(pjob->job, &entry.priority, &entry.created_s);
     if (gt_queue_is_behind_holder(placement->queue, &entry))
-        spec->avoid = kept;
-    for (uint32_t n = gt_node_set_next(kept, 0); r >= 0 && n != GT_NONE; n = gt_node_set_next(kept, n + 1))
+        spec->avoid = reserved_nodes;
+    for (uint32_t n = gt_node_set_next(reserved_nodes, 0); r >= 0 && n != GT_NONE;
+         n = gt_node_set_next(reserved_nodes, n + 1))
         r = gt_node_set_add(&reconcile->pinned, n, err);
     return r;
 }
@@ -203,7 +204,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     gt_placement_say_holder(placement, holder);
     if (leave_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));
-        tell_waits(reconcile, why, &text);
+        report_waits(reconcile, why, &text);
         return false;
     }
     if (losses->lost)
@@ -216,11 +217,11 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
                                   NULL, &spec, &failure, &text);
     }
     if (decision != GT_DECISION_PLACED) {
-        tell_waits(reconcile, why, &text);
+        report_waits(reconcile, why, &text);
         return false;
     }
     note_move(reconcile, first, end, whole && policy == GT_ON_NODE_LOSS_JOB);
-    tell_begun(reconcile, losses->first, why);
+    report_begun(reconcile, losses->first, why);
     return true;
 }
 
@@ -302,7 +303,7 @@ static void evict(struct reconcile *reconcile)
         }
 }
 
-static void tell_moves(struct reconcile *reconcile)
+static void report_moves(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const char *refusal = gt_evict_refusal(pjob);
@@ -314,7 +315,7 @@ static void tell_moves(struct reconcile *reconcile)
 }
 
 /* A pod on a node that does not answer stays, and some owners make no other meanwhile. */
-static void tell_terminating(struct reconcile *reconcile)
+static void report_terminating(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     const struct gt_cache_pod *pod = reconcile->pjob->job->pods;
@@ -353,12 +354,12 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
         return false;
     }
     if (!view->states[GT_MEMBER_MOVING]) {
-        tell_terminating(reconcile);
+        report_terminating(reconcile);
         return true;
     }
     if (!gt_placement_acknowledge(reconcile))
         return false;
     evict(reconcile);
-    tell_moves(reconcile);
+    report_moves(reconcile);
     return true;
 }

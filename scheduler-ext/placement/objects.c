@@ -156,7 +156,7 @@ static void take(struct placement_object *object, const struct gt_gpu_placement 
     if (content && content->epoch > object->epoch)
         object->epoch = content->epoch;
     if (content && !known) {
-        object->is_unsure = true;
+        object->is_unknown = true;
         object->acknowledged = false;
         return;
     }
@@ -165,34 +165,36 @@ static void take(struct placement_object *object, const struct gt_gpu_placement 
     object->is_part = content && gt_gpu_placement_is_part(content);
 }
 
-bool gt_placement_object_saw(struct placement_object *object, struct gt_gpu_placement *content, uint64_t now)
+bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_placement *content,
+                                 uint64_t now)
 {
     bool is_ahead = object->ahead_ms > now && !object->relisted;
-    gt_auto_gpu_placement struct gt_gpu_placement *told = content;
+    gt_auto_gpu_placement struct gt_gpu_placement *reported = content;
     object->relisted = false;
-    if (is_same(object->content, told)) {
+    if (is_same(object->content, reported)) {
         object->ahead_ms = 0; /* the watch has caught up */
         return false;
     }
-    if (is_ahead && is_newer(object->content, told))
+    if (is_ahead && is_newer(object->content, reported))
         return false;
     object->ahead_ms = 0;
     object->acknowledged = false;
-    take(object, told);
+    take(object, reported);
     return true;
 }
 
 void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,
                                   bool written, uint64_t now)
 {
-    gt_auto_gpu_placement struct gt_gpu_placement *told = content;
-    object->is_unsure = false;
-    if (told && !object->relisted && !is_same(object->content, told) && is_newer(object->content, told))
+    gt_auto_gpu_placement struct gt_gpu_placement *reported = content;
+    object->is_unknown = false;
+    if (reported && !object->relisted && !is_same(object->content, reported) &&
+        is_newer(object->content, reported))
         return; /* somebody has changed it since, and the watch was faster */
-    if (!is_same(object->content, told))
+    if (!is_same(object->content, reported))
         object->ahead_ms = now + AHEAD_MS;
     object->acknowledged = written;
-    take(object, told);
+    take(object, reported);
 }
 
 void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object)

@@ -38,7 +38,7 @@ struct placement_object {
     unsigned refusals;   /* one after the other */
     bool is_part;        /* `content` is a part of a plan, as it was written */
     bool acknowledged;   /* `content` is what this leader wrote in its term */
-    bool is_unsure;      /* a write of ours may or may not have got through: it has to be read again */
+    bool is_unknown;     /* a write of ours may or may not have got through: it has to be read again */
     bool relisted; /* what comes next counts though its version is lower; see gt_placement_on_relist() */
     char names[];
 };
@@ -55,7 +55,8 @@ struct placement_object *gt_placement_object_get(struct placement_objects *objec
                                                  const char *name);
 /* What the watch tells; takes `content` over. False: we know something newer. Without memory it is to be read
  * again, as with the next one. */
-bool gt_placement_object_saw(struct placement_object *object, struct gt_gpu_placement *content, uint64_t now);
+bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_placement *content,
+                                 uint64_t now);
 /* What an answer to our own request tells; takes `content` over, NULL: it is not there. `written`: it is what
  * we wrote. */
 void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,

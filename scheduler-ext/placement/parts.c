@@ -73,7 +73,7 @@ static bool is_made(struct reconcile *reconcile, struct placement_object *object
                          reconcile->now + placement->times.retry_ms); /* which may be no job's */
     } else if (object->rest_ms > reconcile->now) {
         gt_placement_due(reconcile->pjob, object->rest_ms);
-    } else if (object->is_unsure) {
+    } else if (object->is_unknown) {
         gt_write_object_get(placement, object, reconcile->pjob);
     } else if (object->is_part) {
         return true;
@@ -136,6 +136,6 @@ bool gt_placement_is_left_over(const struct gt_placement *placement, struct plac
 {
     const struct placement_object *head = gt_placement_object_head(&placement->objects, object);
     bool is_ours = head->acknowledged || placement->term_ms + placement->times.request_ms <= gt_clock_ms();
-    return head != object && is_ours && !head->write && !head->is_unsure && head->content &&
+    return head != object && is_ours && !head->write && !head->is_unknown && head->content &&
            object->content->epoch <= head->content->epoch && !gt_placement_object_names(head, object->name);
 }

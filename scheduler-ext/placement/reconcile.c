@@ -71,9 +71,9 @@ static void adopt(struct reconcile *reconcile)
         return;
     const struct placement_known *content = pjob->object->content;
     pjob->adopted = reconcile->owner || !reconcile->expected;
-    gt_promise_adopt(reconcile, content);
+    gt_reserve_missing_adopt(reconcile, content);
     gt_node_loss_adopt(pjob, content);
-    uint64_t until = gt_promise_end(reconcile);
+    uint64_t until = gt_reserve_missing_end(reconcile);
     const struct placement_adopt how = {.until = until,
                                         .promised_until =
                                             *content->promised_until && until > reconcile->now ? until : 0,
@@ -88,7 +88,7 @@ static void adopt(struct reconcile *reconcile)
 int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
-    uint32_t kept = gt_reservations_gpus(&reconcile->pjob->reservations);
+    uint32_t reserved_nodes = gt_reservations_gpus(&reconcile->pjob->reservations);
     uint64_t backoff_ms = gt_backoff_job_until(&reconcile->placement->backoffs, reconcile->pjob->job->key);
     uint64_t wanted_until =
         backoff_ms > reconcile->now ? reconcile->now : reconcile->now + reconcile->placement->times.return_ms;
@@ -96,32 +96,32 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     find_owner(reconcile);
     gt_backoff_nodes(&reconcile->placement->backoffs, cluster, reconcile->pjob->job->key, reconcile->now,
                      &reconcile->refused);
-    const struct gt_job_view_spec spec = {.owner = reconcile->owner,
-                                          .ranks = &reconcile->placement->ranks,
-                                          .refused = &reconcile->refused,
-                                          .spares = &reconcile->placement->spares,
-                                          .is_lifted = is_lifted,
-                                          .arg = reconcile,
-                                          .now = reconcile->now,
-                                          .wanted_until = wanted_until,
-                                          .minimum = gt_reconcile_minimum(reconcile),
-                                          .leave_before_s =
-                                              reconcile->pjob->moving ? reconcile->pjob->leave_before_s : 0,
-                                          .moving_until = gt_node_loss_until(reconcile),
-                                          .none_come = gt_promise_none_come(reconcile) != GT_PODS_COME,
-                                          .missing_until = gt_promise_end(reconcile),
-                                          .ahead_gpus = options->reserve_gpus,
-                                          .missing_gpus = gt_placement_promise_room(reconcile->pjob)};
+    const struct gt_job_view_spec spec = {
+        .owner = reconcile->owner,
+        .ranks = &reconcile->placement->ranks,
+        .refused = &reconcile->refused,
+        .spares = &reconcile->placement->spares,
+        .is_lifted = is_lifted,
+        .arg = reconcile,
+        .now = reconcile->now,
+        .wanted_until = wanted_until,
+        .minimum = gt_reconcile_minimum(reconcile),
+        .leave_before_s = reconcile->pjob->moving ? reconcile->pjob->leave_before_s : 0,
+        .moving_until = gt_node_loss_until(reconcile),
+        .none_come = gt_reserve_missing_none_come(reconcile) != GT_PODS_COME,
+        .missing_until = gt_reserve_missing_end(reconcile),
+        .ahead_gpus = options->reserve_gpus,
+        .missing_gpus = gt_placement_missing_room(reconcile->pjob)};
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
                              &reconcile->pjob->reservations, &reconcile->view, err);
-    if (gt_reservations_gpus(&reconcile->pjob->reservations) < kept)
+    if (gt_reservations_gpus(&reconcile->pjob->reservations) < reserved_nodes)
         reconcile->placement->room = true;
     if (r < 0)
         return r;
     adopt(reconcile);
     gt_placement_due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->reservations));
     reconcile->pjob->wants = gt_reservations_wanted(&reconcile->pjob->reservations);
-    reconcile->pjob->keeps = gt_reservations_gpus(&reconcile->pjob->reservations) > 0;
+    reconcile->pjob->reserves = gt_reservations_gpus(&reconcile->pjob->reservations) > 0;
     return r;
 }
 
@@ -220,7 +220,8 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     if (other_gates(reconcile) || lacks_pods(reconcile) ||
-        (reconcile->view->grouped && (gt_promise_waits(reconcile) || !gt_reconcile_is_admitted(reconcile))))
+        (reconcile->view->grouped &&
+         (gt_reserve_missing_waits(reconcile) || !gt_reconcile_is_admitted(reconcile))))
         return false;
     uint64_t backoff_ms = gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key);
     if (backoff_ms > reconcile->now) {
@@ -236,7 +237,7 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
         gt_placement_due(pjob, settled(reconcile));
         return false;
     }
-    return gt_placement_may_promise(reconcile);
+    return gt_placement_may_reserve(reconcile);
 }
 
 /* Jobs of one shape fit alike. Nodes that they choose, or that were refused, make them different. */
@@ -306,9 +307,9 @@ static void enqueue(struct reconcile *reconcile)
                                    .number = pjob->job->number,
                                    .shape = shape_of(reconcile)};
     entry.partial = !entry.grows && (view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED]);
-    gt_placement_seniority(pjob->job, &entry.priority, &entry.created_s);
+    gt_placement_precedence(pjob->job, &entry.priority, &entry.created_s);
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod && !view->whole; pod = pod->next)
-        if (gt_job_view_counts(pod) && pod->plan != GT_CACHE_PLAN_HELD && pod->node == GT_NONE)
+        if (gt_job_view_counts(pod) && pod->plan != GT_CACHE_PLAN_ASSUMED && pod->node == GT_NONE)
             entry.gpus += pod->gpus;
     if (!pjob->waits_ms)
         adopt_wait(reconcile);
@@ -321,7 +322,7 @@ static void enqueue(struct reconcile *reconcile)
     pjob->queued = true;
     if (pjob->state != GT_PLACEMENT_WAITS)
         gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "NotTried", "its turn has not come yet");
-    else if (pjob->untold)
+    else if (pjob->default_amount)
         gt_placement_report(pjob, view, reconcile->owner, false);
 }
 
@@ -385,24 +386,24 @@ static void handle_lost(struct reconcile *reconcile)
             gt_backoff_node(&reconcile->placement->backoffs,
                             gt_cache_cluster(reconcile->placement->spec.cache), reconcile->pjob->job->key,
                             member->pod->plan_node, reconcile->now);
-        record->lost_told = record->lost_told || member->pod->refused;
-        if (!record->lost_told)
+        record->lost_reported = record->lost_reported || member->pod->refused;
+        if (!record->lost_reported)
             reconcile->placement->counters.lost++;
         bool again = !held && gt_reconcile_recreate(reconcile, member->pod, record);
-        if (!record->lost_told) {
+        if (!record->lost_reported) {
             const struct gt_condition_text condition = {.reason = reason, .message = text};
             if (!again)
                 gt_write_condition(reconcile->pjob, record, &condition);
             gt_placement_event(reconcile->pjob, member->pod, true, reason, again ? "Recreate" : "Report",
                                text);
         }
-        record->lost_told = true;
+        record->lost_reported = true;
     }
 }
 
 /* ---- after a plan ---- */
 
-static void tell_early(struct reconcile *reconcile)
+static void report_early(struct reconcile *reconcile)
 {
     char text[128];
     snprintf(text, sizeof(text), "%u of its pods wait for others of their units, which come when pods end",
@@ -418,18 +419,18 @@ static void bring_in(struct reconcile *reconcile)
     gt_reconcile_hint(reconcile);
     if (!gated(reconcile->view)) {
         pjob->lift_ms = 0;
-        pjob->refusal_told = false;
+        pjob->refusal_reported = false;
         if (reconcile->view->states[GT_MEMBER_EARLY])
-            tell_early(reconcile);
+            report_early(reconcile);
         else
-            pjob->told_digest = 0;
+            pjob->reported_digest = 0;
         if (!reconcile->lost && !reconcile->view->states[GT_MEMBER_EARLY])
-            gt_promise_tell(reconcile);
+            gt_reserve_missing_report(reconcile);
         if (gt_placement_acknowledge(reconcile))
             gt_placement_publish(pjob, reconcile->view, reconcile->owner);
         return;
     }
-    bool waits = gt_promise_waits(reconcile);
+    bool waits = gt_reserve_missing_waits(reconcile);
     bool moves = reconcile->view->states[GT_MEMBER_MOVING]; /* then its state tells of that */
     if (!waits && !moves)
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
@@ -448,7 +449,7 @@ static void bring_in(struct reconcile *reconcile)
 static void bring_in_part(struct reconcile *reconcile)
 {
     gt_reconcile_hint(reconcile);
-    if (!gt_placement_acknowledge(reconcile) || gt_promise_waits(reconcile))
+    if (!gt_placement_acknowledge(reconcile) || gt_reserve_missing_waits(reconcile))
         return;
     if (!reconcile->view->states[GT_MEMBER_PLANNED])
         reconcile->pjob->lift_ms = 0;
@@ -474,9 +475,9 @@ static void let_go(struct reconcile *reconcile)
     const char *warning = reconcile->view->job->units.warning;
     gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "NoGroup",
                            warning ? warning : "no gpu-group-size: there is nothing to plan");
-    if (pjob->told_digest != 1)
+    if (pjob->reported_digest != 1)
         gt_placement_event(pjob, first ? first : any, warning != NULL, "NoGroup", "Place", pjob->text);
-    pjob->told_digest = 1;
+    pjob->reported_digest = 1;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
         struct record *record = pod->state == GT_CACHE_GATED && !pod->deleting
                                     ? gt_record_writable(reconcile->pjob, pod, reconcile->now)
@@ -490,9 +491,9 @@ static void let_go(struct reconcile *reconcile)
 static void warn_of_rule(struct pjob *pjob, const char *text)
 {
     uint64_t digest = gt_digest_keyed(text);
-    if (pjob->told_digest != digest)
+    if (pjob->reported_digest != digest)
         gt_placement_event(pjob, pjob->job->pods, true, "RuleBroken", "Place", text);
-    pjob->told_digest = digest;
+    pjob->reported_digest = digest;
 }
 
 static void refuse(struct reconcile *reconcile, const char *text)
@@ -513,7 +514,7 @@ static void refuse(struct reconcile *reconcile, const char *text)
 }
 
 /* What passes by itself in a moment is not worth a write. */
-static void tell_if_it_lasts(struct reconcile *reconcile)
+static void report_if_it_lasts(struct reconcile *reconcile)
 {
     uint64_t when = reconcile->pjob->since_ms + reconcile->placement->times.settle_ms;
     if (reconcile->now >= when)
@@ -544,10 +545,10 @@ static void reconcile_job(struct reconcile *reconcile)
         return;
     gt_claims_handle_refused(reconcile);
     gt_evict_end(pjob);
-    if (gt_decide_mend(cache, view, &pjob->reservations, true)) {
+    if (gt_decide_repair(cache, view, &pjob->reservations, true)) {
         if (!gt_placement_may_give_up(reconcile))
             return;
-        gt_decide_mend(cache, view, &pjob->reservations, false);
+        gt_decide_repair(cache, view, &pjob->reservations, false);
     }
     bool waits = view->states[GT_MEMBER_TO_PLACE] || view->states[GT_MEMBER_TO_RESERVE];
     pjob->units = view->job->units.count;
@@ -560,7 +561,7 @@ static void reconcile_job(struct reconcile *reconcile)
         enqueue(reconcile);
     } else {
         leave_queue(pjob);
-        tell_if_it_lasts(reconcile);
+        report_if_it_lasts(reconcile);
     }
 }
 

@@ -24,10 +24,10 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
 
 /* ---- charge.c ---- */
 /* GPUs that its namespace may have reserved for pods of this job that do not exist. */
-uint64_t gt_placement_promise_room(const struct pjob *pjob);
+uint64_t gt_placement_missing_room(const struct pjob *pjob);
 /* Whether places may be reserved for those of its pods that do not exist; otherwise its state says why not.
  */
-bool gt_placement_may_promise(struct reconcile *reconcile);
+bool gt_placement_may_reserve(struct reconcile *reconcile);
 /* Has those looked at again that may have now what they could not. */
 void gt_placement_retry_lacking(struct gt_placement *placement);
 void gt_placement_forget_lacking(struct pjob *pjob);
@@ -63,24 +63,24 @@ void gt_reconcile_enter_queue(struct reconcile *reconcile);
 void gt_reconcile_count_unbound(struct reconcile *reconcile);
 /* Nothing of it counts any more. */
 void gt_reconcile_leave_queue(struct pjob *pjob);
-/* ---- promise.c ---- */
+/* ---- reserve_missing.c ---- */
 /* Why no pod comes of those that are missing. */
 enum gt_none_come {
     GT_PODS_COME,     /* they do, as far as is known */
     GT_OWNER_STOPPED, /* it is suspended, for instance */
     GT_OWNER_FAILS,   /* it says that it cannot make them, and no pod came since */
 };
-enum gt_none_come gt_promise_none_come(const struct reconcile *reconcile);
+enum gt_none_come gt_reserve_missing_none_come(const struct reconcile *reconcile);
 /* For how long places of missing pods are kept from the last pod that came, and when that is over. */
-uint64_t gt_promise_ms(const struct reconcile *reconcile);
-uint64_t gt_promise_end(const struct reconcile *reconcile);
+uint64_t gt_reserve_missing_ms(const struct reconcile *reconcile);
+uint64_t gt_reserve_missing_end(const struct reconcile *reconcile);
 /* For a new leader: the end is that which the last one would have kept to. */
-void gt_promise_adopt(struct reconcile *reconcile, const struct placement_known *content);
+void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placement_known *content);
 /* The state of a job whose pods all have their plan: it says where places of others are kept no more. */
-void gt_promise_tell(struct reconcile *reconcile);
+void gt_reserve_missing_report(struct reconcile *reconcile);
 /* Whether gates stay, since the owner makes no pods now; its state says so. The pods of one that is stopped
  * are about to go; one that fails may soon go on, and then the job is planned as a whole. */
-bool gt_promise_waits(struct reconcile *reconcile);
+bool gt_reserve_missing_waits(struct reconcile *reconcile);
 
 /* ---- node_loss.c ---- */
 /* Moves units that have lost nodes, as their jobs want it, in a round of evictions. False: it has to be

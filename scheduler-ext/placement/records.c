@@ -141,7 +141,7 @@ static void see_eviction(struct gt_placement *placement, const struct gt_cache_p
     gt_placement_mark(known->job->user);
 }
 
-void gt_placement_saw_pod(struct gt_placement *placement, const struct gt_pod *pod)
+void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_pod *pod)
 {
     const char *namespace_ = pod->meta.namespace_, *name = pod->meta.name;
     const struct gt_cache_pod *known = gt_cache_find_pod(placement->spec.cache, namespace_, name);
@@ -177,7 +177,8 @@ void gt_placement_on_refused(struct gt_placement *placement, const char *namespa
     gt_placement_mark_no_gpus(placement);
 }
 
-void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name)
+void gt_placement_observe_pod_deleted(struct gt_placement *placement, const char *namespace_,
+                                      const char *name)
 {
     remove_record(placement, namespace_, name);
     gt_ranks_remove(&placement->ranks, namespace_, name);

@@ -20,14 +20,15 @@ static bool may_write(const struct record *record, const struct gt_cache_pod *po
 }
 
 /* `again`: though it says something already. */
-static void tell_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool again)
+static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool again)
 {
     struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
     const struct gt_condition_text condition = {.reason = pjob->reason, .message = pjob->text};
     if (!record || record->lifted || record->deleted || !(again || !record->object.condition))
         return;
     if (!may_write(record, pod))
-        pjob->untold = pjob->untold || again; /* what is being written may be another reason */
+        pjob->default_amount =
+            pjob->default_amount || again; /* what is being written may be another reason */
     else if (record->object.condition != gt_condition_digest(&condition))
         gt_write_condition(pjob, record, &condition);
 }
@@ -37,30 +38,31 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
 {
     uint64_t digest = gt_digest_keyed(pjob->reason), now = gt_clock_ms();
     const struct gt_cache_pod *first = NULL;
-    unsigned told = 0;
+    unsigned reported = 0;
     if (warning) /* another rule is another reason */
         digest = gt_digest_number(digest, gt_digest_keyed(pjob->text ? pjob->text : ""));
-    bool again = digest != pjob->told_digest || pjob->untold || now - pjob->reported_ms >= CONDITION_AGAIN_MS;
-    pjob->untold = false;
-    for (uint32_t i = 0; view && i < view->count && told < CONDITIONS_MAX; i++) {
+    bool again = digest != pjob->reported_digest || pjob->default_amount ||
+                 now - pjob->reported_ms >= CONDITION_AGAIN_MS;
+    pjob->default_amount = false;
+    for (uint32_t i = 0; view && i < view->count && reported < CONDITIONS_MAX; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
         if (!pod || pod->state != GT_CACHE_GATED)
             continue;
         first = first ? first : pod;
-        told++;
-        tell_pod(pjob, pod, again);
+        reported++;
+        report_pod(pjob, pod, again);
     }
-    for (const struct gt_cache_pod *pod = pjob->job->pods; !view && pod && told < CONDITIONS_MAX;
+    for (const struct gt_cache_pod *pod = pjob->job->pods; !view && pod && reported < CONDITIONS_MAX;
          pod = pod->next) {
         if (pod->state != GT_CACHE_GATED || pod->deleting)
             continue;
         first = first ? first : pod;
-        told++;
-        tell_pod(pjob, pod, again);
+        reported++;
+        report_pod(pjob, pod, again);
     }
     gt_placement_publish(pjob, view, owner);
-    if (digest != pjob->told_digest)
+    if (digest != pjob->reported_digest)
         gt_placement_event(pjob, first, warning, pjob->reason, "Place", pjob->text);
-    pjob->told_digest = digest;
+    pjob->reported_digest = digest;
     pjob->reported_ms = again ? now : pjob->reported_ms;
 }

@@ -16,7 +16,7 @@ void gt_placement_find_spares(struct gt_placement *placement)
         gt_node_set_clear(&placement->spares);
 }
 
-void gt_placement_tell_spares(struct gt_placement *placement)
+void gt_placement_report_spares(struct gt_placement *placement)
 {
     uint64_t spares;
     uint32_t nodes;

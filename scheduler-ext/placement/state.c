@@ -40,7 +40,7 @@ bool gt_placement_may_write(const struct gt_placement *placement)
 
 void gt_placement_wake(struct gt_placement *placement)
 {
-    if (!placement->in_turn)
+    if (!placement->in_round)
         gt_source_arm(placement->timer, 0);
 }
 
@@ -115,7 +115,7 @@ void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool 
     gt_kube_record(placement->spec.recorder, &event);
 }
 
-void gt_placement_seniority(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s)
+void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s)
 {
     *ret_priority = INT32_MIN;
     *ret_created_s = UINT64_MAX;

@@ -38,11 +38,11 @@ struct record {
     uint64_t own_fence;     /* the last one that this leader had acknowledged in its term; 0: none */
     bool lifted, deleted;   /* the answer to that came; the object itself is still to come */
     bool hinted;            /* it had its hint from here */
-    bool lost_told;         /* that its plan was lost */
+    bool lost_reported;     /* that its plan was lost */
     bool relisted; /* what comes next counts though its version is lower; see gt_placement_on_relist() */
-    bool no_gpus, no_gpus_told; /* it asks for no GPUs: no job of the cache has it */
-    const char *unread;         /* nor has one this: why the cache did not take it; NULL: it did */
-    struct write *write;        /* waiting, or on its way */
+    bool no_gpus, no_gpus_reported; /* it asks for no GPUs: no job of the cache has it */
+    const char *unread;             /* nor has one this: why the cache did not take it; NULL: it did */
+    struct write *write;            /* waiting, or on its way */
 };
 
 struct write_line { /* those that wait */
@@ -75,7 +75,7 @@ struct pjob {
     bool marked, queued;
     bool delayed;          /* until fewer plans wait to be written */
     bool wants;            /* some of its reservations do */
-    bool keeps;            /* some of its reservations are kept */
+    bool reserves;         /* some of its reservations are kept */
     bool awaits_admission; /* by its queue in Volcano */
     char *volcano_queue;   /* that has let it in; NULL: none */
     uint32_t units;
@@ -108,7 +108,7 @@ struct pjob {
     uint64_t due_ms;         /* to be looked at again; UINT64_MAX: when something happens */
     uint64_t lacking_gpus;   /* it wants so many promised and may not; 0: it does not wait for that */
     uint64_t lacking_digest; /* of what bounded it then */
-    uint64_t overdrawn_ms;   /* since then its promises are more than a quota allows; 0: they are not */
+    uint64_t over_limit_ms;  /* since then its promises are more than a quota allows; 0: they are not */
     uint64_t rest_ms; /* it is not looked at before: a look at a big job costs, and each of its pods asks
                          for one */
     uint64_t tries;
@@ -116,12 +116,12 @@ struct pjob {
     struct write *writes;
     const char *reason; /* a literal */
     char *text, *plan;
-    uint64_t told_digest, reported_ms; /* the last event */
-    bool untold;                       /* a pod's condition could not be written then */
-    uint64_t refused_ms;               /* since when agents refuse claims of its pods; 0: they do not */
-    bool refused_told;
-    uint64_t retry_ms; /* after a failed write: not before then; 0: none failed */
-    bool refusal_told; /* that the API server refuses a write */
+    uint64_t reported_digest, reported_ms; /* the last event */
+    bool default_amount;                   /* a pod's condition could not be written then */
+    uint64_t refused_ms;                   /* since when agents refuse claims of its pods; 0: they do not */
+    bool refused_reported;
+    uint64_t retry_ms;     /* after a failed write: not before then; 0: none failed */
+    bool refusal_reported; /* that the API server refuses a write */
 };
 
 struct gt_placement {
@@ -133,7 +133,7 @@ struct gt_placement {
     uint32_t lacking;            /* jobs that wait for what may be promised */
     struct pjob *unbound, *lost; /* jobs with unbound_gpus, with has_lost */
     struct gt_source *timer;
-    bool started, in_turn;
+    bool started, in_round;
     struct pjob *jobs, *marked;
     struct gt_queue *queue;
     struct gt_ranks ranks;
@@ -145,16 +145,16 @@ struct gt_placement {
     struct record **records; /* by an entry's mark */
     uint32_t *gaps;
     uint32_t record_count, record_capacity, gap_count;
-    struct write_line acting, telling;
-    uint32_t writes_waiting, writes_running, telling_running;
+    struct write_line acting, reporting;
+    uint32_t writes_waiting, writes_running, reporting_running;
     uint32_t plans_waiting;                    /* writes of GPUPlacements with a plan, among those */
     struct pjob *first_delayed, *last_delayed; /* jobs that may not add one */
     uint32_t evictions_running;
     struct gt_node_set spares;
     uint64_t spares_ms; /* when they were looked for */
     struct pjob *holder;
-    struct gt_node_set kept;
-    uint64_t kept_digest;
+    struct gt_node_set reserved_nodes;
+    uint64_t reserved_digest;
     uint64_t next_wake_ms; /* waiting jobs are tried then at the latest */
     uint64_t next_due_ms;  /* no job is due before */
     uint64_t no_gpus_ms;   /* pods without GPUs are reconciled then; UINT64_MAX: there are none */
@@ -187,7 +187,7 @@ void gt_placement_fail(struct pjob *pjob, const char *text);
 void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
                         const char *action, const char *text);
 /* What decides between jobs: the highest priority of a job's pods, and when the first of them was made. */
-void gt_placement_seniority(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s);
+void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s);
 /* Tells of a pod that is no job's. */
 void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record);
 
@@ -207,7 +207,7 @@ static inline const char *gt_record_name(const struct record *record)
 /* Looks for the spare nodes anew. */
 void gt_placement_find_spares(struct gt_placement *placement);
 /* Tells of supernodes of which more are wanted than they have nodes. */
-void gt_placement_tell_spares(struct gt_placement *placement);
+void gt_placement_report_spares(struct gt_placement *placement);
 
 /* ---- records.c ---- */
 struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name);

@@ -37,7 +37,7 @@ struct write {
     struct write *job_next, *job_previous; /* of the job */
 };
 
-static bool only_tells(const struct write *write)
+static bool only_reports(const struct write *write)
 {
     return (write->kind == WRITE_CONDITION && !write->before_lift) ||
            (write->kind == WRITE_OBJECT && !write->plans) || write->kind == WRITE_OBJECT_DELETE;
@@ -50,7 +50,7 @@ static bool is_plan(const struct write *write)
 
 static struct write_line *line_of(const struct write *write)
 {
-    return only_tells(write) ? &write->placement->telling : &write->placement->acting;
+    return only_reports(write) ? &write->placement->reporting : &write->placement->acting;
 }
 
 /* Where it is noted that one is waiting, or on its way. */
@@ -78,7 +78,7 @@ static void leave_line(struct write *write)
 static void leave_flight(struct write *write)
 {
     write->placement->writes_running--;
-    write->placement->telling_running -= only_tells(write);
+    write->placement->reporting_running -= only_reports(write);
 }
 
 static void free_write(struct write *write)
@@ -101,7 +101,7 @@ void gt_write_drop(struct write *write)
         gt_kube_cancel(write->call);
         leave_flight(write);
         if (write->object)
-            write->object->is_unsure = true; /* it may get through all the same */
+            write->object->is_unknown = true; /* it may get through all the same */
     } else {
         leave_line(write);
     }
@@ -374,7 +374,7 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
     take_version(record, version);
 }
 
-static void tell(const struct write *write, const char *text)
+static void report(const struct write *write, const char *text)
 {
     struct gt_placement *placement = write->placement;
     if (placement->spec.on_note)
@@ -385,7 +385,7 @@ static void tell(const struct write *write, const char *text)
                                 text);
 }
 
-static void note_trouble(struct write *write, const struct gt_err *error)
+static void note_problems(struct write *write, const struct gt_err *error)
 {
     struct gt_placement *placement = write->placement;
     placement->counters.write_failures++;
@@ -393,7 +393,7 @@ static void note_trouble(struct write *write, const struct gt_err *error)
         write->job->retry_ms = gt_clock_ms() + placement->times.retry_ms;
     else
         wait_for_change(write, placement->times.retry_ms);
-    tell(write, gt_err_text(error));
+    report(write, gt_err_text(error));
 }
 
 /* What the API server forbids or finds wrong it will refuse again: it is told once, and tried ever less
@@ -406,14 +406,14 @@ static void note_refusal(struct write *write, const struct gt_err *error)
     placement->counters.write_failures++;
     wait_for_change(write, gt_backoff_step(record->refusals, placement->times.retry_ms, REFUSED_MAX_MS));
     if (!pjob && !record->refusals)
-        tell(write, gt_err_text(error));
-    if (pjob && !pjob->refusal_told)
+        report(write, gt_err_text(error));
+    if (pjob && !pjob->refusal_reported)
         gt_placement_event(
             pjob,
             gt_cache_find_pod(placement->spec.cache, gt_record_namespace(record), gt_record_name(record)),
             true, "WriteRefused", "Place", gt_err_text(error));
     if (pjob)
-        pjob->refusal_told = true;
+        pjob->refusal_reported = true;
     record->refusals++;
 }
 
@@ -431,16 +431,16 @@ static void note_failure(struct write *write, const struct gt_kube_answer *answe
         note_refusal(write, answer->error);
         break;
     default:
-        note_trouble(write, answer->error);
+        note_problems(write, answer->error);
     }
 }
 
 /* ---- answers about an object ---- */
 
 /* It is not known what the API server has: it is asked before the next write. */
-static void object_unsure(struct write *write, uint64_t rest_ms)
+static void object_unknown(struct write *write, uint64_t rest_ms)
 {
-    write->object->is_unsure = true;
+    write->object->is_unknown = true;
     write->object->rest_ms = rest_ms ? gt_clock_ms() + rest_ms : 0;
 }
 
@@ -451,8 +451,8 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
     gt_auto_err struct gt_err *error = NULL;
     bool gone = write->kind == WRITE_OBJECT_DELETE;
     if (!gone && gt_gpu_placement_read(answer->object, &content, &error) < 0) {
-        tell(write, gt_err_text(error));
-        object_unsure(write, write->placement->times.retry_ms);
+        report(write, gt_err_text(error));
+        object_unknown(write, write->placement->times.retry_ms);
         return;
     }
     object->refusals = 0;
@@ -470,14 +470,14 @@ static void note_object_refusal(struct write *write, const struct gt_err *error)
     struct placement_object *object = write->object;
     struct pjob *pjob = write->job;
     write->placement->counters.write_failures++;
-    object_unsure(write,
-                  gt_backoff_step(object->refusals++, write->placement->times.retry_ms, REFUSED_MAX_MS));
-    if (pjob && !pjob->refusal_told)
+    object_unknown(write,
+                   gt_backoff_step(object->refusals++, write->placement->times.retry_ms, REFUSED_MAX_MS));
+    if (pjob && !pjob->refusal_reported)
         gt_placement_event(pjob, pjob->job->pods, true, "WriteRefused", "Place", gt_err_text(error));
     else if (!pjob && object->refusals == 1)
-        tell(write, gt_err_text(error));
+        report(write, gt_err_text(error));
     if (pjob)
-        pjob->refusal_told = true;
+        pjob->refusal_reported = true;
 }
 
 static void note_object_failure(struct write *write, const struct gt_kube_answer *answer)
@@ -488,11 +488,11 @@ static void note_object_failure(struct write *write, const struct gt_kube_answer
         if (reads || write->kind == WRITE_OBJECT_DELETE)
             gt_placement_object_answered(write->object, NULL, false, gt_clock_ms());
         else
-            object_unsure(write, write->creates ? write->placement->times.retry_ms : 0);
+            object_unknown(write, write->creates ? write->placement->times.retry_ms : 0);
         break;
     case 409:
         write->placement->counters.conflicts++;
-        object_unsure(write, 0);
+        object_unknown(write, 0);
         break;
     case 400:
     case 403:
@@ -502,8 +502,8 @@ static void note_object_failure(struct write *write, const struct gt_kube_answer
         break;
     default:
         write->placement->counters.write_failures++;
-        object_unsure(write, write->placement->times.retry_ms);
-        tell(write, gt_err_text(answer->error));
+        object_unknown(write, write->placement->times.retry_ms);
+        report(write, gt_err_text(answer->error));
     }
 }
 
@@ -589,7 +589,7 @@ static struct write *next_write(const struct gt_placement *placement)
         return NULL;
     if (placement->acting.first)
         return placement->acting.first;
-    return placement->telling_running < TELLING_MAX ? placement->telling.first : NULL;
+    return placement->reporting_running < TELLING_MAX ? placement->reporting.first : NULL;
 }
 
 void gt_writes_send(struct gt_placement *placement)
@@ -601,7 +601,7 @@ void gt_writes_send(struct gt_placement *placement)
         leave_line(write);
         if (send_one(write, &error) < 0) {
             if (write->record)
-                note_trouble(write, error);
+                note_problems(write, error);
             else
                 note_object_refusal(write, error);
             free_write(write);
@@ -610,7 +610,7 @@ void gt_writes_send(struct gt_placement *placement)
             continue;
         }
         placement->writes_running++;
-        placement->telling_running += only_tells(write);
+        placement->reporting_running += only_reports(write);
         placement->counters.writes++;
     }
     resume_delayed(placement);

@@ -57,7 +57,7 @@ uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cac
 {
     struct gt_cluster_node node;
     uint64_t mask = 0;
-    bool planned = pod->plan == GT_CACHE_PLAN_HELD || pod->plan == GT_CACHE_PLAN_KEPT;
+    bool planned = pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING;
     *ret_node = planned && pod->plan_node != GT_NONE ? pod->plan_node : pod->node;
     if (!gt_cluster_get_node(gt_cache_cluster(view->cache), *ret_node, &node)) {
         *ret_node = GT_NONE;

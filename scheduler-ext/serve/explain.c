@@ -118,7 +118,7 @@ static void add_no_candidate(const char *what, const char *text, struct gt_buf *
 static bool needs_nodes(const struct gt_cache_pod *pod)
 {
     return (pod->state == GT_CACHE_GATED || pod->state == GT_CACHE_WAITING) &&
-           pod->plan != GT_CACHE_PLAN_HELD && !pod->deleting && pod->gpus > 0 && pod->gpus <= GT_GPUS_MAX;
+           pod->plan != GT_CACHE_PLAN_ASSUMED && !pod->deleting && pod->gpus > 0 && pod->gpus <= GT_GPUS_MAX;
 }
 
 static void add_nodes_json(const struct gt_debug_view *view, const struct gt_feasible_nodes *nodes,

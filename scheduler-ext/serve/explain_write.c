@@ -193,7 +193,7 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
     switch (pod->state) {
     case GT_CACHE_GATED:
     case GT_CACHE_WAITING:
-        if (pod->plan == GT_CACHE_PLAN_HELD)
+        if (pod->plan == GT_CACHE_PLAN_ASSUMED)
             gt_buf_printf(to, "It is planned for node %s", name);
         else if (pod->plan == GT_CACHE_PLAN_LOST)
             gt_buf_puts(to,
@@ -208,7 +208,7 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
         gt_buf_printf(to, "It runs on node %s", name);
         break;
     }
-    if (pod->plan == GT_CACHE_PLAN_KEPT)
+    if (pod->plan == GT_CACHE_PLAN_RUNNING)
         gt_buf_puts(to, ", as planned");
     else if (pod->plan == GT_CACHE_PLAN_BROKEN)
         gt_buf_puts(to, ", not as planned");
@@ -228,7 +228,7 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
 static void add_examples(const struct gt_debug_view *view, enum gt_refusal refusal,
                          const struct gt_refused *refused, struct gt_buf *to)
 {
-    bool counts = refusal == GT_REFUSED_TOO_FEW || refusal == GT_REFUSED_PROMISED;
+    bool counts = refusal == GT_REFUSED_TOO_FEW || refusal == GT_REFUSED_GPUS_RESERVED;
     gt_buf_puts(to, refused->count > GT_ASSESSED_EXAMPLES ? ", for example " : ": ");
     for (uint32_t i = 0; i < refused->count && i < GT_ASSESSED_EXAMPLES; i++) {
         struct gt_cluster_node node;
@@ -303,7 +303,7 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
 static void add_claim(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
 {
     const struct gt_cache_claim *claim = pod->claim_template ? gt_cache_claim_of(view->cache, pod) : NULL;
-    const struct gt_cache_claim *rival = claim ? gt_cache_claim_rival(claim) : NULL;
+    const struct gt_cache_claim *conflict = claim ? gt_cache_claim_conflict(claim) : NULL;
     unsigned count = 0;
     if (!pod->claim_template)
         return;
@@ -315,8 +315,9 @@ static void add_claim(const struct gt_debug_view *view, const struct gt_cache_po
     gt_buf_printf(to, "Its ResourceClaim %s has %s", claim->name, count ? "" : "no GPUs yet");
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to, "%s%s", i ? ", " : "", devices[i]);
-    if (rival)
-        gt_buf_printf(to, "; the ResourceClaim %s/%s has some of them, too", rival->namespace_, rival->name);
+    if (conflict)
+        gt_buf_printf(to, "; the ResourceClaim %s/%s has some of them, too", conflict->namespace_,
+                      conflict->name);
     gt_buf_puts(to, "\n");
 }
 

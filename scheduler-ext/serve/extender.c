@@ -21,12 +21,12 @@ static const size_t body_max = (size_t)512 << 20;
 static const double limits[] = {25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3};
 enum { BUCKETS = GT_COUNT(limits) + 1 };
 
-struct extender_question; /* one request, while its body arrives */
+struct extender_query; /* one request, while its body arrives */
 
 struct gt_extender {
     struct gt_extender_spec spec;
     bool ready;
-    struct extender_question *idle[VERBS]; /* with its reader, for the next request */
+    struct extender_query *idle[VERBS]; /* with its reader, for the next request */
 
     /* scratch, one place a node of a request */
     const char **names;
@@ -37,12 +37,13 @@ struct gt_extender {
     uint8_t *tens;
     uint32_t capacity;
 
-    uint64_t answered[VERBS], refused[VERBS], unready[VERBS], forbidden[VERBS], kept[GT_NODE_KEPT + 1];
+    uint64_t answered[VERBS], refused[VERBS], unready[VERBS], forbidden[VERBS],
+        refused_by[GT_NODE_RESERVED + 1];
     uint64_t buckets[BUCKETS];
     double seconds;
 };
 
-struct extender_question {
+struct extender_query {
     struct gt_extender *extender;
     enum verb verb;
     struct gt_extender_reader *kube; /* one of the two */
@@ -51,30 +52,30 @@ struct extender_question {
     bool unready;
 };
 
-static void question_free(struct extender_question *question)
+static void query_free(struct extender_query *query)
 {
-    if (!question)
+    if (!query)
         return;
-    gt_extender_reader_free(question->kube);
-    gt_volcano_reader_free(question->volcano);
-    gt_err_free(question->err);
-    free(question);
+    gt_extender_reader_free(query->kube);
+    gt_volcano_reader_free(query->volcano);
+    gt_err_free(query->err);
+    free(query);
 }
-GT_DEFINE_CLEANUP(struct extender_question *, question_free)
+GT_DEFINE_CLEANUP(struct extender_query *, query_free)
 
-static struct extender_question *question_new(struct gt_extender *extender, enum verb verb)
+static struct extender_query *query_new(struct gt_extender *extender, enum verb verb)
 {
-    GT_CLEANUP(question_free) struct extender_question *question = calloc(1, sizeof(*question));
-    if (!question)
+    GT_CLEANUP(query_free) struct extender_query *query = calloc(1, sizeof(*query));
+    if (!query)
         return NULL;
-    question->extender = extender;
-    question->verb = verb;
+    query->extender = extender;
+    query->verb = verb;
     if (verb == FILTER || verb == PRIORITIZE)
-        question->kube = gt_extender_reader_new(verb == FILTER);
+        query->kube = gt_extender_reader_new(verb == FILTER);
     else
-        question->volcano =
+        query->volcano =
             gt_volcano_reader_new(verb == VOLCANO_PREDICATE ? GT_VOLCANO_PREDICATE : GT_VOLCANO_PRIORITIZE);
-    return question->kube || question->volcano ? gt_steal(question) : NULL;
+    return query->kube || query->volcano ? gt_steal(query) : NULL;
 }
 
 /* ---- scratch ---- */
@@ -136,7 +137,7 @@ static void filter(struct gt_extender *e, const struct gt_extender_args *args, s
         if (feasibility == GT_FEASIBLE)
             continue;
         e->verdicts[i].unresolvable = feasibility == GT_PLANNED_ELSEWHERE;
-        e->kept[feasibility]++;
+        e->refused_by[feasibility]++;
         gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reasons);
         gt_buf_add(&reasons, "", 1);
     }
@@ -160,15 +161,15 @@ static void prioritize(struct gt_extender *e, const struct gt_extender_args *arg
     gt_prioritize_answer(to, args, e->tens);
 }
 
-static int answer_kube(struct gt_extender *e, struct extender_question *question, struct gt_buf *to)
+static int answer_kube(struct gt_extender *e, struct extender_query *query, struct gt_buf *to)
 {
     const struct gt_extender_args *args;
-    int r = gt_extender_reader_finish(question->kube, &args, &question->err);
+    int r = gt_extender_reader_finish(query->kube, &args, &query->err);
     if (r < 0)
         return r;
     if (!make_room(e, args->nodes.count))
-        return gt_fail(&question->err, ENOMEM, "no memory for %u nodes", args->nodes.count);
-    if (question->verb == FILTER)
+        return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", args->nodes.count);
+    if (query->verb == FILTER)
         filter(e, args, to);
     else
         prioritize(e, args, to);
@@ -196,7 +197,7 @@ static void predicate(struct gt_extender *e, const struct gt_volcano_args *args,
         gt_predicate_answer(to, NULL, GT_VOLCANO_UNSCHEDULABLE);
         return;
     }
-    e->kept[feasibility]++;
+    e->refused_by[feasibility]++;
     gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reason);
     gt_predicate_answer(to, reason.data && reason.len ? reason.data : "gputopo keeps this node for others",
                         feasibility == GT_PLANNED_ELSEWHERE ? GT_VOLCANO_UNRESOLVABLE
@@ -217,15 +218,15 @@ static void score(struct gt_extender *e, const struct gt_volcano_args *args, str
     gt_node_score_answer(to, args, e->values);
 }
 
-static int answer_volcano(struct gt_extender *e, struct extender_question *question, struct gt_buf *to)
+static int answer_volcano(struct gt_extender *e, struct extender_query *query, struct gt_buf *to)
 {
     const struct gt_volcano_args *args;
-    int r = gt_volcano_reader_finish(question->volcano, &args, &question->err);
+    int r = gt_volcano_reader_finish(query->volcano, &args, &query->err);
     if (r < 0)
         return r;
     if (!make_room(e, args->nodes.count))
-        return gt_fail(&question->err, ENOMEM, "no memory for %u nodes", args->nodes.count);
-    if (question->verb == VOLCANO_PREDICATE)
+        return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", args->nodes.count);
+    if (query->verb == VOLCANO_PREDICATE)
         predicate(e, args, to);
     else
         score(e, args, to);
@@ -246,19 +247,18 @@ static void count_time(struct gt_extender *e, uint64_t since_ns)
 
 static int consume(void *arg, const char *data, size_t len)
 {
-    struct extender_question *question = arg;
-    if (question->unready)
+    struct extender_query *query = arg;
+    if (query->unready)
         return -EAGAIN;
-    return question->kube ? gt_extender_reader_feed(question->kube, data, len, &question->err)
-                          : gt_volcano_reader_feed(question->volcano, data, len, &question->err);
+    return query->kube ? gt_extender_reader_feed(query->kube, data, len, &query->err)
+                       : gt_volcano_reader_feed(query->volcano, data, len, &query->err);
 }
 
 /* All of it counts, what is kept for the next request, too: it is little. */
 static size_t held(const void *arg)
 {
-    const struct extender_question *question = arg;
-    return question->kube ? gt_extender_reader_held(question->kube)
-                          : gt_volcano_reader_held(question->volcano);
+    const struct extender_query *query = arg;
+    return query->kube ? gt_extender_reader_held(query->kube) : gt_volcano_reader_held(query->volcano);
 }
 
 static void refuse(struct gt_http_response *response, unsigned status, const char *why)
@@ -269,49 +269,48 @@ static void refuse(struct gt_http_response *response, unsigned status, const cha
 
 static void done(void *arg, struct gt_http_response *response)
 {
-    struct extender_question *question = arg;
-    struct gt_extender *e = question->extender;
+    struct extender_query *query = arg;
+    struct gt_extender *e = query->extender;
     uint64_t start = gt_clock_ns();
-    if (question->unready) {
-        e->unready[question->verb]++;
+    if (query->unready) {
+        e->unready[query->verb]++;
         refuse(response, 503, "gputopo-scheduler has not read the cluster yet");
         return;
     }
-    int r = -gt_err_code(question->err);
+    int r = -gt_err_code(query->err);
     if (r == 0)
-        r = question->kube ? answer_kube(e, question, &response->body)
-                           : answer_volcano(e, question, &response->body);
+        r = query->kube ? answer_kube(e, query, &response->body) : answer_volcano(e, query, &response->body);
     if (r < 0) {
-        e->refused[question->verb]++;
+        e->refused[query->verb]++;
         refuse(response,
                r == -ENOMEM                    ? 503
                : r == -EMSGSIZE || r == -E2BIG ? 413
                                                : 400,
-               gt_err_text(question->err));
+               gt_err_text(query->err));
         return;
     }
     response->content_type = "application/json";
-    e->answered[question->verb]++;
+    e->answered[query->verb]++;
     count_time(e, start);
 }
 
 /* One question of each verb is kept for the next request. */
 static void put_back(void *arg)
 {
-    struct extender_question *question = arg;
-    struct gt_extender *e = question->extender;
-    gt_err_free(question->err);
-    question->err = NULL;
-    question->unready = false;
-    if (e->idle[question->verb]) {
-        question_free(question);
+    struct extender_query *query = arg;
+    struct gt_extender *e = query->extender;
+    gt_err_free(query->err);
+    query->err = NULL;
+    query->unready = false;
+    if (e->idle[query->verb]) {
+        query_free(query);
         return;
     }
-    if (question->kube)
-        gt_extender_reader_reset(question->kube);
+    if (query->kube)
+        gt_extender_reader_reset(query->kube);
     else
-        gt_volcano_reader_reset(question->volcano);
-    e->idle[question->verb] = question;
+        gt_volcano_reader_reset(query->volcano);
+    e->idle[query->verb] = query;
 }
 
 /* ---- the endpoint ---- */
@@ -343,14 +342,14 @@ static unsigned forbids(const struct gt_extender *e, enum verb verb, const struc
     return gt_http_client_is(request, e->spec.clients) ? 0 : 403;
 }
 
-static struct extender_question *open_question(struct gt_extender *e, enum verb verb)
+static struct extender_query *open_query(struct gt_extender *e, enum verb verb)
 {
-    struct extender_question *question = e->idle[verb] ? e->idle[verb] : question_new(e, verb);
-    if (!question)
+    struct extender_query *query = e->idle[verb] ? e->idle[verb] : query_new(e, verb);
+    if (!query)
         return NULL;
     e->idle[verb] = NULL;
-    question->unready = !e->ready;
-    return question;
+    query->unready = !e->ready;
+    return query;
 }
 
 bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *request,
@@ -359,10 +358,10 @@ bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *reque
     enum verb verb = verb_of(request->path);
     if (verb == VERBS || !is_json(request->content_type) || forbids(e, verb, request))
         return false;
-    struct extender_question *question = open_question(e, verb);
-    if (!question)
+    struct extender_query *query = open_query(e, verb);
+    if (!query)
         return false;
-    *ret = (struct gt_http_consumer){.consumer = question,
+    *ret = (struct gt_http_consumer){.consumer = query,
                                      .consume = consume,
                                      .done = done,
                                      .free = put_back,
@@ -418,7 +417,7 @@ void gt_extender_free(struct gt_extender *e)
     if (!e)
         return;
     for (unsigned verb = 0; verb < VERBS; verb++)
-        question_free(e->idle[verb]);
+        query_free(e->idle[verb]);
     free(e->names);
     free(e->values);
     free(e->ids);
@@ -447,13 +446,14 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
         gt_buf_printf(to, "%s{path=\"%s\",result=\"forbidden\"} %llu\n", name, paths[verb],
                       (unsigned long long)e->forbidden[verb]);
     }
-    static const char kept[] = "gputopo_extender_nodes_refused_total";
-    gt_prom_head(to, kept, "counter", "Nodes that a filter or predicate kept from a pod, by reason.");
-    gt_buf_printf(to, "%s{reason=\"planned_elsewhere\"} %llu\n", kept,
-                  (unsigned long long)e->kept[GT_PLANNED_ELSEWHERE]);
-    gt_buf_printf(to, "%s{reason=\"promised\"} %llu\n", kept, (unsigned long long)e->kept[GT_GPUS_RESERVED]);
-    gt_buf_printf(to, "%s{reason=\"kept_for_a_job\"} %llu\n", kept,
-                  (unsigned long long)e->kept[GT_NODE_KEPT]);
+    static const char refused_by[] = "gputopo_extender_nodes_refused_total";
+    gt_prom_head(to, refused_by, "counter", "Nodes that a filter or predicate kept from a pod, by reason.");
+    gt_buf_printf(to, "%s{reason=\"planned_elsewhere\"} %llu\n", refused_by,
+                  (unsigned long long)e->refused_by[GT_PLANNED_ELSEWHERE]);
+    gt_buf_printf(to, "%s{reason=\"promised\"} %llu\n", refused_by,
+                  (unsigned long long)e->refused_by[GT_GPUS_RESERVED]);
+    gt_buf_printf(to, "%s{reason=\"kept_for_a_job\"} %llu\n", refused_by,
+                  (unsigned long long)e->refused_by[GT_NODE_RESERVED]);
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
                       "Time for a decision, from the end of its body to the answer.", limits, e->buckets,
                       BUCKETS, e->seconds);

@@ -19,7 +19,7 @@ void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *
     if (known)
         gt_cache_asked(cache, known, &pod->asked);
     pod->asked.gpus = pod->gpus;
-    pod->planned = known && known->plan == GT_CACHE_PLAN_HELD ? known->plan_node : GT_NONE;
+    pod->planned = known && known->plan == GT_CACHE_PLAN_ASSUMED ? known->plan_node : GT_NONE;
 }
 
 enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_placement *placement,
@@ -32,10 +32,10 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
         return node == pod->planned ? GT_FEASIBLE : GT_PLANNED_ELSEWHERE;
     if (!gt_cluster_get_node(gt_cache_cluster(cache), node, &known))
         return GT_FEASIBLE;
-    if (placement && gt_placement_is_kept(placement, pod->known, node))
-        return GT_NODE_KEPT;
+    if (placement && gt_placement_is_reserved(placement, pod->known, node))
+        return GT_NODE_RESERVED;
     uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) : 0;
-    return gt_node_is_promised(&known, remote, pod->gpus) ? GT_GPUS_RESERVED : GT_FEASIBLE;
+    return gt_node_gpus_are_reserved(&known, remote, pod->gpus) ? GT_GPUS_RESERVED : GT_FEASIBLE;
 }
 
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,
@@ -48,9 +48,9 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
         return;
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
-    else if (feasibility == GT_NODE_KEPT && gt_placement_is_spare(placement, node))
+    else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
         gt_buf_puts(to, "this node is a spare: it waits for pods whose nodes are lost");
-    else if (feasibility == GT_NODE_KEPT)
+    else if (feasibility == GT_NODE_RESERVED)
         gt_buf_puts(to, "gputopo keeps this node for a larger job that has waited for long");
     else if (feasibility == GT_GPUS_RESERVED) {
         uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) & known.free : 0;

@@ -22,7 +22,7 @@ enum gt_feasibility {
     GT_FEASIBLE,
     GT_PLANNED_ELSEWHERE, /* the pod is planned for another node */
     GT_GPUS_RESERVED,     /* what is free there is promised to others */
-    GT_NODE_KEPT,         /* the node is kept for a job that waits */
+    GT_NODE_RESERVED,     /* the node is kept for a job that waits */
 };
 
 struct gt_extender_pod {

@@ -29,10 +29,11 @@ static bool is_refused(const struct gt_debug_view *view, const struct gt_extende
                        double value, enum gt_refusal *ret)
 {
     enum gt_feasibility feasibility = gt_node_feasibility(view->cache, view->placement, pod, id);
-    bool spare = feasibility == GT_NODE_KEPT && view->placement && gt_placement_is_spare(view->placement, id);
+    bool spare =
+        feasibility == GT_NODE_RESERVED && view->placement && gt_placement_is_spare(view->placement, id);
     *ret = spare                             ? GT_REFUSED_SPARE
-           : feasibility == GT_NODE_KEPT     ? GT_REFUSED_KEPT
-           : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_PROMISED
+           : feasibility == GT_NODE_RESERVED ? GT_REFUSED_NODE_RESERVED
+           : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_GPUS_RESERVED
                                              : GT_REFUSED_TOO_FEW;
     return feasibility != GT_FEASIBLE || isnan(value);
 }
@@ -162,10 +163,10 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
     case GT_REFUSED_TOO_FEW:
         gt_buf_printf(to, "%s fewer than %u GPU%s free", have, pod->gpus, pod->gpus == 1 ? "" : "s");
         break;
-    case GT_REFUSED_PROMISED:
+    case GT_REFUSED_GPUS_RESERVED:
         gt_buf_printf(to, "%s too few left: free GPUs are promised to planned or starting pods", have);
         break;
-    case GT_REFUSED_KEPT:
+    case GT_REFUSED_NODE_RESERVED:
         gt_buf_printf(to, "%s kept for a larger job that has waited for long", are);
         break;
     case GT_REFUSED_SPARE:
@@ -201,16 +202,11 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
 const char *gt_refusal_name(enum gt_refusal refusal)
 {
     static const char *const names[GT_REFUSALS] = {
-        [GT_REFUSED_TOO_FEW] = "tooFew",
-        [GT_REFUSED_PROMISED] = "promised",
-        [GT_REFUSED_KEPT] = "kept",
-        [GT_REFUSED_SPARE] = "spare",
-        [GT_REFUSED_UNSUITED] = "unsuited",
-        [GT_REFUSED_CORDONED] = "cordoned",
-        [GT_REFUSED_NOT_READY] = "notReady",
-        [GT_REFUSED_STALE] = "stale",
-        [GT_REFUSED_NO_NODE] = "noNode",
-        [GT_REFUSED_LEFT_ALONE] = "leftAlone",
+        [GT_REFUSED_TOO_FEW] = "tooFew",           [GT_REFUSED_GPUS_RESERVED] = "promised",
+        [GT_REFUSED_NODE_RESERVED] = "kept",       [GT_REFUSED_SPARE] = "spare",
+        [GT_REFUSED_UNSUITED] = "unsuited",        [GT_REFUSED_CORDONED] = "cordoned",
+        [GT_REFUSED_NOT_READY] = "notReady",       [GT_REFUSED_STALE] = "stale",
+        [GT_REFUSED_NO_NODE] = "noNode",           [GT_REFUSED_LEFT_ALONE] = "leftAlone",
         [GT_REFUSED_NOT_ELIGIBLE] = "notEligible",
     };
     return names[refusal];

@@ -85,7 +85,7 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
         return;
     gt_cache_get_node(view->cache, id, &cached);
     bool spare = view->placement && gt_placement_is_spare(view->placement, id);
-    bool kept = view->placement && !spare && gt_placement_is_kept(view->placement, NULL, id);
+    bool reserved = view->placement && !spare && gt_placement_is_reserved(view->placement, NULL, id);
     struct gt_picture_node node = {
         .name = found.name,
         .product = cached.product,
@@ -93,13 +93,13 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
         .flags = (found.eligible ? GT_PICTURE_ELIGIBLE : 0) | (cached.ready ? GT_PICTURE_READY : 0) |
                  (cached.cordoned ? GT_PICTURE_CORDONED : 0) | (cached.stale ? GT_PICTURE_STALE : 0) |
                  (cached.links_down ? GT_PICTURE_LINKS_DOWN : 0) |
-                 (cached.left_alone ? GT_PICTURE_LEFT_ALONE : 0) | (kept ? GT_PICTURE_KEPT : 0) |
+                 (cached.left_alone ? GT_PICTURE_LEFT_ALONE : 0) | (reserved ? GT_PICTURE_RESERVED : 0) |
                  (spare ? GT_PICTURE_SPARE : 0),
         .free = found.free & found.healthy & ~found.assumed,
         .used = found.all & ~found.free,
         .assumed = found.assumed,
-        .ill = found.all & ~found.healthy,
-        .unsure = cached.health_unknown,
+        .unhealthy = found.all & ~found.healthy,
+        .unknown = cached.health_unknown,
     };
     struct gt_picture_pod pods[GT_GPUS_MAX];
     char observed[GT_TIME_TEXT_SIZE];

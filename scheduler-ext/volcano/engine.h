@@ -30,16 +30,16 @@ struct volcano_place {    /* of a task */
     uint32_t node;
 };
 
-struct volcano_leaver { /* a pod that was evicted */
-    uint64_t uid;       /* digest */
-    char *names;        /* its namespace and its name, each with a NUL behind */
+struct volcano_evicted_pod { /* a pod that was evicted */
+    uint64_t uid;            /* digest */
+    char *names;             /* its namespace and its name, each with a NUL behind */
 };
 
 struct volcano_room { /* see room.c */
     struct volcano_job *job;
     struct volcano_place *places;
-    struct volcano_leaver *leavers;
-    uint32_t place_count, leaver_count;
+    struct volcano_evicted_pod *evicted_pods;
+    uint32_t place_count, evicted_pod_count;
     uint64_t made_in; /* session */
     uint64_t until_ms;
     bool evicts; /* it outlives the session in which its pods are evicted */

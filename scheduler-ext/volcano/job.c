@@ -211,7 +211,7 @@ static void own_plans(struct gt_volcano *volcano, const struct gt_job_view *befo
         const struct gt_job_view_member *member = &before->members[i];
         bool was_open =
             member->state == GT_MEMBER_TO_PLACE || member->state == GT_MEMBER_PLANNED; /* came home */
-        if (was_open && member->pod->plan == GT_CACHE_PLAN_HELD)
+        if (was_open && member->pod->plan == GT_CACHE_PLAN_ASSUMED)
             gt_volcano_own(volcano, member->pod);
     }
 }
@@ -266,7 +266,7 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
         return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
     if (job->verdict < 0)
         return gt_volcano_say(error, job->verdict, job->sentence ? job->sentence : strerror(ENOMEM));
-    if (task->pod->plan == GT_CACHE_PLAN_HELD)
+    if (task->pod->plan == GT_CACHE_PLAN_ASSUMED)
         return planned_node(volcano, task->pod, ret_node, error);
     if (!job->verdict)
         return 0;
@@ -276,7 +276,7 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
     int r = plan(volcano, job, error);
     if (r < 0)
         return gt_volcano_room_place(volcano, job, task->pod, ret_node) ? 1 : r;
-    if (task->pod->plan != GT_CACHE_PLAN_HELD)
+    if (task->pod->plan != GT_CACHE_PLAN_ASSUMED)
         return gt_volcano_say(error, -EAGAIN,
                               "other units of its job were placed; there is no room for this one");
     return planned_node(volcano, task->pod, ret_node, error);
@@ -296,7 +296,7 @@ void gt_volcano_allocated(struct gt_volcano *volcano, uint32_t number, uint32_t 
     task->allocated = true;
     if (job)
         job->allocated++;
-    if (task->pod->plan != GT_CACHE_PLAN_HELD &&
+    if (task->pod->plan != GT_CACHE_PLAN_ASSUMED &&
         !(job && gt_volcano_room_place(volcano, job, task->pod, &coming)))
         gt_volcano_assume(volcano, task->pod, node);
 }
@@ -383,7 +383,7 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t number, char 
     struct gt_plan_texts texts;
     struct gt_pair pairs[GT_PLAN_PAIRS];
     bool grouped = job && job->verdict == 1 && job->view && task->at < job->view->count;
-    if (!job || pod->plan != GT_CACHE_PLAN_HELD || (!grouped && !is_in_a_race(volcano, pod)) ||
+    if (!job || pod->plan != GT_CACHE_PLAN_ASSUMED || (!grouped && !is_in_a_race(volcano, pod)) ||
         !gt_index_find(&volcano->own, pod->meta.namespace_, pod->meta.name))
         return 0;
     struct gt_planned_place place = {.node = pod->plan_node, .mask = pod->plan_mask};

@@ -92,17 +92,17 @@ static void forget(struct gt_volcano *volcano, unsigned resource, const char *na
 {
     switch (resource) {
     case VOLCANO_TOPOLOGIES:
-        gt_cache_topology_gone(volcano->cache, name);
+        gt_cache_topology_deleted(volcano->cache, name);
         break;
     case VOLCANO_SUPERNODES:
-        gt_cache_supernode_gone(volcano->cache, name);
+        gt_cache_supernode_deleted(volcano->cache, name);
         break;
     case VOLCANO_NODES:
-        gt_cache_node_gone(volcano->cache, name);
+        gt_cache_node_deleted(volcano->cache, name);
         break;
     case VOLCANO_PODS:
         gt_ranks_remove(&volcano->ranks, namespace_, name);
-        gt_cache_pod_gone(volcano->cache, namespace_, name);
+        gt_cache_pod_deleted(volcano->cache, namespace_, name);
         break;
     case VOLCANO_LEASES:
         gt_volcano_remove_lease(volcano);

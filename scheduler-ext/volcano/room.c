@@ -39,21 +39,22 @@ static uint64_t gpus_of(struct gt_cache *cache, const struct gt_cache_pod *pod)
     return mask;
 }
 
-static const struct volcano_leaver *find_leaver(const struct volcano_room *room,
-                                                const struct gt_cache_pod *pod)
+static const struct volcano_evicted_pod *find_evicted_pod(const struct volcano_room *room,
+                                                          const struct gt_cache_pod *pod)
 {
     uint64_t uid = gt_digest_keyed(pod->uid);
-    for (uint32_t i = 0; i < room->leaver_count; i++)
-        if (room->leavers[i].uid == uid)
-            return &room->leavers[i];
+    for (uint32_t i = 0; i < room->evicted_pod_count; i++)
+        if (room->evicted_pods[i].uid == uid)
+            return &room->evicted_pods[i];
     return NULL;
 }
 
-static struct gt_cache_pod *pod_of(const struct gt_volcano *volcano, const struct volcano_leaver *leaver)
+static struct gt_cache_pod *pod_of(const struct gt_volcano *volcano,
+                                   const struct volcano_evicted_pod *evicted_pod)
 {
-    const char *name = leaver->names + strlen(leaver->names) + 1;
-    struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, leaver->names, name);
-    return pod && gt_digest_keyed(pod->uid) == leaver->uid ? pod : NULL;
+    const char *name = evicted_pod->names + strlen(evicted_pod->names) + 1;
+    struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, evicted_pod->names, name);
+    return pod && gt_digest_keyed(pod->uid) == evicted_pod->uid ? pod : NULL;
 }
 
 static bool is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod)
@@ -85,9 +86,9 @@ static void hold(struct gt_volcano *volcano, const struct volcano_room *room)
 
 static void free_room(struct volcano_room *room)
 {
-    for (uint32_t i = 0; i < room->leaver_count; i++)
-        free(room->leavers[i].names);
-    free(room->leavers);
+    for (uint32_t i = 0; i < room->evicted_pod_count; i++)
+        free(room->evicted_pods[i].names);
+    free(room->evicted_pods);
     free(room->places);
     free(room);
 }
@@ -127,7 +128,8 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
             continue;
         const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->node, gpu);
         /* Of nobody: who had it is gone, and the agent has not said so yet. */
-        if (user ? !find_leaver(room, user) && !is_leaving(&volcano->session, user) : node.assumed >> gpu & 1)
+        if (user ? !find_evicted_pod(room, user) && !is_leaving(&volcano->session, user)
+                 : node.assumed >> gpu & 1)
             return false;
     }
     return true;
@@ -135,8 +137,8 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
 
 static bool is_sound(struct gt_volcano *volcano, struct volcano_room *room, uint64_t now)
 {
-    for (uint32_t i = 0; i < room->leaver_count; i++) {
-        const struct gt_cache_pod *pod = pod_of(volcano, &room->leavers[i]);
+    for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
+        const struct gt_cache_pod *pod = pod_of(volcano, &room->evicted_pods[i]);
         if (pod && !is_leaving(&volcano->session, pod))
             return false; /* its eviction has failed */
         if (pod)
@@ -166,8 +168,8 @@ void gt_volcano_rooms_open(struct gt_volcano *volcano)
 
 static bool was_evicted(struct gt_volcano *volcano, const struct volcano_room *room)
 {
-    for (uint32_t i = 0; i < room->leaver_count; i++) {
-        const struct gt_cache_pod *pod = pod_of(volcano, &room->leavers[i]);
+    for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
+        const struct gt_cache_pod *pod = pod_of(volcano, &room->evicted_pods[i]);
         if (!pod || !is_leaving(&volcano->session, pod))
             return false;
     }
@@ -209,7 +211,7 @@ bool gt_volcano_room_is_used(struct gt_volcano *volcano, const struct volcano_jo
     for (uint32_t i = 0; job->room && job->view && i < job->view->count; i++) {
         const struct gt_cache_pod *pod = job->view->members[i].pod;
         const struct volcano_task *task = pod ? gt_volcano_task_of(&volcano->session, pod) : NULL;
-        if (task && task->allocated && pod->plan != GT_CACHE_PLAN_HELD)
+        if (task && task->allocated && pod->plan != GT_CACHE_PLAN_ASSUMED)
             return true;
     }
     return false;
@@ -234,13 +236,13 @@ size_t gt_volcano_room_bytes(const struct gt_volcano *volcano)
     size_t bytes = 0;
     for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
         bytes += sizeof(*room) + room->place_count * sizeof(*room->places) +
-                 room->leaver_count * sizeof(*room->leavers);
+                 room->evicted_pod_count * sizeof(*room->evicted_pods);
     return bytes;
 }
 
 /* ---- making it ---- */
 
-static int add_leaver(struct volcano_room *room, const struct gt_cache_pod *pod)
+static int add_evicted_pod(struct volcano_room *room, const struct gt_cache_pod *pod)
 {
     size_t namespace_ = strlen(pod->meta.namespace_) + 1, name = strlen(pod->meta.name) + 1;
     char *names = malloc(namespace_ + name);
@@ -248,7 +250,8 @@ static int add_leaver(struct volcano_room *room, const struct gt_cache_pod *pod)
         return -ENOMEM;
     memcpy(names, pod->meta.namespace_, namespace_);
     memcpy(names + namespace_, pod->meta.name, name);
-    room->leavers[room->leaver_count++] = (struct volcano_leaver){gt_digest_keyed(pod->uid), names};
+    room->evicted_pods[room->evicted_pod_count++] =
+        (struct volcano_evicted_pod){gt_digest_keyed(pod->uid), names};
     return 0;
 }
 
@@ -259,8 +262,8 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
     const struct gt_job_view *view = room->job->view;
     const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
     room->places = calloc((size_t)view->count + 1, sizeof(*room->places));
-    room->leavers = calloc((size_t)count + 1, sizeof(*room->leavers));
-    if (!room->places || !room->leavers)
+    room->evicted_pods = calloc((size_t)count + 1, sizeof(*room->evicted_pods));
+    if (!room->places || !room->evicted_pods)
         return -ENOMEM;
     for (uint32_t i = 0; i < view->count; i++)
         if (plan[i].node != GT_NONE && view->members[i].pod)
@@ -270,8 +273,8 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
     int r = room->place_count ? 0 : -EAGAIN;
     for (uint32_t i = 0; i < count && r >= 0; i++)
         if (victims[i].chosen)
-            r = add_leaver(room, volcano->session.tasks[tasks[i]].pod);
-    room->evicts = room->leaver_count;
+            r = add_evicted_pod(room, volcano->session.tasks[tasks[i]].pod);
+    room->evicts = room->evicted_pod_count;
     return r;
 }
 
@@ -405,8 +408,8 @@ static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_g
 }
 
 /* Those that go from a node. */
-static uint32_t add_goers(struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t node,
-                          struct gt_volcano_step *ret)
+static uint32_t add_victims(struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t node,
+                            struct gt_volcano_step *ret)
 {
     uint32_t steps = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -433,9 +436,9 @@ static int list_steps(const struct gt_volcano *volcano, const struct volcano_job
             const struct gt_cache_pod *pod = session->tasks[i].pod;
             if (done[i] || !pod || pod->job != job->job || !gt_volcano_room_place(volcano, job, pod, &node))
                 continue;
-            uint32_t goers = add_goers(victims, tasks, count, find_place(job, pod)->node, ret + steps);
-            steps += goers;
-            done[i] = goers || pass;
+            uint32_t added = add_victims(victims, tasks, count, find_place(job, pod)->node, ret + steps);
+            steps += added;
+            done[i] = added || pass;
             if (done[i])
                 ret[steps++] = (struct gt_volcano_step){i, node};
         }

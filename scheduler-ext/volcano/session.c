@@ -27,7 +27,7 @@ int gt_volcano_new(struct gt_volcano **ret, char *error)
     struct gt_volcano *made = calloc(1, sizeof(*made));
     if (!made)
         return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
-    const struct gt_cache_spec spec = {.on_pod_gone = gt_volcano_on_pod_gone, .arg = made};
+    const struct gt_cache_spec spec = {.on_pod_deleted = gt_volcano_on_pod_gone, .arg = made};
     made->own.max = GT_CACHE_PODS_MAX;
     for (unsigned i = 0; i < VOLCANO_RESOURCES; i++)
         made->known[i].max = GT_VOLCANO_OBJECTS_MAX;
@@ -201,7 +201,7 @@ static void assume_bound(struct gt_volcano *volcano, const struct gt_volcano_tas
         struct gt_cache_pod *pod = session->tasks[i].pod;
         if (!pod || session->tasks[i].waits || pod->state != GT_CACHE_WAITING)
             continue;
-        bool held = pod->plan == GT_CACHE_PLAN_HELD && pod->plan_node < session->ids &&
+        bool held = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->plan_node < session->ids &&
                     session->node_of[pod->plan_node] == tasks[i].node;
         if (!held)
             gt_volcano_assume(volcano, pod, tasks[i].node);
@@ -289,7 +289,7 @@ int gt_volcano_score_nodes(struct gt_volcano *volcano, uint32_t number, const ui
     }
     if (!task->pod)
         return 0;
-    uint32_t planned = task->pod->plan == GT_CACHE_PLAN_HELD ? task->pod->plan_node : GT_NONE;
+    uint32_t planned = task->pod->plan == GT_CACHE_PLAN_ASSUMED ? task->pod->plan_node : GT_NONE;
     struct gt_mix_amounts asked;
     gt_cache_asked(volcano->cache, task->pod, &asked);
     gt_node_values(volcano->cache, &asked, planned, session->asked_names, NULL, count, ret,
@@ -308,7 +308,7 @@ void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t number, uint8_t *re
         struct gt_cluster_node node;
         uint32_t at = session->node_of[id];
         if (at < node_count && gt_cluster_get_node(cluster, id, &node))
-            ret[at] = !gt_node_is_promised(&node, 0, task->pod->gpus);
+            ret[at] = !gt_node_gpus_are_reserved(&node, 0, task->pod->gpus);
     }
     if (task && task->pod)
         gt_volcano_room_forbid(volcano, task->pod->gpus, ret, node_count);

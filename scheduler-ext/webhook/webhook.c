@@ -316,7 +316,7 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
         remove_plan(pod->annotations, to);
         add_plan(review, pod, &offer.texts, to);
         if (!cJSON_IsTrue(gt_get(review->request, "dryRun")))
-            gt_placement_promise(&offer);
+            gt_placement_reserve_offer(&offer);
         given = true;
     }
     gt_plan_texts_done(&offer.texts);

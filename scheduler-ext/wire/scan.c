@@ -382,7 +382,7 @@ struct gt_scan *gt_scan_new(const struct gt_scan_shape *root, gt_scan_callback *
     s->root = root;
     s->callback = callback;
     s->arg = arg;
-    s->masks = gt_masks_ways()->fn;
+    s->masks = gt_masks_variants()->fn;
     gt_scan_reset(s);
     /* With room for any key, none can be missed for want of memory. */
     static const char room[GT_SCAN_KEY_MAX];

@@ -119,9 +119,9 @@ __attribute__((target("avx2"))) static void masks_avx2(const uint8_t *bytes, siz
 
 #endif
 
-const struct gt_masks_way *gt_masks_ways(void)
+const struct gt_masks_variant *gt_masks_variants(void)
 {
-    static const struct gt_masks_way ways[] = {
+    static const struct gt_masks_variant ways[] = {
 #if HAVE_X86
         {"avx2", masks_avx2},
         {"sse2", masks_sse2},

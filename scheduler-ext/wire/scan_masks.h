@@ -21,13 +21,13 @@ enum { GT_MASKS_BLOCK = 64 };
 
 typedef void gt_masks_fn(const uint8_t *bytes, size_t blocks, struct gt_masks *to);
 
-struct gt_masks_way {
+struct gt_masks_variant {
     const char *name;
     gt_masks_fn *fn;
 };
 
 /* The ways that this machine can go, fastest first, ended by one without a name. */
-const struct gt_masks_way *gt_masks_ways(void);
+const struct gt_masks_variant *gt_masks_variants(void);
 
 /* For tests and benchmarks: a scanner takes the first way unless another is set. */
 void gt_scan_set_masks(struct gt_scan *scan, gt_masks_fn *fn);

@@ -245,11 +245,11 @@ static void hand_cluster(struct gt_cache *cache, bool timed)
 static void hand_pods(struct gt_cache *cache, unsigned pods, unsigned asking, bool timed)
 {
     struct timer waiting = {0}, planned = {0}, bound = {0}, none = {0}, named = {0}, same = {0};
-    unsigned room = NODES * GPUS, seated = asking < room ? asking : room;
+    unsigned room = NODES * GPUS, placed = asking < room ? asking : room;
     for (unsigned p = 0; p < pods; p++) {
         unsigned gpus = p < asking ? 1 : 0, on = gpus ? p / GPUS : p % NODES;
         hand_pod(cache, gpus ? &waiting : &none, pod(p, gpus, gpus ? WAITING : BOUND, on));
-        if (p >= seated)
+        if (p >= placed)
             continue;
         hand_pod(cache, &planned, pod(p, gpus, PLANNED, on));
         hand_pod(cache, &same, pod(p, gpus, PLANNED, on));
@@ -259,7 +259,7 @@ static void hand_pods(struct gt_cache *cache, unsigned pods, unsigned asking, bo
     }
     struct gt_cache_counters counters;
     gt_cache_counters(cache, &counters);
-    if (counters.refused || counters.pods[GT_CACHE_RUNNING] != seated)
+    if (counters.refused || counters.pods[GT_CACHE_RUNNING] != placed)
         stop("the cache did not take the pods as they were meant");
     if (!timed)
         return;

@@ -76,7 +76,7 @@ static double look_up_ns(const struct gt_class *class)
 {
     static struct {
         uint16_t free, k;
-    } question[QUESTIONS];
+    } query[QUESTIONS];
     uint64_t random = 7, seen = 0;
     unsigned n = gt_class_gpus(class);
     double least = 1e18;
@@ -87,8 +87,8 @@ static double look_up_ns(const struct gt_class *class)
         do
             free = random_next(&random) & ((UINT64_C(1) << n) - 1);
         while (!free);
-        question[i].free = (uint16_t)free;
-        question[i].k = (uint16_t)(1 + random_next(&random) % (unsigned)__builtin_popcountll(free));
+        query[i].free = (uint16_t)free;
+        query[i].k = (uint16_t)(1 + random_next(&random) % (unsigned)__builtin_popcountll(free));
     }
     for (unsigned repeat = 0; repeat < 200; repeat++) {
         double before = now_ns(), took;
@@ -96,7 +96,7 @@ static double look_up_ns(const struct gt_class *class)
         for (unsigned i = 0; i < QUESTIONS; i++) {
             struct gt_choice choice;
 
-            if (gt_choose(class, question[i].free, 0, question[i].k, 0, &choice))
+            if (gt_choose(class, query[i].free, 0, query[i].k, 0, &choice))
                 seen += choice.mask + choice.score + choice.loss;
         }
         took = (now_ns() - before) / QUESTIONS;

@@ -106,7 +106,7 @@ static void many(struct tables *tables)
         bytes += text.len;
         struct placement_object *object = gt_placement_object_get(&objects, placement.namespace_, name);
         struct gt_gpu_placement *content = read_back(&text, &read_ns);
-        if (!object || !gt_placement_object_saw(object, content, 0))
+        if (!object || !gt_placement_object_observe(object, content, 0))
             stop("an object cannot be kept");
     }
     size_t held = mallinfo2().uordblks - before - text.capacity;

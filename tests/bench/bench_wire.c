@@ -146,11 +146,11 @@ static void bench_volcano(void)
 
     static const struct gt_scan_member none[] = {{0}};
     static const struct gt_scan_shape root = {.kind = GT_SCAN_OBJECT, .members = none};
-    for (const struct gt_masks_way *way = gt_masks_ways(); way->name; way++) {
+    for (const struct gt_masks_variant *way = gt_masks_variants(); way->name; way++) {
         struct scan s = {&body, gt_scan_new(&root, ignore, NULL)};
         gt_scan_set_masks(s.scan, way->fn);
         printf("passed over, %s\t%.0f\tMB/s\t%s\n", way->name, mb_per_s(body.len, least(scan_body, &s)),
-               way == gt_masks_ways() ? ">800" : "-");
+               way == gt_masks_variants() ? ">800" : "-");
         gt_scan_free(s.scan);
     }
     printf("a tree of cJSON, nothing read\t%.0f\tMB/s\t-\n", mb_per_s(body.len, least(build_tree, &body)));

@@ -86,15 +86,15 @@ static void check_container(const Dp__ContainerAllocateResponse *one, enum gt_de
     }
 }
 
-static unsigned heard;
+static unsigned received;
 
-static void hear(void *arg, const char *const *ids, unsigned count, const char *error)
+static void receive(void *arg, const char *const *ids, unsigned count, const char *error)
 {
     (void)arg, (void)error;
     for (unsigned i = 0; i < count; i++)
         if (!ids[i])
             abort();
-    heard++;
+    received++;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -109,9 +109,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                 .cdi = cdi};
     gt_auto_buf struct gt_buf reply = GT_BUF(64 << 20);
     gt_auto_err struct gt_err *err = NULL;
-    heard = 0;
+    received = 0;
     enum gt_rpc_status status =
-        gt_answer_allocate(fuzz_inventory(), &options, data + 1, size - 1, hear, NULL, &reply, &err);
+        gt_answer_allocate(fuzz_inventory(), &options, data + 1, size - 1, receive, NULL, &reply, &err);
     if ((status == GT_RPC_OK) == (err != NULL) || (status != GT_RPC_OK && reply.len))
         abort();
     unsigned nodes;
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Dp__AllocateResponse *response =
         dp__allocate_response__unpack(NULL, reply.len, (const uint8_t *)reply.data);
     if (!request || !response || response->n_containers != request->n_containers ||
-        heard != request->n_containers)
+        received != request->n_containers)
         abort();
     for (size_t i = 0; i < response->n_containers; i++)
         check_container(response->containers[i], options.strategy);

@@ -33,7 +33,7 @@ static void plan(struct gt_cache *cache, const char *name)
         if (!gt_cluster_get_node(cluster, id, &node) || !gt_cache_pod_fits_node(cache, pod, id) ||
             !gt_choose(node.class, node.available, 0, pod->gpus, 100, &choice))
             continue;
-        if (gt_cache_plan_pod(cache, pod, id, choice.mask, NULL) < 0 || pod->plan != GT_CACHE_PLAN_HELD ||
+        if (gt_cache_plan_pod(cache, pod, id, choice.mask, NULL) < 0 || pod->plan != GT_CACHE_PLAN_ASSUMED ||
             pod->plan_mask != choice.mask)
             fail_with("a plan of available GPUs was not held");
         return;
@@ -67,16 +67,16 @@ static void take(struct gt_cache *cache, char kind, const struct line *line, uin
         hand_pod(cache, object);
         break;
     case 'T':
-        gt_cache_topology_gone(cache, line->text);
+        gt_cache_topology_deleted(cache, line->text);
         break;
     case 'N':
-        gt_cache_node_gone(cache, line->text);
+        gt_cache_node_deleted(cache, line->text);
         break;
     case 'S':
-        gt_cache_supernode_gone(cache, line->text);
+        gt_cache_supernode_deleted(cache, line->text);
         break;
     case 'P':
-        gt_cache_pod_gone(cache, "ns", line->text);
+        gt_cache_pod_deleted(cache, "ns", line->text);
         break;
     case 'l':
         plan(cache, line->text);
@@ -104,13 +104,13 @@ static void ask(struct gt_cache *cache)
         pods++;
         for (unsigned i = 0; i < pod->meta.containers; i++)
             gpus += pod->container_names[i][0] ? pod->meta.gpus[i] : 0;
-        if (!pod->gpus || gpus != pod->gpus || (pod->plan == GT_CACHE_PLAN_HELD && !pod->plan_mask))
+        if (!pod->gpus || gpus != pod->gpus || (pod->plan == GT_CACHE_PLAN_ASSUMED && !pod->plan_mask))
             fail_with("a pod's GPUs do not add up");
-        bool choosy = gt_cache_pod_is_constrained(cache, pod);
+        bool constrained = gt_cache_pod_is_constrained(cache, pod);
         for (uint32_t id = 0; id < nodes; id++) {
             struct gt_cache_node node;
             if (gt_cache_get_node(cache, id, &node) && node.ready && node.has_node && !node.cordoned &&
-                !choosy && !gt_cache_pod_fits_node(cache, pod, id))
+                !constrained && !gt_cache_pod_fits_node(cache, pod, id))
                 fail_with("a pod that is not choosy does not suit");
             const struct gt_cache_request *request = gt_cache_pod_request(pod);
             const uint32_t one = 1;

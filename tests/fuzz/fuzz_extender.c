@@ -67,7 +67,7 @@ static int size_of(const cJSON *json, const char *key)
 
 static void answer_extender(const struct gt_extender_args *args)
 {
-    uint32_t count = args->nodes.count, failed = 0, hopeless = 0;
+    uint32_t count = args->nodes.count, failed = 0, infeasible = 0;
     struct gt_filter_verdict *verdicts = calloc(count + 1, sizeof(*verdicts));
     uint8_t *scores = calloc(count + 1, 1);
     gt_auto_buf struct gt_buf to = GT_BUF(GT_WIRE_ANSWER_MAX);
@@ -75,15 +75,15 @@ static void answer_extender(const struct gt_extender_args *args)
         verdicts[i].reason = i % 3 ? gt_wire_name(&args->nodes, i) : NULL;
         verdicts[i].unresolvable = i % 3 == 2;
         failed += i % 3 == 1;
-        hopeless += i % 3 == 2;
+        infeasible += i % 3 == 2;
         scores[i] = (uint8_t)i;
     }
     gt_filter_answer(&to, args, verdicts);
     cJSON *json = parse(&to);
     int passed =
         args->by_name ? size_of(json, "NodeNames") : size_of(cJSON_GetObjectItem(json, "Nodes"), "items");
-    if (passed != (int)(count - failed - hopeless) || size_of(json, "FailedNodes") != (int)failed ||
-        size_of(json, "FailedAndUnresolvableNodes") != (int)hopeless)
+    if (passed != (int)(count - failed - infeasible) || size_of(json, "FailedNodes") != (int)failed ||
+        size_of(json, "FailedAndUnresolvableNodes") != (int)infeasible)
         abort();
     cJSON_Delete(json);
     to.len = 0;

@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size--;
     struct result whole = scan(&item, data, size, size, NULL);
     same(whole, scan(&item, data, size, step, NULL));
-    for (const struct gt_masks_way *way = gt_masks_ways() + 1; way[-1].name && way->name; way++)
+    for (const struct gt_masks_variant *way = gt_masks_variants() + 1; way[-1].name && way->name; way++)
         same(whole, scan(&item, data, size, size, way->fn));
 
     bool good = reference_accepts(data, size);

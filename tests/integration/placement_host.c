@@ -103,21 +103,21 @@ static void on_object(void *arg, cJSON *object)
         gt_cache_supernode(host.cache, object);
         break;
     case KIND_PLACEMENT:
-        gt_placement_saw_object(host.placement, object);
+        gt_placement_observe_object(host.placement, object);
         break;
     case KIND_QUOTA:
-        gt_placement_saw_quota(host.placement, object);
+        gt_placement_observe_quota(host.placement, object);
         break;
     case KIND_CLAIM:
         gt_cache_claim(host.cache, object);
         break;
     case KIND_TEMPLATE:
         gt_cache_claim_template(host.cache, object);
-        gt_own_claims_saw_template(host.own_claims, gt_kube_meta(object, "namespace"));
+        gt_own_claims_observe_template(host.own_claims, gt_kube_meta(object, "namespace"));
         break;
     default:
         gt_pod_read(object, GT_RESOURCE_GPU, &pod);
-        gt_placement_saw_pod(host.placement, &pod);
+        gt_placement_observe_pod(host.placement, &pod);
         gt_cache_pod(host.cache, &pod);
     }
 }
@@ -128,29 +128,29 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
     (void)object;
     switch (follower->kind) {
     case KIND_TOPOLOGY:
-        gt_cache_topology_gone(host.cache, name);
+        gt_cache_topology_deleted(host.cache, name);
         break;
     case KIND_NODE:
-        gt_cache_node_gone(host.cache, name);
+        gt_cache_node_deleted(host.cache, name);
         break;
     case KIND_SUPERNODE:
-        gt_cache_supernode_gone(host.cache, name);
+        gt_cache_supernode_deleted(host.cache, name);
         break;
     case KIND_PLACEMENT:
-        gt_placement_saw_object_gone(host.placement, namespace_, name);
+        gt_placement_observe_object_deleted(host.placement, namespace_, name);
         break;
     case KIND_QUOTA:
-        gt_placement_saw_quota_gone(host.placement, namespace_, name);
+        gt_placement_observe_quota_deleted(host.placement, namespace_, name);
         break;
     case KIND_CLAIM:
-        gt_cache_claim_gone(host.cache, namespace_, name);
+        gt_cache_claim_deleted(host.cache, namespace_, name);
         break;
     case KIND_TEMPLATE:
-        gt_cache_claim_template_gone(host.cache, namespace_, name);
+        gt_cache_claim_template_deleted(host.cache, namespace_, name);
         break;
     default:
-        gt_placement_saw_pod_gone(host.placement, namespace_, name);
-        gt_cache_pod_gone(host.cache, namespace_, name);
+        gt_placement_observe_pod_deleted(host.placement, namespace_, name);
+        gt_cache_pod_deleted(host.cache, namespace_, name);
     }
 }
 
@@ -198,10 +198,10 @@ static void on_pod(void *arg, struct gt_cache_pod *pod)
     gt_placement_on_pod(host.placement, pod);
 }
 
-static void on_pod_gone(void *arg, struct gt_cache_pod *pod)
+static void on_pod_deleted(void *arg, struct gt_cache_pod *pod)
 {
     (void)arg;
-    gt_placement_on_pod_gone(host.placement, pod);
+    gt_placement_on_pod_deleted(host.placement, pod);
 }
 
 static void on_refused(void *arg, const char *namespace_, const char *name, const char *why)
@@ -285,7 +285,7 @@ static void say_counters(void)
                    {"decisions", decisions},
                    {"decisionMicroseconds", c.decision_us},
                    {"reservedGPUs", c.reserved_gpus},
-                   {"keptNodes", c.kept_nodes},
+                   {"keptNodes", c.reserved_node_count},
                    {"writesWaiting", c.writes_waiting},
                    {"assumptions", gt_cluster_assumptions(gt_cache_cluster(host.cache))}};
     for (size_t i = 0; i < GT_COUNT(numbers); i++)
@@ -316,7 +316,7 @@ static void say_kept(const char *name)
 {
     uint32_t node = gt_cluster_find_node(gt_cache_cluster(host.cache), name);
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddBoolToObject(json, "kept", gt_placement_is_kept(host.placement, NULL, node));
+    cJSON_AddBoolToObject(json, "kept", gt_placement_is_reserved(host.placement, NULL, node));
     say(json);
 }
 
@@ -475,7 +475,7 @@ static int start_informers(struct gt_err **err)
     const struct gt_owner_watch_spec watch = {.kube = host.kube,
                                               .owners = host.owners,
                                               .prepare = host.claims ? prepare_owner : NULL,
-                                              .on_gone = owner_gone,
+                                              .on_deleted = owner_gone,
                                               .pod_groups = host.pod_groups,
                                               .on_owner = on_owner,
                                               .on_pod_group = on_pod_group,
@@ -490,8 +490,10 @@ static int start_informers(struct gt_err **err)
 static int start(int argc, char **argv, struct gt_err **err)
 {
     gt_auto_kube_config struct gt_kube_config config = {0};
-    struct gt_cache_spec cache = {
-        .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_refused = on_refused, .on_capacity = on_capacity};
+    struct gt_cache_spec cache = {.on_pod = on_pod,
+                                  .on_pod_deleted = on_pod_deleted,
+                                  .on_refused = on_refused,
+                                  .on_capacity = on_capacity};
     struct gt_placement_times times = GT_PLACEMENT_TIMES;
     uint64_t object_pods = 0;
     struct gt_placement_spec spec = {.on_note = on_note, .times = &times};

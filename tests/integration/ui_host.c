@@ -77,7 +77,7 @@ static void give_pod_object(const struct world_pod *pod)
     struct gt_pod read;
     gt_pod_read(object, GT_RESOURCE_GPU, &read);
     if (host.placement)
-        gt_placement_saw_pod(host.placement, &read);
+        gt_placement_observe_pod(host.placement, &read);
     gt_cache_pod(host.cache, &read);
     cJSON_Delete(object);
 }
@@ -167,9 +167,9 @@ static void describe(struct world_topology *topology, uint64_t rack, uint64_t no
         topology->owners[1].pod = NULL;
     }
     if (turn % 17 == 11)
-        topology->ill = UINT64_C(1) << turn % 8;
+        topology->unhealthy = UINT64_C(1) << turn % 8;
     if (turn % 17 == 10) /* no vendor library there */
-        topology->unsure = 0xff;
+        topology->unknown = 0xff;
 }
 
 static void give_owners(const struct world_topology *topology)
@@ -268,11 +268,11 @@ static void on_pod(void *arg, struct gt_cache_pod *pod)
         gt_placement_on_pod(host.placement, pod);
 }
 
-static void on_pod_gone(void *arg, struct gt_cache_pod *pod)
+static void on_pod_deleted(void *arg, struct gt_cache_pod *pod)
 {
     (void)arg;
     if (host.placement)
-        gt_placement_on_pod_gone(host.placement, pod);
+        gt_placement_on_pod_deleted(host.placement, pod);
 }
 
 static void on_capacity(void *arg)
@@ -337,7 +337,7 @@ static void on_input(void *arg, uint32_t events)
 static int start(struct gt_err **err)
 {
     const struct gt_cache_spec cache = {
-        .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_capacity = on_capacity, .stale_ms = STALE_MS};
+        .on_pod = on_pod, .on_pod_deleted = on_pod_deleted, .on_capacity = on_capacity, .stale_ms = STALE_MS};
     char nowhere[] = "https://127.0.0.1:1", token[] = "none";
     const struct gt_kube_config config = {.server = nowhere, .token = token};
     struct gt_http_spec http = {.address = host.listen, .handler = serve, .answer_max = 64 << 20};

@@ -33,8 +33,8 @@ static void on_error(char *format, ...)
     longjmp(escape, 1);
 }
 
-static void on_remark(char *format, ...) __attribute__((format(printf, 1, 2)));
-static void on_remark(char *format, ...)
+static void on_warning(char *format, ...) __attribute__((format(printf, 1, 2)));
+static void on_warning(char *format, ...)
 {
     (void)format; /* a library does not print */
 }
@@ -170,8 +170,8 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
         return gt_fail_sys(err, ENOMEM, "libpci");
     access->method = PCI_ACCESS_SYS_BUS_PCI;
     access->error = on_error;
-    access->warning = on_remark;
-    access->debug = on_remark;
+    access->warning = on_warning;
+    access->debug = on_warning;
     static char parameter[] = "sysfs.path"; /* libpci's prototypes lack const */
     if (pci_set_param(access, parameter, sysfs) < 0)
         return gt_fail(err, ENOTSUP, "libpci does not know the parameter sysfs.path");

@@ -37,19 +37,19 @@ static void describe(const struct gt_fault_table *table, const struct gt_evidenc
         snprintf(to, size, "%s", evidence->text[signal][0] ? evidence->text[signal] : gt_signal_text(signal));
 }
 
-static enum gt_gpu_health health_of(const struct gt_evidence *evidence, bool ill)
+static enum gt_gpu_health health_of(const struct gt_evidence *evidence, bool unhealthy)
 {
     const unsigned words = 1U << GT_SIGNAL_UNAVAILABLE | 1U << GT_SIGNAL_RECORDED;
-    if (ill)
+    if (unhealthy)
         return GT_GPU_UNHEALTHY;
     return evidence->known & ~evidence->seen & words ? GT_GPU_HEALTHY : GT_GPU_HEALTH_UNKNOWN;
 }
 
-static void say(struct gt_gpu *gpu, bool ill, enum gt_signal cause, const char *reason)
+static void say(struct gt_gpu *gpu, bool unhealthy, enum gt_signal cause, const char *reason)
 {
-    gpu->health = health_of(&gpu->evidence, ill);
-    gpu->cause = ill ? cause : GT_SIGNALS;
-    gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), ill ? reason : "");
+    gpu->health = health_of(&gpu->evidence, unhealthy);
+    gpu->cause = unhealthy ? cause : GT_SIGNALS;
+    gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), unhealthy ? reason : "");
     gt_gpu_withhold_vfio(gpu);
 }
 
@@ -176,12 +176,12 @@ static bool settle(struct gt_health *health, struct gt_health_entry *entry,
                    const struct gt_flapping_rule *rule, bool faulty, unsigned flags, uint64_t now_s)
 {
     if (faulty) {
-        if (!entry->ill)
+        if (!entry->unhealthy)
             fall(health, entry, rule, now_s);
         entry->well_s = 0;
         return true;
     }
-    if (!entry->ill)
+    if (!entry->unhealthy)
         return false;
     if (!entry->well_s)
         entry->well_s = now_s ? now_s : 1;
@@ -217,10 +217,10 @@ static void observe(struct gt_health *health, struct gt_health_entry *entry,
         follow(health, &entry->tracks[signal], table, &gpu->evidence, signal, flags, now_s);
         faulty = faulty || entry->tracks[signal].faulty;
     }
-    entry->ill = settle(health, entry, &table->flapping, faulty, flags, now_s);
-    if (entry->ill)
+    entry->unhealthy = settle(health, entry, &table->flapping, faulty, flags, now_s);
+    if (entry->unhealthy)
         find_reason(entry, table, &gpu->evidence);
-    say(gpu, entry->ill, entry->cause, entry->reason);
+    say(gpu, entry->unhealthy, entry->cause, entry->reason);
 }
 
 /* ---- whose past it is ---- */
@@ -263,9 +263,9 @@ static void begin(struct gt_health_entry *entry, const char *bdf, const char *uu
     gt_text_copy(entry->uuid, sizeof(entry->uuid), uuid);
 }
 
-void gt_health_past(const struct gt_health_entry *entry, struct gt_health_past *ret)
+void gt_health_history(const struct gt_health_entry *entry, struct gt_health_history *ret)
 {
-    *ret = (struct gt_health_past){.level = entry->level, .hold_s = entry->hold_s};
+    *ret = (struct gt_health_history){.level = entry->level, .hold_s = entry->hold_s};
     gt_text_copy(ret->bdf, sizeof(ret->bdf), entry->bdf);
     gt_text_copy(ret->uuid, sizeof(ret->uuid), entry->uuid);
     gt_text_copy(ret->reason, sizeof(ret->reason), entry->reason);
@@ -273,14 +273,14 @@ void gt_health_past(const struct gt_health_entry *entry, struct gt_health_past *
         ret->signals |= entry->tracks[signal].faulty ? 1U << signal : 0;
 }
 
-void gt_health_restore(struct gt_health *health, const struct gt_health_past *past, uint64_t now_s)
+void gt_health_restore(struct gt_health *health, const struct gt_health_history *past, uint64_t now_s)
 {
     if (find(health, past->bdf))
         return;
     struct gt_health_entry *entry = find_place(health);
     begin(entry, past->bdf, past->uuid);
     gt_text_copy(entry->reason, sizeof(entry->reason), past->reason);
-    entry->ill = true;
+    entry->unhealthy = true;
     entry->level = past->level;
     entry->hold_s = past->hold_s;
     for (enum gt_signal signal = GT_SIGNALS; signal-- > 0;) {

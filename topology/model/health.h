@@ -34,7 +34,7 @@ struct gt_health {
         char bdf[GT_BDF_SIZE];
         char uuid[GT_ID_SIZE]; /* as last known, "" never */
         unsigned away;         /* checks in a row without this GPU */
-        bool ill;              /* as last said */
+        bool unhealthy;        /* as last said */
         enum gt_signal cause;  /* of that; GT_SIGNALS: held back */
         char reason[128];
         struct gt_health_track {
@@ -56,16 +56,16 @@ struct gt_health {
 };
 
 /* What is to be known of an unhealthy GPU for another process to go on with it. */
-struct gt_health_past {
+struct gt_health_history {
     char bdf[GT_BDF_SIZE], uuid[GT_ID_SIZE], reason[128];
     unsigned signals; /* bits 1 << signal: what was a fault; 0: it is only held back */
     unsigned level;
     uint64_t hold_s;
 };
-void gt_health_past(const struct gt_health_entry *entry, struct gt_health_past *ret);
+void gt_health_history(const struct gt_health_entry *entry, struct gt_health_history *ret);
 /* It is unhealthy until checks have shown, by the fault table, that it is well. One that is known already is
  * left as it is. */
-void gt_health_restore(struct gt_health *health, const struct gt_health_past *past, uint64_t now_s);
+void gt_health_restore(struct gt_health *health, const struct gt_health_history *past, uint64_t now_s);
 
 /* How the reason of a GPU begins that would be well, were it not held back. */
 #define GT_HELD_BACK "fell ill again and again"

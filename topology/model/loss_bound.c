@@ -114,14 +114,14 @@ static void fill_reach(struct search *s, unsigned c)
     }
 }
 
-static void prepare(struct search *s, const struct gt_question *question, const struct gt_parts *parts)
+static void prepare(struct search *s, const struct gt_loss_query *query, const struct gt_parts *parts)
 {
     order_parts(s, parts);
     for (unsigned t = s->count; t-- > 0;) {
         s->lo[t] = s->lo[t + 1] + s->part[t]->lo;
         s->hi[t] = s->hi[t + 1] + s->part[t]->hi;
         s->all[t] = s->all[t + 1] | s->part[t]->all;
-        fill_least_deg(s, t, question->deg);
+        fill_least_deg(s, t, query->deg);
     }
     for (unsigned c = 0; c < s->count; c++)
         fill_reach(s, c);
@@ -243,20 +243,20 @@ static void visit(struct search *s, unsigned t, unsigned r, const struct gt_loss
     }
 }
 
-bool gt_parts_search(const struct gt_question *question, const struct gt_parts *parts,
+bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *parts,
                      struct gt_loss_option *best)
 {
-    size_t reach = (size_t)parts->count * parts->count * question->k;
+    size_t reach = (size_t)parts->count * parts->count * query->k;
     gt_auto_free struct search *s = malloc(sizeof(*s) + reach * sizeof(s->reach[0]));
 
     if (!s)
         return false;
     memset(s, 0, sizeof(*s));
     s->count = parts->count;
-    s->k = question->k;
+    s->k = query->k;
     s->best = best;
-    s->deadline_ns = question->deadline_ns;
-    prepare(s, question, parts);
+    s->deadline_ns = query->deadline_ns;
+    prepare(s, query, parts);
     visit(s, 0, s->k, &(struct gt_loss_option){0, 0, 0});
     return !s->late;
 }

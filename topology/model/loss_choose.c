@@ -138,7 +138,7 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
         return true;
     }
     gt_degrees(class, free, deg);
-    gt_search(&(struct gt_question){class, free, must, k, deg, deadline_after(limit_us)}, &best, &exact);
+    gt_search(&(struct gt_loss_query){class, free, must, k, deg, deadline_after(limit_us)}, &best, &exact);
     *ret = choice_of(&best, exact);
     return true;
 }
@@ -148,13 +148,13 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
  * others are split by the first GPU that they lack: they hold those before it. Each part is a question of
  * its own, with an equal share of the time that is left.
  */
-static bool second_best(struct gt_question question, uint64_t first, struct gt_loss_option *ret,
+static bool second_best(struct gt_loss_query query, uint64_t first, struct gt_loss_option *ret,
                         bool *ret_exact)
 {
-    uint64_t candidates = question.candidates, end = question.deadline_ns;
+    uint64_t candidates = query.candidates, end = query.deadline_ns;
     bool found = false;
 
-    if (gt_bit_count(candidates) == question.k)
+    if (gt_bit_count(candidates) == query.k)
         return false;
     for (uint64_t rest = first; rest; rest &= rest - 1) {
         uint64_t gpu = rest & -rest;
@@ -162,10 +162,10 @@ static bool second_best(struct gt_question question, uint64_t first, struct gt_l
         uint64_t now = gt_clock_ns();
         bool exact;
 
-        question.deadline_ns = now < end ? now + (end - now) / gt_bit_count(rest) : now;
-        question.candidates = candidates & ~gpu;
-        question.must = first & (gpu - 1);
-        gt_search(&question, &option, &exact);
+        query.deadline_ns = now < end ? now + (end - now) / gt_bit_count(rest) : now;
+        query.candidates = candidates & ~gpu;
+        query.must = first & (gpu - 1);
+        gt_search(&query, &option, &exact);
         *ret_exact &= exact;
         if (!found || gt_option_before(&option, ret))
             *ret = option;
@@ -178,15 +178,15 @@ static bool large_two(const struct gt_class *class, uint64_t free, unsigned k, u
                       struct gt_choice *ret_first, struct gt_choice *ret_second)
 {
     uint32_t deg[GT_GPUS_MAX];
-    struct gt_question question = {class, free, 0, k, deg, deadline_after(limit_us)};
+    struct gt_loss_query query = {class, free, 0, k, deg, deadline_after(limit_us)};
     struct gt_loss_option first, second = {0, 0, 0};
     bool exact;
 
     gt_degrees(class, free, deg);
-    gt_search(&question, &first, &exact);
+    gt_search(&query, &first, &exact);
     *ret_first = choice_of(&first, exact);
-    question.deadline_ns = deadline_after(limit_us);
-    if (!second_best(question, first.mask, &second, &exact))
+    query.deadline_ns = deadline_after(limit_us);
+    if (!second_best(query, first.mask, &second, &exact))
         return false;
     *ret_second = choice_of(&second, exact);
     if (gt_option_before(&second, &first)) {

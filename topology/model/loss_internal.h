@@ -94,7 +94,7 @@ struct gt_parts {
 
 /* One question to the search: the best `k` of `candidates` with all of `must`, deg as seen from the free set.
  */
-struct gt_question {
+struct gt_loss_query {
     const struct gt_class *class;
     uint64_t candidates, must;
     unsigned k;
@@ -103,14 +103,14 @@ struct gt_question {
 };
 
 /* One part a GPU, then joined as far as that is exact and cheap. */
-void gt_parts_make(const struct gt_question *question, struct gt_parts *ret);
+void gt_parts_make(const struct gt_loss_query *query, struct gt_parts *ret);
 
 /* Improves *best, a valid set, until it is the best of all; false where the deadline came first, or memory
  * did not suffice. */
-bool gt_parts_search(const struct gt_question *question, const struct gt_parts *parts,
+bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *parts,
                      struct gt_loss_option *best);
 
 /* Answers the question, which must have an answer; *ret_exact as in struct gt_choice. */
-void gt_search(const struct gt_question *question, struct gt_loss_option *ret, bool *ret_exact);
+void gt_search(const struct gt_loss_query *query, struct gt_loss_option *ret, bool *ret_exact);
 
 #endif

@@ -76,7 +76,7 @@ static void join_two(struct gt_parts *parts, unsigned i, unsigned j, unsigned k)
     drop(parts, j);
 }
 
-static bool join_twins(struct gt_parts *parts, unsigned k)
+static bool join_equal(struct gt_parts *parts, unsigned k)
 {
     bool any = false;
 
@@ -173,44 +173,44 @@ static bool join_module(struct gt_parts *parts, uint64_t members, unsigned k)
     return true;
 }
 
-static bool join_a_module(struct gt_parts *parts, const struct gt_question *question)
+static bool join_a_module(struct gt_parts *parts, const struct gt_loss_query *query)
 {
     for (unsigned i = 0; i < parts->count; i++) {
-        if (gt_clock_ns() > question->deadline_ns)
+        if (gt_clock_ns() > query->deadline_ns)
             return false;
         for (unsigned j = i + 1; j < parts->count; j++) {
             uint64_t members = closure(parts, i, j);
 
-            if (members && gt_bit_count(members) < parts->count && join_module(parts, members, question->k))
+            if (members && gt_bit_count(members) < parts->count && join_module(parts, members, query->k))
                 return true;
         }
     }
     return false;
 }
 
-void gt_parts_make(const struct gt_question *question, struct gt_parts *ret)
+void gt_parts_make(const struct gt_loss_query *query, struct gt_parts *ret)
 {
     unsigned gpu[GT_GPUS_MAX];
 
     ret->count = 0;
-    for (uint64_t rest = question->candidates; rest; rest &= rest - 1) {
+    for (uint64_t rest = query->candidates; rest; rest &= rest - 1) {
         unsigned x = gt_bit_first(rest);
         struct gt_loss_part *part = &ret->store[ret->count];
 
-        part->lo = question->must >> x & 1;
+        part->lo = query->must >> x & 1;
         part->hi = 1;
         part->all = UINT64_C(1) << x;
         part->option[0] = (struct gt_loss_option){0, 0, 0};
-        part->option[1] = (struct gt_loss_option){0, question->deg[x], UINT64_C(1) << x};
+        part->option[1] = (struct gt_loss_option){0, query->deg[x], UINT64_C(1) << x};
         ret->part[ret->count] = part;
         gpu[ret->count++] = x;
     }
     for (unsigned i = 0; i < ret->count; i++)
         for (unsigned j = 0; j < ret->count; j++)
-            ret->w[i][j] = i == j ? 0 : gt_weight(question->class, gpu[i], gpu[j]);
+            ret->w[i][j] = i == j ? 0 : gt_weight(query->class, gpu[i], gpu[j]);
 
     do
-        while (join_twins(ret, question->k))
+        while (join_equal(ret, query->k))
             continue;
-    while (ret->count > 2 && join_a_module(ret, question));
+    while (ret->count > 2 && join_a_module(ret, query));
 }

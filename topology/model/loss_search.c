@@ -11,34 +11,34 @@
 
 /* A set under way, with what each GPU of the class would add to it. */
 struct set {
-    const struct gt_question *question;
+    const struct gt_loss_query *query;
     struct gt_loss_option option;
     uint32_t gain[GT_GPUS_MAX];
 };
 
 static void change(struct set *set, unsigned x, bool in)
 {
-    const struct gt_class *class = set->question->class;
+    const struct gt_class *class = set->query->class;
     const uint16_t *row = class->w + (size_t)x * class->n;
 
     set->option.mask ^= UINT64_C(1) << x;
     if (in) {
         set->option.score += set->gain[x];
-        set->option.deg += set->question->deg[x];
+        set->option.deg += set->query->deg[x];
         for (unsigned y = 0; y < class->n; y++)
             set->gain[y] += row[y];
     } else {
         set->option.score -= set->gain[x];
-        set->option.deg -= set->question->deg[x];
+        set->option.deg -= set->query->deg[x];
         for (unsigned y = 0; y < class->n; y++)
             set->gain[y] -= row[y];
     }
 }
 
-static void start(struct set *set, const struct gt_question *question, uint64_t mask)
+static void start(struct set *set, const struct gt_loss_query *query, uint64_t mask)
 {
     memset(set, 0, sizeof(*set));
-    set->question = question;
+    set->query = query;
     for (; mask; mask &= mask - 1)
         change(set, gt_bit_first(mask), true);
 }
@@ -47,7 +47,7 @@ static void start(struct set *set, const struct gt_question *question, uint64_t 
  * the one that makes the set the lesser cut, then the lower mask. */
 static unsigned pick(const struct set *set, uint64_t from, bool in)
 {
-    const uint32_t *deg = set->question->deg;
+    const uint32_t *deg = set->query->deg;
     unsigned best = gt_bit_first(from);
 
     for (from &= from - 1; from; from &= from - 1) {
@@ -62,7 +62,7 @@ static unsigned pick(const struct set *set, uint64_t from, bool in)
 
 static void fill(struct set *set)
 {
-    const struct gt_question *q = set->question;
+    const struct gt_loss_query *q = set->query;
 
     while (gt_bit_count(set->option.mask) < q->k)
         change(set, pick(set, q->candidates & ~set->option.mask, true), true);
@@ -73,7 +73,7 @@ static void fill(struct set *set)
 /* Swaps the best pair as long as that makes the set better; the order is strict, so this ends. */
 static void improve(struct set *set)
 {
-    const struct gt_question *q = set->question;
+    const struct gt_loss_query *q = set->query;
 
     for (;;) {
         struct gt_loss_option best = set->option;
@@ -102,18 +102,18 @@ static void improve(struct set *set)
 }
 
 /* A good set: from all candidates downwards, then upwards from each of them, the best of all after swaps. */
-static void good_set(const struct gt_question *question, struct gt_loss_option *ret)
+static void good_set(const struct gt_loss_query *query, struct gt_loss_option *ret)
 {
     struct set set;
 
-    start(&set, question, question->candidates);
+    start(&set, query, query->candidates);
     fill(&set);
     improve(&set);
     *ret = set.option;
-    for (uint64_t seeds = question->candidates & ~question->must; seeds; seeds &= seeds - 1) {
-        if (gt_clock_ns() > question->deadline_ns)
+    for (uint64_t seeds = query->candidates & ~query->must; seeds; seeds &= seeds - 1) {
+        if (gt_clock_ns() > query->deadline_ns)
             return;
-        start(&set, question, question->must | (seeds & -seeds));
+        start(&set, query, query->must | (seeds & -seeds));
         fill(&set);
         improve(&set);
         if (gt_option_before(&set.option, ret))
@@ -121,26 +121,25 @@ static void good_set(const struct gt_question *question, struct gt_loss_option *
     }
 }
 
-void gt_search(const struct gt_question *question, struct gt_loss_option *ret, bool *ret_exact)
+void gt_search(const struct gt_loss_query *query, struct gt_loss_option *ret, bool *ret_exact)
 {
     gt_auto_free struct gt_parts *parts = NULL;
     struct set only;
 
     *ret_exact = true;
-    if (gt_bit_count(question->must) == question->k || gt_bit_count(question->candidates) == question->k) {
-        start(&only, question,
-              gt_bit_count(question->must) == question->k ? question->must : question->candidates);
+    if (gt_bit_count(query->must) == query->k || gt_bit_count(query->candidates) == query->k) {
+        start(&only, query, gt_bit_count(query->must) == query->k ? query->must : query->candidates);
         *ret = only.option;
         return;
     }
     parts = malloc(sizeof(*parts));
     if (parts) {
-        gt_parts_make(question, parts);
+        gt_parts_make(query, parts);
         if (parts->count == 1) {
-            *ret = parts->part[0]->option[question->k];
+            *ret = parts->part[0]->option[query->k];
             return;
         }
     }
-    good_set(question, ret);
-    *ret_exact = parts && gt_clock_ns() <= question->deadline_ns && gt_parts_search(question, parts, ret);
+    good_set(query, ret);
+    *ret_exact = parts && gt_clock_ns() <= query->deadline_ns && gt_parts_search(query, parts, ret);
 }

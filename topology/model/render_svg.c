@@ -12,7 +12,7 @@ static void draw_head(struct gt_buf *to, const struct svg_layout *l)
     gt_shorten(node->name[0] ? node->name : "Node", 52, name, sizeof(name));
     svg_text(to, (struct svg_text){SVG_MARGIN, 48, 26, NULL, "font-weight=\"700\""}, "%s", name);
     gt_products_text(node, products, sizeof(products));
-    svg_text(to, (struct svg_text){SVG_MARGIN, 74, 14, SVG_FAINT, NULL}, "%s%s%s%s%s",
+    svg_text(to, (struct svg_text){SVG_MARGIN, 74, 14, SVG_MUTED, NULL}, "%s%s%s%s%s",
              node->gpu_count ? products : "no GPUs", node->driver_version[0] ? ", driver " : "",
              node->driver_version, node->library_version[0] ? ", library " : "", node->library_version);
 }
@@ -35,7 +35,7 @@ void gt_render_svg(const struct gt_node *node, struct gt_buf *to)
         svg_rect(&body, SVG_MARGIN, layout.panels_top, layout.width - 2 * SVG_MARGIN, 120, 14, SVG_PANEL,
                  SVG_PANEL_EDGE);
         svg_text(&body,
-                 (struct svg_text){layout.width / 2, layout.panels_top + 66, 16, SVG_FAINT,
+                 (struct svg_text){layout.width / 2, layout.panels_top + 66, 16, SVG_MUTED,
                                    "text-anchor=\"middle\""},
                  "There are no GPUs on this node");
     }
@@ -50,7 +50,7 @@ void gt_render_svg(const struct gt_node *node, struct gt_buf *to)
         layout.width, layout.height, layout.width, layout.height);
     svg_escape(to, node->name[0] ? node->name : "Node");
     gt_buf_puts(to, "</title>\n");
-    svg_rect(to, 0, 0, layout.width, layout.height, 0, SVG_PAPER, NULL);
+    svg_rect(to, 0, 0, layout.width, layout.height, 0, SVG_BACKGROUND, NULL);
     if (body.failed)
         to->failed = true;
     else

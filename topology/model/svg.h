@@ -9,31 +9,31 @@
 /* What the files that draw the picture of a node share. Lengths are in pixels of the picture. */
 
 /* The palette. */
-#define SVG_PAPER      "#ffffff"
-#define SVG_PANEL      "#f4f6fa"
-#define SVG_PANEL_EDGE "#dfe5ee"
-#define SVG_INK        "#1f2937"
-#define SVG_FAINT      "#64748b"
-#define SVG_WIRE       "#b3bfd0"
-#define SVG_HOST       "#d3dbe8"
-#define SVG_SWITCH     "#e2e5fb"
-#define SVG_SWITCH_INK "#4338ca"
-#define SVG_NIC        "#fdf0cf"
-#define SVG_NIC_EDGE   "#e9c46a"
-#define SVG_NIC_INK    "#7c5a10"
-#define SVG_GOOD       "#16a34a"
-#define SVG_BAD        "#dc2626"
-#define SVG_BAD_PAPER  "#fef1f1"
-#define SVG_WARN       "#b45309"
-#define SVG_ZONE       "#f0f6ff"
-#define SVG_ZONE_EDGE  "#d5e4fb"
+#define SVG_BACKGROUND     "#ffffff"
+#define SVG_PANEL          "#f4f6fa"
+#define SVG_PANEL_EDGE     "#dfe5ee"
+#define SVG_INK            "#1f2937"
+#define SVG_MUTED          "#64748b"
+#define SVG_WIRE           "#b3bfd0"
+#define SVG_HOST           "#d3dbe8"
+#define SVG_SWITCH         "#e2e5fb"
+#define SVG_SWITCH_INK     "#4338ca"
+#define SVG_NIC            "#fdf0cf"
+#define SVG_NIC_EDGE       "#e9c46a"
+#define SVG_NIC_INK        "#7c5a10"
+#define SVG_GOOD           "#16a34a"
+#define SVG_BAD            "#dc2626"
+#define SVG_BAD_BACKGROUND "#fef1f1"
+#define SVG_WARN           "#b45309"
+#define SVG_ZONE           "#f0f6ff"
+#define SVG_ZONE_EDGE      "#d5e4fb"
 
 /* How a GPU of this health is drawn and called. */
 struct svg_health {
     const char *word;
     const char *dot; /* the fill of its dot, whose edge is dot_edge */
     const char *dot_edge;
-    const char *paper, *edge; /* of its card */
+    const char *screen, *edge; /* of its card */
 };
 const struct svg_health *svg_health(enum gt_gpu_health health);
 

@@ -40,7 +40,7 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
     int inner = cell >= 15 ? cell - 2 : cell - 1;
     svg_rect(to, x, y, inner, inner, cell >= 15 ? 4 : 1,
              up     ? color
-             : down ? SVG_BAD_PAPER
+             : down ? SVG_BAD_BACKGROUND
                     : path_color(link->kind),
              down ? SVG_BAD : NULL);
     if (cell >= 26)
@@ -48,7 +48,7 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
                  (struct svg_text){x + inner / 2, y + inner / 2 + 4, link->weight < 1000 ? 11 : 8,
                                    up     ? "#ffffff"
                                    : down ? SVG_BAD
-                                          : SVG_FAINT,
+                                          : SVG_MUTED,
                                    middle},
                  "%u", link->weight);
 }
@@ -64,8 +64,8 @@ static void draw_heat_map(struct gt_buf *to, const struct svg_layout *l, int lef
         if (cell < 26 && i % 4)
             continue;
         int at = (int)i * cell + cell / 2;
-        svg_text(to, (struct svg_text){x0 + at - 1, y0 - 7, 11, SVG_FAINT, middle}, "%u", i);
-        svg_text(to, (struct svg_text){x0 - 8, y0 + at + 3, 11, SVG_FAINT, end}, "%u", i);
+        svg_text(to, (struct svg_text){x0 + at - 1, y0 - 7, 11, SVG_MUTED, middle}, "%u", i);
+        svg_text(to, (struct svg_text){x0 - 8, y0 + at + 3, 11, SVG_MUTED, end}, "%u", i);
     }
     for (unsigned row = 0; row < n; row++)
         for (unsigned column = 0; column < n; column++)
@@ -151,7 +151,7 @@ static void draw_legend(struct svg_pen *pen, const struct svg_layout *l)
         char text[32];
         snprintf(text, sizeof(text), "GPU, %s", style->word);
         if (gt_node_with_health(l->node, health))
-            legend_chip(pen, style->paper, style->edge, text);
+            legend_chip(pen, style->screen, style->edge, text);
     }
     if (l->node->nic_count)
         legend_chip(pen, SVG_NIC, SVG_NIC_EDGE, "NIC");
@@ -207,7 +207,7 @@ static void draw_notes(struct svg_pen *pen, const struct svg_layout *l, int widt
             add_note(pen, &count, width, SVG_WARN, "GPU %u runs at PCIe %s of %s", i, now, max);
     }
     for (unsigned i = 0; i < node->missing_count; i++)
-        add_note(pen, &count, width, SVG_FAINT, "Not known: %s (%s)", node->missing[i].what,
+        add_note(pen, &count, width, SVG_MUTED, "Not known: %s (%s)", node->missing[i].what,
                  node->missing[i].why);
     if (node->server_uuid[0])
         add_note(pen, &count, width, NULL, "Server %s", node->server_uuid);
@@ -215,12 +215,12 @@ static void draw_notes(struct svg_pen *pen, const struct svg_layout *l, int widt
         add_note(pen, &count, width, NULL, "Reaches %u server%s over direct links", node->remote_count,
                  node->remote_count == 1 ? "" : "s");
     if (count > NOTES_MAX) {
-        svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 12, SVG_FAINT, NULL}, "and %u more",
+        svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 12, SVG_MUTED, NULL}, "and %u more",
                  count - NOTES_MAX);
         pen->y += 22;
     }
     if (!count)
-        add_note(pen, &count, width, SVG_FAINT, "None.");
+        add_note(pen, &count, width, SVG_MUTED, "None.");
 }
 
 int svg_draw_below(struct gt_buf *to, const struct svg_layout *l)

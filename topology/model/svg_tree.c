@@ -27,7 +27,7 @@ static void draw_panel(struct gt_buf *to, const struct svg_layout *l, unsigned i
     if (cpus[0] && room >= 4) {
         char list[256];
         gt_shorten(cpus, (unsigned)room, list, sizeof(list));
-        style = (struct svg_text){box->x + box->width - SVG_PANEL_PADDING, box->y + 23, 11, SVG_FAINT,
+        style = (struct svg_text){box->x + box->width - SVG_PANEL_PADDING, box->y + 23, 11, SVG_MUTED,
                                   "text-anchor=\"end\""};
         svg_text(to, style, "CPUs %s", list);
     }
@@ -64,17 +64,17 @@ static void draw_card_text(struct gt_buf *to, const struct gt_gpu *gpu, const st
     }
     if (memory) {
         gt_memory_text(gpu->memory_bytes, text, sizeof(text));
-        svg_text(to, (struct svg_text){box->x + box->width - 12, y, 12, SVG_FAINT, "text-anchor=\"end\""},
+        svg_text(to, (struct svg_text){box->x + box->width - 12, y, 12, SVG_MUTED, "text-anchor=\"end\""},
                  "%s", text);
     }
     if (gpu->product[0] || memory)
         y += 18;
     gt_shorten(gt_short_bdf(gpu->bdf), (unsigned)room, text, sizeof(text));
-    svg_text(to, (struct svg_text){x, y, 11, SVG_FAINT, mono}, "%s", text);
+    svg_text(to, (struct svg_text){x, y, 11, SVG_MUTED, mono}, "%s", text);
     y += 16;
     if (wide && gpu->uuid[0]) {
         gt_shorten(gpu->uuid, 15, text, sizeof(text));
-        svg_text(to, (struct svg_text){x, y, 11, SVG_FAINT, mono}, "%s", text);
+        svg_text(to, (struct svg_text){x, y, 11, SVG_MUTED, mono}, "%s", text);
         y += 18;
     }
     gt_pcie_link_text(&gpu->pcie_now, link, sizeof(link));
@@ -83,7 +83,7 @@ static void draw_card_text(struct gt_buf *to, const struct gt_gpu *gpu, const st
         svg_text(to, (struct svg_text){x, y, 11, SVG_WARN, "font-weight=\"600\""}, "mode %s",
                  gt_gpu_mode_name(gpu->mode));
     else if (link[0])
-        svg_text(to, (struct svg_text){x, y, 11, gt_pcie_degraded(gpu) ? SVG_WARN : SVG_FAINT, NULL}, "%s",
+        svg_text(to, (struct svg_text){x, y, 11, gt_pcie_degraded(gpu) ? SVG_WARN : SVG_MUTED, NULL}, "%s",
                  text);
 }
 
@@ -110,7 +110,7 @@ static void draw_gpu(struct gt_buf *to, const struct svg_layout *l, const struct
     gt_buf_puts(to, "</title>\n");
 
     svg_rect(to, box->x + 1, box->y + 3, box->width, box->height, 10, "#e3e8f0", NULL); /* its shadow */
-    svg_rect(to, box->x, box->y, box->width, box->height, 10, style->paper, style->edge);
+    svg_rect(to, box->x, box->y, box->width, box->height, 10, style->screen, style->edge);
     if (box->width >= 100) {
         draw_dot(to, box->x + box->width - 16, box->y + 22, 5, style);
         draw_card_text(to, gpu, box);
@@ -121,7 +121,7 @@ static void draw_gpu(struct gt_buf *to, const struct svg_layout *l, const struct
                  (struct svg_text){x, box->y + 30, 15, NULL, "text-anchor=\"middle\" font-weight=\"700\""},
                  "%u", gpu->index);
         if (box->height >= 60)
-            svg_text(to, (struct svg_text){x, box->y + 48, 9, SVG_FAINT, middle}, "%s",
+            svg_text(to, (struct svg_text){x, box->y + 48, 9, SVG_MUTED, middle}, "%s",
                      gt_short_bdf(gpu->bdf));
     }
     gt_buf_puts(to, "</g>\n");

@@ -28,7 +28,7 @@ struct gt_probe_client {
     char socket[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* "" where the probe is a child */
     char *program, *root;
     pid_t child; /* 0: none */
-    int64_t born;
+    int64_t started_ms;
     int fd;                  /* the connection, -1 none */
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
@@ -165,12 +165,12 @@ static int connect_socket(struct gt_probe_client *client, int64_t until, struct 
 
 static int start_child(struct gt_probe_client *client, struct gt_err **err)
 {
-    int64_t wait = client->born ? client->born + RESPAWN_GAP_MS - gt_clock_signed_ms() : 0;
+    int64_t wait = client->started_ms ? client->started_ms + RESPAWN_GAP_MS - gt_clock_signed_ms() : 0;
     if (wait > 0)
         pause_ms(wait);
-    if (client->born)
+    if (client->started_ms)
         atomic_fetch_add(&client->restarts, 1);
-    client->born = gt_clock_signed_ms();
+    client->started_ms = gt_clock_signed_ms();
     return gt_child_spawn(client->program, client->root, client->quiet, &client->child, &client->fd, err);
 }
 

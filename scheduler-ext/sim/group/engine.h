@@ -12,7 +12,7 @@ enum gt_queue_policy {
     GT_QUEUE_FIFO,     /* waits; nobody overtakes the first that waits */
     GT_QUEUE_BACKFILL, /* waits; later ones that fit go first, but for nodes that are kept for the one that
                           waits longest */
-    GT_QUEUE_TURNS,    /* the same, and namespaces take turns */
+    GT_QUEUE_FAIR,     /* the same, and namespaces take turns */
 };
 
 /* What a failed node means for the jobs on it. */
@@ -29,12 +29,12 @@ struct gt_sim_outage { /* of a node */
 
 struct gt_group_options {
     enum gt_queue_policy queue;
-    double patience;       /* seconds until nodes are kept for a job that waits; INFINITY: none are */
-    double reservation;    /* seconds for which they are; 0: for ever */
-    uint32_t kept_percent; /* of the GPUs that may be kept, or one node; 0: all */
-    double warm_up;        /* part of the jobs before anything is measured, 0 to below 1 */
-    double mtbf;           /* mean seconds to the failure of a node; 0: none fails */
-    double repair;         /* mean seconds until it is back */
+    double patience;           /* seconds until nodes are kept for a job that waits; INFINITY: none are */
+    double reservation;        /* seconds for which they are; 0: for ever */
+    uint32_t reserved_percent; /* of the GPUs that may be kept, or one node; 0: all */
+    double warm_up;            /* part of the jobs before anything is measured, 0 to below 1 */
+    double mtbf;               /* mean seconds to the failure of a node; 0: none fails */
+    double repair;             /* mean seconds until it is back */
     const struct gt_sim_outage *outages; /* besides those that are drawn: for tests */
     uint32_t outage_count;
     enum gt_sim_node_loss node_loss;

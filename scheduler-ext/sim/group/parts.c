@@ -49,11 +49,11 @@ static uint32_t run_length(const struct gt_sim_job *job)
 }
 
 /* Spare nodes but where something of the job lacks pods, and those that are kept for others. */
-static void exclude(struct group_run *run, const struct gt_sim_job *job, bool leave_kept)
+static void exclude(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
 {
     struct sim_parts *parts = &run->parts;
     const struct gt_site *site = run->world->site;
-    const struct gt_node_set *kept = &run->holder.kept;
+    const struct gt_node_set *reserved = &run->holder.reserved;
     uint32_t length = run_length(job);
     gt_node_set_clear(&parts->excluded);
     memset(parts->homes, 0, site->super_count * sizeof(*parts->homes));
@@ -70,17 +70,17 @@ static void exclude(struct group_run *run, const struct gt_sim_job *job, bool le
     for (uint32_t n = 0; run->options->spares && n < site->node_count; n++)
         if (parts->spare[n] && !parts->homes[site->nodes[n].super])
             gt_node_set_add(&parts->excluded, n, NULL);
-    for (uint32_t n = leave_kept ? gt_node_set_next(kept, 0) : GT_NONE; n != GT_NONE;
-         n = gt_node_set_next(kept, n + 1))
+    for (uint32_t n = exclude_reserved ? gt_node_set_next(reserved, 0) : GT_NONE; n != GT_NONE;
+         n = gt_node_set_next(reserved, n + 1))
         gt_node_set_add(&parts->excluded, n, NULL);
 }
 
 /* Those of `wanted` into `places`, scratch both; nothing is taken. */
-static bool plan(struct group_run *run, const struct gt_sim_job *job, bool leave_kept)
+static bool plan(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
 {
     const struct gt_sim_watch *watch = &run->options->watch;
     uint64_t begin = watch->nanoseconds ? watch->nanoseconds() : 0;
-    exclude(run, job, leave_kept);
+    exclude(run, job, exclude_reserved);
     bool planned =
         run->policy->plan(run->state, job, run->parts.wanted, &run->parts.excluded, run->parts.places);
     run->meter.nanoseconds += watch->nanoseconds ? watch->nanoseconds() - begin : 0;

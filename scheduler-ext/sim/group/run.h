@@ -40,7 +40,7 @@ struct sim_holder {
     const struct gt_sim_job *job; /* NULL: none */
     double reserved_until;        /* seconds */
     bool changed;                 /* a kept node failed or came back: choose anew */
-    struct gt_node_set kept;
+    struct gt_node_set reserved;
     struct gt_node_set shut; /* of those that have free GPUs, while others are placed */
     struct gt_cluster *model;
     struct gt_plan_unit *units; /* scratch of its plan */

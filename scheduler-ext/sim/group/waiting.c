@@ -21,11 +21,11 @@ static uint32_t number_of(const struct group_run *run, const void *job)
 static void restrict_to_others(struct group_run *run, bool on)
 {
     struct sim_holder *holder = &run->holder;
-    const struct gt_node_set *kept = &holder->kept;
+    const struct gt_node_set *reserved = &holder->reserved;
     if (on && gt_node_set_count(&holder->shut))
         return;
-    for (uint32_t n = on ? gt_node_set_next(kept, 0) : GT_NONE; n != GT_NONE;
-         n = gt_node_set_next(kept, n + 1))
+    for (uint32_t n = on ? gt_node_set_next(reserved, 0) : GT_NONE; n != GT_NONE;
+         n = gt_node_set_next(reserved, n + 1))
         if (gt_world_available(run->world, n)) {
             gt_node_set_add(&holder->shut, n, NULL); /* it has room, see open_holder() */
             gt_run_set_up(run, n, false);
@@ -78,7 +78,7 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
         if (gt_node_set_add(ret, node, &run->failed) < 0)
             return false;
     }
-    uint32_t percent = run->options->kept_percent;
+    uint32_t percent = run->options->reserved_percent;
     return !percent || gt_node_set_count(ret) == 1 ||
            (uint64_t)gpus * 100 <= (uint64_t)world->up_gpus * percent;
 }
@@ -96,8 +96,8 @@ static bool on_hold(void *arg, void *job, uint64_t reserved_until_ms)
         gt_node_set_done(&chosen);
     if (job && !found && holder->job != job)
         return false; /* who holds, goes on */
-    gt_node_set_done(&holder->kept);
-    holder->kept = chosen;
+    gt_node_set_done(&holder->reserved);
+    holder->reserved = chosen;
     holder->job = found ? job : NULL;
     holder->reserved_until =
         reserved_until_ms == UINT64_MAX ? (double)INFINITY : (double)reserved_until_ms / MS;
@@ -107,7 +107,7 @@ static bool on_hold(void *arg, void *job, uint64_t reserved_until_ms)
 
 void gt_waiting_node_changed(struct group_run *run, uint32_t node)
 {
-    run->holder.changed = run->holder.changed || gt_node_set_has(&run->holder.kept, node);
+    run->holder.changed = run->holder.changed || gt_node_set_has(&run->holder.reserved, node);
 }
 
 /* ---- the queue's calls ---- */
@@ -165,16 +165,17 @@ static uint64_t now_ms(void *arg)
 int gt_waiting_open(struct group_run *run, struct gt_err **err)
 {
     const struct gt_group_options *options = run->options;
-    bool keeps = options->queue == GT_QUEUE_BACKFILL || options->queue == GT_QUEUE_TURNS;
-    const struct gt_queue_spec spec = {
-        .patience_ms = keeps && isfinite(options->patience) ? (uint64_t)(options->patience * MS) : UINT64_MAX,
-        .reservation_ms = (uint64_t)(options->reservation * MS),
-        .share = share_of,
-        .try = try_job,
-        .same = same_as,
-        .hold = on_hold,
-        .now_ms = now_ms,
-        .arg = run};
+    bool reserves = options->queue == GT_QUEUE_BACKFILL || options->queue == GT_QUEUE_FAIR;
+    const struct gt_queue_spec spec = {.patience_ms = reserves && isfinite(options->patience)
+                                                          ? (uint64_t)(options->patience * MS)
+                                                          : UINT64_MAX,
+                                       .reservation_ms = (uint64_t)(options->reservation * MS),
+                                       .share = share_of,
+                                       .try = try_job,
+                                       .same = same_as,
+                                       .hold = on_hold,
+                                       .now_ms = now_ms,
+                                       .arg = run};
     int r = spec.patience_ms == UINT64_MAX ? 0 : open_holder(run, err);
     return r < 0 ? r : gt_queue_new(&spec, &run->queue, err);
 }
@@ -183,7 +184,7 @@ void gt_waiting_done(struct group_run *run)
 {
     if (run->queue)
         gt_queue_free(run->queue);
-    gt_node_set_done(&run->holder.kept);
+    gt_node_set_done(&run->holder.reserved);
     gt_node_set_done(&run->holder.shut);
     gt_cluster_free(run->holder.model);
     free(run->holder.units);
@@ -197,7 +198,7 @@ int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     const uint32_t shape[] = {job->pods, job->unit, job->atom, job->gpus};
-    uint32_t tenant = run->options->queue == GT_QUEUE_TURNS ? job->tenant : run->jobs->tenants;
+    uint32_t tenant = run->options->queue == GT_QUEUE_FAIR ? job->tenant : run->jobs->tenants;
     struct gt_queue_entry entry = {.job = (void *)(uintptr_t)job,
                                    .share = &run->tenants[tenant].share,
                                    .gpus = gpus_of(job),

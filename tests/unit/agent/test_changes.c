@@ -38,7 +38,7 @@ static void on_change(void *arg, bool warning, const char *reason, const char *n
     snprintf(said + strlen(said), SAID_MAX - strlen(said), "%s", reason);
 }
 
-static void expect_told(struct gt_inventory *before, struct gt_inventory *after, const char *expected)
+static void expect_reported(struct gt_inventory *before, struct gt_inventory *after, const char *expected)
 {
     char said[SAID_MAX] = "";
     gt_changes_log(before, after, on_change, said);
@@ -49,21 +49,21 @@ static void links(void **state)
 {
     struct gt_inventory *up = inventory(GT_LINK_MX, GT_LINK_STATE_UP),
                         *down = inventory(GT_LINK_MX, GT_LINK_STATE_DOWN),
-                        *untold = inventory(GT_LINK_MX, GT_LINK_STATE_UNKNOWN),
+                        *default_amount = inventory(GT_LINK_MX, GT_LINK_STATE_UNKNOWN),
                         *silent = inventory(GT_LINK_PXB, GT_LINK_STATE_UNKNOWN); /* the vendor library is */
     (void)state;
-    expect_told(NULL, up, "");
-    expect_told(NULL, down, "LinkDown");
-    expect_told(up, down, "LinkDown");
-    expect_told(down, down, "");
-    expect_told(down, up, "LinkUp");
-    expect_told(down, silent, "");
-    expect_told(down, untold, "");
-    expect_told(silent, down, "LinkDown");
-    expect_told(silent, up, "");
+    expect_reported(NULL, up, "");
+    expect_reported(NULL, down, "LinkDown");
+    expect_reported(up, down, "LinkDown");
+    expect_reported(down, down, "");
+    expect_reported(down, up, "LinkUp");
+    expect_reported(down, silent, "");
+    expect_reported(down, default_amount, "");
+    expect_reported(silent, down, "LinkDown");
+    expect_reported(silent, up, "");
     gt_inventory_unref(up);
     gt_inventory_unref(down);
-    gt_inventory_unref(untold);
+    gt_inventory_unref(default_amount);
     gt_inventory_unref(silent);
 }
 

@@ -33,7 +33,7 @@ static void goes_round(void **state)
     gt_auto_buf struct gt_buf first = GT_BUF(1 << 16), second = GT_BUF(1 << 16);
     assert_int_equal(read_text(FILE_OF("1", BOOT, GPU("\"librarySilent\", \"callHang\""))), 0);
     assert_int_equal(health.count, 1);
-    assert_true(health.gpus[0].ill);
+    assert_true(health.gpus[0].unhealthy);
     assert_int_equal(health.gpus[0].cause, GT_SIGNAL_LIBRARY);
     assert_string_equal(health.gpus[0].reason, "it hangs");
     assert_true(health.gpus[0].tracks[GT_SIGNAL_CALL_HANG].faulty);

@@ -506,7 +506,7 @@ static void one_that_fails(void **state)
     assert_true(stats.current);
 }
 
-static void told_to_wait(void **state)
+static void asked_to_wait(void **state)
 {
     struct world *w = *state;
     begin(w);
@@ -716,7 +716,7 @@ int main(void)
         TEST(back_to_what_was_written),
         TEST(no_storm_while_away),
         TEST(one_that_fails),
-        TEST(told_to_wait),
+        TEST(asked_to_wait),
         TEST(refused_for_good),
         TEST(labels_of_others),
         TEST(object_deleted),

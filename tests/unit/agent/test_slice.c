@@ -64,12 +64,12 @@ static void best_first(void **state)
 
 static void only_what_is_offered(void **state)
 {
-    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *ill = NULL;
+    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *unhealthy = NULL;
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
     struct gt_slice_facts facts = {.node_name = "n", .node_uid = "u", .supernode = "", .others = 0x81};
     (void)state;
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "ill", &ill, NULL), 0);
-    facts.inventory = ill;
+    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "ill", &unhealthy, NULL), 0);
+    facts.inventory = unhealthy;
     facts.usage = make_usage(0x7a, 0x81);
     assert_null(strstr(order_of(&facts), "2"));
     assert_null(strstr(order_of(&facts), "0"));

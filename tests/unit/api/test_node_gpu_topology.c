@@ -110,10 +110,10 @@ static cJSON *written(const struct gt_node_gpu_topology *topology)
     gt_auto_buf struct gt_buf object = GT_BUF(4096), wiring = GT_BUF(1 << 20), usage = GT_BUF(1 << 20);
     gt_node_gpu_topology_write_object(topology->name, "uid", &object);
     assert_true(gt_node_gpu_topology_write_wiring(topology, &wiring));
-    bool told =
+    bool reported =
         gt_node_gpu_topology_write_usage(topology, values, values, (unsigned)below(GT_GPUS_MAX), &usage);
-    assert_int_equal(told, topology->use_known);
-    cJSON *json = cJSON_Parse(wiring.data), *other = cJSON_Parse(told ? usage.data : "{}");
+    assert_int_equal(reported, topology->use_known);
+    cJSON *json = cJSON_Parse(wiring.data), *other = cJSON_Parse(reported ? usage.data : "{}");
     assert_non_null(json);
     assert_non_null(other);
     cJSON *status = cJSON_GetObjectItem(json, "status"), *more = cJSON_GetObjectItem(other, "status");

@@ -12,10 +12,10 @@
 
 #include "base/mailbox.h"
 
-enum { THREADS = 4, EACH = 1000 }; /* together below GT_LETTERS_MAX: none is lost */
+enum { THREADS = 4, EACH = 1000 }; /* together below GT_MESSAGES_MAX: none is lost */
 
 struct note {
-    struct gt_letter letter;
+    struct gt_message message;
     unsigned sender, number;
 };
 
@@ -39,17 +39,17 @@ static void give_up(void *arg)
     gt_loop_stop(world->loop, -ETIMEDOUT);
 }
 
-static void stop(void *owner, struct gt_letter *letter)
+static void stop(void *owner, struct gt_message *message)
 {
     struct world *world = owner;
-    (void)letter;
+    (void)message;
     gt_loop_stop(world->loop, 0);
 }
 
-static void take_note(void *owner, struct gt_letter *letter)
+static void take_note(void *owner, struct gt_message *message)
 {
     struct world *world = owner;
-    const struct note *note = (const struct note *)letter;
+    const struct note *note = (const struct note *)message;
     world->count++;
     world->last = note->number;
     world->out_of_order |= note->number != world->next[note->sender]++;
@@ -60,7 +60,7 @@ static int set_up(void **state)
     struct world *world = calloc(1, sizeof(*world));
     assert_non_null(world);
     pthread_mutex_init(&world->lock, NULL);
-    world->note.letter = (struct gt_letter){.embedded = true, .deliver = take_note};
+    world->note.message = (struct gt_message){.embedded = true, .deliver = take_note};
     world->note.sender = THREADS;
     assert_return_code(gt_loop_new(&world->loop, NULL), 0);
     assert_return_code(gt_mailbox_new(world->loop, world, &world->mailbox, NULL), 0);
@@ -85,14 +85,14 @@ static bool send(struct world *world, unsigned sender, unsigned number)
     struct note *note = calloc(1, sizeof(*note));
     if (!note)
         return false;
-    *note = (struct note){.letter = {.deliver = take_note}, .sender = sender, .number = number};
-    gt_mailbox_send(world->mailbox, &note->letter);
+    *note = (struct note){.message = {.deliver = take_note}, .sender = sender, .number = number};
+    gt_mailbox_send(world->mailbox, &note->message);
     return true;
 }
 
 static int deliver_all(struct world *world)
 {
-    struct gt_letter last = {.embedded = true, .deliver = stop};
+    struct gt_message last = {.embedded = true, .deliver = stop};
     gt_mailbox_send(world->mailbox, &last);
     return gt_loop_run(world->loop, NULL);
 }
@@ -126,21 +126,21 @@ static void *send_many(void *arg)
     return NULL;
 }
 
-static void check_all(void *owner, struct gt_letter *letter)
+static void check_all(void *owner, struct gt_message *message)
 {
     struct world *world = owner;
     if (world->count == THREADS * EACH)
         gt_loop_stop(world->loop, 0);
     else
-        gt_mailbox_send(world->mailbox, letter); /* looks again in the next round */
+        gt_mailbox_send(world->mailbox, message); /* looks again in the next round */
 }
 
 static void many_senders_keep_their_order(void **state)
 {
     struct world *world = *state;
     struct sender senders[THREADS];
-    world->note.letter.deliver = check_all;
-    gt_mailbox_send(world->mailbox, &world->note.letter);
+    world->note.message.deliver = check_all;
+    gt_mailbox_send(world->mailbox, &world->note.message);
     start_senders(world, senders, send_many);
     int r = gt_loop_run(world->loop, NULL);
     join_senders(senders);
@@ -158,15 +158,15 @@ static void *count_up(void *arg)
         pthread_mutex_lock(&world->lock);
         world->sent++;
         pthread_mutex_unlock(&world->lock);
-        gt_mailbox_send(world->mailbox, &world->note.letter);
+        gt_mailbox_send(world->mailbox, &world->note.message);
     }
     return NULL;
 }
 
-static void look_at_sent(void *owner, struct gt_letter *letter)
+static void look_at_sent(void *owner, struct gt_message *message)
 {
     struct world *world = owner;
-    (void)letter;
+    (void)message;
     pthread_mutex_lock(&world->lock);
     world->last = world->sent;
     pthread_mutex_unlock(&world->lock);
@@ -179,7 +179,7 @@ static void an_embedded_letter_tells_the_last(void **state)
 {
     struct world *world = *state;
     struct sender senders[THREADS];
-    world->note.letter.deliver = look_at_sent;
+    world->note.message.deliver = look_at_sent;
     start_senders(world, senders, count_up);
     int r = gt_loop_run(world->loop, NULL);
     join_senders(senders);
@@ -191,13 +191,13 @@ static void an_embedded_letter_tells_the_last(void **state)
 static void an_embedded_letter_waits_once(void **state)
 {
     struct world *world = *state;
-    gt_mailbox_send(world->mailbox, &world->note.letter);
+    gt_mailbox_send(world->mailbox, &world->note.message);
     assert_true(send(world, 0, 0));
-    gt_mailbox_send(world->mailbox, &world->note.letter);
+    gt_mailbox_send(world->mailbox, &world->note.message);
     assert_int_equal(deliver_all(world), 0);
     assert_int_equal(world->count, 2);
     world->next[THREADS] = 0;
-    gt_mailbox_send(world->mailbox, &world->note.letter);
+    gt_mailbox_send(world->mailbox, &world->note.message);
     assert_int_equal(deliver_all(world), 0);
     assert_int_equal(world->count, 3);
     assert_false(world->out_of_order);
@@ -206,23 +206,23 @@ static void an_embedded_letter_waits_once(void **state)
 static void others_are_bounded(void **state)
 {
     struct world *world = *state;
-    for (unsigned i = 0; i < GT_LETTERS_MAX + 5; i++)
+    for (unsigned i = 0; i < GT_MESSAGES_MAX + 5; i++)
         assert_true(send(world, 0, i));
-    gt_mailbox_send(world->mailbox, &world->note.letter); /* still has room */
+    gt_mailbox_send(world->mailbox, &world->note.message); /* still has room */
     assert_int_equal(deliver_all(world), 0);
-    assert_int_equal(world->next[0], GT_LETTERS_MAX);
+    assert_int_equal(world->next[0], GT_MESSAGES_MAX);
     assert_int_equal(world->next[THREADS], 1);
-    assert_true(send(world, 0, GT_LETTERS_MAX));
+    assert_true(send(world, 0, GT_MESSAGES_MAX));
     assert_int_equal(deliver_all(world), 0);
-    assert_int_equal(world->next[0], GT_LETTERS_MAX + 1);
+    assert_int_equal(world->next[0], GT_MESSAGES_MAX + 1);
     assert_false(world->out_of_order);
 }
 
-static void send_again(void *owner, struct gt_letter *letter)
+static void send_again(void *owner, struct gt_message *message)
 {
     struct world *world = owner;
     world->count++;
-    gt_mailbox_send(world->mailbox, letter);
+    gt_mailbox_send(world->mailbox, message);
 }
 
 static void on_timer(void *arg)
@@ -237,8 +237,8 @@ static void a_delivery_may_send_again(void **state)
     struct gt_source *timer = NULL;
     assert_return_code(gt_loop_add_timer(world->loop, on_timer, world, &timer, NULL), 0);
     gt_source_arm(timer, 20);
-    world->note.letter.deliver = send_again;
-    gt_mailbox_send(world->mailbox, &world->note.letter);
+    world->note.message.deliver = send_again;
+    gt_mailbox_send(world->mailbox, &world->note.message);
     assert_int_equal(gt_loop_run(world->loop, NULL), 7);
     assert_true(world->count > 1);
 }
@@ -250,7 +250,7 @@ static void *send_to_the_end(void *arg)
     for (bool over = false; !over;) {
         if (!send(world, sender->number, 0))
             break;
-        gt_mailbox_send(world->mailbox, &world->note.letter);
+        gt_mailbox_send(world->mailbox, &world->note.message);
         pthread_mutex_lock(&world->lock);
         over = world->over;
         world->sent++;
@@ -270,7 +270,7 @@ static void nothing_is_delivered_after_the_end(void **state)
     pthread_mutex_lock(&world->lock);
     unsigned sent = world->sent;
     pthread_mutex_unlock(&world->lock);
-    for (unsigned now = sent; now < sent + GT_LETTERS_MAX;) {
+    for (unsigned now = sent; now < sent + GT_MESSAGES_MAX;) {
         pthread_mutex_lock(&world->lock);
         now = world->sent;
         pthread_mutex_unlock(&world->lock);

@@ -23,19 +23,19 @@ static cJSON *parse(struct gt_buf *text)
 
 static void add_gpu(struct gt_buf *to, const struct world_topology *topology, unsigned i)
 {
-    bool ill = topology->ill >> i & 1, unsure = topology->unsure >> i & 1;
+    bool unhealthy = topology->unhealthy >> i & 1, unknown = topology->unknown >> i & 1;
     gt_buf_printf(to,
                   "{\"index\":%u,\"uuid\":\"GPU-%s-%u\",\"bdf\":\"0000:%02x:00.0\",\"product\":\"MXC550\","
                   "\"numaNode\":0,\"mode\":\"%s\",\"health\":\"%s\",\"zone\":1}",
                   i, topology->name, i, i + 1, topology->shared ? "sgpu" : "native",
-                  ill      ? "unhealthy"
-                  : unsure ? "unknown"
-                           : "healthy");
+                  unhealthy ? "unhealthy"
+                  : unknown ? "unknown"
+                            : "healthy");
 }
 
 static void add_usage(struct gt_buf *to, const struct world_topology *topology)
 {
-    uint64_t used = topology->ill | topology->unnamed;
+    uint64_t used = topology->unhealthy | topology->unnamed;
     const char *comma = "";
     gt_buf_puts(to, "\"owners\":[");
     for (unsigned o = 0; o < WORLD_OWNERS && topology->owners[o].pod; o++)
@@ -178,7 +178,8 @@ static void check_namespace(const struct gt_cache *cache)
     for (const struct gt_cache_pod *pod = first; pod; pod = gt_cache_next_pod(cache, pod), count++) {
         assert_ptr_equal(pod->namespace_, first->namespace_);
         assert_string_equal(pod->namespace_->name, pod->meta.namespace_);
-        if (pod->state == GT_CACHE_BOUND || pod->state == GT_CACHE_RUNNING || pod->plan == GT_CACHE_PLAN_HELD)
+        if (pod->state == GT_CACHE_BOUND || pod->state == GT_CACHE_RUNNING ||
+            pod->plan == GT_CACHE_PLAN_ASSUMED)
             gpus += pod->gpus;
         asked += pod->deleting ? 0 : pod->gpus;
     }

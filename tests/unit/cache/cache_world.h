@@ -15,9 +15,9 @@ struct world_owner {
 
 struct world_topology {
     const char *name;
-    unsigned gpus;        /* of one mesh of direct links */
-    uint64_t ill, unsure; /* unsure: of unknown health */
-    uint64_t unnamed;     /* in use by nobody knows whom */
+    unsigned gpus;               /* of one mesh of direct links */
+    uint64_t unhealthy, unknown; /* unsure: of unknown health */
+    uint64_t unnamed;            /* in use by nobody knows whom */
     struct world_owner owners[WORLD_OWNERS];
     bool silent_on_usage; /* no `free`, no owners */
     bool shared;          /* GPUs are in the vendor's sGPU mode */

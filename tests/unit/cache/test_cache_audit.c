@@ -151,10 +151,10 @@ static void test_settles(void **state)
     assert_string_equal(found->owner_name, "j");
     assert_string_equal(found->owner_uid, "uid-of-j");
     assert_string_equal(gt_finding_kind_name(found->kind), "UnitTorn");
-    found->told = true;
+    found->reported = true;
     go_round(scene);
-    assert_true(gt_audit_next(scene->audit, NULL)->told);
-    gt_cache_pod_gone(scene->cache, "ns", "j-1");
+    assert_true(gt_audit_next(scene->audit, NULL)->reported);
+    gt_cache_pod_deleted(scene->cache, "ns", "j-1");
     go_round(scene);
     assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_UNIT_TORN), 1);
     go_round(scene);
@@ -201,10 +201,10 @@ static void test_atoms_of_a_part(void **state)
     give_member(scene,
                 MEMBER(.job = "j", .node = "r1", .sizes = SOFT32_16, .rank = 4, .gpus = 8, .mask = 0xff));
     assert_found(scene, 0, 0, 0);
-    gt_cache_pod_gone(scene->cache, "ns", "j-1");
+    gt_cache_pod_deleted(scene->cache, "ns", "j-1");
     give_member(scene,
                 MEMBER(.job = "j", .node = "l1", .sizes = SOFT32_16, .rank = 0, .gpus = 8, .mask = 0xff));
-    gt_cache_pod_gone(scene->cache, "ns", "j-4");
+    gt_cache_pod_deleted(scene->cache, "ns", "j-4");
     assert_found(scene, 1, 0, 0);
 }
 
@@ -303,7 +303,7 @@ static void test_double_claimed(void **state)
         settle(scene);
     assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_DOUBLE_CLAIMED), 1);
     assert_string_equal(gt_audit_next(scene->audit, NULL)->name, "a-claim");
-    gt_cache_claim_gone(scene->cache, "ns", "b-claim");
+    gt_cache_claim_deleted(scene->cache, "ns", "b-claim");
     settle(scene);
     assert_null(gt_audit_next(scene->audit, NULL));
 }

@@ -11,7 +11,7 @@
 
 /* Where a pod may run: selectors, required affinity, taints. */
 
-static bool suits(struct gt_cache *cache, const char *pod, const char *node)
+static bool matches(struct gt_cache *cache, const char *pod, const char *node)
 {
     return gt_cache_pod_fits_node(cache, pod_of(cache, pod),
                                   gt_cluster_find_node(gt_cache_cluster(cache), node));
@@ -32,7 +32,7 @@ static void test_labels(void **state)
               NODE(.name = "n1", .labels = "{\"zone\":\"a\",\"size\":\"10\",\"empty\":\"\",\"b\":\"2\"}"));
     static const struct {
         const char *spec;
-        bool suits;
+        bool matches;
     } cases[] = {
         {"\"nodeSelector\":{\"zone\":\"a\"},", true},
         {"\"nodeSelector\":{\"zone\":\"b\"},", false},
@@ -71,14 +71,14 @@ static void test_labels(void **state)
     };
     for (unsigned i = 0; i < GT_COUNT(cases); i++) {
         give_pod(cache, POD(.name = "a", .gpus = 1, .spec = cases[i].spec));
-        if (suits(cache, "a", "n1") != cases[i].suits)
+        if (matches(cache, "a", "n1") != cases[i].matches)
             fail_msg("%s: the answer is wrong", cases[i].spec);
         assert_int_equal(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")), i + 1 < GT_COUNT(cases));
     }
     assert_int_equal(refused(cache), 0);
-    assert_false(suits(cache, "a", "n2"));
-    gt_cache_node_gone(cache, "n1");
-    assert_false(suits(cache, "a", "n1"));
+    assert_false(matches(cache, "a", "n2"));
+    gt_cache_node_deleted(cache, "n1");
+    assert_false(matches(cache, "a", "n1"));
 }
 
 #define TAINT "[{\"key\":\"gpu\",\"value\":\"yes\",\"effect\":\"NoSchedule\"}]"
@@ -91,7 +91,7 @@ static void test_taints(void **state)
     give_plain_node(cache, "n2");
     static const struct {
         const char *spec;
-        bool suits;
+        bool matches;
     } cases[] = {
         {NULL, false},
         {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Exists\"}],", true},
@@ -110,15 +110,15 @@ static void test_taints(void **state)
     for (unsigned i = 0; i < GT_COUNT(cases); i++) {
         give_node(cache, NODE(.name = "n1", .taints = TAINT));
         give_pod(cache, POD(.name = "a", .gpus = 1, .spec = cases[i].spec));
-        if (suits(cache, "a", "n1") != cases[i].suits)
+        if (matches(cache, "a", "n1") != cases[i].matches)
             fail_msg("%s: the answer is wrong", cases[i].spec ? cases[i].spec : "nothing");
-        assert_true(suits(cache, "a", "n2"));
-        assert_int_equal(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")), !cases[i].suits);
+        assert_true(matches(cache, "a", "n2"));
+        assert_int_equal(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")), !cases[i].matches);
         /* Where no pods may come its taints need nobody's patience. */
         give_node(cache, NODE(.name = "n1", .taints = TAINT, .cordoned = true));
         assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
         give_node(cache, NODE(.name = "n1"));
-        assert_true(suits(cache, "a", "n1"));
+        assert_true(matches(cache, "a", "n1"));
         assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
     }
     /* Soft ones, and those that repeat a cordon, keep nobody away. */
@@ -126,7 +126,7 @@ static void test_taints(void **state)
               NODE(.name = "n1",
                    .taints = "[{\"key\":\"a\",\"effect\":\"PreferNoSchedule\"},"
                              "{\"key\":\"node.kubernetes.io/unschedulable\",\"effect\":\"NoSchedule\"}]"));
-    assert_true(suits(cache, "a", "n1"));
+    assert_true(matches(cache, "a", "n1"));
     assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
     assert_int_equal(refused(cache), 0);
 }
@@ -138,8 +138,8 @@ static void test_bound(void **state)
     give_plain_node(cache, "n1");
     give_plain_node(cache, "n2");
     give_pod(cache, POD(.name = "a", .gpus = 1, .node = "n1", .spec = "\"nodeSelector\":{\"x\":\"y\"},"));
-    assert_true(suits(cache, "a", "n1"));
-    assert_false(suits(cache, "a", "n2"));
+    assert_true(matches(cache, "a", "n1"));
+    assert_false(matches(cache, "a", "n2"));
     assert_true(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
 }
 
@@ -156,14 +156,14 @@ static void test_shared(void **state)
             snprintf(name, sizeof(name), "p%u", i);
             give_pod(cache, POD(.name = name, .gpus = 1,
                                 .spec = "\"nodeSelector\":{\"kind\":\"something of some length, really\"},"));
-            assert_false(suits(cache, name, "n1"));
+            assert_false(matches(cache, name, "n1"));
         }
         sizes[round] = gt_cache_bytes(cache);
         for (unsigned i = 0; i < 50; i++) {
             char name[16];
             snprintf(name, sizeof(name), "p%u", i);
             give_pod(cache, POD(.name = name, .gpus = 1));
-            assert_true(suits(cache, name, "n1"));
+            assert_true(matches(cache, name, "n1"));
             assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, name)));
         }
     }

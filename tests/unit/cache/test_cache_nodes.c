@@ -32,7 +32,7 @@ static void test_unknown_is_not_empty(void **state)
     give_node(cache, NODE(.name = "n1"));
     assert_int_equal(gt_cluster_find_node(gt_cache_cluster(cache), "n1"), GT_NONE);
     assert_int_equal(counters_of(cache).nodes_without_topology, 1);
-    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0x80, .owners = {{"x", 0x03}}), 5);
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0x80, .owners = {{"x", 0x03}}), 5);
     struct gt_cluster_node node = cluster_node(cache, "n1");
     assert_int_equal(node.all, 0xff);
     assert_int_equal(node.healthy, 0x7f);
@@ -46,10 +46,10 @@ static void test_unknown_is_not_empty(void **state)
     assert_string_equal(gt_cache_device_id(cache, id, 3), "GPU-n1-3");
     assert_null(gt_cache_device_id(cache, id, 8));
     assert_null(gt_cache_device_id(cache, 99, 0));
-    gt_cache_topology_gone(cache, "n1");
+    gt_cache_topology_deleted(cache, "n1");
     assert_int_equal(gt_cluster_find_node(gt_cache_cluster(cache), "n1"), GT_NONE);
-    gt_cache_topology_gone(cache, "n1");
-    gt_cache_topology_gone(cache, "never");
+    gt_cache_topology_deleted(cache, "n1");
+    gt_cache_topology_deleted(cache, "never");
 }
 
 static void test_eligible(void **state)
@@ -71,7 +71,7 @@ static void test_eligible(void **state)
     assert_true(node_of(cache, "n1").left_alone);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8), 3);
     assert_true(cluster_node(cache, "n1").eligible);
-    gt_cache_node_gone(cache, "n1");
+    gt_cache_node_deleted(cache, "n1");
     assert_false(cluster_node(cache, "n1").eligible);
     check_cache(cache);
 }
@@ -116,8 +116,8 @@ static void test_order_of_gpus(void **state)
     gt_auto_cache struct gt_cache *cache = new_cache(NULL);
     give_node(cache, NODE(.name = "n1"));
     give_topology(cache,
-                  TOPOLOGY(.name = "n1", .gpus = 4, .reversed = true, .ill = 0x08, .owners = {{"x", 0x01}},
-                           .link_down = true),
+                  TOPOLOGY(.name = "n1", .gpus = 4, .reversed = true, .unhealthy = 0x08,
+                           .owners = {{"x", 0x01}}, .link_down = true),
                   1);
     assert_int_equal(cluster_node(cache, "n1").free, 0x0e);
     assert_int_equal(cluster_node(cache, "n1").healthy, 0x07);
@@ -246,12 +246,12 @@ static void test_supernodes(void **state)
     /* The one in between becomes of the highest tier: it is above nobody's parent then. */
     give_supernode(cache, SUPERNODE(.name = "middle", .tier = 4, .parent = "top"));
     assert_path(cache, "n1<s1<middle");
-    gt_cache_supernode_gone(cache, "middle");
+    gt_cache_supernode_deleted(cache, "middle");
     assert_path(cache, "n1<s1");
-    gt_cache_supernode_gone(cache, "s1");
+    gt_cache_supernode_deleted(cache, "s1");
     assert_path(cache, "n1");
-    gt_cache_supernode_gone(cache, "top");
-    gt_cache_supernode_gone(cache, "never");
+    gt_cache_supernode_deleted(cache, "top");
+    gt_cache_supernode_deleted(cache, "never");
     assert_int_equal(counters_of(cache).supernodes, 0);
     check_cache(cache);
 }
@@ -314,9 +314,9 @@ static void test_claimed_twice(void **state)
     assert_path(cache, "n1<s1");
     give_supernode(cache, SUPERNODE(.name = "s0", .tier = 2, .members = {"n1"}));
     assert_path(cache, "n1<s1");
-    gt_cache_supernode_gone(cache, "s1");
+    gt_cache_supernode_deleted(cache, "s1");
     assert_path(cache, "n1<s2");
-    gt_cache_supernode_gone(cache, "s2");
+    gt_cache_supernode_deleted(cache, "s2");
     assert_path(cache, "n1<s0"); /* a supernode of itself, below the inner one */
     check_cache(cache);
 }

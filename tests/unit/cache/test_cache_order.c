@@ -53,8 +53,8 @@ static void make_topology(uint64_t *state, unsigned n, struct world_topology *re
     if (!below(state, 6))
         return;
     ret->name = node_names[n];
-    ret->ill = below(state, 4) ? 0 : 1U << below(state, 8);
-    ret->unnamed = below(state, 4) ? 0 : below(state, 256) & ~ret->ill;
+    ret->unhealthy = below(state, 4) ? 0 : 1U << below(state, 8);
+    ret->unnamed = below(state, 4) ? 0 : below(state, 256) & ~ret->unhealthy;
     ret->silent_on_usage = !below(state, 8);
     ret->link_down = !below(state, 6);
     ret->shared = !below(state, 12);
@@ -125,23 +125,23 @@ static void give(struct gt_cache *cache, const struct world *world, unsigned i)
         if (world->topologies[i].name)
             give_topology(cache, &world->topologies[i], 1);
         else
-            gt_cache_topology_gone(cache, node_names[i]);
+            gt_cache_topology_deleted(cache, node_names[i]);
     } else if (i < 2 * NODES) {
         if (world->nodes[i - NODES].name)
             give_node(cache, &world->nodes[i - NODES]);
         else
-            gt_cache_node_gone(cache, node_names[i - NODES]);
+            gt_cache_node_deleted(cache, node_names[i - NODES]);
     } else if (i < 2 * NODES + SUPERS) {
         if (world->supers[i - 2 * NODES].name)
             give_supernode(cache, &world->supers[i - 2 * NODES]);
         else
-            gt_cache_supernode_gone(cache, super_names[i - 2 * NODES]);
+            gt_cache_supernode_deleted(cache, super_names[i - 2 * NODES]);
     } else {
         unsigned p = i - 2 * NODES - SUPERS;
         if (world->pods[p].name)
             give_pod(cache, &world->pods[p]);
         else
-            gt_cache_pod_gone(cache, "ns", pod_names[p]);
+            gt_cache_pod_deleted(cache, "ns", pod_names[p]);
     }
     check_cache(cache);
 }
@@ -239,8 +239,8 @@ static void check_sense(struct gt_cache *cache, const struct world *world)
         used |= topology->unnamed;
         if (topology->silent_on_usage)
             used = 0;
-        assert_int_equal(node.available & (used | topology->ill), 0);
-        assert_int_equal(node.assumed & (used | topology->ill), 0);
+        assert_int_equal(node.available & (used | topology->unhealthy), 0);
+        assert_int_equal(node.assumed & (used | topology->unhealthy), 0);
         /* Pods on it have as many GPUs as they ask for, or nothing is left over. */
         unsigned asked = 0, had = 0;
         uint64_t planned = 0;
@@ -249,7 +249,7 @@ static void check_sense(struct gt_cache *cache, const struct world *world)
             if (pod && pod->node == id) {
                 asked += pod->gpus;
                 had += (unsigned)__builtin_popcountll(gpus_of(cache, node_names[n], pod_names[p]));
-            } else if (pod && pod->plan == GT_CACHE_PLAN_HELD && pod->plan_node == id)
+            } else if (pod && pod->plan == GT_CACHE_PLAN_ASSUMED && pod->plan_node == id)
                 planned |= pod->plan_mask;
         }
         unsigned unnamed = (unsigned)__builtin_popcountll(topology->silent_on_usage ? 0 : topology->unnamed);
@@ -321,27 +321,27 @@ static void test_restart(void **unused)
         for (unsigned i = 0; i < OBJECTS; i++)
             give(cache, &world, i);
         for (unsigned i = 0; i < 60; i++) {
-            struct world_pod *told = &world.pods[below(&state, PODS)];
-            struct gt_cache_pod *pod = told->name ? gt_cache_find_pod(cache, "ns", told->name) : NULL;
+            struct world_pod *reported = &world.pods[below(&state, PODS)];
+            struct gt_cache_pod *pod = reported->name ? gt_cache_find_pod(cache, "ns", reported->name) : NULL;
             uint32_t id = gt_cluster_find_node(gt_cache_cluster(cache), node_names[below(&state, NODES)]);
             struct gt_cluster_node node;
             struct gt_choice choice;
-            if (!pod || told->node || !gt_cluster_get_node(gt_cache_cluster(cache), id, &node))
+            if (!pod || reported->node || !gt_cluster_get_node(gt_cache_cluster(cache), id, &node))
                 continue;
             if (below(&state, 4) == 0) {
                 gt_cache_unplan_pod(cache, pod);
                 assert_int_equal(pod->plan, GT_CACHE_PLAN_NONE);
-                told->plan_node = NULL;
-                told->plan_mask = 0;
+                reported->plan_node = NULL;
+                reported->plan_mask = 0;
             } else if (gt_choose(node.class, node.available, 0, pod->gpus, 0, &choice)) {
                 assert_int_equal(gt_cache_plan_pod(cache, pod, id, choice.mask, NULL), 0);
-                assert_int_equal(pod->plan, GT_CACHE_PLAN_HELD);
+                assert_int_equal(pod->plan, GT_CACHE_PLAN_ASSUMED);
                 assert_int_equal(pod->plan_mask, choice.mask);
-                told->plan_node = node.name;
+                reported->plan_node = node.name;
                 for (unsigned n = 0; n < NODES; n++)
-                    if (strcmp(node_names[n], told->plan_node) == 0)
-                        told->plan_node = node_names[n];
-                told->plan_mask = choice.mask;
+                    if (strcmp(node_names[n], reported->plan_node) == 0)
+                        reported->plan_node = node_names[n];
+                reported->plan_mask = choice.mask;
             }
             check_cache(cache);
         }

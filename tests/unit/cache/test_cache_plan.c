@@ -41,12 +41,12 @@ static void test_refused(void **state)
                              cJSON_Parse(text));
         give_json_pod(cache, pod);
         cJSON_Delete(pod);
-        assert_plan(cache, "a", GT_CACHE_WAITING, i == 1 ? GT_CACHE_PLAN_LOST : GT_CACHE_PLAN_HELD);
+        assert_plan(cache, "a", GT_CACHE_WAITING, i == 1 ? GT_CACHE_PLAN_LOST : GT_CACHE_PLAN_ASSUMED);
         assert_int_equal(cluster_node(cache, "n1").available, i == 1 ? 0xff : 0xf0);
         assert_int_equal(pod_of(cache, "a")->refused, i == 1);
     }
     give_pod(cache, POD(.name = "a", .gpus = 4, .plan_node = "n1", .plan_mask = 0x0f, .node = "n1"));
-    assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_ASSUMED);
     check_cache(cache);
 }
 
@@ -61,29 +61,29 @@ static void test_life(void **state)
     assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_NONE);
 
     assert_int_equal(gt_cache_plan_pod(cache, a, id_of(cache, "n1"), 0x0f, NULL), 0);
-    assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(a->plan_node, id_of(cache, "n1"));
     assert_int_equal(a->plan_mask, 0x0f);
     assert_int_not_equal(a->assumption, GT_NONE);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     /* An event from before the plan was written changes nothing. */
     give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true, .job = "j", .deleting = true));
-    assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_ASSUMED);
 
     give_pod(cache, POD(.name = "a", .gpus = 4, .job = "j", .plan_node = "n1", .plan_mask = 0x0f));
     assert_ptr_equal(pod_of(cache, "a"), a);
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     give_pod(cache,
              POD(.name = "a", .gpus = 4, .job = "j", .plan_node = "n1", .plan_mask = 0x0f, .node = "n1"));
-    assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"a", 0x0f}}), 2);
-    assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_KEPT);
+    assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_RUNNING);
     assert_int_equal(a->assumption, GT_NONE);
     assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 0);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
 
-    gt_cache_pod_gone(cache, "ns", "a"); /* forced: the kubelet has it still */
+    gt_cache_pod_deleted(cache, "ns", "a"); /* forced: the kubelet has it still */
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     assert_null(gt_cache_gpu_user(cache, id_of(cache, "n1"), 0));
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8), 3);
@@ -128,10 +128,10 @@ static void test_unplanned(void **state)
 {
     (void)state;
     gt_auto_cache struct gt_cache *cache = new_cache(NULL);
-    const struct world_pod *told = POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03);
+    const struct world_pod *reported = POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03);
     give_plain_node(cache, "n1");
-    give_pod(cache, told);
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    give_pod(cache, reported);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     gt_cache_unplan_pod(cache, pod_of(cache, "a"));
     assert_int_equal(cluster_node(cache, "n1").available, 0xff);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03, .deleting = true));
@@ -143,7 +143,7 @@ static void test_unplanned(void **state)
     give_pod(cache, POD(.name = "a", .gpus = 2));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_NONE);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c));
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     /* A new plan of the caller's stands against the old text. */
     assert_int_equal(gt_cache_plan_pod(cache, pod_of(cache, "a"), id_of(cache, "n1"), 0x30, NULL), 0);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c, .deleting = true));
@@ -162,9 +162,9 @@ static void test_lost(void **state)
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8), 1);
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
     give_node(cache, NODE(.name = "n1"));
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
 
-    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0x02), 2);
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0x02), 2);
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
     assert_int_equal(cluster_node(cache, "n1").available, 0xfd);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"stranger", 0x01}}), 3);
@@ -173,7 +173,7 @@ static void test_lost(void **state)
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
     assert_int_equal(pod_of(cache, "a")->plan_mask, 0x01);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8), 5);
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(cluster_node(cache, "n1").available, 0xfc);
 
     give_node(cache, NODE(.name = "n1", .cordoned = true));
@@ -183,12 +183,12 @@ static void test_lost(void **state)
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
     /* On the node already, a cordon does not matter. */
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03, .node = "n1"));
-    assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(cluster_node(cache, "n1").assumed, 0x03);
     assert_int_equal(cluster_node(cache, "n1").available, 0);
     give_node(cache, NODE(.name = "n1"));
     assert_int_equal(cluster_node(cache, "n1").available, 0xfc);
-    gt_cache_topology_gone(cache, "n1");
+    gt_cache_topology_deleted(cache, "n1");
     assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_LOST);
     assert_int_equal(pod_of(cache, "a")->node, GT_NONE);
     assert_string_equal(pod_of(cache, "a")->node_name, "n1");
@@ -203,12 +203,12 @@ static void test_taken_by_another(void **state)
     give_pod(cache, POD(.name = "a", .gpus = 6, .plan_node = "n1", .plan_mask = 0x3f));
     give_pod(cache, POD(.name = "b", .gpus = 2, .node = "n1"));
     assert_int_equal(gpus_of(cache, "n1", "b"), 0xc0); /* beside the plan, while there is room */
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     give_pod(cache, POD(.name = "c", .gpus = 1, .node = "n1", .created = "2026-02-01T00:00:00Z"));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").available), 5);
-    gt_cache_pod_gone(cache, "ns", "c");
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    gt_cache_pod_deleted(cache, "ns", "c");
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
 }
 
 /* A plan that cannot be had takes nothing from one that can. */
@@ -224,7 +224,7 @@ static void test_beside_a_lost_plan(void **state)
     for (uint64_t left = cluster_node(cache, "n1").available; left; left &= left - 1) {
         assert_int_equal(gt_cache_plan_pod(cache, pod_of(cache, "a"), id_of(cache, "n1"), left & -left, NULL),
                          0);
-        assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_HELD);
+        assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_ASSUMED);
         assert_plan(cache, "lost", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
         assert_int_equal(__builtin_popcountll(gpus_of(cache, "n1", "there")), 5);
         gt_cache_unplan_pod(cache, pod_of(cache, "a"));
@@ -248,7 +248,7 @@ static void test_broken(void **state)
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n2").assumed), 2);
     /* A bound pod whose GPU fell ill: it will get another. */
     give_pod(cache, POD(.name = "c", .gpus = 2, .plan_node = "n1", .plan_mask = 0xc0, .node = "n1"));
-    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0x40, .owners = {{"a", 0x0c}}), 3);
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0x40, .owners = {{"a", 0x0c}}), 3);
     assert_plan(cache, "c", GT_CACHE_BOUND, GT_CACHE_PLAN_LOST);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").assumed), 2);
 }
@@ -261,7 +261,7 @@ static void test_named_in_part(void **state)
     give_plain_node(cache, "n1");
     give_pod(cache, POD(.name = "a", .gpus = 4, .plan_node = "n1", .plan_mask = 0x0f, .node = "n1"));
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"a", 0x03}}), 2);
-    assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     assert_int_equal(cluster_node(cache, "n1").assumed, 0x0c);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"a", 0x13}}), 3);
@@ -283,9 +283,9 @@ static void test_not_twice(void **state)
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").available), 2);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unnamed = 0x3f), 4);
     give_pod(cache, POD(.name = "p", .gpus = 2, .plan_node = "n1", .plan_mask = 0xc0, .node = "n1"));
-    assert_plan(cache, "p", GT_CACHE_BOUND, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "p", GT_CACHE_BOUND, GT_CACHE_PLAN_ASSUMED);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unnamed = 0xff), 5);
-    assert_plan(cache, "p", GT_CACHE_BOUND, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "p", GT_CACHE_BOUND, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 0);
     /* More than there is: what is left, and no more. */
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"stranger", 0x7f}}), 6);
@@ -302,10 +302,10 @@ static void test_owner_first(void **state)
     assert_int_equal(cluster_node(cache, "n1").available, 0xfc);
     /* The CR names the pod before its binding is heard of: the plan's GPUs are its own. */
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(pod_of(cache, "a")->assumption, GT_NONE);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03, .node = "n1"));
-    assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_KEPT);
+    assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_RUNNING);
     assert_int_equal(cluster_node(cache, "n1").available, 0xfc);
 }
 
@@ -323,14 +323,14 @@ static void test_namesake(void **state)
     assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_NONE);
     give_pod(cache, POD(.name = "a", .uid = "2", .gpus = 2, .node = "n1", .plan_node = "n1",
                         .plan_mask = 0x0c, .created = "2026-01-01T11:00:00Z"));
-    assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_BOUND, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     assert_int_equal(gpus_of(cache, "n1", "a"), 0x0c);
     give_topology(
         cache,
         TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"a", 0x0c}}, .owners_since = "2026-01-01T11:00:01Z"),
         3);
-    assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_KEPT);
+    assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_RUNNING);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf3);
 }
 
@@ -354,7 +354,7 @@ static void test_moved_node(void **state)
             give_supernode(cache, SUPERNODE(.name = "top", .tier = 2));
         for (unsigned n = 0; n < 4; n++)
             assert_int_equal(id_of(cache, names[n]), ids[n]);
-        assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+        assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
         assert_int_equal(cluster_node(cache, "n1").assumed, 0x03);
         assert_int_equal(__builtin_popcountll(cluster_node(cache, "n2").assumed), 3);
     }
@@ -396,7 +396,7 @@ static void on_pod(void *arg, struct gt_cache_pod *pod)
     ((struct remote_reservations *)arg)->pods++;
 }
 
-static void on_gone(void *arg, struct gt_cache_pod *pod)
+static void on_deleted(void *arg, struct gt_cache_pod *pod)
 {
     ((struct remote_reservations *)arg)->gone++;
     ((struct remote_reservations *)arg)->left = pod->job->pod_count;
@@ -410,45 +410,45 @@ static void on_capacity(void *arg)
 static void test_callbacks(void **state)
 {
     (void)state;
-    struct remote_reservations heard = {0};
+    struct remote_reservations received = {0};
     const struct gt_cache_spec spec = {
-        .on_pod = on_pod, .on_pod_gone = on_gone, .on_capacity = on_capacity, .arg = &heard};
+        .on_pod = on_pod, .on_pod_deleted = on_deleted, .on_capacity = on_capacity, .arg = &received};
     gt_auto_cache struct gt_cache *cache = new_cache(&spec);
     give_plain_node(cache, "n1");
-    assert_true(heard.room > 0);
-    heard.room = 0;
+    assert_true(received.room > 0);
+    received.room = 0;
     give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true, .job = "j"));
-    assert_int_equal(heard.pods, 1);
+    assert_int_equal(received.pods, 1);
     give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true, .job = "j"));
-    assert_int_equal(heard.pods, 1); /* nothing new */
+    assert_int_equal(received.pods, 1); /* nothing new */
     give_pod(cache, POD(.name = "b", .gpus = 2, .node = "n1", .job = "j"));
-    assert_int_equal(heard.pods, 2);
+    assert_int_equal(received.pods, 2);
     uint64_t available = cluster_node(cache, "n1").available, four = 0;
     for (unsigned i = 0; i < 4; i++, available &= available - 1)
         four |= available & -available;
     assert_int_equal(gt_cache_plan_pod(cache, pod_of(cache, "a"), id_of(cache, "n1"), four, NULL), 0);
     gt_cache_tick(cache, 2);
-    assert_int_equal(heard.pods, 2); /* the caller knows what it planned */
-    assert_int_equal(heard.room, 0);
+    assert_int_equal(received.pods, 2); /* the caller knows what it planned */
+    assert_int_equal(received.room, 0);
     gt_cache_unplan_pod(cache, pod_of(cache, "a"));
-    assert_int_equal(heard.room, 0);
+    assert_int_equal(received.room, 0);
     gt_cache_tick(cache, 3);
-    assert_int_equal(heard.room, 1);
+    assert_int_equal(received.room, 1);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"b", 0x81}}), 4);
-    assert_int_equal(heard.pods, 3); /* b runs */
-    heard.room = 0;
+    assert_int_equal(received.pods, 3); /* b runs */
+    received.room = 0;
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"b", 0x81}}), 5);
-    assert_int_equal(heard.pods, 3);
-    assert_int_equal(heard.room, 0);
-    gt_cache_pod_gone(cache, "ns", "b");
-    assert_int_equal(heard.gone, 1);
-    assert_int_equal(heard.left, 1);
-    assert_int_equal(heard.room, 0); /* the CR does not say so yet */
+    assert_int_equal(received.pods, 3);
+    assert_int_equal(received.room, 0);
+    gt_cache_pod_deleted(cache, "ns", "b");
+    assert_int_equal(received.gone, 1);
+    assert_int_equal(received.left, 1);
+    assert_int_equal(received.room, 0); /* the CR does not say so yet */
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8), 6);
-    assert_int_equal(heard.room, 1);
+    assert_int_equal(received.room, 1);
     give_pod(cache, POD(.name = "a", .gpus = 4, .job = "j", .phase = "Failed"));
-    assert_int_equal(heard.gone, 2);
-    assert_int_equal(heard.left, 0);
+    assert_int_equal(received.gone, 2);
+    assert_int_equal(received.left, 0);
     assert_null(gt_cache_next_job(cache, NULL));
 }
 
@@ -461,34 +461,34 @@ static void test_lifted_before_gated(void **state)
     give_plain_node(cache, "n1");
     give_pod(cache, POD(.name = "old", .gpus = 8, .gated = true, .plan_node = "n1", .plan_mask = 0xff,
                         .created = "2026-01-01T00:00:00Z"));
-    assert_plan(cache, "old", GT_CACHE_GATED, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "old", GT_CACHE_GATED, GT_CACHE_PLAN_ASSUMED);
     give_pod(cache, POD(.name = "new", .gpus = 8, .plan_node = "n1", .plan_mask = 0xff,
                         .created = "2026-01-02T00:00:00Z"));
-    assert_plan(cache, "new", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "new", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     assert_plan(cache, "old", GT_CACHE_GATED, GT_CACHE_PLAN_LOST);
 }
 
 /* Who keeps GPUs by itself hears when they are no longer to be had, once. */
-static void test_kept_gpus_fall_ill(void **state)
+static void test_reserved_gpus_become_unhealthy(void **state)
 {
     (void)state;
-    struct remote_reservations heard = {0};
-    const struct gt_cache_spec spec = {.on_capacity = on_capacity, .arg = &heard};
+    struct remote_reservations received = {0};
+    const struct gt_cache_spec spec = {.on_capacity = on_capacity, .arg = &received};
     gt_auto_cache struct gt_cache *cache = new_cache(&spec);
     uint32_t own;
     give_plain_node(cache, "n1");
     assert_int_equal(gt_cluster_assume(gt_cache_cluster(cache), id_of(cache, "n1"), 0x0f, UINT64_C(1) << 63,
                                        UINT64_MAX, &own, NULL),
                      0);
-    heard.room = 0;
-    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0xf0), 2); /* others than those */
-    assert_int_equal(heard.room, 0);
-    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0xf1), 3);
-    assert_int_equal(heard.room, 1);
-    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0xf1), 4);
-    assert_int_equal(heard.room, 1);
-    gt_cache_topology_gone(cache, "n1");
-    assert_int_equal(heard.room, 2);
+    received.room = 0;
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0xf0), 2); /* others than those */
+    assert_int_equal(received.room, 0);
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0xf1), 3);
+    assert_int_equal(received.room, 1);
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0xf1), 4);
+    assert_int_equal(received.room, 1);
+    gt_cache_topology_deleted(cache, "n1");
+    assert_int_equal(received.room, 2);
 }
 
 /* What callers assume by themselves stands beside the cache's own. */
@@ -511,11 +511,11 @@ static void test_others_assumptions(void **state)
     gt_cache_tick(cache, 100);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").assumed), 8);
     assert_int_equal(gt_cluster_assumptions(cluster), 2);
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
 
     /* Ended by the caller itself: b gets what it lacked with the next tick. */
-    gt_cache_pod_gone(cache, "ns", "a");
-    gt_cache_pod_gone(cache, "ns", "b");
+    gt_cache_pod_deleted(cache, "ns", "a");
+    gt_cache_pod_deleted(cache, "ns", "b");
     assert_int_equal(
         gt_cluster_assume(cluster, id_of(cache, "n1"), 0x0f, UINT64_C(1) << 63, UINT64_MAX, &own, NULL), 0);
     give_pod(cache, POD(.name = "b", .gpus = 6, .node = "n1"));
@@ -539,9 +539,9 @@ static void test_assumptions_move(void **state)
     give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "top", .members = {"n1"}));
     assert_int_equal(cluster_node(cache, "n1").assumed, 0xf3);
     give_supernode(cache, SUPERNODE(.name = "top", .tier = 2));
-    gt_cache_supernode_gone(cache, "s1");
+    gt_cache_supernode_deleted(cache, "s1");
     assert_int_equal(cluster_node(cache, "n1").assumed, 0xf3);
-    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
 }
 
 int main(void)
@@ -565,7 +565,7 @@ int main(void)
         cmocka_unit_test(test_others_assumptions),
         cmocka_unit_test(test_assumptions_move),
         cmocka_unit_test(test_lifted_before_gated),
-        cmocka_unit_test(test_kept_gpus_fall_ill),
+        cmocka_unit_test(test_reserved_gpus_become_unhealthy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

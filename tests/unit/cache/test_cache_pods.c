@@ -81,7 +81,7 @@ static void test_changed_in_place(void **state)
     gt_cache_counters(cache, &counters);
     assert_int_equal(counters.pods[GT_CACHE_WAITING], 0);
     assert_int_equal(counters.jobs, 0);
-    gt_cache_pod_gone(cache, "ns", "a");
+    gt_cache_pod_deleted(cache, "ns", "a");
 }
 
 static void give_containers(struct gt_cache *cache, const char *name, const char *spec)
@@ -287,7 +287,7 @@ static void test_walks(void **state)
     for (unsigned i = 0; i < 1000; i++) {
         char name[16];
         snprintf(name, sizeof(name), "p%u", (i * 7) % 1000);
-        gt_cache_pod_gone(cache, "ns", name);
+        gt_cache_pod_deleted(cache, "ns", name);
     }
     assert_null(gt_cache_next_pod(cache, NULL));
     assert_null(gt_cache_next_job(cache, NULL));

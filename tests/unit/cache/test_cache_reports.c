@@ -83,17 +83,17 @@ static void test_nodes_and_reports(void **state)
                         "\"numaNode\":\"0\",\"zone\":\"0\",\"health\":\"healthy\",\"healthy\":\"true\"}},"
                         "{\"attributes\":{\"index\":\"1\",\"product\":\"MXC550\",\"bdf\":\"0000:02:00.0\","
                         "\"numaNode\":\"0\",\"zone\":\"0\",\"health\":\"healthy\",\"healthy\":\"true\"}}]");
-    gt_cache_topology_gone(cache, "b");
+    gt_cache_topology_deleted(cache, "b");
     assert_true(is_news());
-    gt_cache_topology_gone(cache, "b");
+    gt_cache_topology_deleted(cache, "b");
     assert_false(is_news());
     got = only(cache);
     assert_int_equal(got.gpus, -1);
     assert_false(got.is_filled);
     assert_null(got.server_uuid);
-    gt_cache_node_gone(cache, "b");
+    gt_cache_node_deleted(cache, "b");
     assert_true(is_news());
-    gt_cache_node_gone(cache, "b");
+    gt_cache_node_deleted(cache, "b");
     assert_false(is_news());
     assert_int_equal(count_of(cache), 0);
 }
@@ -114,7 +114,7 @@ static void test_each_fact(void **state)
         TOPOLOGY(.name = "b", .gpus = 2, .server = "you", .remotes = "[\"y\"]", .silent_on_usage = true,
                  .link_down = true),
         TOPOLOGY(.name = "b", .gpus = 2, .server = "you", .remotes = "[\"y\"]", .silent_on_usage = true,
-                 .link_down = true, .unsure = 1),
+                 .link_down = true, .unknown = 1),
         TOPOLOGY(.name = "b", .gpus = 3),
         TOPOLOGY(.name = "b"),
     };
@@ -199,7 +199,7 @@ static void test_reports_only(void **state)
     give_supernode(cache, SUPERNODE(.name = "s", .tier = 1, .members = {"a"}));
     assert_int_equal(gt_cluster_nodes(gt_cache_cluster(cache)), 0);
     assert_int_equal(gt_cluster_supernodes(gt_cache_cluster(cache)), 0);
-    gt_cache_topology_gone(cache, "a");
+    gt_cache_topology_deleted(cache, "a");
     assert_int_equal(only(cache).gpus, -1);
 }
 
@@ -226,7 +226,7 @@ static void test_random(void **state)
             node[i] = true;
             break;
         case 1:
-            gt_cache_node_gone(cache, name);
+            gt_cache_node_deleted(cache, name);
             assert_int_equal(is_news(), node[i]);
             node[i] = false;
             break;
@@ -235,7 +235,7 @@ static void test_random(void **state)
             report[i] = true;
             break;
         default:
-            gt_cache_topology_gone(cache, name);
+            gt_cache_topology_deleted(cache, name);
             assert_int_equal(is_news(), report[i]);
             report[i] = false;
         }

@@ -16,17 +16,17 @@
 
 /* What pods of all kinds leave of a node's CPU and the like. */
 
-static unsigned told; /* on_capacity() */
+static unsigned reported; /* on_capacity() */
 
 static void on_capacity(void *arg)
 {
     (void)arg;
-    told++;
+    reported++;
 }
 
 static struct gt_cache *new_counted(void)
 {
-    told = 0;
+    reported = 0;
     return new_cache(&(struct gt_cache_spec){.on_capacity = on_capacity});
 }
 
@@ -81,17 +81,17 @@ static void pods_of_all_kinds_count(void **state)
     assert_int_equal(room(cache, "n", one), 1);
     give_pod(cache, POD(.name = "odd", .gpus = 1 << 20, .node = "n", .phase = "Failed"));
     give_pod(cache, POD(.name = "two", .gpus = 2, .node = "n", .phase = "Succeeded"));
-    gt_cache_pod_gone(cache, "ns", "daemon");
-    gt_cache_pod_gone(cache, "ns", "daemon");
+    gt_cache_pod_deleted(cache, "ns", "daemon");
+    gt_cache_pod_deleted(cache, "ns", "daemon");
     assert_int_equal(room(cache, "n", one), 5);
-    gt_cache_pod_gone(cache, "ns", "strange"); /* with the resource that only it named */
+    gt_cache_pod_deleted(cache, "ns", "strange"); /* with the resource that only it named */
     give_node(cache, NODE(.name = "n", .allocatable = "{\"cpu\":\"7\"}"));
     assert_int_equal(room(cache, "n", one), 2);
     assert_int_equal(room(cache, "n", nic), 0);
     give_node(cache, NODE(.name = "n"));
     assert_int_equal(room(cache, "n", nic), 0);
     assert_true(room(cache, "n", one) > 1000000); /* it says nothing */
-    gt_cache_node_gone(cache, "n");
+    gt_cache_node_deleted(cache, "n");
     gt_cache_free(cache);
 }
 
@@ -118,7 +118,7 @@ static void a_plan_takes_until_its_pod_is_bound_or_gone(void **state)
         assert_int_equal(room(cache, "m", of), 1);
     }
     of = asking(cache, "other", "\"overhead\":{\"cpu\":\"6500m\"},");
-    gt_cache_pod_gone(cache, "ns", "p");
+    gt_cache_pod_deleted(cache, "ns", "p");
     assert_int_equal(room(cache, "m", of), 2);
     /* A place for a pod that does not exist. */
     const struct gt_cache_job *job = pod_of(cache, "other")->job;
@@ -128,8 +128,8 @@ static void a_plan_takes_until_its_pod_is_bound_or_gone(void **state)
     assert_true(gt_cache_hold_is_sound(cache, hold));
     give_node(cache, NODE(.name = "m", .allocatable = "{\"cpu\":\"7\"}"));
     assert_false(gt_cache_hold_is_sound(cache, hold));
-    gt_cache_topology_gone(cache, "m");
-    gt_cache_node_gone(cache, "m");
+    gt_cache_topology_deleted(cache, "m");
+    gt_cache_node_deleted(cache, "m");
     gt_cache_unhold(cache, hold);
     gt_cache_free(cache);
 }
@@ -143,15 +143,15 @@ static void who_waits_is_woken_by_what_was_short(void **state)
     give_pod(cache, POD(.name = "big", .node = "n", .spec = "\"overhead\":{\"cpu\":\"10\"},"));
     give_pod(cache, POD(.name = "small", .node = "n"));
     const struct gt_cache_demand demand = {asking(cache, "p", "\"overhead\":{\"cpu\":\"1\"},"), 2};
-    told = 0;
-    gt_cache_pod_gone(cache, "ns", "small");
-    assert_int_equal(told, 0); /* nobody missed it */
+    reported = 0;
+    gt_cache_pod_deleted(cache, "ns", "small");
+    assert_int_equal(reported, 0); /* nobody missed it */
     assert_int_equal(gt_cache_limits(cache, &demand, 1, GT_CACHE_ROOM_NOW, false, limits), 1);
     assert_int_equal(limits[0].node, id_of(cache, "n"));
     assert_int_equal(limits[0].gpus, 2); /* 4.5 CPUs are left, 2.5 each */
     assert_int_equal(gt_cache_limits(cache, &demand, 1, GT_CACHE_ROOM_EMPTIED, false, limits), 1);
-    gt_cache_pod_gone(cache, "ns", "big");
-    assert_int_equal(told, 1);
+    gt_cache_pod_deleted(cache, "ns", "big");
+    assert_int_equal(reported, 1);
     assert_int_equal(gt_cache_limits(cache, &demand, 1, GT_CACHE_ROOM_NOW, false, limits), 0);
     gt_cache_free(cache);
 }
@@ -176,7 +176,7 @@ static void sums_are_those_of_the_pods(void **state)
         snprintf(name, sizeof(name), "p%u", p);
         switch (random_next(&random) % 4) {
         case 0:
-            gt_cache_pod_gone(cache, "ns", name);
+            gt_cache_pod_deleted(cache, "ns", name);
             node_of[p] = -1;
             break;
         case 1:
@@ -223,9 +223,9 @@ static void sums_of_resources_that_come_and_go(void **state)
         snprintf(name, sizeof(name), "p%u", p);
         switch (random_next(&random) % 8) {
         case 0: /* the Node alone goes, or all of it */
-            gt_cache_node_gone(cache, node);
+            gt_cache_node_deleted(cache, node);
             if (i % 2)
-                gt_cache_topology_gone(cache, node);
+                gt_cache_topology_deleted(cache, node);
             there[n] = false;
             break;
         case 1:
@@ -241,7 +241,7 @@ static void sums_of_resources_that_come_and_go(void **state)
             there[n] = true;
             break;
         case 3:
-            gt_cache_pod_gone(cache, "ns", name);
+            gt_cache_pod_deleted(cache, "ns", name);
             node_of[p] = -1;
             break;
         default: /* to that node, whether it is there or not */
@@ -269,7 +269,7 @@ static void sums_of_resources_that_come_and_go(void **state)
                 assert_int_equal(emptied(cache, node, one), rest);
                 assert_int_equal(room(cache, node, one), rest > used[1] ? rest - used[1] : 0);
             }
-            gt_cache_pod_gone(cache, "ns", "query");
+            gt_cache_pod_deleted(cache, "ns", "query");
         }
     }
     gt_cache_free(cache);

@@ -34,14 +34,14 @@ static void test_from_pods(void **state)
     expect(cache, "");
     give_pod(cache, POD(.name = "b", .gpus = 8, .job = "x", .gated = true, .annotations = SIZES("32", "16")));
     expect(cache, "16,32");
-    gt_cache_pod_gone(cache, "ns", "b"); /* what it said still counts */
+    gt_cache_pod_deleted(cache, "ns", "b"); /* what it said still counts */
     expect(cache, "16,32");
     give_pod(cache, POD(.name = "c", .gpus = 8, .job = "y", .annotations = SIZES("24", "24")));
     give_pod(cache, POD(.name = "d", .gpus = 8, .job = "z", .annotations = SIZES("nonsense", "24")));
     give_pod(cache, POD(.name = "e", .gpus = 8, .job = "z", .annotations = SIZES("0", "24")));
     expect(cache, "16,24,32");
-    gt_cache_pod_gone(cache, "ns", "a");
-    gt_cache_pod_gone(cache, "ns", "c");
+    gt_cache_pod_deleted(cache, "ns", "a");
+    gt_cache_pod_deleted(cache, "ns", "c");
     expect(cache, "16,24,32"); /* recent */
 }
 
@@ -53,14 +53,14 @@ static void test_what_counts(void **state)
     give_pod(cache, POD(.name = "keep", .gpus = 8, .job = "x", .annotations = SIZES("8", "8")));
     for (unsigned i = 0; i < 500; i++) {
         give_pod(cache, POD(.name = "again", .gpus = 8, .job = "x", .annotations = SIZES("8", "8")));
-        gt_cache_pod_gone(cache, "ns", "again");
+        gt_cache_pod_deleted(cache, "ns", "again");
     }
     give_pod(cache, POD(.name = "other", .gpus = 1, .job = "y", .annotations = SIZES("64", "64")));
     expect(cache, "8,64"); /* 1 GPU of 17, not of 4009 */
     give_pod(cache, POD(.name = "other", .gpus = 1, .job = "y", .annotations = SIZES("48", "48")));
     for (unsigned i = 0; i < 2000; i++) {
         give_pod(cache, POD(.name = "short", .gpus = 8, .job = "z", .annotations = SIZES("8", "8")));
-        gt_cache_pod_gone(cache, "ns", "short");
+        gt_cache_pod_deleted(cache, "ns", "short");
     }
     expect(cache, "8");
 }

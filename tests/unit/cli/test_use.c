@@ -35,7 +35,7 @@ static void test_status(void **state)
 {
     (void)state;
     gt_auto_node struct gt_node *node = node_with_uuids();
-    const struct gt_node_gpu_topology told = {
+    const struct gt_node_gpu_topology reported = {
         .node = node,
         .use_known = true,
         .free = 0xc, /* and one of them has an owner */
@@ -44,7 +44,7 @@ static void test_status(void **state)
         .owner_count = 3,
     };
     struct cli_use use;
-    cli_use_from_topology(&told, &use);
+    cli_use_from_topology(&reported, &use);
     assert_true(use.known);
     assert_int_equal(use.free, 8);
     assert_int_equal(use.used, 7);

@@ -34,7 +34,7 @@ struct candidate {
     void *done_arg;
     bool leads, released;
     const char *tells;
-    char heard[64];
+    char received[64];
     unsigned errors;
 };
 
@@ -112,15 +112,15 @@ static void on_error(void *arg, const char *what)
     ((struct candidate *)arg)->errors++;
 }
 
-static void tell(void *arg, struct gt_buf *to)
+static void report(void *arg, struct gt_buf *to)
 {
     gt_buf_puts(to, ((struct candidate *)arg)->tells);
 }
 
-static void hear(void *arg, const char *note)
+static void receive(void *arg, const char *note)
 {
     struct candidate *c = arg;
-    snprintf(c->heard, sizeof(c->heard), "%s", note);
+    snprintf(c->received, sizeof(c->received), "%s", note);
 }
 
 static cJSON *lease_object(const struct server *server)
@@ -218,8 +218,8 @@ static void join(struct world *world, unsigned i, const char *name)
                                         .on_lead = on_lead,
                                         .on_released = on_released,
                                         .on_error = on_error,
-                                        .write_note = tell,
-                                        .read_note = hear,
+                                        .write_note = report,
+                                        .read_note = receive,
                                         .arg = c};
     assert_int_equal(gt_leader_new(&spec, &port, &c->leader, NULL), 0);
     c->wake_at = world->now;
@@ -269,11 +269,11 @@ static void test_what_the_leader_tells(void **state)
     a->tells = "n1=0-3 n2=*";
     pass(&world, 5000);
     assert_true(a->leads);
-    assert_string_equal(b->heard, "n1=0-3 n2=*");
-    assert_string_equal(a->heard, "");
+    assert_string_equal(b->received, "n1=0-3 n2=*");
+    assert_string_equal(a->received, "");
     a->tells = "";
     pass(&world, 5000);
-    assert_string_equal(b->heard, "");
+    assert_string_equal(b->received, "");
     a->tells = "n3=0";
     pass(&world, 5000);
     gt_leader_release(a->leader);

@@ -15,13 +15,13 @@
 enum { PODS_MAX = 16 };
 
 struct worth {
-    unsigned long pods, parties, together, left;
+    unsigned long pods, batches, together, left;
 };
 
 struct oracle_node {
     const struct gt_weights *weights;
     uint64_t free, held;
-    unsigned pods, gpus[PODS_MAX], party[PODS_MAX];
+    unsigned pods, gpus[PODS_MAX], batch[PODS_MAX];
 
     uint64_t now[PODS_MAX], best[PODS_MAX];
     struct worth worth;
@@ -42,15 +42,15 @@ static unsigned long sum_of(const struct gt_weights *weights, uint64_t mask)
 static struct worth worth_of(const struct oracle_node *node, const uint64_t *masks)
 {
     struct worth worth = {0};
-    uint64_t all = 0, parties[PODS_MAX] = {0};
+    uint64_t all = 0, batches[PODS_MAX] = {0};
 
     for (unsigned p = 0; p < node->pods; p++) {
         worth.pods += sum_of(node->weights, masks[p]);
-        parties[node->party[p]] |= masks[p];
+        batches[node->batch[p]] |= masks[p];
         all |= masks[p];
     }
     for (unsigned q = 0; q < PODS_MAX; q++)
-        worth.parties += sum_of(node->weights, parties[q]);
+        worth.batches += sum_of(node->weights, batches[q]);
     worth.together = sum_of(node->weights, all | node->held);
     worth.left = sum_of(node->weights, node->free & ~all); /* the cut of equal `together` is least */
     return worth;
@@ -58,8 +58,8 @@ static struct worth worth_of(const struct oracle_node *node, const uint64_t *mas
 
 static int compare(const struct worth *a, const struct worth *b)
 {
-    const unsigned long x[] = {a->pods, a->parties, a->together, a->left};
-    const unsigned long y[] = {b->pods, b->parties, b->together, b->left};
+    const unsigned long x[] = {a->pods, a->batches, a->together, a->left};
+    const unsigned long y[] = {b->pods, b->batches, b->together, b->left};
 
     for (unsigned i = 0; i < 4; i++)
         if (x[i] != y[i])
@@ -70,19 +70,19 @@ static int compare(const struct worth *a, const struct worth *b)
 /* The lowest mask of all; then the lowest masks, party after party. */
 static bool is_lower(const struct oracle_node *node)
 {
-    uint64_t all = 0, all_best = 0, parties[PODS_MAX] = {0}, parties_best[PODS_MAX] = {0};
+    uint64_t all = 0, all_best = 0, batches[PODS_MAX] = {0}, batches_best[PODS_MAX] = {0};
 
     for (unsigned p = 0; p < node->pods; p++) {
         all |= node->now[p];
         all_best |= node->best[p];
-        parties[node->party[p]] |= node->now[p];
-        parties_best[node->party[p]] |= node->best[p];
+        batches[node->batch[p]] |= node->now[p];
+        batches_best[node->batch[p]] |= node->best[p];
     }
     if (all != all_best)
         return all < all_best;
     for (unsigned q = 0; q < PODS_MAX; q++)
-        if (parties[q] != parties_best[q])
-            return parties[q] < parties_best[q];
+        if (batches[q] != batches_best[q])
+            return batches[q] < batches_best[q];
     for (unsigned p = 0; p < node->pods; p++)
         if (node->now[p] != node->best[p])
             return node->now[p] < node->best[p];
@@ -165,25 +165,25 @@ static uint32_t class_of(struct gt_cluster *cluster, const struct gt_weights *we
 }
 
 /* Parties of a node with so many free GPUs, in the order that a question has. */
-static void any_parties(struct oracle_node *node, struct pod_gpus_question *question, uint64_t *random)
+static void any_batches(struct oracle_node *node, struct pod_gpus_query *query, uint64_t *random)
 {
     unsigned left = (unsigned)__builtin_popcountll(node->free), gpus = 16;
 
-    node->pods = question->parties = 0;
-    while (left && (!question->parties || random_next(random) % 3)) {
+    node->pods = query->batches = 0;
+    while (left && (!query->batches || random_next(random) % 3)) {
         unsigned k = 1 + (unsigned)(random_next(random) % (left < gpus ? left : gpus));
         unsigned most = left / k, pods = 1 + (unsigned)(random_next(random) % most);
-        const struct pod_party *before = &question->party[question->parties - 1];
+        const struct pod_batch *before = &query->batch[query->batches - 1];
 
-        if (question->parties && before->gpus == k && before->pods < pods)
+        if (query->batches && before->gpus == k && before->pods < pods)
             pods = before->pods;
         gpus = k;
         left -= k * pods;
         for (unsigned p = 0; p < pods; p++) {
             node->gpus[node->pods] = k;
-            node->party[node->pods++] = question->parties;
+            node->batch[node->pods++] = query->batches;
         }
-        question->party[question->parties++] = (struct pod_party){(uint8_t)pods, (uint8_t)k};
+        query->batch[query->batches++] = (struct pod_batch){(uint8_t)pods, (uint8_t)k};
     }
 }
 
@@ -197,24 +197,23 @@ static void is_what_trying_all_finds(void **state)
         struct gt_cluster *cluster = world_new();
         struct gt_weights weights;
         struct oracle_node node = {.weights = &weights};
-        struct pod_gpus_question question = {0};
+        struct pod_gpus_query query = {0};
         unsigned n = round % 3 ? 2 + (unsigned)(random_next(&random) % 9) : 16;
 
         wire(&weights, n, &random);
-        question.class = class_of(cluster, &weights);
+        query.class = class_of(cluster, &weights);
         for (unsigned i = 0; i < 8; i++) { /* several on the same tables */
             uint64_t masks[PODS_MAX];
 
-            node.free = question.free = world_mask(1 + (unsigned)(random_next(&random) % n), n, &random);
-            node.held = question.held =
-                i % 2 ? random_next(&random) & ~node.free & ((UINT64_C(1) << n) - 1) : 0;
-            any_parties(&node, &question, &random);
+            node.free = query.free = world_mask(1 + (unsigned)(random_next(&random) % n), n, &random);
+            node.held = query.held = i % 2 ? random_next(&random) & ~node.free & ((UINT64_C(1) << n) - 1) : 0;
+            any_batches(&node, &query, &random);
             if (ways_of(&node, 20000) > 20000)
                 continue;
             node.found = false;
             try_all(&node, 0, node.free);
             for (unsigned again = 0; again < 2; again++) { /* computed, then remembered */
-                gt_choose_pod_gpus(cluster, &question, masks);
+                gt_choose_pod_gpus(cluster, &query, masks);
                 for (unsigned p = 0; p < node.pods; p++)
                     assert_int_equal(masks[p], node.best[p]);
             }
@@ -295,17 +294,17 @@ static void the_search_is_mostly_right(void **state)
         gt_auto_class struct gt_class *class = NULL;
         struct gt_weights weights;
         struct oracle_node node = {.weights = &weights};
-        struct pod_gpus_question question = {0};
+        struct pod_gpus_query query = {0};
         uint64_t masks[PODS_MAX], all = 0;
 
         wire(&weights, 16, &random);
-        question.class = class_of(cluster, &weights);
+        query.class = class_of(cluster, &weights);
         assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
-        node.free = question.free = world_mask(2 + (unsigned)(random_next(&random) % 15), 16, &random);
-        any_parties(&node, &question, &random);
-        gt_choose_pod_gpus(cluster, &question, node.best);
+        node.free = query.free = world_mask(2 + (unsigned)(random_next(&random) % 15), 16, &random);
+        any_batches(&node, &query, &random);
+        gt_choose_pod_gpus(cluster, &query, node.best);
         node.worth = worth_of(&node, node.best);
-        gt_search_pod_gpus(class, &question, masks);
+        gt_search_pod_gpus(class, &query, masks);
         for (unsigned p = 0; p < node.pods; p++) {
             assert_int_equal(__builtin_popcountll(masks[p]), node.gpus[p]);
             assert_int_equal(masks[p] & (all | ~node.free), 0);

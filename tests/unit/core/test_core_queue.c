@@ -322,15 +322,15 @@ static void test_big_jobs_wait_no_longer_than_the_bound(void **state)
 }
 
 /* Nodes that nobody needs are not kept: the small ones go on beside a job that can never fit. */
-static void test_hopeless_job_keeps_nothing(void **state)
+static void test_infeasible_job_reserves_nothing(void **state)
 {
     (void)state;
     struct world *world = new_world(1);
     unsigned seed = 7;
-    const struct job *hopeless = add(world, NODES + 4, 10, 100, 1, false, 0);
+    const struct job *infeasible = add(world, NODES + 4, 10, 100, 1, false, 0);
     for (unsigned i = 0; i < 100; i++) {
         step(world, &seed);
-        assert_ptr_not_equal(world->holder, hopeless);
+        assert_ptr_not_equal(world->holder, infeasible);
     }
     assert_true(world->job_count > 100);
     free_world(world);
@@ -728,7 +728,7 @@ static void test_holder_by_turns(void **state)
     free_world(world);
 }
 
-static void test_hopeless_job_delays_none_of_its_namespace(void **state)
+static void test_infeasible_job_delays_none_of_its_namespace(void **state)
 {
     (void)state;
     struct world *world = new_world(5);
@@ -750,7 +750,7 @@ int main(void)
         cmocka_unit_test(test_one_of_a_shape_speaks_for_all),
         cmocka_unit_test(test_nothing_runs_unless_woken),
         cmocka_unit_test(test_big_jobs_wait_no_longer_than_the_bound),
-        cmocka_unit_test(test_hopeless_job_keeps_nothing),
+        cmocka_unit_test(test_infeasible_job_reserves_nothing),
         cmocka_unit_test(test_holder_gives_way_to_who_goes_before),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_rounds_in_vain_rest),
@@ -765,7 +765,7 @@ int main(void)
         cmocka_unit_test(test_behind_the_holder),
         cmocka_unit_test(test_turns_end),
         cmocka_unit_test(test_turns_of_before),
-        cmocka_unit_test(test_hopeless_job_delays_none_of_its_namespace),
+        cmocka_unit_test(test_infeasible_job_delays_none_of_its_namespace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 
 enum { NODES = 24, ASSUMED_MAX = 256, STEPS = 400 };
 
-struct promise {
+struct reservation {
     uint32_t id, node;
     uint64_t mask, owner, expires;
 };
@@ -26,7 +26,7 @@ struct step {
     uint64_t old; /* the mask, or the flag, or free of a node that was removed or confirmed */
     uint64_t healthy;
     bool eligible;
-    struct promise promise;
+    struct reservation reservation;
     bool confirmed;
     char name[32];
     uint32_t super, class;
@@ -34,8 +34,8 @@ struct step {
 
 struct world {
     struct gt_cluster *cluster;
-    struct promise promises[ASSUMED_MAX];
-    unsigned promise_count;
+    struct reservation reservations[ASSUMED_MAX];
+    unsigned reservation_count;
     struct step steps[STEPS * 4];
     unsigned step_count;
     uint32_t supers[6], classes[3];
@@ -78,9 +78,9 @@ static void push(struct world *world, struct step step)
     world->steps[world->step_count++] = step;
 }
 
-static void end_promise(struct world *world, unsigned at)
+static void end_reservation(struct world *world, unsigned at)
 {
-    world->promises[at] = world->promises[--world->promise_count];
+    world->reservations[at] = world->reservations[--world->reservation_count];
 }
 
 /* Ends those of the second book that the core must have ended, in the order of its ids. */
@@ -88,13 +88,13 @@ static unsigned forget_like(struct world *world, bool by_owner, uint64_t key)
 {
     unsigned count = 0;
 
-    for (unsigned i = world->promise_count; i-- > 0;) {
-        struct promise *promise = &world->promises[i];
+    for (unsigned i = world->reservation_count; i-- > 0;) {
+        struct reservation *reservation = &world->reservations[i];
 
-        if (by_owner ? promise->owner != key : promise->expires > key)
+        if (by_owner ? reservation->owner != key : reservation->expires > key)
             continue;
-        push(world, (struct step){.kind = ENDED, .promise = *promise});
-        end_promise(world, i);
+        push(world, (struct step){.kind = ENDED, .reservation = *reservation});
+        end_reservation(world, i);
         count++;
     }
     return count;
@@ -104,35 +104,36 @@ static void do_assume(struct world *world, uint32_t node, uint64_t *random)
 {
     struct gt_cluster_node at = node_of(world, node);
     uint64_t mask = random_next(random) & random_next(random) & at.all;
-    struct promise promise = {.node = node,
-                              .mask = mask,
-                              .owner = random_next(random) % 5,
-                              .expires = world->now + random_next(random) % 40};
-    int r = gt_cluster_assume(world->cluster, node, mask, promise.owner, promise.expires, &promise.id, NULL);
+    struct reservation reservation = {.node = node,
+                                      .mask = mask,
+                                      .owner = random_next(random) % 5,
+                                      .expires = world->now + random_next(random) % 40};
+    int r = gt_cluster_assume(world->cluster, node, mask, reservation.owner, reservation.expires,
+                              &reservation.id, NULL);
 
     assert_int_equal(r == 0, mask != 0 && (mask & ~at.available) == 0);
     if (r < 0)
         return;
-    assert_true(world->promise_count < ASSUMED_MAX);
-    world->promises[world->promise_count++] = promise;
-    push(world, (struct step){.kind = ASSUMED, .promise = promise});
+    assert_true(world->reservation_count < ASSUMED_MAX);
+    world->reservations[world->reservation_count++] = reservation;
+    push(world, (struct step){.kind = ASSUMED, .reservation = reservation});
 }
 
 static void do_end(struct world *world, bool confirm, uint64_t *random)
 {
-    unsigned at = (unsigned)(random_next(random) % (world->promise_count + 1));
+    unsigned at = (unsigned)(random_next(random) % (world->reservation_count + 1));
 
-    if (at == world->promise_count)
+    if (at == world->reservation_count)
         return;
-    struct promise promise = world->promises[at];
-    uint64_t free = node_of(world, promise.node).free;
+    struct reservation reservation = world->reservations[at];
+    uint64_t free = node_of(world, reservation.node).free;
     if (confirm)
-        gt_cluster_confirm(world->cluster, promise.id);
+        gt_cluster_confirm(world->cluster, reservation.id);
     else
-        gt_cluster_forget(world->cluster, promise.id);
-    assert_int_equal(node_of(world, promise.node).free, confirm ? free & ~promise.mask : free);
-    push(world, (struct step){.kind = ENDED, .old = free, .promise = promise, .confirmed = confirm});
-    end_promise(world, at);
+        gt_cluster_forget(world->cluster, reservation.id);
+    assert_int_equal(node_of(world, reservation.node).free, confirm ? free & ~reservation.mask : free);
+    push(world, (struct step){.kind = ENDED, .old = free, .reservation = reservation, .confirmed = confirm});
+    end_reservation(world, at);
 }
 
 static void do_remove(struct world *world, uint32_t node)
@@ -140,8 +141,8 @@ static void do_remove(struct world *world, uint32_t node)
     struct gt_cluster_node at = node_of(world, node);
     struct gt_cluster_supernode super;
 
-    for (unsigned i = 0; i < world->promise_count; i++)
-        if (world->promises[i].node == node)
+    for (unsigned i = 0; i < world->reservation_count; i++)
+        if (world->reservations[i].node == node)
             return; /* its promises would have to be made again on the way back */
     assert_true(gt_cluster_get_supernode(world->cluster, at.supernode, &super));
     struct step step = {.kind = REMOVED,
@@ -214,7 +215,7 @@ static void do_step(struct world *world, uint64_t *random)
 
 static void undo(struct world *world, const struct step *step)
 {
-    const struct promise *promise = &step->promise;
+    const struct reservation *reservation = &step->reservation;
     uint32_t id;
 
     switch (step->kind) {
@@ -228,29 +229,30 @@ static void undo(struct world *world, const struct step *step)
         gt_cluster_set_eligible(world->cluster, step->node, step->old);
         break;
     case ASSUMED: /* its id may be another one by now: an end was undone */
-        for (unsigned i = 0; i < world->promise_count; i++)
-            if (world->promises[i].node == promise->node && world->promises[i].mask == promise->mask) {
-                gt_cluster_forget(world->cluster, world->promises[i].id);
-                end_promise(world, i);
+        for (unsigned i = 0; i < world->reservation_count; i++)
+            if (world->reservations[i].node == reservation->node &&
+                world->reservations[i].mask == reservation->mask) {
+                gt_cluster_forget(world->cluster, world->reservations[i].id);
+                end_reservation(world, i);
                 return;
             }
         fail_msg("the promise to undo is not there");
         break;
     case ENDED: {
-        struct gt_cluster_node at = node_of(world, promise->node);
-        struct promise again = *promise;
+        struct gt_cluster_node at = node_of(world, reservation->node);
+        struct reservation again = *reservation;
 
         /* The GPUs may have stopped being available while they were promised: lend them for a moment. */
-        gt_cluster_set_free(world->cluster, promise->node, UINT64_MAX);
-        gt_cluster_set_healthy(world->cluster, promise->node, UINT64_MAX);
-        gt_cluster_set_eligible(world->cluster, promise->node, true);
-        assert_int_equal(gt_cluster_assume(world->cluster, promise->node, promise->mask, promise->owner,
-                                           promise->expires, &again.id, NULL),
+        gt_cluster_set_free(world->cluster, reservation->node, UINT64_MAX);
+        gt_cluster_set_healthy(world->cluster, reservation->node, UINT64_MAX);
+        gt_cluster_set_eligible(world->cluster, reservation->node, true);
+        assert_int_equal(gt_cluster_assume(world->cluster, reservation->node, reservation->mask,
+                                           reservation->owner, reservation->expires, &again.id, NULL),
                          0);
-        gt_cluster_set_free(world->cluster, promise->node, step->confirmed ? step->old : at.free);
-        gt_cluster_set_healthy(world->cluster, promise->node, at.healthy);
-        gt_cluster_set_eligible(world->cluster, promise->node, at.eligible);
-        world->promises[world->promise_count++] = again;
+        gt_cluster_set_free(world->cluster, reservation->node, step->confirmed ? step->old : at.free);
+        gt_cluster_set_healthy(world->cluster, reservation->node, at.healthy);
+        gt_cluster_set_eligible(world->cluster, reservation->node, at.eligible);
+        world->reservations[world->reservation_count++] = again;
         break;
     }
     case REMOVED:
@@ -271,14 +273,14 @@ static void compare(const struct world *world)
 {
     struct gt_cluster_node at;
 
-    assert_int_equal(gt_cluster_assumptions(world->cluster), world->promise_count);
+    assert_int_equal(gt_cluster_assumptions(world->cluster), world->reservation_count);
     for (uint32_t node = 0; node < gt_cluster_nodes(world->cluster); node++) {
         uint64_t assumed = 0;
 
         if (!gt_cluster_get_node(world->cluster, node, &at))
             continue;
-        for (unsigned i = 0; i < world->promise_count; i++)
-            assumed |= world->promises[i].node == node ? world->promises[i].mask : 0;
+        for (unsigned i = 0; i < world->reservation_count; i++)
+            assumed |= world->reservations[i].node == node ? world->reservations[i].mask : 0;
         assert_int_equal(at.assumed, assumed);
         assert_int_equal(at.available, at.eligible ? at.free & at.healthy & ~assumed : 0);
     }

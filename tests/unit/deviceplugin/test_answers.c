@@ -81,30 +81,30 @@ static void allocate_request(struct gt_buf *to, const char *const *const *contai
     }
 }
 
-struct heard {
+struct received {
     unsigned count;
     char error[512];
 };
 
-static void hear(void *arg, const char *const *ids, unsigned count, const char *error)
+static void receive(void *arg, const char *const *ids, unsigned count, const char *error)
 {
-    struct heard *heard = arg;
+    struct received *received = arg;
     (void)ids, (void)count;
-    heard->count++;
+    received->count++;
     if (error)
-        snprintf(heard->error, sizeof(heard->error), "%s", error);
+        snprintf(received->error, sizeof(received->error), "%s", error);
 }
 
 static enum gt_rpc_status allocate(const struct dev *dev, const struct gt_inventory *inventory,
                                    const char *const *const *containers, struct gt_buf *reply,
-                                   struct heard *heard, struct gt_err **err)
+                                   struct received *received, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf request = GT_BUF(4096);
     allocate_request(&request, containers);
-    *heard = (struct heard){0};
+    *received = (struct received){0};
     const struct gt_allocate_options options = {.dev_root = dev->path, .uuid_variable = "METAX_GPU_UUIDS"};
-    return gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, hear, heard,
-                              reply, err);
+    return gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, receive,
+                              received, reply, err);
 }
 
 static bool refuse_gpu_1(void *arg, const char *id)
@@ -145,14 +145,14 @@ static void check_node(const struct dev *dev, const Dp__DeviceNode *node, const 
 
 static void allocates_the_nodes_of_the_gpus(void **state)
 {
-    struct heard heard;
+    struct received received;
     gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16);
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(4, 0), NULL);
     const char *const first[] = {"GPU-2", "GPU-0", "GPU-2", NULL}, *const second[] = {"GPU-3", NULL};
-    assert_int_equal(
-        allocate(*state, inventory, (const char *const *const[]){first, second, NULL}, &reply, &heard, NULL),
-        GT_RPC_OK);
-    assert_int_equal(heard.count, 2);
+    assert_int_equal(allocate(*state, inventory, (const char *const *const[]){first, second, NULL}, &reply,
+                              &received, NULL),
+                     GT_RPC_OK);
+    assert_int_equal(received.count, 2);
     Dp__AllocateResponse *response =
         dp__allocate_response__unpack(NULL, reply.len, (const uint8_t *)reply.data);
     assert_non_null(response);
@@ -194,12 +194,12 @@ static struct gt_inventory *with_nics(void)
 static void check_nics(const struct dev *dev, const struct gt_inventory *inventory, const char *const *ids,
                        const char *expected)
 {
-    struct heard heard = {0};
+    struct received received = {0};
     const struct gt_allocate_options options = {.dev_root = dev->path, .nic_variable = "METAX_GPU_NICS"};
     gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16);
     allocate_request(&request, (const char *const *const[]){ids, NULL});
-    assert_int_equal(gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, hear,
-                                        &heard, &reply, NULL),
+    assert_int_equal(gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len,
+                                        receive, &received, &reply, NULL),
                      GT_RPC_OK);
     Dp__AllocateResponse *response =
         dp__allocate_response__unpack(NULL, reply.len, (const uint8_t *)reply.data);
@@ -227,17 +227,17 @@ static void tells_the_nearest_nics(void **state)
 static void refuses(void **state, const struct gt_inventory *inventory, const char *id,
                     enum gt_rpc_status status, const char *part)
 {
-    struct heard heard;
+    struct received received;
     gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16);
     gt_auto_err struct gt_err *err = NULL;
     const char *const good[] = {"GPU-0", NULL}, *const bad[] = {"GPU-0", id, NULL};
     assert_int_equal(allocate(*state, inventory, (const char *const *const[]){good, bad, good, NULL}, &reply,
-                              &heard, &err),
+                              &received, &err),
                      status);
     assert_int_equal(reply.len, 0);
-    assert_int_equal(heard.count, 1);
+    assert_int_equal(received.count, 1);
     assert_non_null(strstr(gt_err_text(err), part));
-    assert_string_equal(heard.error, gt_err_text(err));
+    assert_string_equal(received.error, gt_err_text(err));
 }
 
 static void refuses_what_cannot_work(void **state)
@@ -257,25 +257,25 @@ static void refuses_what_cannot_work(void **state)
     refuses(state, none, "GPU-1", GT_RPC_FAILED_PRECONDITION, "0000:11:00.0");
 
     const struct dev empty = {"/tmp/gputopo-no-such-dev"};
-    struct heard heard;
+    struct received received;
     gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16);
     gt_auto_err struct gt_err *err = NULL;
     const char *const good[] = {"GPU-0", NULL};
-    assert_int_equal(allocate(&empty, all, (const char *const *const[]){good, NULL}, &reply, &heard, &err),
+    assert_int_equal(allocate(&empty, all, (const char *const *const[]){good, NULL}, &reply, &received, &err),
                      GT_RPC_FAILED_PRECONDITION);
     assert_non_null(strstr(gt_err_text(err), empty.path));
 }
 
-static void gives_an_ill_gpu_that_is_there(void **state)
+static void gives_an_unhealthy_gpu_that_is_there(void **state)
 {
-    struct heard heard;
+    struct received received;
     gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16);
     struct gt_node *node = machine_new(2, 0);
     node->gpus[1].health = GT_GPU_UNHEALTHY;
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(node, NULL);
     const char *const ids[] = {"GPU-1", NULL};
     assert_int_equal(
-        allocate(*state, inventory, (const char *const *const[]){ids, NULL}, &reply, &heard, NULL),
+        allocate(*state, inventory, (const char *const *const[]){ids, NULL}, &reply, &received, NULL),
         GT_RPC_OK);
 }
 
@@ -347,18 +347,18 @@ static void all_is_the_only_device(void **state)
         GT_RPC_INVALID_ARGUMENT);
     assert_int_equal(reply.len, 0);
     gt_answer_list_one("all", true, &list);
-    Dp__DeviceList *told = dp__device_list__unpack(NULL, list.len, (const uint8_t *)list.data);
-    assert_non_null(told);
-    assert_int_equal(told->n_devices, 1);
-    assert_string_equal(told->devices[0]->id, "all");
-    assert_string_equal(told->devices[0]->health, "Healthy");
-    assert_null(told->devices[0]->topology);
-    dp__device_list__free_unpacked(told, NULL);
+    Dp__DeviceList *reported = dp__device_list__unpack(NULL, list.len, (const uint8_t *)list.data);
+    assert_non_null(reported);
+    assert_int_equal(reported->n_devices, 1);
+    assert_string_equal(reported->devices[0]->id, "all");
+    assert_string_equal(reported->devices[0]->health, "Healthy");
+    assert_null(reported->devices[0]->topology);
+    dp__device_list__free_unpacked(reported, NULL);
 }
 
 static void survives_other_bytes(void **state)
 {
-    struct heard heard = {0};
+    struct received received = {0};
     const struct dev *dev = *state;
     const struct gt_allocate_options options = {.dev_root = dev->path};
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(2, 0), NULL);
@@ -366,17 +366,19 @@ static void survives_other_bytes(void **state)
     for (size_t len = 1; len <= sizeof(garbage); len++) {
         gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16);
         gt_auto_err struct gt_err *first = NULL, *second = NULL;
-        assert_int_equal(gt_answer_allocate(inventory, &options, garbage, len, hear, &heard, &reply, &first),
-                         GT_RPC_INVALID_ARGUMENT);
+        assert_int_equal(
+            gt_answer_allocate(inventory, &options, garbage, len, receive, &received, &reply, &first),
+            GT_RPC_INVALID_ARGUMENT);
         assert_int_equal(gt_answer_preferred(inventory, garbage, len, NULL, NULL, &reply, &second),
                          GT_RPC_INVALID_ARGUMENT);
         assert_int_equal(reply.len, 0);
     }
     gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16); /* the empty request is one */
-    assert_int_equal(gt_answer_allocate(inventory, &options, NULL, 0, hear, &heard, &reply, NULL), GT_RPC_OK);
+    assert_int_equal(gt_answer_allocate(inventory, &options, NULL, 0, receive, &received, &reply, NULL),
+                     GT_RPC_OK);
     assert_int_equal(gt_answer_preferred(inventory, NULL, 0, NULL, NULL, &reply, NULL), GT_RPC_OK);
     assert_int_equal(reply.len, 0);
-    assert_int_equal(heard.count, 0);
+    assert_int_equal(received.count, 0);
 }
 
 static void lists_health_and_numa(void **state)
@@ -440,7 +442,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(allocates_the_nodes_of_the_gpus, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(tells_the_nearest_nics, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_work, make_dev, remove_dev),
-        cmocka_unit_test_setup_teardown(gives_an_ill_gpu_that_is_there, make_dev, remove_dev),
+        cmocka_unit_test_setup_teardown(gives_an_unhealthy_gpu_that_is_there, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(allocates_every_node_there_is, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(all_is_the_only_device, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(survives_other_bytes, make_dev, remove_dev),

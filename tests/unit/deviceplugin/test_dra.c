@@ -123,7 +123,7 @@ static int check(const struct gt_inventory *inventory, const struct gt_dra_claim
 static void last_guard(void **state)
 {
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(4, 1), NULL);
-    gt_auto_inventory struct gt_inventory *ill = NULL;
+    gt_auto_inventory struct gt_inventory *unhealthy = NULL;
     struct gt_dra_claims claims = {0};
     struct gt_dra_claim held = make_claim("held", 3), wants = make_claim("wants", 6),
                         other = make_claim("other", 12), none = make_claim("none", 1 << 5);
@@ -137,12 +137,13 @@ static void last_guard(void **state)
     assert_int_equal(check(inventory, &claims, 8, &other, "gpu-0000-13-00-0 is in use by a container"),
                      -EAGAIN);
     assert_int_equal(check(inventory, &claims, 0, &none, "is no GPU of this node"), -ENODEV);
-    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &ill, NULL), 0);
+    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &unhealthy, NULL), 0);
     /* ill is for good, whoever holds the other one */
-    assert_int_equal(check(ill, &claims, 0, &wants, "gpu-0000-12-00-0 is unhealthy: it burns"), -ENODEV);
+    assert_int_equal(check(unhealthy, &claims, 0, &wants, "gpu-0000-12-00-0 is unhealthy: it burns"),
+                     -ENODEV);
     for (unsigned i = 0; i < wants.device_count; i++)
         wants.devices[i].admin = true;
-    assert_int_equal(check(ill, &claims, 2, &wants, ""), 0); /* for monitoring */
+    assert_int_equal(check(unhealthy, &claims, 2, &wants, ""), 0); /* for monitoring */
     gt_dra_claims_done(&claims);
 }
 

@@ -114,16 +114,16 @@ static void the_lost_leave_when_nobody_holds_them(void **state)
 {
     (void)state;
     struct gt_in_use held = in_use_of(true, "GPU-1", NULL), none = in_use_of(true, NULL, NULL),
-                     unsure = in_use_of(false, NULL, NULL);
+                     unknown = in_use_of(false, NULL, NULL);
     gt_auto_inventory struct gt_inventory *a = next_of(machine_new(2, 0), NULL, &held, 1000);
     gt_auto_inventory struct gt_inventory *b = next_of(machine_new(1, 0), a, &held, 2000);
     assert_string_equal(machine_list(b), "GPU-0+ GPU-1!");
-    const uint64_t just_before = 2000 + GT_LOST_KEPT_MS - 1, then = just_before + 1;
+    const uint64_t just_before = 2000 + GT_LOST_RETENTION_MS - 1, then = just_before + 1;
     gt_auto_inventory struct gt_inventory *c = next_of(machine_new(1, 0), b, &none, just_before);
     assert_string_equal(machine_list(c), "GPU-0+ GPU-1!");
     gt_auto_inventory struct gt_inventory *d = next_of(machine_new(1, 0), c, &held, then);
     assert_string_equal(machine_list(d), "GPU-0+ GPU-1!");
-    gt_auto_inventory struct gt_inventory *e = next_of(machine_new(1, 0), c, &unsure, then);
+    gt_auto_inventory struct gt_inventory *e = next_of(machine_new(1, 0), c, &unknown, then);
     assert_string_equal(machine_list(e), "GPU-0+ GPU-1!");
     gt_auto_inventory struct gt_inventory *f = next_of(machine_new(1, 0), c, NULL, then);
     assert_string_equal(machine_list(f), "GPU-0+ GPU-1!");
@@ -163,7 +163,7 @@ static void a_retired_id_is_nobodys(void **state)
     silent->gpus[0].uuid[0] = '\0';
     gt_auto_inventory struct gt_inventory *d = next_of(silent, c, &retired, 4000);
     assert_string_equal(machine_list(d), "GPU-0+ PCI-0000:11:00.0+ PCI-0000:10:00.0!");
-    const uint64_t then = 3000 + GT_RETIRED_KEPT_MS;
+    const uint64_t then = 3000 + GT_RETIRED_RETENTION_MS;
     gt_auto_inventory struct gt_inventory *e = next_of(machine_new(2, 0), d, &retired, then);
     assert_string_equal(machine_list(e), "GPU-0+ PCI-0000:11:00.0+");
     other->gpus[0].uuid[0] = '\0';

@@ -116,7 +116,7 @@ static void knows_who_waits(void **state)
 
 static void fits(void **state)
 {
-    static const char *const ill[] = {"GPU-0", "GPU-7"}, *const unknown[] = {"GPU-0", "GPU-9"},
+    static const char *const unhealthy[] = {"GPU-0", "GPU-7"}, *const unknown[] = {"GPU-0", "GPU-9"},
                              *const twice[] = {"GPU-0", "GPU-0"}, *const held[] = {"GPU-0", "GPU-4"};
     static const char *const some[] = {"GPU-0", "GPU-5", "GPU-7", "GPU-9"};
     const struct gt_planned_request request = gt_plan_request_make(inventory, some, 4, 2);
@@ -124,7 +124,7 @@ static void fits(void **state)
     assert_true(gt_plan_fits(&(struct gt_plan){"n", "p", "c", a, 2}, &request));
     assert_true(gt_plan_fits(&(struct gt_plan){"n", "p", "c", a_turned, 2}, &request));
     assert_false(gt_plan_fits(&(struct gt_plan){"n", "p", "c", a, 1}, &request));
-    assert_false(gt_plan_fits(&(struct gt_plan){"n", "p", "c", ill, 2}, &request));
+    assert_false(gt_plan_fits(&(struct gt_plan){"n", "p", "c", unhealthy, 2}, &request));
     assert_false(gt_plan_fits(&(struct gt_plan){"n", "p", "c", unknown, 2}, &request));
     assert_false(gt_plan_fits(&(struct gt_plan){"n", "p", "c", twice, 2}, &request));
     assert_false(gt_plan_fits(&(struct gt_plan){"n", "p", "c", held, 2}, &request));

@@ -366,15 +366,15 @@ static void ends_while_a_call_runs(void **state)
 struct single {
     struct gt_loop *loop;
     struct gt_mailbox *mailbox;
-    struct gt_letter answered;
+    struct gt_message answered;
     int status;
     unsigned count;
 };
 
-static void stop_loop(void *owner, struct gt_letter *letter)
+static void stop_loop(void *owner, struct gt_message *mailbox_message)
 {
     const struct single *single = owner;
-    (void)letter;
+    (void)mailbox_message;
     gt_loop_stop(single->loop, 0);
 }
 

@@ -33,8 +33,8 @@ enum { LETTERS = 8 };
 
 static struct {
     struct gt_source timer;
-    struct gt_letter *letters[LETTERS];
-    unsigned letter_count;
+    struct gt_message *messages[LETTERS];
+    unsigned message_count;
 
     bool other;       /* another plugin's socket is in the directory */
     bool late;        /* the answer comes just when it is given up */
@@ -81,11 +81,11 @@ void gt_source_free(struct gt_source *source)
     (void)source;
 }
 
-void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_letter *letter)
+void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *mailbox_message)
 {
     (void)mailbox;
-    assert_true(w.letter_count < LETTERS);
-    w.letters[w.letter_count++] = letter;
+    assert_true(w.message_count < LETTERS);
+    w.messages[w.message_count++] = mailbox_message;
 }
 
 int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet_dir_changed *changed,
@@ -339,11 +339,11 @@ static bool on_lacks(void *arg, const struct gt_holdings *offered)
 
 static void deliver(void)
 {
-    for (unsigned i = 0; i < w.letter_count; i++) {
-        w.letters[i]->deliver(NULL, w.letters[i]);
-        free(w.letters[i]);
+    for (unsigned i = 0; i < w.message_count; i++) {
+        w.messages[i]->deliver(NULL, w.messages[i]);
+        free(w.messages[i]);
     }
-    w.letter_count = 0;
+    w.message_count = 0;
 }
 
 /* Until the timer goes off. */

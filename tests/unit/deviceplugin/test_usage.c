@@ -161,8 +161,8 @@ static void follows_health_and_loss(void **state)
     struct gt_node *node = machine_new(3, 0);
     node->gpus[0].health = GT_GPU_UNHEALTHY;
     snprintf(node->gpus[0].unhealthy_reason, sizeof(node->gpus[0].unhealthy_reason), "ill");
-    gt_auto_inventory struct gt_inventory *ill = machine_inventory(node, before);
-    gt_usage_inventory(table, ill);
+    gt_auto_inventory struct gt_inventory *unhealthy = machine_inventory(node, before);
+    gt_usage_inventory(table, unhealthy);
     assert_int_equal(gt_usage_now(table)->free, 2);
     gt_auto_inventory struct gt_inventory *lost = machine_inventory(machine_new(2, 0), before);
     gt_usage_inventory(table, lost);

@@ -25,7 +25,7 @@ struct world {
     struct gt_loop *loop;
     struct gt_http *http;
     struct gt_mailbox *mailbox;
-    struct gt_letter end;
+    struct gt_message end;
     pthread_t thread;
 };
 
@@ -51,10 +51,10 @@ static void *run_loop(void *arg)
     return NULL;
 }
 
-static void stop_loop(void *owner, struct gt_letter *letter)
+static void stop_loop(void *owner, struct gt_message *message)
 {
     const struct world *world = owner;
-    (void)letter;
+    (void)message;
     gt_loop_stop(world->loop, 0);
 }
 
@@ -65,7 +65,7 @@ static int set_up(void **state)
     assert_return_code(gt_loop_new(&world->loop, NULL), 0);
     assert_return_code(gt_http_new(world->loop, "127.0.0.1:0", handle, world, &world->http, NULL), 0);
     assert_return_code(gt_mailbox_new(world->loop, world, &world->mailbox, NULL), 0);
-    world->end = (struct gt_letter){.embedded = true, .deliver = stop_loop};
+    world->end = (struct gt_message){.embedded = true, .deliver = stop_loop};
     assert_return_code(pthread_create(&world->thread, NULL, run_loop, world->loop), 0);
     *state = world;
     return 0;

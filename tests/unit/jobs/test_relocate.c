@@ -23,7 +23,7 @@ struct small {
     uint32_t count;
 };
 
-static void make(struct small *small, unsigned supernodes, bool ill)
+static void make(struct small *small, unsigned supernodes, bool unhealthy)
 {
     *small = (struct small){.cluster = world_new()};
     uint32_t class = world_class(small->cluster, GPUS, GPUS), super[NODES];
@@ -53,7 +53,7 @@ static void make(struct small *small, unsigned supernodes, bool ill)
                                      .movable = rand() % 5 > 0,
                                      .tied = rand() % 4 == 0};
     }
-    if (ill)
+    if (unhealthy)
         gt_cluster_set_healthy(small->cluster, small->node[(unsigned)rand() % NODES], ~UINT64_C(2));
 }
 

@@ -124,8 +124,8 @@ static void test_glimpse(void **state)
                        {seen.resource_version, "77", "77\""}};
         for (size_t i = 0; i < GT_COUNT(members); i++) {
             const char *at = strstr(pod, members[i].ends);
-            bool told = len >= (size_t)(at - pod) + strlen(members[i].ends);
-            if (strcmp(members[i].text, told ? members[i].whole : "") != 0)
+            bool reported = len >= (size_t)(at - pod) + strlen(members[i].ends);
+            if (strcmp(members[i].text, reported ? members[i].whole : "") != 0)
                 fail_msg("%zu bytes: '%s' of %s", len, members[i].text, members[i].whole);
         }
     }

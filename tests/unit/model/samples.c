@@ -140,7 +140,7 @@ static struct gt_node *dead_link(const char *name)
     return node;
 }
 
-static struct gt_node *ill(const char *name)
+static struct gt_node *unhealthy(const char *name)
 {
     struct gt_node *node = two_mesh(name);
     if (!node)
@@ -233,7 +233,7 @@ struct gt_node *sample_node(const char *name)
     else if (!strcmp(name, "big-64"))
         node = all_joined("gpu-node-64", &(struct wiring){64, 8, 2, 2, false}, 16);
     else if (!strcmp(name, "ill"))
-        node = ill("gpu-node-08");
+        node = unhealthy("gpu-node-08");
     else if (!strcmp(name, "hostile"))
         node = hostile();
     struct gt_err *err = NULL;

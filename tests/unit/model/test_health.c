@@ -149,13 +149,13 @@ static void counters_count_steps(void **state)
     (void)state;
     static const struct {
         uint32_t value;
-        bool ill;
+        bool unhealthy;
     } steps[] = {{1000, false}, {1001, false}, {2, false}, {3, false}, {3, false}, {4, true}, {4, true}};
     struct gt_health *health = new_health();
     for (unsigned i = 0; i < GT_COUNT(steps); i++) {
         struct check what = counter(steps[i].value);
         assert_int_equal(check(health, &gt_fault_table_default, &what, 0, 1000 + i) == GT_GPU_UNHEALTHY,
-                         steps[i].ill);
+                         steps[i].unhealthy);
     }
     struct check still = counter(4), more = counter(40);
     assert_int_equal(check(health, &gt_fault_table_default, &still, 0, 1005 + 3599), GT_GPU_UNHEALTHY);
@@ -221,12 +221,12 @@ static void a_card_is_swapped(void **state)
     (void)state;
     static const struct {
         const char *uuid;
-        bool ill, expected;
+        bool unhealthy, expected;
     } checks[] = {{"", true, true},        {"GPU-a", false, true}, {"", false, true},
                   {"GPU-b", false, false}, {"GPU-c", true, true},  {"GPU-c", false, true}};
     struct gt_health *health = new_health();
     for (unsigned i = 0; i < GT_COUNT(checks); i++) {
-        gt_auto_node struct gt_node *node = make_node(1, checks[i].ill ? &unavailable : &well);
+        gt_auto_node struct gt_node *node = make_node(1, checks[i].unhealthy ? &unavailable : &well);
         snprintf(node->gpus[0].uuid, sizeof(node->gpus[0].uuid), "%s", checks[i].uuid);
         gt_health_observe(health, &gt_fault_table_default, node, 0, i);
         assert_int_equal(node->gpus[0].health == GT_GPU_UNHEALTHY, checks[i].expected);
@@ -296,17 +296,17 @@ static bool oracle_faulty(const struct past *past, const struct gt_fault_rule *r
 }
 
 /* Whether it is called ill after the last check. */
-static bool oracle_ill(const struct past *past, const struct gt_fault_table *table,
-                       const struct gt_fault_rule *rule, unsigned *ret_flaps)
+static bool oracle_unhealthy(const struct past *past, const struct gt_fault_table *table,
+                             const struct gt_fault_rule *rule, unsigned *ret_flaps)
 {
     uint64_t falls[PAST], hold = 0, well_since = 0, recovered = 0;
     unsigned fall_count = 0, level = 0;
-    bool ill = false, waits = false;
+    bool unhealthy = false, waits = false;
     *ret_flaps = 0;
     for (unsigned i = 0; i < past->count; i++) {
         uint64_t now = past->at[i];
         if (oracle_faulty(past, rule, i)) {
-            if (!ill) {
+            if (!unhealthy) {
                 uint64_t quiet = 2 * hold > table->flapping.within_s ? 2 * hold : table->flapping.within_s;
                 unsigned recent = 0;
                 if (now - recovered > quiet)
@@ -321,18 +321,18 @@ static bool oracle_ill(const struct past *past, const struct gt_fault_table *tab
                     ++*ret_flaps;
                 }
             }
-            ill = true;
+            unhealthy = true;
             waits = false;
-        } else if (ill) {
+        } else if (unhealthy) {
             well_since = waits ? well_since : now;
             waits = true;
             if (now - well_since >= hold) {
-                ill = false;
+                unhealthy = false;
                 recovered = now;
             }
         }
     }
-    return ill;
+    return unhealthy;
 }
 
 static void random_pasts(void **state)
@@ -366,12 +366,12 @@ static void random_pasts(void **state)
             past.known[past.count] = what.known != 0;
             past.seen[past.count++] = what.seen != 0;
             unsigned flaps;
-            bool ill = check(health, &table, &what, 0, now) == GT_GPU_UNHEALTHY;
-            if (ill != oracle_ill(&past, &table, &table.rules[GT_SIGNAL_LIBRARY], &flaps) ||
+            bool unhealthy = check(health, &table, &what, 0, now) == GT_GPU_UNHEALTHY;
+            if (unhealthy != oracle_unhealthy(&past, &table, &table.rules[GT_SIGNAL_LIBRARY], &flaps) ||
                 flaps != health->counts.held_back)
                 fail_msg("seed %u, look %u", seed, i);
-            changes += ill != was;
-            was = ill;
+            changes += unhealthy != was;
+            was = unhealthy;
         }
         held += health->counts.held_back != 0;
         free(health);

@@ -208,14 +208,14 @@ static void proof_from_a_bad_start(void **state)
 
         for (unsigned joined = 0; joined < 2; joined++) {
             /* with a deadline in the past only twins are joined */
-            struct gt_question question = {class, open, must, k, deg, joined ? UINT64_MAX : 0};
+            struct gt_loss_query query = {class, open, must, k, deg, joined ? UINT64_MAX : 0};
             struct gt_parts *parts = malloc(sizeof(*parts));
 
             assert_non_null(parts);
-            gt_parts_make(&question, parts);
-            question.deadline_ns = UINT64_MAX;
+            gt_parts_make(&query, parts);
+            query.deadline_ns = UINT64_MAX;
             option = (struct gt_loss_option){0, UINT32_MAX, UINT64_MAX};
-            assert_true(gt_parts_search(&question, parts, &option));
+            assert_true(gt_parts_search(&query, parts, &option));
             assert_int_equal(option.mask, best.mask);
             assert_int_equal(option.score, best.score);
             assert_int_equal(option.deg - 2 * option.score, best.cut);
@@ -224,7 +224,7 @@ static void proof_from_a_bad_start(void **state)
                 option.mask = second.mask;
                 option.score = (uint32_t)second.score;
                 option.deg = (uint32_t)(second.cut + 2 * second.score);
-                assert_true(gt_parts_search(&question, parts, &option));
+                assert_true(gt_parts_search(&query, parts, &option));
                 assert_int_equal(option.mask, best.mask);
             }
             free(parts);

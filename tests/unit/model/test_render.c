@@ -80,11 +80,12 @@ static void matrix_of_others(void **state)
     (void)state;
     gt_auto_free char *none = render(gt_render_matrix, "none");
     assert_string_equal(none, "Node cpu-node-06: no GPUs\n");
-    gt_auto_free char *ill = render(gt_render_matrix, "ill");
-    assert_non_null(strstr(ill, "ILL: double-bit ECC errors in DRAM\n"));
-    assert_non_null(strstr(ill, "ok, sgpu\n"));
-    assert_non_null(strstr(
-        ill, "\nNot known: links of GPU 0000:08:00.0 (the vendor library did not answer within 3 s)\n"));
+    gt_auto_free char *unhealthy = render(gt_render_matrix, "ill");
+    assert_non_null(strstr(unhealthy, "ILL: double-bit ECC errors in DRAM\n"));
+    assert_non_null(strstr(unhealthy, "ok, sgpu\n"));
+    assert_non_null(
+        strstr(unhealthy,
+               "\nNot known: links of GPU 0000:08:00.0 (the vendor library did not answer within 3 s)\n"));
     gt_auto_free char *bare = render(gt_render_matrix, "bare");
     assert_non_null(strstr(bare, "GPU1    NA      X       NA      NA      N/A            N/A\n"));
     assert_null(strstr(bare, "MX  "));

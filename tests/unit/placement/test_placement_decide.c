@@ -150,7 +150,7 @@ static void test_whole_job_at_its_first_pod(void **state)
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     struct gt_cache_pod *first = GIVE(cache, .job = "a", .index = 5, .gpus = 8, .group = 32);
     assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
-    assert_int_equal(first->plan, GT_CACHE_PLAN_HELD);
+    assert_int_equal(first->plan, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(gt_reservations_gpus(&reservations), 56);
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8 - 64);
     assert_non_null(strstr(text.data, "unit 1"));
@@ -251,7 +251,7 @@ static void test_places_end(void **state)
                                     gt_reservations_node(&reservations, gt_cache_cluster(cache), 2), &info));
     char gone[64];
     snprintf(gone, sizeof(gone), "%s", info.name);
-    gt_cache_topology_gone(cache, gone);
+    gt_cache_topology_deleted(cache, gone);
     give_topology(cache, TOPOLOGY(.name = "another", .gpus = 8), 1);
     give_node(cache, NODE(.name = "another"));
     gt_reservations_sync(&reservations, gt_cache_cluster(cache), 2);
@@ -312,7 +312,7 @@ static void test_many_places(void **state)
 
 /* A gang that is planned in part (the rest has no room any more) gives its promises up and is planned anew.
  */
-static void test_promises_give_way(void **state)
+static void test_reservations_give_way(void **state)
 {
     (void)state;
     struct gt_cache *cache = new_world();
@@ -326,7 +326,7 @@ static void test_promises_give_way(void **state)
     give_topology(cache, TOPOLOGY(.name = "s0-n1", .gpus = 8, .unnamed = 1), 1);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(pods[i]->plan, GT_CACHE_PLAN_HELD);
+        assert_int_equal(pods[i]->plan, GT_CACHE_PLAN_ASSUMED);
         assert_int_equal(supernode_of(cache, pods[i]->plan_node), supernode_of(cache, pods[0]->plan_node));
     }
     assert_true(pods[0]->plan_node != node);
@@ -352,11 +352,11 @@ static void test_mixed_plans_are_given_up(void **state)
                                       &reservations, &view, NULL),
                      0);
     assert_int_equal(view->states[GT_MEMBER_PLANNED], 4);
-    assert_true(gt_decide_mend(cache, view, &reservations, true));
+    assert_true(gt_decide_repair(cache, view, &reservations, true));
     assert_int_equal(view->states[GT_MEMBER_PLANNED], 4);
-    assert_true(gt_decide_mend(cache, view, &reservations, false));
+    assert_true(gt_decide_repair(cache, view, &reservations, false));
     assert_int_equal(view->states[GT_MEMBER_TO_PLACE], 4);
-    assert_false(gt_decide_mend(cache, view, &reservations, false));
+    assert_false(gt_decide_repair(cache, view, &reservations, false));
     gt_job_view_free(view);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
@@ -414,7 +414,7 @@ static void test_selector_and_kept_nodes(void **state)
     for (unsigned i = 4; i < 8; i++) {
         char name[16];
         snprintf(name, sizeof(name), "a-%u", i);
-        gt_cache_pod_gone(cache, "ns", name);
+        gt_cache_pod_deleted(cache, "ns", name);
     }
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8); /* all are eligible again */
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
@@ -492,7 +492,7 @@ static void test_random_lives(void **state)
             GIVE(cache, .job = job, .index = i, .gpus = 8, .group = 16U << j % 2);
             there[j][i] = true;
         } else if (what >= 6 && there[j][i]) {
-            gt_cache_pod_gone(cache, "ns", name);
+            gt_cache_pod_deleted(cache, "ns", name);
             there[j][i] = false;
         }
         if (!gt_cache_find_job(cache, key)) {
@@ -506,7 +506,7 @@ static void test_random_lives(void **state)
             uint32_t home = GT_NONE;
             for (uint32_t m = unit->first; m < unit->first + unit->pods; m++) {
                 const struct gt_cache_pod *pod = view->members[m].pod;
-                uint32_t node = pod && pod->plan == GT_CACHE_PLAN_HELD ? pod->plan_node : GT_NONE;
+                uint32_t node = pod && pod->plan == GT_CACHE_PLAN_ASSUMED ? pod->plan_node : GT_NONE;
                 if (node == GT_NONE && reservations[j].reservations[m].state == GT_RESERVATION_HELD)
                     node = gt_reservations_node(&reservations[j], gt_cache_cluster(cache), m);
                 if (node == GT_NONE)
@@ -521,7 +521,7 @@ static void test_random_lives(void **state)
         for (unsigned i = 0; i < PODS; i++) {
             char name[8];
             snprintf(name, sizeof(name), "%c-%u", (char)('a' + j), i);
-            gt_cache_pod_gone(cache, "ns", name);
+            gt_cache_pod_deleted(cache, "ns", name);
         }
         gt_reservations_done(&reservations[j], gt_cache_cluster(cache));
         gt_owner_free(owners[j]);
@@ -575,7 +575,7 @@ static void test_nodes_without_cpus_are_left_out(void **state)
                 "GPUs for it are free, on nodes with too little else; 2 nodes lack CPU (a pod needs "
                 "31.5, at most 22.5 is free)"))
         fail_msg("%s", text.data);
-    gt_cache_pod_gone(cache, "ns", "full-1");
+    gt_cache_pod_deleted(cache, "ns", "full-1");
     assert_int_equal(decide(cache, "ns/Job/b", NULL, &others, &plainly, &text), GT_DECISION_PLACED);
     gt_reservations_done(&others, gt_cache_cluster(cache));
     end(cache, &reservations, NULL);
@@ -653,7 +653,7 @@ static void test_drain_heeds_cpus(void **state)
 }
 
 /* Random jobs of pods that ask for different amounts: no node is ever over its CPUs. */
-static void test_no_node_is_overdrawn(void **state)
+static void test_no_node_is_overcommitted(void **state)
 {
     (void)state;
     enum { JOBS = 6, PODS = 8 };
@@ -712,7 +712,7 @@ int main(void)
         cmocka_unit_test(test_too_big_says_why_and_changes_nothing),
         cmocka_unit_test(test_many_places),
         cmocka_unit_test(test_places_end),
-        cmocka_unit_test(test_promises_give_way),
+        cmocka_unit_test(test_reservations_give_way),
         cmocka_unit_test(test_mixed_plans_are_given_up),
         cmocka_unit_test(test_running_pods_bind),
         cmocka_unit_test(test_selector_and_kept_nodes),
@@ -722,7 +722,7 @@ int main(void)
         cmocka_unit_test(test_nodes_without_cpus_are_left_out),
         cmocka_unit_test(test_places_take_cpus),
         cmocka_unit_test(test_drain_heeds_cpus),
-        cmocka_unit_test(test_no_node_is_overdrawn),
+        cmocka_unit_test(test_no_node_is_overcommitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

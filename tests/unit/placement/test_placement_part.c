@@ -131,10 +131,10 @@ static uint32_t home_of(const struct gang *gang, unsigned index)
 {
     const struct gt_cache_pod *pod = pod_at(gang, index);
     struct gt_cluster_node info;
-    uint32_t node = !pod                              ? GT_NONE
-                    : pod->state >= GT_CACHE_BOUND    ? pod->node
-                    : pod->plan == GT_CACHE_PLAN_HELD ? pod->plan_node
-                                                      : GT_NONE;
+    uint32_t node = !pod                                 ? GT_NONE
+                    : pod->state >= GT_CACHE_BOUND       ? pod->node
+                    : pod->plan == GT_CACHE_PLAN_ASSUMED ? pod->plan_node
+                                                         : GT_NONE;
     return gt_cluster_get_node(gt_cache_cluster(gang->cache), node, &info) ? info.supernode : GT_NONE;
 }
 
@@ -360,7 +360,7 @@ static void test_place_of_a_pod_that_moves_with_its_job(void **state)
     running_pod(&gang, 7, true);
     assert_int_equal(moving_state(&gang, 3, 7), GT_MEMBER_ABSENT);
     assert_int_equal(moving_state(&gang, 100, 7), GT_MEMBER_ABSENT); /* it is ending still */
-    gt_cache_pod_gone(gang.cache, "ns", "a-worker-7");
+    gt_cache_pod_deleted(gang.cache, "ns", "a-worker-7");
     assert_int_equal(moving_state(&gang, 101, 7), GT_MEMBER_RESERVED);
     assert_int_equal(moving_state(&gang, 200, 7), GT_MEMBER_RESERVED);
     assert_int_equal(named_pods(&gang, 200), 8);
@@ -391,7 +391,7 @@ static void finish_move(struct moves *moves, unsigned unit)
     for (unsigned i = unit * UNIT_PODS; i < (unit + 1) * UNIT_PODS; i++) {
         assert_int_equal(moving_state(gang, 2, i), GT_MEMBER_MOVING);
         snprintf(name, sizeof(name), "a-worker-%u", i);
-        gt_cache_pod_gone(gang->cache, "ns", name);
+        gt_cache_pod_deleted(gang->cache, "ns", name);
         assert_int_equal(moving_state(gang, 2, i), GT_MEMBER_RESERVED);
     }
     for (unsigned i = unit * UNIT_PODS; i < (unit + 1) * UNIT_PODS; i++)
@@ -522,7 +522,7 @@ static void test_another_size_while_a_unit_moves(void **state)
         running_pod(&gang, i, false);
     assert_int_equal(move_unit(&gang, 0, NULL, NULL, NULL), GT_DECISION_PLACED);
     unsigned rack = kept_rack(&gang, 0);
-    gt_cache_pod_gone(gang.cache, "ns", "a-worker-0");
+    gt_cache_pod_deleted(gang.cache, "ns", "a-worker-0");
     for (unsigned i = 0; i < GT_COUNT(sizes); i++) {
         set_owner(&gang, sizes[i], 2);
         assert_int_equal(moving_state(&gang, 2, 0), GT_MEMBER_RESERVED);

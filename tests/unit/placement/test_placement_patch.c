@@ -328,7 +328,7 @@ static void test_init_containers_share_a_plan(void **state)
         gt_buf_puts(&annotations, ",");
         give_pod(cache,
                  POD(.name = "p", .gpus = cases[i].main, .spec = spec, .annotations = annotations.data));
-        assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_HELD);
+        assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_ASSUMED);
         assert_int_equal(pod_of(cache, "p")->plan_mask, mask);
         gt_buf_done(&annotations);
         gt_plan_texts_done(&texts);
@@ -483,7 +483,7 @@ static void test_random_pods_keep_their_plans(void **state)
             while ((unsigned)__builtin_popcountll(mask) < known->gpus)
                 mask |= UINT64_C(1) << rand_r(&seed) % 8;
             plan_and_read(cache, object, mask);
-            assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_HELD);
+            assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_ASSUMED);
             assert_int_equal(pod_of(cache, "p")->plan_mask, mask);
             assert_int_equal(pod_of(cache, "p")->state, GT_CACHE_WAITING);
             planned++;

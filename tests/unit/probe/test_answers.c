@@ -241,13 +241,13 @@ static void alone_and_well(void **state)
     assert_true(gt_evidence_knows(&node->gpus[0].evidence, GT_SIGNAL_CALL_ERROR));
     assert_int_equal(node->gpus[0].health, GT_GPU_HEALTH_UNKNOWN); /* not judged yet */
 
-    gt_auto_node struct gt_node *ill = log_node(1);
+    gt_auto_node struct gt_node *unhealthy = log_node(1);
     log_begin(&log);
     log_device(&log, 0);
     log_call(&log, "mxSmlGetDeviceState", "0", "\"rc\":0,\"value\":1");
     log_call(&log, "mxSmlGetTotalEccErrors", "0", "\"error\":\"timeout\"");
-    apply(&log, ill);
-    assert_false(gt_evidence_knows(&ill->gpus[0].evidence, GT_SIGNAL_CALL_HANG));
+    apply(&log, unhealthy);
+    assert_false(gt_evidence_knows(&unhealthy->gpus[0].evidence, GT_SIGNAL_CALL_HANG));
 }
 
 /* The kinds make one counter: with one of them missing it would seem to fall, and to rise afterwards. */

@@ -96,8 +96,8 @@ static const struct {
     const char *fault, *what, *why;
     int links; /* -1: not looked at */
     unsigned restarts;
-    unsigned unknown; /* mask of the GPUs of whose health nobody tells */
-    unsigned ill;     /* of those that the library does not answer for; the others are healthy */
+    unsigned unknown;   /* mask of the GPUs of whose health nobody tells */
+    unsigned unhealthy; /* of those that the library does not answer for; the others are healthy */
 } table[] = {
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"hang\"}", "mxSmlGetDeviceInfo",
      "GPU 3: did not answer in time", 9, 1, 0, 8},
@@ -197,7 +197,7 @@ static void every_fault(void **state)
         if (table[i].links >= 0)
             assert_int_equal(direct_links(node), table[i].links);
         assert_int_equal(gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN), table[i].unknown);
-        assert_int_equal(gt_node_with_health(node, GT_GPU_UNHEALTHY), table[i].ill);
+        assert_int_equal(gt_node_with_health(node, GT_GPU_UNHEALTHY), table[i].unhealthy);
         gt_probe_client_stats(machine.client, &stats);
         assert_int_equal(stats.restarts, table[i].restarts);
         assert_int_equal(stats.failures, 0);

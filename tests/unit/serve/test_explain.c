@@ -236,7 +236,7 @@ static void test_plans_that_went_wrong(void **state)
     give_plain_node(cache, "n1");
     give_plain_node(cache, "n2");
     give_pod(cache, POD(.name = "lost", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
-    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0x01), 1);
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0x01), 1);
     assert_says(cache, "pod=ns/lost", 200, "Its plan is lost");
     assert_says(cache, "pod=ns/lost", 200, "nodes could hold");
     give_pod(cache, POD(.name = "astray", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c, .node = "n2"));

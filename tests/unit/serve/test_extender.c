@@ -171,7 +171,7 @@ static const char *failed_text(const cJSON *answer, const char *map, const char 
 }
 
 /* GPUs promised to a planned pod are kept from others, and the planned pod goes to its node only. */
-static void test_promises_are_kept(void **state)
+static void test_reservations_stay(void **state)
 {
     struct host *host = *state;
     give_plain_node(host->cache, "n1");
@@ -206,7 +206,7 @@ static void test_promises_are_kept(void **state)
 
 /* A replica that stands by keeps what the one that acts told: GPUs of pods that are not there yet, and whole
  * nodes. A pod that has come to such a place in the meantime has it. */
-static void test_what_another_replica_keeps(void **state)
+static void test_what_another_replica_reserves(void **state)
 {
     struct host *host = *state;
     struct gt_loop *loop;
@@ -377,8 +377,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_exact_match_wins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cpu_counts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_promises_are_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_another_replica_keeps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reservations_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_another_replica_reserves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_node_is_left_to_the_scheduler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_silent_node_is_left_to_the_scheduler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_volcano, set_up, tear_down),

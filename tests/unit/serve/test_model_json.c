@@ -130,7 +130,7 @@ static void test_states_of_gpus(void **state)
     give_pod(cache, POD(.name = "planned", .job = "k", .gpus = 2, .plan_node = "n1", .plan_mask = 0x30,
                         .annotations = PLAN_OF("3", "14")));
     give_topology(cache,
-                  TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0x80, .unsure = 0x06, .unnamed = 0x08,
+                  TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0x80, .unknown = 0x06, .unnamed = 0x08,
                            .owners = {{"runs", 0x03}}, .version = "2"),
                   9001);
     cJSON *json = model_within(cache, true, LIMIT);
@@ -205,16 +205,17 @@ static void test_supernodes(void **state)
     assert_null(text_of(part(json, "nodes", "name", "n2"), "supernode"));
     /* every node once, in the supernode that it names */
     const cJSON *node, *super, *member;
-    unsigned told = 0;
+    unsigned reported = 0;
     cJSON_ArrayForEach(super, cJSON_GetObjectItem(json, "supernodes"))
         cJSON_ArrayForEach(member, cJSON_GetObjectItem(super, "nodes"))
     {
         node = part(json, "nodes", "name", member->valuestring);
         assert_string_equal(text_of(node, "supernode"), text_of(super, "name"));
-        told++;
+        reported++;
     }
-    cJSON_ArrayForEach(node, cJSON_GetObjectItem(json, "nodes")) told -= text_of(node, "supernode") != NULL;
-    assert_int_equal(told, 0);
+    cJSON_ArrayForEach(node, cJSON_GetObjectItem(json, "nodes")) reported -=
+        text_of(node, "supernode") != NULL;
+    assert_int_equal(reported, 0);
     cJSON_Delete(json);
 }
 
@@ -384,9 +385,9 @@ static void test_in_pieces(void **state)
         assert_int_equal(gt_model_new(&view, true, 1 << 20, &model, NULL), 0);
         while (!gt_model_write(model, 0))
             if (changes && ++pieces == 8) {
-                gt_cache_topology_gone(cache, "n5");
-                gt_cache_pod_gone(cache, "ns", "p0");
-                gt_cache_pod_gone(cache, "ns", "p1");
+                gt_cache_topology_deleted(cache, "n5");
+                gt_cache_pod_deleted(cache, "ns", "p0");
+                gt_cache_pod_deleted(cache, "ns", "p1");
             }
         const struct gt_buf *text = gt_model_text(model);
         assert_false(text->failed);

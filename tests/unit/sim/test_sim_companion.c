@@ -102,7 +102,7 @@ static void take_pods(struct both *both, const struct gt_sim_job *job, unsigned 
     char name[32];
     for (uint32_t i = 0; i < job->pods; i++) {
         snprintf(name, sizeof(name), "j%u-%u", number, i);
-        gt_cache_pod_gone(both->cache, "ns", name);
+        gt_cache_pod_deleted(both->cache, "ns", name);
     }
 }
 

@@ -79,7 +79,7 @@ static void test_turns(void **state)
         .queue = GT_QUEUE_BACKFILL, .check = true, .patience = (double)INFINITY};
     static struct gt_result age, turns;
     run_policy(site, &jobs, &gt_group_gputopo, &options, &age);
-    options.queue = GT_QUEUE_TURNS;
+    options.queue = GT_QUEUE_FAIR;
     run_policy(site, &jobs, &gt_group_gputopo, &options, &turns);
     assert_true(age.placed == GT_COUNT(job) && turns.placed == GT_COUNT(job));
     assert_true(fabs(age.wait_first_p99 - ((double)EACH_S * MANY / NODES + 1)) < 1e-6);

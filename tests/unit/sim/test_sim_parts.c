@@ -13,7 +13,7 @@ static struct gt_result run_jobs(const struct gt_site *site, struct gt_sim_job *
     struct gt_group_options checked = *options;
     static struct gt_result result;
     checked.check = true;
-    checked.queue = GT_QUEUE_TURNS;
+    checked.queue = GT_QUEUE_FAIR;
     checked.patience = (double)INFINITY;
     if (gt_group_run(site, &jobs, &gt_group_gputopo, &checked, &result, &err) < 0)
         fail_msg("%s", gt_err_text(err));
@@ -131,7 +131,7 @@ static void test_churn(void **state)
         gt_auto_jobs struct gt_jobs jobs = {0};
         draw.atom = round % 3 == 2 ? 16 : 0;
         assert_int_equal(gt_trace_draw(trace, site, &draw, &jobs, NULL), 0);
-        const struct gt_group_options options = {.queue = round % 2 ? GT_QUEUE_TURNS : GT_QUEUE_BACKFILL,
+        const struct gt_group_options options = {.queue = round % 2 ? GT_QUEUE_FAIR : GT_QUEUE_BACKFILL,
                                                  .node_loss = round % 2 ? GT_SIM_LOSS_UNIT : GT_SIM_LOSS_WAIT,
                                                  .lost_after = 60,
                                                  .restart = 300,

@@ -340,7 +340,7 @@ static void test_a_plan_is_given_back(void **state)
     gt_volcano_free(volcano);
 }
 
-static void test_promises_last_until_the_pods_say_so(void **state)
+static void test_reservations_last_until_the_pods_say_so(void **state)
 {
     (void)state;
     struct gt_volcano *volcano = new_world();
@@ -621,12 +621,12 @@ static void evict_room(struct gt_volcano *volcano, uint32_t high)
     assert_false(gt_volcano_is_ready(volcano, high));
 }
 
-static void remove_victim(struct gt_volcano *volcano, unsigned node, bool told)
+static void remove_victim(struct gt_volcano *volcano, unsigned node, bool reported)
 {
     char name[16];
     snprintf(name, sizeof(name), "low1-%u", node % NODES_EACH);
     gt_volcano_remove(volcano, number_of("pods"), "ns", name);
-    if (told)
+    if (reported)
         put_user(volcano, node, NULL);
 }
 
@@ -650,10 +650,10 @@ static void test_a_rack_is_freed(void **state)
         uint8_t may[NODES];
         high = open_full(volcano, &session, 0x0f0);
         gt_volcano_close(volcano);
-        uint32_t rival = add_group(&session, "rival", 4, 4, NULL);
+        uint32_t conflict = add_group(&session, "rival", 4, 4, NULL);
         uint32_t lone = add_group(&session, "lone", 1, 1, NULL);
         open_session(volcano, &session);
-        assert_int_equal(gt_volcano_place(volcano, rival, &node, error), -EAGAIN);
+        assert_int_equal(gt_volcano_place(volcano, conflict, &node, error), -EAGAIN);
         assert_false(gt_volcano_wants_room(volcano, high));
         gt_volcano_may_use(volcano, lone, may, NODES);
         for (unsigned n = 0; n < NODES; n++)
@@ -761,16 +761,16 @@ static void test_pods_that_leave_of_themselves(void **state)
     uint32_t high = open_full(volcano, &session, 0xf00), node;
     gt_volcano_close(volcano);
     put_job(volcano, "rival", 4, 8, "32");
-    uint32_t rival = add_group(&session, "rival", 4, 4, NULL);
+    uint32_t conflict = add_group(&session, "rival", 4, 4, NULL);
     open_session(volcano, &session);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(place(volcano, high + i) / NODES_EACH, 2);
     assert_false(gt_volcano_wants_room(volcano, high));
-    assert_int_equal(gt_volcano_place(volcano, rival, &node, error), -EAGAIN);
-    assert_true(gt_volcano_wants_room(volcano, rival));
+    assert_int_equal(gt_volcano_place(volcano, conflict, &node, error), -EAGAIN);
+    assert_true(gt_volcano_wants_room(volcano, conflict));
     gt_volcano_close(volcano);
     open_session(volcano, &session);
-    assert_int_equal(place(volcano, rival) / NODES_EACH, 2);
+    assert_int_equal(place(volcano, conflict) / NODES_EACH, 2);
     assert_int_equal(gt_volcano_place(volcano, high, &node, error), -EAGAIN);
     gt_volcano_free(volcano);
 }
@@ -917,12 +917,12 @@ static void random_evict(struct random_world *world, unsigned j)
     if (count < 0)
         return;
     bool commits = below(3) != 0;
-    unsigned places = 0, goers = 0;
+    unsigned places = 0, added = 0;
     uint32_t rack = GT_VOLCANO_NO_NODE;
     for (int s = 0; s < count; s++) {
         if (steps[s].node == GT_VOLCANO_GOES) {
             assert_true(go[steps[s].task]);
-            goers++;
+            added++;
             gt_volcano_deallocated(world->volcano, steps[s].task);
             continue;
         }
@@ -944,7 +944,7 @@ static void random_evict(struct random_world *world, unsigned j)
         gt_volcano_give_up_room(world->volcano, job->first);
         return;
     }
-    if (!goers) /* others that leave are enough, and these places are kept for one session */
+    if (!added) /* others that leave are enough, and these places are kept for one session */
         return;
     world->evictions++;
     job->makes_room = true;
@@ -1204,7 +1204,7 @@ int main(void)
         cmocka_unit_test(test_units_lie_in_racks),
         cmocka_unit_test(test_no_room_holds_nothing),
         cmocka_unit_test(test_a_plan_is_given_back),
-        cmocka_unit_test(test_promises_last_until_the_pods_say_so),
+        cmocka_unit_test(test_reservations_last_until_the_pods_say_so),
         cmocka_unit_test(test_a_unit_stays_in_its_rack),
         cmocka_unit_test(test_a_successor_comes_home),
         cmocka_unit_test(test_rules),

@@ -38,7 +38,7 @@ static void check_len(const char *text, size_t len, const char *expected)
     gt_auto_free char *whole = trace_whole(&root, text, len, NULL);
     if (expected)
         assert_string_equal(whole, expected);
-    for (const struct gt_masks_way *way = gt_masks_ways(); way->name; way++) {
+    for (const struct gt_masks_variant *way = gt_masks_variants(); way->name; way++) {
         gt_auto_free char *other = trace_whole(&root, text, len, way);
         assert_string_equal(other, whole);
     }
@@ -414,7 +414,7 @@ static void test_masks(void **state)
             expected.control |= c < 0x20 ? bit : 0;
             expected.high |= c >= 0x80 ? bit : 0;
         }
-        for (const struct gt_masks_way *way = gt_masks_ways(); way->name; way++) {
+        for (const struct gt_masks_variant *way = gt_masks_variants(); way->name; way++) {
             struct gt_masks masks;
             if (shift + 64 <= sizeof(bytes)) {
                 way->fn(bytes + shift, 1, &masks);

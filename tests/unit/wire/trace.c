@@ -53,7 +53,7 @@ static int cache(struct gt_scan *scan, const char *text, size_t len, struct gt_e
 }
 
 static char *trace(const struct gt_scan_shape *root, const char *text, size_t len, size_t first, size_t step,
-                   const struct gt_masks_way *way)
+                   const struct gt_masks_variant *way)
 {
     gt_auto_buf struct gt_buf events = GT_BUF(TRACE_MAX);
     gt_auto_scan struct gt_scan *scan = gt_scan_new(root, on_event, &events);
@@ -78,7 +78,7 @@ static char *trace(const struct gt_scan_shape *root, const char *text, size_t le
 }
 
 char *trace_whole(const struct gt_scan_shape *root, const char *text, size_t len,
-                  const struct gt_masks_way *way)
+                  const struct gt_masks_variant *way)
 {
     return trace(root, text, len, len, 1, way);
 }

@@ -10,7 +10,7 @@ enum { TRACE_MAX = 16 << 20 };
 
 /* In one piece. `way` NULL: the first. Free the result. */
 char *trace_whole(const struct gt_scan_shape *root, const char *text, size_t len,
-                  const struct gt_masks_way *way);
+                  const struct gt_masks_variant *way);
 
 /* In pieces of `step` bytes, each in memory of its own, so that a read beyond it is noticed. */
 char *trace_steps(const struct gt_scan_shape *root, const char *text, size_t len, size_t step);

@@ -6,16 +6,16 @@
 
 /* How long places are kept for pods of a job that do not exist. */
 
-uint64_t gt_promise_ms(const struct reconcile *reconcile)
+uint64_t gt_reserve_missing_ms(const struct reconcile *reconcile)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
     return reconcile->owner && reconcile->owner->sequential ? options->reserve_ms
                                                             : options->reserve_missing_ms;
 }
 
-uint64_t gt_promise_end(const struct reconcile *reconcile)
+uint64_t gt_reserve_missing_end(const struct reconcile *reconcile)
 {
-    return reconcile->pjob->new_pod_ms + gt_promise_ms(reconcile);
+    return reconcile->pjob->new_pod_ms + gt_reserve_missing_ms(reconcile);
 }
 
 static uint64_t newest_pod_s(const struct gt_cache_job *job)
@@ -26,12 +26,13 @@ static uint64_t newest_pod_s(const struct gt_cache_job *job)
     return newest;
 }
 
-void gt_promise_adopt(struct reconcile *reconcile, const struct placement_known *content)
+void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placement_known *content)
 {
     struct pjob *pjob = reconcile->pjob;
     if (!reconcile->owner)
         return; /* nothing is kept, and its object is waited for from now on */
-    uint64_t span = gt_promise_ms(reconcile), end = gt_placement_time_of_text(content->promised_until);
+    uint64_t span = gt_reserve_missing_ms(reconcile),
+             end = gt_placement_time_of_text(content->promised_until);
     uint64_t newest = gt_placement_time_of_unix((int64_t)newest_pod_s(pjob->job));
     uint64_t last = end > span ? end - span : 0;
     last = newest > last ? newest : last;
@@ -46,7 +47,7 @@ static bool fails(const struct reconcile *reconcile)
     return owner && owner->failed_s && owner->failed_s >= newest_pod_s(reconcile->pjob->job);
 }
 
-enum gt_none_come gt_promise_none_come(const struct reconcile *reconcile)
+enum gt_none_come gt_reserve_missing_none_come(const struct reconcile *reconcile)
 {
     return reconcile->owner && reconcile->owner->stopped ? GT_OWNER_STOPPED
            : fails(reconcile)                            ? GT_OWNER_FAILS
@@ -71,13 +72,13 @@ static void why(const struct reconcile *reconcile, enum gt_none_come cause, char
         break;
     case GT_PODS_COME:
         snprintf(to, size, "none has come for %llu seconds",
-                 (unsigned long long)(gt_promise_ms(reconcile) / 1000));
+                 (unsigned long long)(gt_reserve_missing_ms(reconcile) / 1000));
         break;
     }
 }
 
 /* Members for which pods may still come, and nothing is kept. */
-static uint32_t unkept(const struct reconcile *reconcile)
+static uint32_t unreserved(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     uint32_t count = 0;
@@ -89,12 +90,12 @@ static uint32_t unkept(const struct reconcile *reconcile)
     return count;
 }
 
-void gt_promise_tell(struct reconcile *reconcile)
+void gt_reserve_missing_report(struct reconcile *reconcile)
 {
-    enum gt_none_come cause = gt_promise_none_come(reconcile);
+    enum gt_none_come cause = gt_reserve_missing_none_come(reconcile);
     const struct gt_job_view *view = reconcile->view;
-    uint64_t end = gt_promise_end(reconcile);
-    uint32_t missing = reconcile->owner ? unkept(reconcile) : 0;
+    uint64_t end = gt_reserve_missing_end(reconcile);
+    uint32_t missing = reconcile->owner ? unreserved(reconcile) : 0;
     if (missing && cause == GT_PODS_COME && reconcile->now < end)
         gt_placement_due(reconcile->pjob, end);
     if (!missing || (cause == GT_PODS_COME && reconcile->now < end)) {
@@ -108,11 +109,11 @@ void gt_promise_tell(struct reconcile *reconcile)
     gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, names[cause], text);
 }
 
-bool gt_promise_waits(struct reconcile *reconcile)
+bool gt_reserve_missing_waits(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
-    enum gt_none_come cause = gt_promise_none_come(reconcile);
-    uint64_t end = gt_promise_end(reconcile);
+    enum gt_none_come cause = gt_reserve_missing_none_come(reconcile);
+    uint64_t end = gt_reserve_missing_end(reconcile);
     if (cause == GT_PODS_COME ||
         (cause == GT_OWNER_FAILS && (!view->missing || gt_job_view_has_begun(view) || reconcile->now >= end)))
         return false;
