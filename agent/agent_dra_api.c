@@ -6,6 +6,7 @@
 #include "agent/agent_private.h"
 #include "api/names.h"
 #include "api/pod_claim.h"
+#include "api/pod_patch.h"
 #include "api/resource_claim.h"
 #include "api/resource_slice.h"
 #include "base/clock.h"
@@ -87,7 +88,11 @@ static void retry_pod(struct gt_agent *agent, const cJSON *pod)
     struct gt_kube_call *call;
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
-    gt_pod_write_retried(gt_kube_meta(pod, "uid"), now, &body);
+    const struct gt_pair retried = {GT_ANNOTATION_RETRIED, now};
+    gt_pod_patch_write(&(struct gt_pod_patch){.uid = gt_kube_meta(pod, "uid"),
+                                              .annotations = &retried,
+                                              .annotation_count = 1},
+                       &body);
     const struct gt_kube_request request = {
         .verb = GT_KUBE_MERGE_PATCH,
         .resource = &gt_kube_pods,

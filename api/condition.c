@@ -42,20 +42,29 @@ void gt_conditions_read(const cJSON *status, const char *const types[], unsigned
     }
 }
 
+bool gt_condition_has(const struct gt_condition *condition, const char *reason)
+{
+    return condition->reason && strcmp(condition->reason, reason) == 0;
+}
+
+void gt_condition_write(const struct gt_condition *condition, const char *type, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "type", type);
+    gt_json_add_text(to, "status", status_names[condition->status]);
+    gt_json_add_text_if(to, "lastTransitionTime", condition->since);
+    gt_json_add_text(to, "reason", condition->reason);
+    gt_json_add_text(to, "message", condition->message);
+    gt_json_end(to, '}');
+}
+
 void gt_conditions_write(const struct gt_condition list[], const char *const types[], unsigned count,
                          struct gt_buf *to)
 {
     gt_json_begin(to, "conditions", '[');
     for (unsigned i = 0; i < count; i++) {
-        if (!list[i].reason || !list[i].reason[0])
-            continue;
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "type", types[i]);
-        gt_json_add_text(to, "status", status_names[list[i].status]);
-        gt_json_add_text_if(to, "lastTransitionTime", list[i].since);
-        gt_json_add_text(to, "reason", list[i].reason);
-        gt_json_add_text(to, "message", list[i].message);
-        gt_json_end(to, '}');
+        if (list[i].reason && list[i].reason[0])
+            gt_condition_write(&list[i], types[i], to);
     }
     gt_json_end(to, ']');
 }

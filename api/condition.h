@@ -3,6 +3,7 @@
 #define GPUTOPO_API_CONDITION_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 
 #include "base/buf.h"
 
@@ -23,8 +24,14 @@ struct gt_condition {
 void gt_conditions_read(const cJSON *status, const char *const types[], unsigned count,
                         struct gt_condition ret[]);
 
+/* Whether it is there with this reason. */
+bool gt_condition_has(const struct gt_condition *condition, const char *reason);
+
 /* "True", "False", "Unknown". */
 const char *gt_condition_status_name(enum gt_condition_status status);
+
+/* Adds one as an element of such a list. */
+void gt_condition_write(const struct gt_condition *condition, const char *type, struct gt_buf *to);
 
 /* Adds the member "conditions" with those of them that are there. */
 void gt_conditions_write(const struct gt_condition list[], const char *const types[], unsigned count,

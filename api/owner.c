@@ -521,3 +521,25 @@ bool gt_owner_is_grouped(const struct gt_owner *owner)
             return true;
     return false;
 }
+
+enum { TEMPLATE_DEPTH = 4 }; /* below the spec: replica specs, a role, its template */
+
+static void visit_below(cJSON *json, unsigned depth, void (*visit)(void *arg, cJSON *spec), void *arg)
+{
+    cJSON *item;
+    cJSON_ArrayForEach(item, json)
+    {
+        cJSON *spec = item->string && strcmp(item->string, "template") == 0
+                          ? cJSON_GetObjectItemCaseSensitive(item, "spec")
+                          : NULL;
+        if (spec)
+            visit(arg, spec);
+        else if (depth && (cJSON_IsObject(item) || cJSON_IsArray(item)))
+            visit_below(item, depth - 1, visit, arg);
+    }
+}
+
+void gt_owner_each_template(cJSON *object, void (*visit)(void *arg, cJSON *spec), void *arg)
+{
+    visit_below(cJSON_GetObjectItemCaseSensitive(object, "spec"), TEMPLATE_DEPTH, visit, arg);
+}

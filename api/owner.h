@@ -76,6 +76,9 @@ void gt_owner_free(struct gt_owner *owner);
 GT_DEFINE_CLEANUP(struct gt_owner *, gt_owner_free)
 #define gt_auto_owner GT_CLEANUP(gt_owner_free)
 
+/* Calls `visit` with the spec of each template of an owner of any kind, to be changed. */
+void gt_owner_each_template(cJSON *object, void (*visit)(void *arg, cJSON *spec), void *arg);
+
 /* Whether the pod of that rank is known to have ended. */
 bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank);
 /* Whether a template has the group annotation. */

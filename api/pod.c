@@ -162,8 +162,14 @@ static void read_gates(const cJSON *spec, struct gt_pod *to)
 {
     to->gates = gt_get(spec, "schedulingGates");
     for (const cJSON *item = cJSON_IsArray(to->gates) ? to->gates->child : NULL; item; item = item->next) {
-        const char *name = cJSON_GetStringValue(gt_get(item, "name"));
-        to->gated = to->gated || (name && strcmp(name, GT_GATE) == 0);
+        const char *name = gt_get_string(item, "name");
+        const char *kueue = strcmp(name, GT_GATE_KUEUE) == 0            ? GT_GATE_KUEUE
+                            : strcmp(name, GT_GATE_KUEUE_TOPOLOGY) == 0 ? GT_GATE_KUEUE_TOPOLOGY
+                                                                        : NULL;
+        bool ours = strcmp(name, GT_GATE) == 0;
+        to->gated = to->gated || ours;
+        to->kueue_gate = to->kueue_gate ? to->kueue_gate : kueue;
+        to->other_gates = to->other_gates || (*name && !ours && !kueue && strcmp(name, GT_GATE_VOLCANO) != 0);
         to->gate_count++;
     }
 }
@@ -188,38 +194,26 @@ static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
     to->node_selector = gt_get(spec, "nodeSelector");
     to->tolerations = gt_get(spec, "tolerations");
     to->affinity = gt_get(spec, "affinity");
-    to->required_affinity =
-        gt_get(gt_get(to->affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
+    const cJSON *of_nodes = gt_get(to->affinity, "nodeAffinity");
+    const cJSON *required = gt_get(of_nodes, "requiredDuringSchedulingIgnoredDuringExecution");
+    to->has_node_affinity = of_nodes != NULL;
+    to->has_required_affinity = required != NULL;
+    to->required_terms = gt_get(required, "nodeSelectorTerms");
     *bad = !read_priority(spec, &to->priority) || *bad;
 }
+
+static const char *const condition_types[GT_POD_CONDITIONS] = {
+    [GT_POD_SCHEDULED] = "PodScheduled",
+    [GT_POD_PLACEMENT] = GT_CONDITION_PLACEMENT,
+    [GT_POD_DISRUPTED] = "DisruptionTarget",
+};
 
 static void read_status(const cJSON *status, struct gt_pod *to, bool *bad)
 {
     to->nominated_node = text_of(status, "nominatedNodeName", bad);
     to->best_effort = strcmp(gt_get_string(status, "qosClass"), "BestEffort") == 0;
-    to->conditions = gt_get(status, "conditions");
-    for (const cJSON *item = cJSON_IsArray(to->conditions) ? to->conditions->child : NULL; item;
-         item = item->next) {
-        const char *type = cJSON_GetStringValue(gt_get(item, "type"));
-        const cJSON **found = !type                                       ? NULL
-                              : strcmp(type, "PodScheduled") == 0         ? &to->scheduled
-                              : strcmp(type, GT_CONDITION_PLACEMENT) == 0 ? &to->placement
-                              : strcmp(type, "DisruptionTarget") == 0     ? &to->disrupted
-                                                                          : NULL;
-        if (found && !*found)
-            *found = item;
-    }
-}
-
-static bool is_member(const cJSON *object, const char *key, const char *text)
-{
-    const char *value = text ? cJSON_GetStringValue(gt_get(object, key)) : NULL;
-    return !text || (value && strcmp(value, text) == 0);
-}
-
-bool gt_pod_condition_is(const cJSON *condition, const char *status, const char *reason)
-{
-    return condition && is_member(condition, "status", status) && is_member(condition, "reason", reason);
+    to->condition_list = gt_get(status, "conditions");
+    gt_conditions_read(status, condition_types, GT_POD_CONDITIONS, to->conditions);
 }
 
 static bool has_ended(const cJSON *status)

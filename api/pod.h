@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/condition.h"
 #include "api/pair.h"
 #include "api/pod_plan.h"
 #include "api/resources.h"
@@ -79,6 +80,7 @@ const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key);
 
 /* ---- all of it ---- */
 
+/* PodScheduled, ours, DisruptionTarget. */
 enum gt_pod_condition { GT_POD_SCHEDULED, GT_POD_PLACEMENT, GT_POD_DISRUPTED, GT_POD_CONDITIONS };
 
 struct gt_pod { /* it points to itself: not to be copied */
@@ -97,14 +99,18 @@ struct gt_pod { /* it points to itself: not to be copied */
     uint64_t created_s; /* Unix time */
     uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */
     bool deleting, ended;
-    bool has_deadline;   /* spec.activeDeadlineSeconds */
-    bool best_effort;    /* its QoS class */
-    bool gated;          /* GT_GATE is among its gates */
-    unsigned gate_count; /* of all its gates */
-    /* Parts of the object, for those who change them. */
-    const cJSON *annotations, *gates, *conditions, *node_selector, *tolerations, *affinity;
-    const cJSON *required_affinity;                 /* of nodes */
-    const cJSON *scheduled, *placement, *disrupted; /* conditions: PodScheduled, ours, DisruptionTarget */
+    bool has_deadline;      /* spec.activeDeadlineSeconds */
+    bool best_effort;       /* its QoS class */
+    bool gated;             /* GT_GATE is among its gates */
+    const char *kueue_gate; /* the first of Kueue's, a literal; NULL: it has none */
+    bool other_gates;       /* besides ours, Kueue's and Volcano's */
+    unsigned gate_count;    /* of all its gates */
+    bool has_node_affinity;
+    bool has_required_affinity;                        /* of nodes */
+    struct gt_condition conditions[GT_POD_CONDITIONS]; /* not there: `reason` is NULL or "" */
+    /* Parts of the object, for those in api/ who read or change them. */
+    const cJSON *annotations, *gates, *condition_list, *node_selector, *tolerations, *affinity;
+    const cJSON *required_terms; /* alternatives, of the required affinity */
     struct gt_pod_gpus gpus;
     struct gt_resources asked; /* besides GPUs; of a pod that has ended nothing */
     struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];
@@ -118,8 +124,5 @@ static inline bool gt_pod_is_planned(const struct gt_pod *pod)
 {
     return pod->plan_node && pod->plan_gpus;
 }
-
-/* Whether a condition is there with this status and reason; of those that are NULL any will do. */
-bool gt_pod_condition_is(const cJSON *condition, const char *status, const char *reason);
 
 #endif

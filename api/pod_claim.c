@@ -153,6 +153,50 @@ void gt_claim_of_pod_read(const cJSON *spec, struct gt_claim_of_pod *ret)
     }
 }
 
+bool gt_claim_entry_next(const cJSON *spec, struct gt_claim_entry *entry)
+{
+    const cJSON *list = gt_get(spec, "resourceClaims");
+    const cJSON *item = entry->item ? entry->item->next : cJSON_IsArray(list) ? list->child : NULL;
+    unsigned at = entry->item ? entry->at + 1 : 0;
+    *entry = (struct gt_claim_entry){.at = at,
+                                     .item = item,
+                                     .name = gt_get_string(item, "name"),
+                                     .template_ = gt_get_string(item, "resourceClaimTemplateName"),
+                                     .claim = gt_get_string(item, "resourceClaimName")};
+    return item;
+}
+
+unsigned gt_claim_uses(const cJSON *spec, const char *name)
+{
+    static const char *const lists[] = {"initContainers", "containers"};
+    unsigned uses = 0;
+    for (unsigned l = 0; l < GT_COUNT(lists); l++) {
+        const cJSON *container, *item;
+        cJSON_ArrayForEach(container, gt_get(spec, lists[l]))
+        {
+            bool stays = l || strcmp(gt_get_string(container, "restartPolicy"), "Always") == 0;
+            cJSON_ArrayForEach(item, gt_get(gt_get(container, "resources"), "claims")) uses +=
+                stays && strcmp(gt_get_string(item, "name"), name) == 0;
+        }
+    }
+    return uses;
+}
+
+static cJSON *member_of(cJSON *object, const char *key)
+{
+    cJSON *member = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsObject(member) ? member : cJSON_AddObjectToObject(object, key);
+}
+
+void gt_pod_spec_ask_for_one(cJSON *spec, const char *resource)
+{
+    const cJSON *containers = gt_get(spec, "containers");
+    cJSON *first = cJSON_IsArray(containers) ? containers->child : NULL;
+    cJSON *limits = member_of(member_of(first, "resources"), "limits");
+    if (!cJSON_GetObjectItemCaseSensitive(limits, resource))
+        cJSON_AddStringToObject(limits, resource, "1");
+}
+
 static unsigned size_of(const struct gt_claim_sizes *sizes, const char *request)
 {
     uint64_t number;
@@ -187,16 +231,4 @@ bool gt_pod_waits_for_claims(const cJSON *pod)
     const cJSON *status = gt_get(pod, "status");
     return strcmp(gt_get_string(status, "phase"), "Pending") == 0 &&
            (gt_get_at(pod, "spec", "resourceClaims") || gt_get(status, "extendedResourceClaimStatus"));
-}
-
-void gt_pod_write_retried(const char *uid, const char *now, struct gt_buf *to)
-{
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "uid", uid);
-    gt_json_begin(to, "annotations", '{');
-    gt_json_add_text(to, GT_ANNOTATION_RETRIED, now);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
 }

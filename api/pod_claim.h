@@ -56,10 +56,26 @@ void gt_claim_of_pod_read(const cJSON *spec, struct gt_claim_of_pod *ret);
 /* The GPUs that a container has of it. */
 unsigned gt_claim_gpus_of(const struct gt_claim_of_pod *claim, const cJSON *container);
 
+/*
+ * The claims of a pod's spec, or a template's, one after the other; the first time *entry is all zero. False:
+ * there are no more.
+ */
+struct gt_claim_entry {
+    const char *name;      /* in the pod, "" none */
+    const char *template_; /* the ResourceClaimTemplate, or... */
+    const char *claim;     /* ...the ResourceClaim that it names; "" the other */
+    unsigned at;           /* in the list */
+    const cJSON *item;
+};
+bool gt_claim_entry_next(const cJSON *spec, struct gt_claim_entry *entry);
+
+/* Containers that name a claim of the pod, but for ordinary init containers; each as often as it does. */
+unsigned gt_claim_uses(const cJSON *spec, const char *name);
+
+/* Gives the first container of the spec one GPU by limits, where it has none. */
+void gt_pod_spec_ask_for_one(cJSON *spec, const char *resource);
+
 /* Whether a pod is Pending and has claims of any driver: its kubelet may be waiting to prepare them. */
 bool gt_pod_waits_for_claims(const cJSON *pod);
-/* Appends the merge patch after which its kubelet prepares them again: GT_ANNOTATION_RETRIED. `uid`: that no
- * other pod of its name is meant; `now`: gt_time_text(). */
-void gt_pod_write_retried(const char *uid, const char *now, struct gt_buf *to);
 
 #endif

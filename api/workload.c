@@ -195,8 +195,10 @@ static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char
     const cJSON *kept = gt_get(to->kept, "podSets");
     const cJSON *from = list ? list->child : NULL;
     for (cJSON *item = kept ? kept->child : NULL; item && from; item = item->next, from = from->next) {
+        const cJSON *required = gt_get(item, "affinity");
         *pod_set = (struct gt_workload_pod_set){.selector = gt_get(item, "selector"),
-                                                .affinity = gt_get(item, "affinity"),
+                                                .terms = gt_get(required, "nodeSelectorTerms"),
+                                                .has_required_affinity = required != NULL,
                                                 .tolerations = gt_get(item, "tolerations"),
                                                 .flavors = gt_get(item, "flavors")};
         if (!read_asked(gt_get_at(from, "template", "spec"), resource, item, pod_set++))

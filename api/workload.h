@@ -37,7 +37,8 @@ struct gt_workload_check { /* what the status says of one AdmissionCheck */
 };
 
 struct gt_workload_pod_set { /* where its pods may run, and what each needs: parts of their template */
-    const cJSON *selector, *affinity, *tolerations;
+    const cJSON *selector, *terms, *tolerations; /* terms: of the required affinity of nodes */
+    bool has_required_affinity;
     const cJSON *flavors;    /* names of ResourceFlavors, by resource */
     struct gt_amount *asked; /* besides GPUs */
     unsigned asked_count;

@@ -146,6 +146,20 @@ bool gt_text_copy(char *to, size_t size, const char *from)
     return true;
 }
 
+void gt_text_cut(char *to, size_t size, const char *from)
+{
+    size_t n = 0;
+    while (from[n]) {
+        unsigned step = gt_text_utf8_length(from + n);
+        step = step ? step : 1;
+        if (n + step >= size)
+            break;
+        n += step;
+    }
+    memcpy(to, from, n);
+    to[n] = '\0';
+}
+
 int gt_text_to_mask(const char *text, unsigned limit, const char *what, uint64_t *ret, struct gt_err **err)
 {
     uint64_t mask = 0;

@@ -33,6 +33,9 @@ void gt_text_add_unsigned(struct gt_buf *buf, uint64_t number);
  */
 bool gt_text_copy(char *to, size_t size, const char *from);
 
+/* Copies as much as fits into an array of `size` bytes, always terminated; no character is cut through. */
+void gt_text_cut(char *to, size_t size, const char *from);
+
 /*
  * Reads a list such as "0-3,7" into a mask, every number below `limit` (at most 64). The empty text is the
  * empty mask. The error names the part that is wrong; `what` names the list.

@@ -118,21 +118,6 @@ static uint64_t digest_of(const char *const *texts, unsigned count)
     return digest;
 }
 
-/* At most EVENT_NOTE_MAX bytes, no character cut through. */
-static void cut_note(const char *note, char to[static EVENT_NOTE_MAX + 1])
-{
-    size_t n = 0;
-    while (note[n]) {
-        unsigned step = gt_text_utf8_length(note + n);
-        step = step ? step : 1;
-        if (n + step > EVENT_NOTE_MAX)
-            break;
-        n += step;
-    }
-    memcpy(to, note, n);
-    to[n] = '\0';
-}
-
 static void write_event(struct gt_kube_recorder *recorder, const struct gt_kube_event *event,
                         const char *namespace_, struct gt_buf *to)
 {
@@ -140,7 +125,7 @@ static void write_event(struct gt_kube_recorder *recorder, const struct gt_kube_
     clock_gettime(CLOCK_REALTIME, &now);
     char when[GT_TIME_TEXT_SIZE], note[EVENT_NOTE_MAX + 1], name[NAME_PART_MAX + 32];
     gt_time_text_fine(&now, 6, when);
-    cut_note(event->note, note);
+    gt_text_cut(note, sizeof(note), event->note);
     snprintf(name, sizeof(name), "%.*s.%016llx", NAME_PART_MAX, event->name,
              (unsigned long long)gt_jitter_below(&recorder->kube->jitter, UINT64_MAX));
     gt_json_begin(to, NULL, '{');

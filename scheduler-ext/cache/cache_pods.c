@@ -54,8 +54,9 @@ static uint64_t mix_pairs(uint64_t digest, const struct gt_pair *pairs, unsigned
 
 static bool is_refused(const struct gt_pod *pod)
 {
-    return pod->plan_node && (gt_pod_condition_is(pod->placement, NULL, GT_CONDITION_REFUSED) ||
-                              gt_pod_condition_is(pod->placement, NULL, GT_CONDITION_HELD));
+    const struct gt_condition *said = &pod->conditions[GT_POD_PLACEMENT];
+    return pod->plan_node &&
+           (gt_condition_has(said, GT_CONDITION_REFUSED) || gt_condition_has(said, GT_CONDITION_HELD));
 }
 
 static bool has_other_gates(const struct gt_pod *pod)

@@ -228,9 +228,9 @@ static int make(struct gt_cache *cache, const struct parts *parts, const char *t
 static bool find_parts(const struct gt_pod *pod, struct parts *ret)
 {
     *ret = (struct parts){.selector = pod->node_selector,
-                          .terms = gt_get(pod->required_affinity, "nodeSelectorTerms"),
+                          .terms = pod->required_terms,
                           .tolerations = pod->tolerations,
-                          .has_terms = pod->required_affinity != NULL};
+                          .has_terms = pod->has_required_affinity};
     return (!ret->selector || cJSON_IsObject(ret->selector)) && (!ret->terms || cJSON_IsArray(ret->terms)) &&
            (!ret->tolerations || cJSON_IsArray(ret->tolerations));
 }

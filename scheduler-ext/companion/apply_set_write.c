@@ -3,8 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/removal.h"
 #include "base/digest.h"
-#include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
@@ -101,12 +101,7 @@ static int create(struct gt_apply_set_entry *entry, struct gt_err **err)
 static int erase(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4 << 10);
-    gt_json_begin(&body, NULL, '{');
-    gt_json_add_text(&body, "apiVersion", "v1");
-    gt_json_add_text(&body, "kind", "DeleteOptions");
-    gt_json_begin(&body, "preconditions", '{');
-    gt_json_add_text(&body, "uid", entry->there.uid);
-    gt_buf_puts(&body, "}}");
+    gt_delete_options_write(entry->there.uid, NULL, &body);
     return start(entry, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
 }
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "api/pod_claim.h"
+#include "api/removal.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/json_write.h"
 #include "base/log.h"
 #include "base/table.h"
 #include "kube/informer.h"
@@ -125,23 +125,12 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
     soon(templates);
 }
 
-static void write_deletion(const struct claim_template *one, struct gt_buf *to)
-{
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "v1");
-    gt_json_add_text(to, "kind", "DeleteOptions");
-    gt_json_begin(to, "preconditions", '{');
-    gt_json_add_text(to, "uid", one->uid);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
-}
-
 static int send(struct claim_template *one, bool creates, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(TEMPLATE_BODY_MAX);
     struct gt_claim_sizes sizes;
     if (!creates)
-        write_deletion(one, &body);
+        gt_delete_options_write(one->uid, NULL, &body);
     else if (gt_claim_template_sizes(one->name, &sizes))
         gt_claim_template_write(one->name, &sizes, &body);
     const struct gt_kube_request request = {.verb = creates ? GT_KUBE_CREATE : GT_KUBE_DELETE,

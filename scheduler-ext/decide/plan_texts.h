@@ -25,8 +25,8 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
                        const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err);
 void gt_plan_texts_done(struct gt_plan_texts *texts);
 
-/* The annotations of a plan; the first GT_PLAN_PAIRS_DECIDING are what it is known by. */
-enum { GT_PLAN_PAIRS = 7, GT_PLAN_PAIRS_DECIDING = 4 };
+/* The annotations of a plan. */
+enum { GT_PLAN_PAIRS = 7 };
 void gt_plan_pairs(const struct gt_plan_texts *texts, struct gt_pair ret[static GT_PLAN_PAIRS]);
 
 #endif

@@ -48,7 +48,8 @@ static int exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_
                 copy_members(tolerations, gt_get(known, "tolerations"));
     }
     const struct gt_pod pod = {.node_selector = cJSON_GetArraySize(selector) ? selector : NULL,
-                               .required_affinity = pod_set->affinity,
+                               .has_required_affinity = pod_set->has_required_affinity,
+                               .required_terms = pod_set->terms,
                                .tolerations = cJSON_GetArraySize(tolerations) ? tolerations : NULL};
     int r = whole ? gt_cache_exclude_unfit(spec->cache, &pod, to, err) : gt_fail_sys(err, ENOMEM, "pod set");
     cJSON_Delete(selector);

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/removal.h"
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "scheduler-ext/placement/patch.h"
 
 enum {
     EVICTIONS_RUNNING_MAX = 8,
@@ -151,7 +151,7 @@ static int send(struct eviction *eviction, struct gt_err **err)
 {
     struct gt_placement *placement = eviction->pjob->placement;
     gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
-    gt_patch_evict(eviction->namespace_, eviction->name, eviction->uid, &body);
+    gt_eviction_write(eviction->namespace_, eviction->name, eviction->uid, &body);
     const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
                                             .resource = &gt_kube_pods,
                                             .namespace_ = eviction->namespace_,

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_PLACEMENT_PATCH_H
 #define GPUTOPO_PLACEMENT_PATCH_H
 
+#include "api/pod_patch.h"
 #include "scheduler-ext/decide/plan_texts.h"
 
 /*
@@ -13,10 +14,8 @@
  */
 struct gt_pod_object {
     char *uid, *version;
-    char *gates;            /* other gates than ours, as JSON without the brackets; NULL: none */
-    char *terms;            /* required node selector terms, JSON; NULL: none */
+    struct gt_pod_lists lists;
     char *pod_group;        /* that it names; NULL: none */
-    char *conditions;       /* other conditions than ours, JSON without the brackets; NULL: none */
     uint64_t condition;     /* digest of our condition, as of gt_condition_digest(); 0: none */
     uint64_t nominated;     /* digest of status.nominatedNodeName; 0: none */
     uint64_t fence;         /* no plan of an older epoch is written to it; 0: none */
@@ -26,8 +25,6 @@ struct gt_pod_object {
     bool unschedulable;     /* the scheduler says so */
     bool held;              /* likewise, but for its queue in Volcano: no node was looked at */
 };
-
-enum { GT_POD_OBJECT_TEXT_MAX = 64 << 10 };
 
 /* -EINVAL where it makes no sense. */
 int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, struct gt_err **err);
@@ -40,10 +37,6 @@ struct gt_condition_text {
 };
 uint64_t gt_condition_digest(const struct gt_condition_text *condition);
 
-/* The required node affinity of a plan, the value of spec.affinity.nodeAffinity; `terms` as of gt_pod_object.
- */
-void gt_patch_affinity(const char *terms, const char *node, struct gt_buf *to);
-
 /* Bodies of merge patches. `now_s` is Unix time. */
 /* Of the pod's status. `node` is the hint nominatedNodeName; NULL: none, and a gated pod loses the one it
  * has. */
@@ -53,10 +46,5 @@ void gt_patch_condition(const struct gt_pod_object *object, const struct gt_cond
 void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_texts *texts, struct gt_buf *to);
 /* Plans of epochs before this one are not written to the pod any more. */
 void gt_patch_fence(const struct gt_pod_object *object, uint64_t epoch, struct gt_buf *to);
-/* DeleteOptions. */
-void gt_patch_delete(const char *uid, const char *version, struct gt_buf *to);
-
-/* An Eviction of policy/v1. */
-void gt_patch_evict(const char *namespace_, const char *name, const char *uid, struct gt_buf *to);
 
 #endif

@@ -134,8 +134,9 @@ static void report_no_gpus(struct gt_placement *placement, const struct gt_pod *
 static void see_eviction(struct gt_placement *placement, const struct gt_cache_pod *known,
                          const struct gt_pod *pod)
 {
-    if (!placement->started || !known || !known->job->user ||
-        !gt_pod_condition_is(pod->disrupted, "True", "PreemptionByScheduler"))
+    const struct gt_condition *disrupted = &pod->conditions[GT_POD_DISRUPTED];
+    if (!placement->started || !known || !known->job->user || disrupted->status != GT_CONDITION_TRUE ||
+        !gt_condition_has(disrupted, "PreemptionByScheduler"))
         return;
     gt_backoff_job(&placement->backoffs, known->job->key, gt_clock_ms() + placement->times.eviction_ms);
     gt_placement_mark(known->job->user);

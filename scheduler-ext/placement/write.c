@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "api/removal.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "kube/status.h"
@@ -198,7 +199,7 @@ void gt_write_delete(struct pjob *pjob, struct record *record)
     struct write *write = new_write(
         &(struct write){.placement = pjob->placement, .record = record, .job = pjob, .kind = WRITE_DELETE});
     if (write)
-        gt_patch_delete(record->object.uid, record->object.version, &write->body);
+        gt_delete_options_write(record->object.uid, record->object.version, &write->body);
 }
 
 void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch)
@@ -299,7 +300,7 @@ void gt_write_object_delete(struct gt_placement *placement, struct placement_obj
     struct write *write =
         new_write(&(struct write){.placement = placement, .object = object, .kind = WRITE_OBJECT_DELETE});
     if (write)
-        gt_patch_delete(object->content->uid, object->content->resource_version, &write->body);
+        gt_delete_options_write(object->content->uid, object->content->resource_version, &write->body);
 }
 
 /* ---- answers ---- */

@@ -19,8 +19,6 @@
  * sentence, or -ENOENT where a template is not known, with one, too. */
 int gt_own_claim_replace(const struct gt_cache *cache, const char *namespace_, const char *resource,
                          cJSON *spec, struct gt_buf *patch, struct gt_err **err);
-/* After an error: it counts as a pod of one GPU all the same, so that it is seen whose it is. */
-void gt_own_claim_stand_in(const char *resource, cJSON *spec);
 
 /* Of all templates of an owner, as far as they can be. False: one names a ResourceClaimTemplate that is not
  * known. */

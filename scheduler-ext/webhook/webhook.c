@@ -4,16 +4,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/pod_json_patch.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "kube/base64.h"
-#include "scheduler-ext/webhook/claim.h"
-#include "scheduler-ext/webhook/json_patch.h"
 #include "scheduler-ext/webhook/own_claim.h"
 #include "scheduler-ext/webhook/review.h"
 
-enum { SIBLINGS_MAX = 64, UID_MAX = 128, REPEATED_MAX = 1024 };
+enum { SIBLINGS_MAX = 64, UID_MAX = 128 };
 
 static const char lone_atomic[] = GT_ANNOTATION_ATOMIC " does nothing without " GT_ANNOTATION_GROUP;
 static const char too_much[] = "it asks for more GPUs than a claim may have, and keeps its limits";
@@ -203,101 +202,11 @@ static const char *warning_for(const struct seen_pod *seen, bool grouped)
 
 /* ---- what is changed ---- */
 
-static bool is_plan_key(const char *key)
-{
-    return key && strncmp(key, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) == 0;
-}
-
-/* Whoever makes a pod may write annotations, and a template may hold any: none of them is a plan. */
-static void remove_plan(const cJSON *annotations, struct gt_buf *to)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, annotations)
-    {
-        if (!is_plan_key(item->string))
-            continue;
-        gt_json_patch_begin(to, "remove", "/metadata/annotations/", item->string);
-        gt_json_end(to, '}');
-    }
-}
-
-static void add_gate(bool has_gates, struct gt_buf *to)
-{
-    gt_json_patch_begin(to, "add", has_gates ? "/spec/schedulingGates/-" : "/spec/schedulingGates", "");
-    gt_buf_puts(to, has_gates ? ",\"value\":{\"name\":\"" GT_GATE "\"}}"
-                              : ",\"value\":[{\"name\":\"" GT_GATE "\"}]}");
-}
-
-/* Whether the annotations are written as a whole, in one operation: seven cost the API server a fifth more
- * for the whole patch. But what is repeated it reads twice. */
-static bool may_repeat(const cJSON *annotations, const struct gt_buf *as_they_stand)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, annotations)
-    {
-        if (is_plan_key(item->string))
-            return false;
-    }
-    return as_they_stand->len <= REPEATED_MAX;
-}
-
-/* Behind what stands there, "{...}" or nothing. */
-static void write_annotations(const struct gt_buf *before, const struct gt_pair *pairs, struct gt_buf *to)
-{
-    const char *text = before->len ? before->data : "{}";
-    gt_json_patch_begin(to, "add", "/metadata/annotations", "");
-    gt_json_key(to, "value");
-    gt_buf_add(to, text, strlen(text) - 1);
-    if (text[1 + strspn(text + 1, " \t\r\n")] != '}')
-        gt_buf_puts(to, ",");
-    for (unsigned i = 0; i < GT_PLAN_PAIRS; i++)
-        gt_json_add_text(to, pairs[i].key, pairs[i].value);
-    gt_buf_puts(to, "}}");
-}
-
-static void add_annotations(const struct gt_pair *pairs, struct gt_buf *to)
-{
-    for (unsigned i = 0; i < GT_PLAN_PAIRS; i++) {
-        gt_json_patch_begin(to, "add", "/metadata/annotations/", pairs[i].key);
-        gt_json_add_text(to, "value", pairs[i].value);
-        gt_json_end(to, '}');
-    }
-}
-
-static void add_plan(const struct review *review, const struct gt_pod *pod, const struct gt_plan_texts *texts,
-                     struct gt_buf *to)
-{
-    struct gt_pair pairs[GT_PLAN_PAIRS];
-    bool has_affinity = cJSON_IsObject(pod->affinity);
-    gt_plan_pairs(texts, pairs);
-    if (may_repeat(pod->annotations, &review->annotations))
-        write_annotations(&review->annotations, pairs, to);
-    else
-        add_annotations(pairs, to);
-    gt_json_patch_begin(to, "add", has_affinity ? "/spec/affinity/nodeAffinity" : "/spec/affinity", "");
-    gt_json_key(to, "value");
-    if (!has_affinity)
-        gt_buf_puts(to, "{\"nodeAffinity\":");
-    gt_patch_affinity(NULL, texts->node, to);
-    gt_buf_puts(to, has_affinity ? "}" : "}}");
-}
-
 static bool has_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts)
 {
-    struct gt_pair pairs[GT_PLAN_PAIRS];
-    gt_plan_pairs(texts, pairs);
-    for (unsigned i = 0; i < GT_PLAN_PAIRS_DECIDING; i++)
-        if (!is(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(pod->annotations, pairs[i].key)),
-                pairs[i].value))
-            return false;
-    return true;
-}
-
-/* Whether it needs nothing but a place: what it says of nodes itself is left to the controller. */
-static bool is_plain(const struct gt_pod *pod)
-{
-    const cJSON *affinity = gt_get(pod->affinity, "nodeAffinity");
-    return !pod->gate_count && (!affinity || cJSON_IsNull(affinity));
+    return is(pod->plan_gpus, texts->gpus) && is(pod->plan_node, texts->node) &&
+           is(gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_UNIT), texts->unit) &&
+           is(gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK), texts->rank);
 }
 
 /* Gives a pod of a planned job its place; false where that cannot be done. */
@@ -312,9 +221,14 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
         return false;
     if (has_plan(pod, &offer.texts)) {
         given = true; /* it had its place from us, and another webhook has changed it since */
-    } else if (!offer.promised && is_plain(pod)) {
-        remove_plan(pod->annotations, to);
-        add_plan(review, pod, &offer.texts, to);
+    } else if (!offer.promised && !pod->gate_count && !pod->has_node_affinity) {
+        /* It needs nothing but a place: what it says of nodes itself is left to the controller. */
+        struct gt_pair pairs[GT_PLAN_PAIRS];
+        gt_plan_pairs(&offer.texts, pairs);
+        gt_pod_json_remove_plan(pod, to);
+        gt_pod_json_add_annotations(pod, review->annotations.len ? review->annotations.data : "", pairs,
+                                    GT_PLAN_PAIRS, to);
+        gt_pod_json_add_node(pod, offer.texts.node, to);
         if (!cJSON_IsTrue(gt_get(review->request, "dryRun")))
             gt_placement_reserve_offer(&offer);
         given = true;
@@ -387,7 +301,7 @@ static int see_own_claim(const struct gt_webhook *webhook, const struct review *
     cJSON *spec = cJSON_GetObjectItemCaseSensitive(changeable(review, "object"), "spec");
     int r = gt_own_claim_replace(webhook->cache, review->namespace_, webhook->resource, spec, patch, refusal);
     if (r < 0)
-        gt_own_claim_stand_in(webhook->resource, spec);
+        gt_pod_spec_ask_for_one(spec, webhook->resource); /* so that it is seen whose it is */
     return r;
 }
 
@@ -410,7 +324,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
     const struct gt_pod *pod = &seen.pod;
     bool grouped = !pod->invalid && pod->gpus.total && is_grouped(webhook, &seen, &doubt);
     if (pod->invalid || own < 0) {
-        remove_plan(pod->annotations, &verdict.patch);
+        gt_pod_json_remove_plan(pod, &verdict.patch);
         if (grouped && !doubt)
             verdict.refusal = gt_steal(unfit);
     } else if (pod->gpus.total) {
@@ -421,13 +335,13 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
         bool waits = grouped && !pod->node_name && !pod->gated, claims = wants_claim(webhook, pod, grouped);
         /* The claim of a pod is there after the pod: its devices are written while it has the gate. */
         if (!waits || doubt || claims || !give_place(webhook, &review, &seen, &verdict.patch)) {
-            remove_plan(pod->annotations, &verdict.patch);
+            gt_pod_json_remove_plan(pod, &verdict.patch);
             if (claims &&
-                !gt_webhook_add_claim(gt_get(review.object, "spec"), webhook->resource, &verdict.patch) &&
+                !gt_pod_json_add_claim(gt_get(review.object, "spec"), webhook->resource, &verdict.patch) &&
                 !verdict.warning)
                 verdict.warning = too_much;
             if (waits)
-                add_gate(pod->gate_count, &verdict.patch);
+                gt_pod_json_add_gate(pod, &verdict.patch);
             if (grouped && !doubt)
                 judge_pod(&seen, &verdict.refusal);
         }

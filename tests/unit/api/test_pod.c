@@ -101,11 +101,13 @@ static void test_everything(void **state)
     assert_int_equal(pod->fence, 7);
     assert_string_equal(pod->plan_gpus, "{}");
     assert_true(cJSON_IsObject(pod->node_selector) && cJSON_IsArray(pod->tolerations) &&
-                cJSON_IsObject(pod->affinity) && cJSON_IsObject(pod->required_affinity));
-    assert_true(gt_pod_condition_is(pod->scheduled, "False", "Unschedulable"));
-    assert_true(gt_pod_condition_is(pod->placement, NULL, GT_CONDITION_REFUSED));
-    assert_true(gt_pod_condition_is(pod->disrupted, "True", "PreemptionByScheduler"));
-    assert_false(gt_pod_condition_is(pod->disrupted, "False", "PreemptionByScheduler"));
+                cJSON_IsObject(pod->affinity) && pod->has_required_affinity);
+    const struct gt_condition *conditions = pod->conditions;
+    assert_int_equal(conditions[GT_POD_SCHEDULED].status, GT_CONDITION_FALSE);
+    assert_true(gt_condition_has(&conditions[GT_POD_SCHEDULED], "Unschedulable"));
+    assert_true(gt_condition_has(&conditions[GT_POD_PLACEMENT], GT_CONDITION_REFUSED));
+    assert_int_equal(conditions[GT_POD_DISRUPTED].status, GT_CONDITION_TRUE);
+    assert_true(gt_condition_has(&conditions[GT_POD_DISRUPTED], "PreemptionByScheduler"));
     assert_int_equal(pod->gpus.total, 8);
     assert_int_equal(pod->meta.containers, 1);
     assert_int_equal(pod->meta.gpus[0], 8);

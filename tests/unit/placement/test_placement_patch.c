@@ -13,6 +13,7 @@
 #include "api/pod_plan.h"
 #include "base/text.h"
 #include "kube/index.h"
+#include "tests/unit/api/apply_patch.h"
 #include "tests/unit/cache/cache_world.h"
 #include "tests/unit/placement/json_path.h"
 
@@ -141,14 +142,14 @@ static void test_terms_without_memory(void **state)
                                 "{\"matchFields\":[]}]";
     cJSON_Hooks scarce = {.malloc_fn = scarce_malloc, .free_fn = free};
     gt_auto_buf struct gt_buf whole = GT_BUF(4096);
-    gt_patch_affinity(terms, "n1", &whole);
+    gt_pod_write_affinity(terms, "n1", &whole);
     assert_false(whole.failed);
     unsigned failed = 0;
     for (;; failed++) {
         gt_auto_buf struct gt_buf patch = GT_BUF(4096);
         allocations_left = failed;
         cJSON_InitHooks(&scarce);
-        gt_patch_affinity(terms, "n1", &patch);
+        gt_pod_write_affinity(terms, "n1", &patch);
         cJSON_InitHooks(NULL);
         if (!patch.failed) {
             assert_string_equal(patch.data, whole.data);
@@ -177,7 +178,7 @@ static void check_written(const cJSON *json, const struct gt_plan_texts *texts)
     assert_string_equal(pod.plan_gpus, texts->gpus);
     assert_string_equal(gt_pod_annotation(&pod.meta, GT_PLAN_ANNOTATION_UNIT), texts->unit);
     assert_string_equal(gt_pod_annotation(&pod.meta, GT_PLAN_ANNOTATION_RANK), texts->rank);
-    check_part(pod.required_affinity, "nodeSelectorTerms",
+    check_part(json, terms_path,
                "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}]}]");
     gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
     assert_int_equal(gt_pod_plan_read(pod.plan_gpus, &plan, NULL), 0);
@@ -416,23 +417,6 @@ static void test_many_containers_share_a_plan(void **state)
     gt_cache_free(cache);
 }
 
-/* As the API server applies a merge patch. */
-static void merge(cJSON *object, const cJSON *patch)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, patch)
-    {
-        cJSON *known = cJSON_GetObjectItemCaseSensitive(object, item->string);
-        if (cJSON_IsObject(item) && cJSON_IsObject(known)) {
-            merge(known, item);
-            continue;
-        }
-        cJSON_DeleteItemFromObjectCaseSensitive(object, item->string);
-        if (!cJSON_IsNull(item))
-            cJSON_AddItemToObject(object, item->string, cJSON_Duplicate(item, true));
-    }
-}
-
 /* Plans the pod on these GPUs of n1, writes that to its object, and reads the object. */
 static void plan_and_read(struct gt_cache *cache, cJSON *object, uint64_t mask)
 {
@@ -447,7 +431,7 @@ static void plan_and_read(struct gt_cache *cache, cJSON *object, uint64_t mask)
     assert_int_equal(make_texts(cache, pod_of(cache, "p"), node, mask, 1, 2, &texts), 0);
     gt_patch_lift(&written, &texts, &buf);
     cJSON *patch = parsed(&buf);
-    merge(object, patch);
+    apply_merge_patch(object, patch);
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     assert_null(pod.invalid);
     assert_false(pod.gated);

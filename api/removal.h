@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_REMOVAL_H
+#define GPUTOPO_API_REMOVAL_H
+
+#include "base/buf.h"
+
+/* The bodies by which objects are deleted and pods evicted. An object of another uid or version stays. */
+
+/* Appends DeleteOptions of v1. `version` NULL: any. */
+void gt_delete_options_write(const char *uid, const char *version, struct gt_buf *to);
+
+/* Appends an Eviction of policy/v1. */
+void gt_eviction_write(const char *namespace_, const char *pod, const char *uid, struct gt_buf *to);
+
+#endif
