@@ -145,9 +145,11 @@ void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t a
 
 void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until)
 {
-    for (uint32_t i = 0; i < reservations->count; i++)
-        if (is_reserved(&reservations->reservations[i]) && reservations->reservations[i].until < until)
-            reservations->reservations[i].until = until;
+    for (uint32_t i = 0; i < reservations->count; i++) {
+        struct gt_reservation *reservation = &reservations->reservations[i];
+        if (is_reserved(reservation) && !reservation->returns && reservation->until < until)
+            reservation->until = until;
+    }
 }
 
 uint32_t gt_reservations_gpus(const struct gt_reservations *reservations)
@@ -168,16 +170,27 @@ bool gt_reservations_wanted(const struct gt_reservations *reservations)
     return false;
 }
 
-uint64_t gt_reservations_next_end(const struct gt_reservations *reservations)
+static uint64_t first_end(const struct gt_reservations *reservations, bool of_returning)
 {
     uint64_t end = UINT64_MAX;
     for (uint32_t i = 0; i < reservations->count; i++) {
         const struct gt_reservation *reservation = &reservations->reservations[i];
-        if ((reservation->state == GT_RESERVATION_HELD || reservation->state == GT_RESERVATION_WANTED) &&
-            reservation->until < end)
+        bool ends = is_reserved(reservation) || reservation->state == GT_RESERVATION_WANTED;
+        if (ends && (of_returning || !reservation->returns) && reservation->until < end)
             end = reservation->until;
     }
     return end;
+}
+
+uint64_t gt_reservations_next_end(const struct gt_reservations *reservations)
+{
+    return first_end(reservations, true);
+}
+
+uint64_t gt_reservations_promise_end(const struct gt_reservations *reservations)
+{
+    uint64_t end = first_end(reservations, false);
+    return end == UINT64_MAX ? first_end(reservations, true) : end;
 }
 
 void gt_reservations_done(struct gt_reservations *reservations, struct gt_cluster *cluster)

@@ -18,7 +18,8 @@ enum gt_reservation_state {
 
 struct gt_reservation {
     enum gt_reservation_state state : 8;
-    bool moves; /* it is for who comes after a pod that has to leave its place */
+    bool moves;   /* it is for who comes after a pod that has to leave its place */
+    bool returns; /* likewise, after one that has left: it is kept no longer than was said when that left */
     uint32_t node;
     uint64_t node_digest; /* of its name: ids are used again */
     uint64_t mask;
@@ -53,7 +54,7 @@ void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_clu
                              uint32_t node, uint64_t mask, uint64_t until);
 /* What is kept there from now on is for who comes after the pod that is to leave. */
 void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at);
-/* What is kept is kept until then at least. */
+/* What is kept for pods that were never made is kept until then at least. */
 void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until);
 /* Gives one place up at once; true where GPUs were kept there. */
 bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at);
@@ -67,6 +68,8 @@ uint32_t gt_reservations_charged(const struct gt_reservations *reservations);
 bool gt_reservations_wanted(const struct gt_reservations *reservations);
 /* When the first place is over. */
 uint64_t gt_reservations_next_end(const struct gt_reservations *reservations);
+/* Likewise of those for pods that were never made, where there are any. */
+uint64_t gt_reservations_promise_end(const struct gt_reservations *reservations);
 void gt_reservations_done(struct gt_reservations *reservations, struct gt_cluster *cluster);
 
 /* A digest of a node's name; 0 where there is no such node. */

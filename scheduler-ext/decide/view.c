@@ -188,6 +188,8 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
                 .node_digest = reservation->node_digest,
                 .mask = reservation->mask,
                 .moves = reservation->moves,
+                .returns =
+                    !spec->owner || !spec->owner->sequential, /* else missing pods always have places */
                 .until = reservation->moves && until < spec->moving_until ? spec->moving_until : until};
         else if (reservation->state == GT_RESERVATION_POD ||
                  (reservation->state == GT_RESERVATION_WANTED && view->whole && !reservation->moves))

@@ -185,7 +185,7 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
 static void add_reserved_until(const struct pjob *pjob, const struct gt_job_view *view,
                                struct gt_gpu_placement *to, struct object_times *times)
 {
-    uint64_t end = gt_reservations_next_end(&pjob->reservations);
+    uint64_t end = gt_reservations_promise_end(&pjob->reservations);
     to->promised_until = "";
     if (!view->states[GT_MEMBER_RESERVED] || end == UINT64_MAX)
         return;

@@ -884,9 +884,10 @@ class PlacementTest(PlacementCase):
         self.assertEqual(self.host.counters()["reservedGPUs"], 0)
 
     def test_last_pods_of_a_pytorch_job_come_back(self):
-        """Its status says how many have succeeded, and not which."""
+        """Its status says how many have succeeded, and not which. Their places are kept for a moment, not as long as those
+        of pods that were never made."""
         self.world(1)
-        self.start(**{"return": 300})
+        self.start(missing=600000, **{"return": 300})
         specs = {"Master": {"replicas": 1, "template": template(8, 16)},
                  "Worker": {"replicas": 3, "template": template()}}
         self.api.add(PYTORCH, "p", spec={"pytorchReplicaSpecs": specs})
@@ -896,7 +897,6 @@ class PlacementTest(PlacementCase):
         self.wait_lifted(*names)
         for name in names:
             self.bind(name)
-        self.assertTrue(wait_for(lambda: self.host.job("ns/PyTorchJob/p").get("state") == "placed"))
         for name in names[:2]:
             self.end(name)
         other = self.add_gang("b", 2, 16)

@@ -264,6 +264,36 @@ static void test_places_end(void **state)
     end(cache, &reservations, owner);
 }
 
+/* The place of a pod that left is kept as long as was said when it left, though places of pods that were
+ * never made are kept longer. */
+static void test_place_of_a_pod_that_left_ends(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_world();
+    struct gt_owner *owner = owner_of(4, 8, 32);
+    struct gt_reservations reservations = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    for (unsigned i = 0; i < 3; i++)
+        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32);
+    assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    struct gt_cluster_node home;
+    const struct gt_cache_pod *stays = gt_cache_find_pod(cache, "ns", "a-0");
+    assert_true(gt_cluster_get_node(gt_cache_cluster(cache), stays->plan_node, &home));
+    GIVE(cache, .job = "a", .index = 0, .gpus = 8, .group = 32, .ungated = true, .node = home.name);
+    gt_job_view_free(view_of(cache, "ns/Job/a", owner, &reservations, 2));
+    gt_cache_pod_deleted(cache, "ns", "a-2");
+    for (uint64_t now = 3; now < 13; now += 3) {
+        gt_job_view_free(view_of(cache, "ns/Job/a", owner, &reservations, now));
+        assert_int_equal(gt_reservations_gpus(&reservations), 16);
+        assert_int_equal(gt_reservations_next_end(&reservations), 13);
+        assert_int_equal(gt_reservations_promise_end(&reservations), 1000);
+    }
+    gt_job_view_free(view_of(cache, "ns/Job/a", owner, &reservations, 13));
+    assert_int_equal(gt_reservations_gpus(&reservations), 8);
+    assert_int_equal(gt_reservations_next_end(&reservations), 1000);
+    end(cache, &reservations, owner);
+}
+
 /* Seconds for keeping so many places of one GPU, looking at them, and giving up one after the other. */
 static double cpu_of_places(struct gt_cache *cache, uint32_t count)
 {
@@ -710,6 +740,7 @@ int main(void)
         cmocka_unit_test(test_job_without_owner),
         cmocka_unit_test(test_rest_is_wanted_until_a_gate_goes),
         cmocka_unit_test(test_too_big_says_why_and_changes_nothing),
+        cmocka_unit_test(test_place_of_a_pod_that_left_ends),
         cmocka_unit_test(test_many_places),
         cmocka_unit_test(test_places_end),
         cmocka_unit_test(test_reservations_give_way),
