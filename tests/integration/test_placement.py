@@ -345,7 +345,7 @@ class PlacementTest(PlacementCase):
     def test_namespaces_take_turns(self):
         """A namespace's fifty waiting jobs do not delay the first one of another, which came last."""
         self.world(1)
-        self.start()
+        self.start(**{"return": 300})
         held = self.add_gang("held", 4, 32)
         self.wait_lifted(*held)
         for name in held:
