@@ -5,12 +5,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "api/gpu_placement.h"
 #include "api/names.h"
+#include "tests/unit/seed.h"
 
 /* What the companion writes it reads again, as a whole object and as a patch of one. */
 
@@ -621,11 +621,9 @@ static int print_some(unsigned count)
 
 int main(int argc, char **argv)
 {
-    const char *given = getenv("GPUTOPO_SEED");
-    state_of_random = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+    state_of_random = test_seed();
     if (argc > 1)
         return print_some((unsigned)strtoul(argv[1], NULL, 10));
-    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)state_of_random);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_created_is_read),
         cmocka_unit_test(a_patch_says_all_that_has_changed),

@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "api/node_gpu_topology.h"
 #include "base/buf.h"
+#include "tests/unit/seed.h"
 #include "topology/model/node_json.h"
 
 /* What the agent writes the others read: the same node, use, owners and conditions. */
@@ -344,9 +344,7 @@ static void nonsense_is_refused_with_its_path(void **state)
 
 int main(void)
 {
-    const char *given = getenv("GPUTOPO_SEED");
-    state_of_random = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)state_of_random);
+    state_of_random = test_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),    cmocka_unit_test(numbers_of_the_object_are_its_own),
         cmocka_unit_test(an_object_may_be_empty_yet), cmocka_unit_test(when_owners_were_written),

@@ -5,13 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "api/pod_plan.h"
+#include "tests/unit/seed.h"
 
 /* What one side writes the other one reads: the same containers with the same IDs in the same order. */
 
@@ -145,8 +144,6 @@ int main(void)
         cmocka_unit_test(nothing_is_written_that_is_not_read),
         cmocka_unit_test(limits),
     };
-    const char *given = getenv("GPUTOPO_SEED");
-    state_of_random = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    print_message("GPUTOPO_SEED=%llu\n", (unsigned long long)state_of_random);
+    state_of_random = test_seed();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

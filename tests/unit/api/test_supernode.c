@@ -6,11 +6,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "api/supernode.h"
+#include "tests/unit/seed.h"
 
 /* What the companion writes the others read. */
 
@@ -167,9 +167,7 @@ static void nonsense_is_refused_with_its_path(void **state)
 
 int main(void)
 {
-    const char *given = getenv("GPUTOPO_SEED");
-    state_of_random = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)state_of_random);
+    state_of_random = test_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(an_object_may_be_empty_yet),

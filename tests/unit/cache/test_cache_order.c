@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "tests/unit/cache/cache_world.h"
 #include "tests/unit/core/core_checks.h"
+#include "tests/unit/seed.h"
 
 /*
  * The same objects make the same cluster, whatever the order in which they come and whatever they were
@@ -357,9 +357,7 @@ static void test_restart(void **unused)
 
 int main(void)
 {
-    const char *given = getenv("GPUTOPO_SEED");
-    seed_given = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    printf("GPUTOPO_SEED=%" PRIu64 "\n", seed_given);
+    seed_given = test_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_order),
         cmocka_unit_test(test_restart),

@@ -5,11 +5,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "tests/unit/cache/cache_world.h"
+#include "tests/unit/seed.h"
 
 /* What supernodes are made from: reports of nodes, also of those that are not in the cluster. */
 
@@ -208,11 +208,9 @@ static void test_random(void **state)
 {
     enum { N = 40, ROUNDS = 3000 };
     bool node[N] = {0}, report[N] = {0};
-    unsigned seed = (unsigned)time(NULL);
     (void)state;
     gt_auto_cache struct gt_cache *cache = make();
-    print_message("seed %u\n", seed);
-    srand(seed);
+    srand((unsigned)test_seed());
     size_t empty = gt_cache_bytes(cache);
     for (int round = 0; round < ROUNDS + 2 * N; round++) {
         int i = round < ROUNDS ? rand() % N : (round - ROUNDS) % N;

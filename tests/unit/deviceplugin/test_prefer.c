@@ -3,13 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "machine.h"
+#include "tests/unit/seed.h"
 
 /* The oracle: all subsets, with the order of DESIGN written out once more. */
 static uint32_t sum(const struct gt_node *node, uint64_t mask)
@@ -117,9 +116,7 @@ static void one_round(uint64_t *random)
 static void agrees_with_brute_force(void **state)
 {
     (void)state;
-    uint64_t seed =
-        getenv("GPUTOPO_SEED") ? strtoull(getenv("GPUTOPO_SEED"), NULL, 10) : (uint64_t)time(NULL);
-    print_message("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed();
     for (unsigned i = 0; i < 3000; i++)
         one_round(&seed);
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -14,6 +13,7 @@
 #include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/core/plan.h"
 #include "tests/unit/core/core_checks.h"
+#include "tests/unit/seed.h"
 
 enum { NODES = 6, GPUS = 8, PODS_MAX = 12 };
 
@@ -266,9 +266,7 @@ static void test_bounds(void **state)
 
 int main(void)
 {
-    const char *given = getenv("GPUTOPO_SEED");
-    seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
+    seed = test_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact),
         cmocka_unit_test(test_greedy),

@@ -6,14 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
+#include "tests/unit/seed.h"
 
 /* Who has to go, against all sets of pods. */
 
@@ -223,14 +222,14 @@ static void test_pods_of_their_own(void **state)
     (void)state;
     unsigned needed;
     check_random(test_rounds(400), ALONE, &needed);
-    assert_true(needed > 0);
+    assert_true(needed > 0 || test_rounds(400) < 100);
 }
 
 static void test_pods_of_jobs(void **state)
 {
     (void)state;
     unsigned needed, least = check_random(test_rounds(400), JOBS, &needed);
-    assert_true(needed > 0);
+    assert_true(needed > 0 || test_rounds(400) < 100);
     printf("the least set in %u of %u\n", least, needed);
     assert_true(least * 10 + 30 >= needed * 9);
 }
@@ -326,9 +325,7 @@ static void test_a_unit_that_has_begun(void **state)
 
 int main(void)
 {
-    const char *given = getenv("GPUTOPO_SEED");
-    seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
+    seed = test_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pods_of_their_own),
         cmocka_unit_test(test_pods_of_jobs),

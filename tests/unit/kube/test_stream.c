@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/json_get.h"
 #include "kube/lines.h"
 #include "kube/page.h"
 #include "kube/peek.h"
 #include "kube/status.h"
+#include "tests/unit/seed.h"
 
 struct seen {
     struct gt_buf text; /* lines, each in brackets */
@@ -47,9 +47,7 @@ static void test_lines_in_any_chunks(void **state)
 {
     (void)state;
     static const char text[] = "one\n\ntwo three\n{\"a\":1}\n0123456789abcdefghij\nx\n0123456789\nrest";
-    unsigned seed = (unsigned)time(NULL);
-    print_message("seed %u\n", seed);
-    srandom(seed);
+    srandom((unsigned)test_seed());
     for (unsigned round = 0; round < 2000; round++) {
         struct gt_lines lines = LINES(9);
         struct seen seen = {.text = GT_BUF(1024)};

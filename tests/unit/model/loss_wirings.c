@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/model/loss_wirings.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 void wire_set(struct gt_weights *weights, unsigned a, unsigned b, uint16_t w)
 {
@@ -62,13 +59,4 @@ uint64_t random_next(uint64_t *state)
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
-}
-
-uint64_t test_seed(void)
-{
-    const char *given = getenv("GPUTOPO_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-
-    printf("GPUTOPO_SEED=%" PRIu64 "\n", seed);
-    return seed;
 }

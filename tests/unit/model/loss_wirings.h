@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_MODEL_LOSS_WIRINGS_H
 #define TESTS_UNIT_MODEL_LOSS_WIRINGS_H
 
+#include "tests/unit/seed.h"
 #include "topology/model/loss.h"
 
 /* Pair weights of wirings that exist or could. */
@@ -19,8 +20,5 @@ void wire_set(struct gt_weights *weights, unsigned a, unsigned b, uint16_t w);
 
 /* A pseudo-random number (splitmix64). */
 uint64_t random_next(uint64_t *state);
-
-/* The seed of a test run: GPUTOPO_SEED where that is set, else the clock; printed. */
-uint64_t test_seed(void);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -502,8 +501,7 @@ static void test_random_lives(void **state)
 {
     (void)state;
     enum { JOBS = 6, PODS = 8, STEPS = 1500 };
-    unsigned seed = (unsigned)time(NULL);
-    print_message("seed %u\n", seed);
+    unsigned seed = (unsigned)test_seed();
     struct gt_cache *cache = new_world();
     struct gt_reservations reservations[JOBS] = {{0}};
     struct gt_owner *owners[JOBS];

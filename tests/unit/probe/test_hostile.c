@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/probe/vendor_log.h"
+#include "tests/unit/seed.h"
 #include "topology/probe/answers.h"
 
 /* Logs that no sound library makes. Nothing of them may get into a node, and the node must stay sound. */
@@ -233,9 +234,7 @@ static void too_many_remotes(void **state)
 static void mutations(void **state)
 {
     (void)state;
-    unsigned seed = (unsigned)time(NULL);
-    print_message("seed %u\n", seed);
-    srand(seed);
+    srand((unsigned)test_seed());
     struct vendor_log log;
     log_begin(&log);
     for (unsigned i = 0; i < 3; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <time.h>
 
+#include "tests/unit/seed.h"
 #include "tests/unit/sim/sim_test.h"
 
 static const char topo[] = "ip,DSW,PSW,ASW\nb,G6,P1,S2\na,G6,P1,S1\nc,G6,P1,S2\n";
@@ -172,10 +172,8 @@ static void test_damaged(void **state)
 {
     (void)state;
     static const char *const from[] = {topo, nodes, pods, philly};
-    uint64_t seed = (uint64_t)time(NULL);
     struct gt_rng rng;
-    gt_rng_seed(&rng, seed);
-    print_message("seed %llu\n", (unsigned long long)seed);
+    gt_rng_seed(&rng, test_seed());
     for (unsigned round = 0; round < 20000; round++) {
         gt_auto_free char *text = copy_text(from[round % GT_COUNT(from)]);
         size_t len = strlen(text);

@@ -4,11 +4,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "scheduler-ext/supernodes/join.h"
+#include "tests/unit/seed.h"
 
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__}), GT_COUNT(((const char *const[]){__VA_ARGS__}))
 
@@ -215,9 +215,7 @@ static void test_a_label_of_a_higher_tier(void **state)
 static void test_random_reports(void **state)
 {
     enum { N = 24 };
-    unsigned seed = (unsigned)time(NULL);
-    print_message("seed %u\n", seed);
-    srand(seed);
+    srand((unsigned)test_seed());
     (void)state;
     for (int round = 0; round < 500; round++) {
         static char uuid[N][8], name[N][8];

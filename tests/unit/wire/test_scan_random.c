@@ -4,15 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
 #include "base/text.h"
+#include "tests/unit/seed.h"
 #include "tests/unit/wire/reference.h"
 #include "tests/unit/wire/trace.h"
 
@@ -296,9 +295,7 @@ static void test_against_reference(void **state)
 
 int main(void)
 {
-    const char *given = getenv("GPUTOPO_SEED");
-    seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
+    seed = test_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_cjson),
         cmocka_unit_test(test_against_reference),

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_SEED_H
+#define TESTS_UNIT_SEED_H
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* The seed of a test run: GPUTOPO_SEED where that is set, else the clock; printed. */
+static inline uint64_t test_seed(void)
+{
+    const char *given = getenv("GPUTOPO_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+
+    fprintf(stderr, "GPUTOPO_SEED=%" PRIu64 "\n", seed);
+    return seed;
+}
+
+#endif
