@@ -35,7 +35,7 @@ struct gt_inventory *gt_agent_dra_check(struct gt_agent *agent, struct gt_invent
         return inventory;
     gt_dra_publish(agent->dra, inventory);
     if (agent->dra_refused && agent->inventory && !gt_inventory_same_list(agent->inventory, inventory)) {
-        gt_agent_dra_retry_pods(agent); /* the GPU that was ill may be well */
+        gt_agent_dra_retry_pods(agent); /* the GPU may be healthy again */
         agent->dra_refused = false;
     }
     if (agent->dra_offers || !gt_dra_held(agent->dra))

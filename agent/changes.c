@@ -18,8 +18,10 @@ static const struct {
     [LOST] = {"GPULost", "GPUs are not on the PCI bus any more", true},
     [BACK] = {"GPUBack", "GPUs are on the PCI bus again", false},
     [UNHEALTHY] = {"GPUUnhealthy", "GPUs are unhealthy, and no new container gets them", true},
-    [HELD] = {"GPUHeldBack",
-              "GPUs fell ill again and again, and are held back until they have been well for longer", true},
+    [HELD] =
+        {"GPUHeldBack",
+         "GPUs became unhealthy again and again, and are held back until they have been healthy for longer",
+         true},
     [RECOVERED] = {"GPURecovered", "GPUs are not unhealthy any more", false},
     [LINK_DOWN] = {"LinkDown", "direct links between GPUs are down", true},
     [LINK_UP] = {"LinkUp", "direct links between GPUs are up again", false},

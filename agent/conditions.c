@@ -107,10 +107,10 @@ static void say_links(const struct gt_node *node, bool library_answers, struct g
         char time[GT_TIME_TEXT_SIZE];
         gt_time_text(node->links_reported_s, time);
         say(to, GT_CONDITION_UNKNOWN, "Stale",
-            "the vendor library is silent: %u direct links are those that it last told of, at %s",
+            "the vendor library is silent: %u direct links are those that it last reported, at %s",
             up + down + unknown, time);
     } else if (unknown)
-        say(to, GT_CONDITION_UNKNOWN, "StateUnknown", "%u of %u direct links do not tell their state",
+        say(to, GT_CONDITION_UNKNOWN, "StateUnknown", "the state of %u of %u direct links is not known",
             unknown, up + unknown);
     else if (up)
         say(to, GT_CONDITION_TRUE, "AllUp", "all %u direct links are up", up);

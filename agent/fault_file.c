@@ -210,8 +210,10 @@ void gt_fault_text_write(const struct gt_fault_table *table, struct gt_buf *to)
             if (is_of_use(rule_keys[i].name, signal, rule))
                 gt_buf_printf(to, "    %s: %u\n", rule_keys[i].name, value_of(rule, &rule_keys[i]));
     }
-    gt_buf_puts(to, "flapping: # a GPU that falls ill so often in this time has to be well so long; twice as "
-                    "long each time\n");
+    gt_buf_puts(
+        to,
+        "flapping: # a GPU that becomes unhealthy so often in this time has to be healthy so long; twice as "
+        "long each time\n");
     for (size_t i = 0; i < GT_COUNT(flapping_keys); i++)
         gt_buf_printf(to, "  %s: %u\n", flapping_keys[i].name, value_of(&table->flapping, &flapping_keys[i]));
 }

@@ -51,7 +51,8 @@ static void write_health(const struct gt_node *node, const struct gt_health_coun
         gt_buf_printf(to, "gputopo_health_signals_total{signal=\"%s\"} %" PRIu64 "\n", gt_signal_name(signal),
                       counts->seen[signal]);
     gt_prom_number(to, "gputopo_gpus_held_back_total", "counter",
-                   "Times that a GPU fell ill again and again, and is held back for it.", counts->held_back);
+                   "Times that a GPU became unhealthy again and again, and is held back for it.",
+                   counts->held_back);
 }
 
 static void write_links(const struct gt_node *node, struct gt_buf *to)
@@ -136,8 +137,8 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
         gt_prom_head(to, "gputopo_last_scan_timestamp_seconds", "gauge", "When the last scan was done.");
         gt_buf_printf(to, "gputopo_last_scan_timestamp_seconds %.3f\n", scans->last_s);
     }
-    gt_prom_number(to, "gputopo_health_checks_total", "counter",
-                   "Looks at the health of the GPUs between scans.", scans->health_checks);
+    gt_prom_number(to, "gputopo_health_checks_total", "counter", "Checks of the GPUs' health between scans.",
+                   scans->health_checks);
     gt_prom_number(to, "gputopo_hotplug_events_total", "counter", "Hotplug events that called for a scan.",
                    metrics->hotplug_events);
     if (metrics->has_nodes_plugin)
@@ -160,7 +161,7 @@ static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_in
                          struct gt_buf *to)
 {
     gt_prom_number(to, "gputopo_plugin_devices", "gauge",
-                   "Devices in the list for the kubelet, ill ones included.",
+                   "Devices in the list for the kubelet, unhealthy ones included.",
                    inventory ? inventory->device_count : 0);
     gt_prom_number(to, "gputopo_plugin_registered", "gauge",
                    "1 while the kubelet has registered the plugin and listens to its list of devices.",
@@ -292,7 +293,7 @@ static void write_plans(const struct gt_metrics *metrics, struct gt_buf *to)
     if (!plans)
         return;
     gt_prom_number(to, "gputopo_plans_current", "gauge",
-                   "1 while the API server tells of every change of a plan.", metrics->plans_current);
+                   "1 while the API server sends every change of a plan.", metrics->plans_current);
     gt_prom_number(to, "gputopo_planned_pods", "gauge", "Pods of the node that have a plan.", plans->pods);
     gt_prom_head(to, "gputopo_planned_containers_total", "counter",
                  "Containers with a plan that hold GPUs: those that were planned, or others.");

@@ -37,9 +37,9 @@ static const char *find_unfit(const cJSON *devices)
     const char *mode = gt_get_string(exactly, "allocationMode");
     return cJSON_GetArraySize(requests) > 1    ? "has several requests, where one can be planned"
            : !exactly                          ? "has alternatives (firstAvailable), where one can be planned"
-           : is_filled(exactly, "selectors")   ? "has selectors, to which a plan does not keep"
-           : is_filled(devices, "constraints") ? "has constraints, to which a plan does not keep"
-           : is_filled(devices, "config")      ? "has a configuration, to which a plan does not keep"
+           : is_filled(exactly, "selectors")   ? "has selectors, which a plan does not honour"
+           : is_filled(devices, "constraints") ? "has constraints, which a plan does not honour"
+           : is_filled(devices, "config")      ? "has a configuration, which a plan does not honour"
            : cJSON_IsTrue(gt_get(exactly, "adminAccess"))
                ? "asks for adminAccess, for which nothing is planned"
            : *mode && strcmp(mode, "ExactCount") != 0

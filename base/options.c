@@ -28,7 +28,7 @@ static const struct gt_option *find_key(const struct gt_command *command, int ke
     if (key >= FIRST_KEY)
         return &command->options[key - FIRST_KEY];
     for (size_t i = 0; i < command->count; i++)
-        if (key && command->options[i].message == key)
+        if (key && command->options[i].letter == key)
             return &command->options[i];
     return NULL;
 }
@@ -36,8 +36,8 @@ static const struct gt_option *find_key(const struct gt_command *command, int ke
 /* `argument` is the one that getopt has read last; a letter in it is in optopt. */
 static int fail_unread(const struct gt_command *command, int key, const char *argument, struct gt_err **err)
 {
-    char message[] = {'-', (char)optopt, '\0'};
-    const char *culprit = optopt && optopt < FIRST_KEY ? message : argument;
+    char letter[] = {'-', (char)optopt, '\0'};
+    const char *culprit = optopt && optopt < FIRST_KEY ? letter : argument;
     if (key == ':')
         return gt_fail(err, EINVAL, "option '%.100s' requires an argument", culprit);
     if (optopt >= FIRST_KEY)
@@ -58,7 +58,7 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
                     struct gt_err **err)
 {
     struct option longs[OPTIONS_MAX + 1] = {0};
-    char messages[2 * OPTIONS_MAX + 3], *end = messages;
+    char letters[2 * OPTIONS_MAX + 3], *end = letters;
     if (command->count > OPTIONS_MAX)
         return gt_fail(err, E2BIG, "options");
     if (command->has_verbs)
@@ -67,15 +67,15 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
     for (size_t i = 0; i < command->count; i++) {
         const struct gt_option *option = &command->options[i];
         longs[i] = (struct option){option->name, argument_of(option), NULL, FIRST_KEY + (int)i};
-        if (option->message)
-            *end++ = option->message;
-        if (option->message && option->value)
+        if (option->letter)
+            *end++ = option->letter;
+        if (option->letter && option->value)
             *end++ = ':';
     }
     *end = '\0';
     optind = 0; /* glibc: start afresh */
     for (;;) {
-        int key = getopt_long(argc, argv, messages, longs, NULL);
+        int key = getopt_long(argc, argv, letters, longs, NULL);
         if (key == -1)
             break;
         const struct gt_option *option = key == ':' || key == '?' ? NULL : find_key(command, key);
@@ -83,7 +83,7 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
             return fail_unread(command, key, argv[optind - 1], err);
         struct gt_option typed = *option; /* a message names it as it was typed */
         if (key >= FIRST_KEY)
-            typed.message = '\0';
+            typed.letter = '\0';
         int r = gt_option_take(&typed, optarg ? optarg : "", to, err);
         if (r != 0)
             return r < 0 ? r : 0;
@@ -122,9 +122,9 @@ static void add_wrapped(struct gt_buf *to, const char *text, size_t column, size
 
 void gt_options_help(const struct gt_command *command, struct gt_buf *to)
 {
-    bool messages = false;
+    bool letters = false;
     for (size_t i = 0; i < command->count; i++)
-        messages |= command->options[i].message != '\0';
+        letters |= command->options[i].letter != '\0';
     gt_buf_printf(to, "Usage: %s [OPTION]...%s%s\n", command->name, command->arguments ? " " : "",
                   command->arguments ? command->arguments : "");
     add_wrapped(to, command->about, 0, 0);
@@ -132,11 +132,11 @@ void gt_options_help(const struct gt_command *command, struct gt_buf *to)
     for (size_t i = 0; i < command->count; i++) {
         const struct gt_option *option = &command->options[i];
         const char *value = option->value ? option->value : "";
-        char left[80], message[8] = "";
-        if (messages)
-            snprintf(message, sizeof(message), option->message ? "-%c, " : "    ", option->message);
-        snprintf(left, sizeof(left), "  %s--%s%s%s", message, option->name,
-                 *value && *value != '=' ? " " : "", value);
+        char left[80], letter[8] = "";
+        if (letters)
+            snprintf(letter, sizeof(letter), option->letter ? "-%c, " : "    ", option->letter);
+        snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name, *value && *value != '=' ? " " : "",
+                 value);
         bool fits = strlen(left) < HELP_COLUMN;
         gt_buf_printf(to, "%s%s%*s", left, fits ? "" : "\n", HELP_COLUMN - (fits ? (int)strlen(left) : 0),
                       "");
@@ -197,8 +197,8 @@ const char *const gt_option_log_formats[] = {"text", "json", NULL};
 
 int gt_option_refuse(const struct gt_option *option, const char *what, const char *value, struct gt_err **err)
 {
-    if (option->message)
-        return gt_fail(err, EINVAL, "-%c: expected %s, is '%.100s'", option->message, what, value);
+    if (option->letter)
+        return gt_fail(err, EINVAL, "-%c: expected %s, is '%.100s'", option->letter, what, value);
     return gt_fail(err, EINVAL, "--%s: expected %s, is '%.100s'", option->name, what, value);
 }
 
@@ -327,8 +327,8 @@ int gt_option_vendor(const struct gt_option *option, const char *value, void *fi
 bool gt_option_is_name(const char *text, size_t len, const char *more)
 {
     for (size_t i = 0; i < len; i++) {
-        bool message = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z');
-        if (!message && !(text[i] >= '0' && text[i] <= '9') && !strchr(more, text[i]))
+        bool letter = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z');
+        if (!letter && !(text[i] >= '0' && text[i] <= '9') && !strchr(more, text[i]))
             return false;
     }
     return len > 0;

@@ -25,7 +25,7 @@ struct gt_option {
     size_t at, size;          /* of the field, GT_OPTION_FIELD; without one a reader gets the struct */
     double min, max;          /* of a number */
     const char *const *words; /* one of them; ends with NULL */
-    char message;             /* "-o" is the same as "--output" */
+    char letter;              /* "-o" is the same as "--output" */
 };
 
 #define GT_OPTION_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)NULL)->member)

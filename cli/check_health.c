@@ -14,7 +14,7 @@ static void check_state(const struct cli_checked *of, struct cli_checks *to)
     struct cli_check *check =
         cli_check_add(to, "device-state", "the state of a device is 1 (available) or 0 (not)");
     struct cli_check *reason =
-        cli_check_add(to, "unavailable-reason", "a device that is not available tells a code and a text");
+        cli_check_add(to, "unavailable-reason", "a device that is not available gives a code and a text");
     const struct gt_answer *answer;
     struct cli_tally states = {0}, reasons = {0};
     unsigned at = 0, away = 0;
@@ -77,7 +77,7 @@ static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
     }
     cli_check_cannot(
         since,
-        "only a second recording after the driver was loaded anew tells, on a GPU that has counted some");
+        "only a second recording after the driver was loaded again shows it, on a GPU that has counted some");
     if (!cli_check_answered(of, "mxSmlGetTotalEccErrors", check))
         return;
     for (at = 0; (answer = cli_check_next(of, "mxSmlGetTotalEccErrors", &at));) {
@@ -96,7 +96,7 @@ static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
                               (unsigned long long)count);
         }
     }
-    cli_check_found(check, "told of %u GPUs", all);
+    cli_check_found(check, "given for %u GPUs", all);
     if (!errors.count)
         cli_check_found(check, "all are 0");
     cli_check_found_tally(check, "", &errors);
@@ -148,7 +148,7 @@ static void check_events(const struct cli_checked *of, struct cli_checks *to)
     static const char *const needed[] = {"mxSmlEventSetCreate", "mxSmlDeviceRegisterEvents",
                                          "mxSmlEventSetWait"};
     struct cli_check *check =
-        cli_check_add(to, "events", "an event set can be made, and tells when a GPU falls ill");
+        cli_check_add(to, "events", "an event set can be made, and reports when a GPU becomes unhealthy");
     const cJSON *name;
     if (!of->answers || of->answers->library_error) {
         cli_check_cannot(check, "%s", of->answers ? "there is no library" : of->no_answers);
@@ -196,7 +196,7 @@ static void check_locality(const struct cli_checked *of, struct cli_checks *to)
     if (same || differ.count)
         cli_check_evaluate(check, !differ.count);
     else
-        cli_check_cannot(check, "the kernel tells no NUMA node");
+        cli_check_cannot(check, "the kernel gives no NUMA node");
 }
 
 void cli_check_health(const struct cli_checked *of, struct cli_checks *to)

@@ -39,7 +39,7 @@ static void check_driver(const struct cli_checked *of, struct cli_checks *to)
     struct cli_check *check =
         cli_check_add(to, "driver", "the kernel module is called metax and is bound to each GPU");
     struct cli_check *version =
-        cli_check_add(to, "driver-version", "/sys/module/metax/version tells the driver's version");
+        cli_check_add(to, "driver-version", "/sys/module/metax/version has the driver's version");
     struct cli_tally drivers = {0};
     bool bound = true;
     if (!of->node->gpu_count) {
@@ -125,7 +125,7 @@ static void check_drm(const struct cli_checked *of, const struct gt_device_nodes
 static void check_pcie(const struct cli_checked *of, struct cli_checks *to)
 {
     struct cli_check *check = cli_check_add(
-        to, "pcie-path", "sysfs tells NUMA node, PCIe path and link of each GPU, and of its best link");
+        to, "pcie-path", "sysfs has NUMA node, PCIe path and link of each GPU, and its best link");
     unsigned whole = 0;
     struct cli_tally links = {0};
     for (unsigned i = 0; i < of->node->gpu_count; i++) {

@@ -27,7 +27,7 @@ static void check_place(const struct cli_checked *of, struct cli_checks *to)
     cli_check_found(check, "%s",
                     of->answers->library_error ? of->answers->library_error
                     : cJSON_IsString(path)     ? path->valuestring
-                                               : "no path is told");
+                                               : "no path is given");
     cli_check_evaluate(check, usual);
 }
 
@@ -65,7 +65,7 @@ static void check_functions(const struct cli_checked *of, struct cli_checks *to)
 static void check_versions(const struct cli_checked *of, struct cli_checks *to)
 {
     struct cli_check *check =
-        cli_check_add(to, "library-version", "library and driver tell their versions as short texts");
+        cli_check_add(to, "library-version", "library and driver give their versions as short texts");
     if (!cli_check_answered(of, "mxSmlGetMacaVersion", check))
         return;
     cli_check_found(check, "library %s",
@@ -87,7 +87,7 @@ static void check_calls(const struct cli_checked *of, struct cli_checks *to)
 {
     struct cli_check *check = cli_check_add(
         to, "library-calls",
-        "every call ends in time, keeps to its structure and succeeds, or says \"not supported\" (3)");
+        "every call ends in time, stays within its structure and succeeds, or says \"not supported\" (3)");
     struct cli_tally problems = {0};
     if (!of->answers || !of->answers->count) {
         cli_check_cannot(check, "%s", of->answers ? "no call was made" : of->no_answers);

@@ -133,7 +133,7 @@ static void check_ends(const struct cli_checked *of, const struct links_said *sa
         cli_check_add(to, "links-and-levels", "a pair has links exactly where its level is 5");
     struct cli_check *far =
         cli_check_add(to, "links-to-other-servers",
-                      "what a link to another server names is told apart from this server's GPUs");
+                      "what a link to another server names is distinct from this server's GPUs");
     unsigned pairs = 0, one_sided = 0, disagree = 0;
     if (!cli_check_answered(of, remote_call, both)) {
         if (said->empty)
@@ -225,8 +225,8 @@ static void check_bandwidth(struct cli_checks *to)
 {
     struct cli_check *check =
         cli_check_add(to, "link-bandwidth", "a link of one port moves 64 GB/s in one direction");
-    cli_check_cannot(check,
-                     "no bandwidth is published and none is measured here; the vendor's own test tells it");
+    cli_check_cannot(
+        check, "no bandwidth is published and none is measured here; the vendor's own test measures it");
 }
 
 static void check_servers(const struct cli_checked *of, struct cli_checks *to)

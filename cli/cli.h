@@ -74,7 +74,7 @@ extern const char *const cli_text_or_json[];
 #define CLI_FORMAT_OPTION(type)                                                                              \
     {                                                                                                        \
         "output", "FORMAT", "text (default) or json", gt_option_word, GT_OPTION_FIELD(type, format),         \
-            .words = cli_text_or_json, .message = 'o'                                                        \
+            .words = cli_text_or_json, .letter = 'o'                                                         \
     }
 
 /* Where a node comes from, source.c. */

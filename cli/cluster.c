@@ -24,7 +24,7 @@ struct cluster_options {
 
 static const struct gt_option cluster_options[] = {
     {"output", "FORMAT", "table (default), json or svg", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, format), .words = formats, .message = 'o'},
+     GT_OPTION_FIELD(struct cluster_options, format), .words = formats, .letter = 'o'},
     CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
@@ -38,7 +38,7 @@ static const struct gt_command cluster_command = {
 
 static const struct gt_option supernodes_options[] = {
     {"output", "FORMAT", "table (default) or json", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, format), .words = text_formats, .message = 'o'},
+     GT_OPTION_FIELD(struct cluster_options, format), .words = text_formats, .letter = 'o'},
     CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };

@@ -17,7 +17,7 @@ struct explain_options {
 
 static const struct gt_option own_options[] = {
     {"namespace", "NAME", "where the pod or job is (default: anywhere)", gt_option_any_text,
-     GT_OPTION_FIELD(struct explain_options, namespace_), .message = 'n'},
+     GT_OPTION_FIELD(struct explain_options, namespace_), .letter = 'n'},
     {"companion", "ADDRESS:PORT", "where gputopo-scheduler answers (127.0.0.1:9401)", gt_option_any_text,
      GT_OPTION_FIELD(struct explain_options, companion)},
     CLI_FORMAT_OPTION(struct explain_options),
@@ -26,9 +26,9 @@ static const struct gt_option own_options[] = {
 
 static const struct gt_command command = {
     .arguments = "POD|JOB",
-    .about =
-        "Tell why a pod or a job is where it is: its plan, what nodes are worth to it, or the reason why it "
-        "waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as well.",
+    .about = "Explain why a pod or a job is where it is: its plan, what nodes are worth to it, or the reason "
+             "why it "
+             "waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as well.",
     .options = own_options,
     .count = GT_COUNT(own_options),
 };

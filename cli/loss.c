@@ -19,7 +19,7 @@ struct loss_options {
 
 static const struct gt_option own_options[] = {
     {"gpus", "N", "how many GPUs are wanted", gt_option_number, GT_OPTION_FIELD(struct loss_options, k),
-     .min = 1, .max = UINT32_MAX, .message = 'k'},
+     .min = 1, .max = UINT32_MAX, .letter = 'k'},
     {"free", "LIST",
      "the GPUs to choose from: indices and ranges, UUIDs, device IDs or BDFs, separated by commas (default: "
      "all GPUs but the unhealthy ones)",

@@ -17,7 +17,7 @@ struct verb_options {
 
 static const struct gt_option own_options[] = {
     {"version", NULL, "print the version", gt_option_last, GT_OPTION_FIELD(struct verb_options, version),
-     .message = 'V'},
+     .letter = 'V'},
     CLI_HELP_OPTION,
 };
 
@@ -31,10 +31,10 @@ static const struct gt_command command = {
              "  simulate    play jobs through a cluster and compare policies of placement\n"
              "  cluster     show the GPUs of a Kubernetes cluster and who uses them\n"
              "  supernodes  list the supernodes of a Kubernetes cluster\n"
-             "  explain     tell why a pod or a job is where it is, or waits\n"
+             "  explain     say why a pod or a job is where it is, or waits\n"
              "  check-node  check what is taken for granted about GPUs, driver and library\n"
              "  withdraw    take back what a removed gputopo has written into a cluster",
-    .more = "VERB --help tells the options of a verb; the manual page gputopo(1) tells all.",
+    .more = "VERB --help lists the options of a verb; the manual page gputopo(1) describes all.",
     .options = own_options,
     .count = GT_COUNT(own_options),
     .has_verbs = true,

@@ -9,7 +9,7 @@ struct record_options {
 
 static const struct gt_option own_options[] = {
     {"output", "FILE", "write the recording to FILE, whole or not at all; - for standard output",
-     gt_option_text, GT_OPTION_FIELD(struct record_options, output), .message = 'o'},
+     gt_option_text, GT_OPTION_FIELD(struct record_options, output), .letter = 'o'},
     CLI_LIVE_SOURCE_OPTIONS(struct record_options),
     CLI_HELP_OPTION,
 };

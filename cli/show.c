@@ -21,8 +21,8 @@ struct show_options {
 
 static const struct gt_option own_options[] = {
     {"output", "FORMAT", "matrix (default), json, yaml, dot or svg", gt_option_word,
-     GT_OPTION_FIELD(struct show_options, format), .words = formats, .message = 'o'},
-    {"node", "NAME", "a node of the cluster as its NodeGPUTopology tells it, instead of this machine",
+     GT_OPTION_FIELD(struct show_options, format), .words = formats, .letter = 'o'},
+    {"node", "NAME", "a node of the cluster as its NodeGPUTopology describes it, instead of this machine",
      gt_option_text, GT_OPTION_FIELD(struct show_options, node)},
     {"agent", "ADDRESS:PORT|none",
      "ask this agent who uses the GPUs (default: 127.0.0.1:9400, if one answers there)", gt_option_any_text,

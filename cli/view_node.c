@@ -62,9 +62,9 @@ static void write_problems(const struct gt_node_gpu_topology *topology, int64_t 
     const struct gt_node *wired = topology->node;
     for (unsigned i = 0; i < wired->gpu_count; i++)
         if (!gt_gpu_usable(&wired->gpus[i]))
-            gt_picture_add_note(to, "GPU %u ill%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
-                                wired->gpus[i].unhealthy_reason,
-                                wired->gpus[i].unhealthy_reason[0] ? ")" : "");
+            gt_picture_add_note(
+                to, "GPU %u unhealthy%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
+                wired->gpus[i].unhealthy_reason, wired->gpus[i].unhealthy_reason[0] ? ")" : "");
     if (node->unknown) {
         gt_auto_buf struct gt_buf list = GT_BUF(PROBLEMS_TEXT_MAX);
         gt_text_add_mask(&list, node->unknown);

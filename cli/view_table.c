@@ -53,7 +53,7 @@ static void add_cell(struct gt_buf *to, const struct cli_screen *screen, enum te
         gt_buf_printf(to, "%*s", (int)(width > taken ? width - taken : 0) + 2, "");
 }
 
-/* ---- the GPUs of a node, a letter each ---- */
+/* ---- the GPUs of a node, a symbol each ---- */
 
 static enum text_style style_of(enum gt_picture_state state)
 {
@@ -77,7 +77,7 @@ static void add_gpus(struct gt_buf *to, const struct cli_screen *screen, const s
         if (style_of(state) != before)
             style(to, screen, style_of(state));
         before = style_of(state);
-        gt_buf_add(to, &gt_picture_styles[state].message, 1);
+        gt_buf_add(to, &gt_picture_styles[state].symbol, 1);
     }
     if (!node->gpus)
         gt_buf_puts(to, "-");
@@ -181,7 +181,7 @@ static void write_counts(struct gt_buf *to, const struct gt_picture_counts *coun
         gt_buf_printf(to, " (%u of unknown health)", counts->free_unknown);
     gt_buf_printf(to, ", %u used", counts->used);
     if (counts->unhealthy)
-        gt_buf_printf(to, ", %u ill", counts->unhealthy);
+        gt_buf_printf(to, ", %u unhealthy", counts->unhealthy);
     uint32_t rest = counts->gpus - counts->free - counts->used - counts->unhealthy;
     if (rest)
         gt_buf_printf(to, ", %u not known", rest);
@@ -233,7 +233,7 @@ static void add_legend(const struct gt_picture *picture, const struct cli_screen
             continue;
         gt_buf_puts(to, before);
         style(to, screen, style_of(i));
-        gt_buf_add(to, &gt_picture_styles[i].message, 1);
+        gt_buf_add(to, &gt_picture_styles[i].symbol, 1);
         style(to, screen, STYLE_PLAIN);
         gt_buf_printf(to, " %s", gt_picture_styles[i].meaning);
         before = "   ";

@@ -62,7 +62,8 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
  * means is in its place: the device nodes alone where it is not, and an error where nothing but names is
  * wanted. Refuses, for the whole request and with a text for the pod's event, an ID that was never served, a
  * GPU that is lost, and a device node that the host does not have. A GPU that is there but Unhealthy is
- * given: the kubelet offers healthy ones only, and what fell ill in between is seen by the container anyway.
+ * given: the kubelet offers healthy ones only, and what became unhealthy in between is seen by the container
+ * anyway.
  */
 struct gt_allocate_options {
     const char *dev_root;

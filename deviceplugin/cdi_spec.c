@@ -10,14 +10,14 @@
 
 static const char version[] = "0.6.0";
 
-static bool is_message(char c)
+static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static bool is_alphanumeric(char c)
 {
-    return is_message(c) || (c >= '0' && c <= '9');
+    return is_letter(c) || (c >= '0' && c <= '9');
 }
 
 /* Letters and digits, and those of `more` in between. */
@@ -36,8 +36,8 @@ static bool is_name(const char *text, size_t len, const char *more)
 static bool is_kind(const char *kind)
 {
     const char *slash = strchr(kind, '/');
-    return slash && is_message(kind[0]) && is_name(kind, (size_t)(slash - kind), "-_.") &&
-           is_message(slash[1]) && is_name(slash + 1, strlen(slash + 1), "-_.");
+    return slash && is_letter(kind[0]) && is_name(kind, (size_t)(slash - kind), "-_.") &&
+           is_letter(slash[1]) && is_name(slash + 1, strlen(slash + 1), "-_.");
 }
 
 void gt_cdi_name_add(struct gt_buf *to, const char *id)

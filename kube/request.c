@@ -182,7 +182,7 @@ static void run_call(struct gt_kube_call *call)
     gt_auto_err struct gt_err *error = NULL;
     int r = 0;
     if (call->deadline != GT_KUBE_FOREVER && now >= call->deadline)
-        r = gt_fail(&error, ETIMEDOUT, "the deadline passed before its turn came");
+        r = gt_fail(&error, ETIMEDOUT, "the deadline passed while it was queued");
     else if (call->deadline != GT_KUBE_FOREVER && call->deadline - now < left)
         left = call->deadline - now;
     const struct gt_kube_exchange exchange = {.method = call->method,

@@ -34,8 +34,8 @@ static const struct gt_option own_options[] = {
     {"queue", "HOW",
      "what does not fit: backfill (default), fifo or turns of namespaces (waits), none (is rejected)",
      gt_option_word, SIM_FIELD(experiment.group.queue), .words = queues},
-    {"patience", "SECONDS", "a job that waits for so long has nodes kept for it (default 60)", gt_option_real,
-     SIM_FIELD(experiment.group.patience), .min = 1, .max = 1e9},
+    {"patience", "SECONDS", "a job that waits for so long has nodes reserved for it (default 60)",
+     gt_option_real, SIM_FIELD(experiment.group.patience), .min = 1, .max = 1e9},
     {"reserve-waiting", "SECONDS", "so long at a time (default 600)", gt_option_real,
      SIM_FIELD(experiment.group.reservation), .min = 1, .max = 1e9},
     {"reserve-waiting-percent", "PERCENT", "of all GPUs at most (default 50)", gt_option_number,
@@ -49,7 +49,7 @@ static const struct gt_option own_options[] = {
     {"repair", "HOURS", "mean time until it is back (default 12)", gt_option_real, SIM_FIELD(repair_hours),
      .min = 0.01, .max = 1e9},
     {"on-node-loss", "HOW",
-     "jobs on a node that fails: start anew (restart, default), wait for room in the unit's supernode "
+     "jobs on a node that fails: start again (restart, default), wait for room in the unit's supernode "
      "(wait), "
      "or move the unit where that has none (unit)",
      gt_option_word, SIM_FIELD(experiment.group.node_loss), .words = losses},
@@ -73,10 +73,10 @@ static const struct gt_option own_options[] = {
      gt_option_word, SIM_FIELD(experiment.pod.random_ties), .words = ties},
     {"loss-weight", "X", "loss.weight of gpu-aware (default 0.5)", gt_option_real,
      SIM_FIELD(experiment.loss_weight), .max = 1e6},
-    {"chain", "LIST", "unit sizes that gputopo keeps room for (default: it learns them)", gt_chain_option,
+    {"chain", "LIST", "unit sizes that gputopo leaves room for (default: it learns them)", gt_chain_option,
      SIM_FIELD(experiment.group.chain)},
     {"output", "FORMAT", "table (default), csv, json or svg", gt_option_word, SIM_FIELD(format),
-     .words = formats, .message = 'o'},
+     .words = formats, .letter = 'o'},
     {"plot", "DIR", "write a picture of each measure into DIR too", gt_option_any_text, SIM_FIELD(plot)},
     CLI_HELP_OPTION,
 };

@@ -37,8 +37,8 @@ struct gt_dra_facts {
 
 /*
  * 0: it may. -EAGAIN: not now, since somebody holds a device who may be about to give it back, or since the
- * GPUs are not known yet. -ENODEV: never, as the device is none, lost or ill. Both with a sentence for the
- * pod's Event.
+ * GPUs are not known yet. -ENODEV: never, as the device is none, lost or unhealthy. Both with a sentence for
+ * the pod's Event.
  */
 int gt_dra_claim_check(const struct gt_dra_facts *facts, const struct gt_dra_claim *claim,
                        struct gt_err **err);

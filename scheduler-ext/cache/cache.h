@@ -112,8 +112,8 @@ enum gt_cache_pod_state {
 enum gt_cache_plan {
     GT_CACHE_PLAN_NONE,
     GT_CACHE_PLAN_ASSUMED, /* its GPUs are assumed */
-    GT_CACHE_PLAN_LOST, /* somebody else has one of them, or a GPU is ill or gone, or the node is; for a pod
-                          on no node also: the node is cordoned or not Ready, or it is `refused` */
+    GT_CACHE_PLAN_LOST, /* somebody else has one of them, or a GPU is unhealthy or gone, or the node is; for a
+                          pod on no node also: the node is cordoned or not Ready, or it is `refused` */
     GT_CACHE_PLAN_RUNNING, /* it runs on them */
     GT_CACHE_PLAN_BROKEN,  /* it runs on others, or is on another node */
 };
@@ -211,7 +211,7 @@ enum gt_cache_loss {
     GT_CACHE_LOSS_GONE,      /* the Node was deleted */
     GT_CACHE_LOSS_TAINTED,   /* by a taint NoExecute that the pod does not tolerate */
     GT_CACHE_LOSS_NOT_READY, /* by its condition, for so long */
-    GT_CACHE_LOSS_UNHEALTHY, /* one of the pod's GPUs is ill or gone, for so long */
+    GT_CACHE_LOSS_UNHEALTHY, /* one of the pod's GPUs is unhealthy or gone, for so long */
 };
 /* *ret_due_ms: where it is not, when it will be if nothing changes; UINT64_MAX: never. */
 enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pod, uint64_t after_ms,

@@ -92,7 +92,7 @@ struct cache_node {
     uint64_t unready_ms;   /* since when it is not Ready, by the cache's time */
     int64_t unready_s;     /* the same as the Node tells it, where it was so when it was first seen; 0: it was
                               not */
-    uint64_t unhealthy_ms; /* a GPU was last found ill, or gone */
+    uint64_t unhealthy_ms; /* a GPU was last found unhealthy, or gone */
 
     struct gt_cache_report report; /* of both */
 

@@ -393,7 +393,7 @@ void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
         cache->pods_beyond++;
         if (cache->spec.on_refused)
             cache->spec.on_refused(cache->spec.arg, meta->namespace_, meta->name,
-                                   "more pods ask for GPUs than gputopo-scheduler keeps");
+                                   "more pods ask for GPUs than gputopo-scheduler stores");
     } else if (counts)
         take_pod(cache, from, pod);
     gt_cache_notify(cache);

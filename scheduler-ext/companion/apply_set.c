@@ -34,7 +34,7 @@ static void on_error(void *arg, const struct gt_err *error)
     const char *why = gt_err_text(error);
     bool is_absent = set->spec.is_optional && gt_err_code(error) == ENOENT;
     if (is_absent && !set->stats.absent)
-        gt_info("the cluster does not know this kind, it is looked for now and then",
+        gt_info("the cluster does not know this kind, it is looked up again now and then",
                 GT_STR("kind", set->spec.kind), GT_STR("apiVersion", set->spec.api_version));
     if (is_absent && !set->stats.absent) {
         set->stats.absent = true; /* until it is listed again */

@@ -201,7 +201,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
         gt_apply_set_wrote(entry, entry->verb == GT_KUBE_DELETE ? NULL : answer->object);
         if (!kept)
             gt_apply_set_failed(
-                entry, "the API server does not keep all of it: is its custom resource definition that "
+                entry, "the API server does not store all of it: is its custom resource definition that "
                        "of this version?");
         if (set->spec.reports_own)
             set->spec.on_change(set->spec.arg);

@@ -508,13 +508,15 @@ static void part_metrics(const void *self, struct gt_buf *to)
     gt_placement_counters(part->placement, &counters);
     write_decisions(&counters, to);
     write_jobs(&counters, to);
-    gt_prom_number(to, "gputopo_placement_reconciles_total", "counter", "Looks at a job, for any reason.",
-                   counters.reconciles);
+    gt_prom_number(to, "gputopo_placement_reconciles_total", "counter",
+                   "Reconciles of a job, for any reason.", counters.reconciles);
     gt_audit_watch_metrics(part->audit, to);
     gt_prom_number(to, "gputopo_placement_reserved_gpus", "gauge",
-                   "GPUs kept for pods of placed jobs that are not made yet.", counters.reserved_gpus);
-    gt_prom_number(to, "gputopo_placement_kept_nodes", "gauge",
-                   "Nodes kept for jobs that have waited for long.", counters.reserved_node_count);
+                   "GPUs reserved for pods of placed jobs that are not made yet.", counters.reserved_gpus);
+    gt_prom_number(to, "gputopo_placement_reserved_nodes", "gauge",
+                   "Nodes reserved for jobs that have waited for long.", counters.reserved_node_count);
+    gt_prom_number(to, "gputopo_placement_kept_nodes", "gauge", /* until the next release */
+                   "Old name of gputopo_placement_reserved_nodes.", counters.reserved_node_count);
     gt_prom_number(to, "gputopo_placement_pods_planned_total", "counter", "Pods that were given a place.",
                    counters.pods_planned);
     gt_prom_number(to, "gputopo_placement_pods_admitted_total", "counter",

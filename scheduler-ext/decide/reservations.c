@@ -94,7 +94,8 @@ static void keep(struct gt_reservations *reservations, struct gt_cluster *cluste
                                            UINT64_MAX, &id, NULL) == 0)
         set_reserved(reservations, at, true);
     else if (is_reserved(reservation) && (id == GT_NONE || !is_sound(reservations, cluster, at)))
-        gt_reservations_release(reservations, cluster, at); /* somebody took it, or a GPU of it is ill */
+        gt_reservations_release(reservations, cluster,
+                                at); /* somebody took it, or a GPU of it is unhealthy */
 }
 
 bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluster *cluster, uint64_t now)

@@ -59,8 +59,8 @@ static int exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_
 
 /* ---- what can never be ---- */
 
-/* Pods of so many GPUs that the best supernode would hold with nobody on it, its ill GPUs well and its nodes
- * open. -1 without memory, or where nothing is known of the cluster. */
+/* Pods of so many GPUs that the best supernode would hold with nobody on it, its unhealthy GPUs well and its
+ * nodes open. -1 without memory, or where nothing is known of the cluster. */
 static int64_t most_pods(const struct gt_cluster *cluster, unsigned gpus)
 {
     uint32_t nodes = gt_cluster_nodes(cluster), count = 0;

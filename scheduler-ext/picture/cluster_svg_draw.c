@@ -64,7 +64,7 @@ static void draw_gpus(struct gt_buf *to, const struct pic *pic, const struct gt_
         char title[600] = "";
         if (s->titles && pod)
             snprintf(title, sizeof(title), "GPU %u: %s%s/%s%s", gpu,
-                     state == GT_PICTURE_UNHEALTHY_AND_USED ? "ill, " : "", pod->namespace_, pod->name,
+                     state == GT_PICTURE_UNHEALTHY_AND_USED ? "unhealthy, " : "", pod->namespace_, pod->name,
                      node->unknown >> gpu & 1 ? ", health unknown" : "");
         else if (s->titles)
             snprintf(title, sizeof(title), "GPU %u: %s", gpu, gt_picture_styles[state].meaning);
@@ -116,7 +116,7 @@ static void draw_node(struct gt_buf *to, const struct pic *pic, const struct gt_
 
 /* ---- frames ---- */
 
-/* How much is free, used and ill, as one bar. */
+/* How much is free, used and unhealthy, as one bar. */
 static void draw_bar(struct gt_buf *to, const struct gt_picture_counts *counts, int x, int y, int width,
                      int height)
 {
@@ -145,7 +145,7 @@ static void write_counts(const struct gt_picture_counts *counts, char *to, size_
 {
     int len = snprintf(to, size, "%u of %u GPU%s free", counts->free, counts->gpus, gt_plural(counts->gpus));
     if (counts->unhealthy && len > 0 && (size_t)len < size)
-        len += snprintf(to + len, size - (size_t)len, ", %u ill", counts->unhealthy);
+        len += snprintf(to + len, size - (size_t)len, ", %u unhealthy", counts->unhealthy);
     if (counts->free_unknown && len > 0 && (size_t)len < size)
         snprintf(to + len, size - (size_t)len, ", health of %u unknown", counts->free_unknown);
 }
@@ -218,7 +218,7 @@ void pic_head(struct gt_buf *to, const struct pic *pic)
         gt_buf_printf(&line, ", %u supernode%s", picture->tier1_count, gt_plural(picture->tier1_count));
     gt_buf_printf(&line, "; %u used by %u pod%s", c->used, picture->pod_count, gt_plural(picture->pod_count));
     if (c->unhealthy)
-        gt_buf_printf(&line, ", %u ill", c->unhealthy);
+        gt_buf_printf(&line, ", %u unhealthy", c->unhealthy);
     if (c->free_unknown)
         gt_buf_printf(&line, "; of the free ones %u of unknown health", c->free_unknown);
     svg_text(to, (struct svg_text){SVG_MARGIN, 74, 14, SVG_MUTED, NULL}, "%s", line.data ? line.data : "");

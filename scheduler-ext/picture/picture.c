@@ -17,13 +17,13 @@ const struct gt_picture_style gt_picture_styles[GT_PICTURE_STATES] = {
     [GT_PICTURE_USED] = {"used", '#', "used", OTHER_JOBS, NULL},
     [GT_PICTURE_USED_BY_OTHERS] = {"used unknown", '#', "used, by whom is not clear", OTHER_JOBS, NULL},
     [GT_PICTURE_ASSUMED] = {"assumed", '+', "planned or starting", "#ffffff", SVG_MUTED},
-    [GT_PICTURE_UNHEALTHY] = {"ill", 'x', "ill", SVG_BAD_BACKGROUND, SVG_BAD},
-    [GT_PICTURE_UNHEALTHY_AND_USED] = {"ill used", 'X', "ill and used", OTHER_JOBS, SVG_BAD},
+    [GT_PICTURE_UNHEALTHY] = {"unhealthy", 'x', "unhealthy", SVG_BAD_BACKGROUND, SVG_BAD},
+    [GT_PICTURE_UNHEALTHY_AND_USED] = {"unhealthy used", 'X', "unhealthy and used", OTHER_JOBS, SVG_BAD},
     [GT_PICTURE_UNKNOWN] = {"unknown", '?', "not known, or not offered", "url(#unknown)", "#cbd5e1"},
 };
 
 /* Told apart also by those who see red and green alike, on a light ground and on a dark one; red itself is
- * kept for what is ill. */
+ * kept for what is unhealthy. */
 const char *const gt_picture_job_colors[GT_PICTURE_COLORS] = {"#4e79a7", "#f28e2b", "#59a9a3", "#edc948",
                                                               "#8e6bbf", "#59a14f", "#9c755f", "#ff9da7",
                                                               "#4f5bd5", "#d37295", "#a0cbe8", "#b6992d"};

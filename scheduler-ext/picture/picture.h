@@ -26,7 +26,7 @@ enum gt_picture_state {
 
 struct gt_picture_style {
     const char *name;          /* classes on the page, the first of them the state in JSON */
-    char message;              /* in a terminal */
+    char symbol;               /* in a terminal */
     const char *meaning;       /* in legends */
     const char *screen, *edge; /* of a cell in an SVG picture; a job's colour comes before the paper */
 };
@@ -73,7 +73,7 @@ struct gt_picture_node {
 };
 
 struct gt_picture_counts {
-    uint32_t nodes, gpus, free, used, unhealthy; /* a GPU that is ill and used counts as ill */
+    uint32_t nodes, gpus, free, used, unhealthy; /* a GPU that is unhealthy and used counts as unhealthy */
     uint32_t free_unknown;                       /* of the free ones, those whose health is not known */
 };
 

@@ -18,7 +18,8 @@ static const struct {
     {GT_PICTURE_CORDONED, "cordoned", "cordoned", false},
     {GT_PICTURE_LINKS_DOWN, "linksDown", "link down", false},
     {GT_PICTURE_LEFT_ALONE, "leftAlone", "shared GPUs", false},
-    {GT_PICTURE_RESERVED, "kept", "kept", false},
+    {GT_PICTURE_RESERVED, "reserved", "reserved", false},
+    {GT_PICTURE_RESERVED, "kept", NULL, false}, /* the old name of "reserved", until the next release */
     {GT_PICTURE_SPARE, "spare", "spare", false},
 };
 

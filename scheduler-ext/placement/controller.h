@@ -54,8 +54,8 @@ struct gt_placement_options {
     /* --spare-nodes: of each supernode so many free nodes are left to replacements; 0. The supernode's
      * annotation goes before. */
     uint64_t spare_nodes;
-    /* --node-loss-after: a node that is not Ready, or a GPU that is ill, for so long is lost for the pods on
-     * it; 5 min. More where nodes take longer to restart. */
+    /* --node-loss-after: a node that is not Ready, or a GPU that is unhealthy, for so long is lost for the
+     * pods on it; 5 min. More where nodes take longer to restart. */
     uint64_t node_loss_ms;
     /* --reserve: where pods come one by one, places are kept for so long after the last one; 30 min. More
      * where a pod takes long until it is ready and the next one is made. */

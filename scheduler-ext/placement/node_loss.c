@@ -105,7 +105,7 @@ static void say_loss(const struct reconcile *reconcile, const struct losses *los
                                        [GT_CACHE_LOSS_GONE] = "its node was deleted",
                                        [GT_CACHE_LOSS_TAINTED] = "its node has a taint NoExecute",
                                        [GT_CACHE_LOSS_NOT_READY] = "its node is not Ready",
-                                       [GT_CACHE_LOSS_UNHEALTHY] = "a GPU of it is ill or gone"};
+                                       [GT_CACHE_LOSS_UNHEALTHY] = "a GPU of it is unhealthy or gone"};
     const struct gt_cache_pod *pod = reconcile->view->members[losses->first].pod;
     snprintf(to, SAID_MAX, "unit %u, pod %s%s%s: %s", reconcile->view->members[losses->first].unit,
              pod->meta.name, pod->node_name ? " on node " : "", pod->node_name ? pod->node_name : "",
@@ -141,7 +141,7 @@ static void report_begun(struct reconcile *reconcile, uint32_t at, const char *w
                  gt_cluster_get_node(cluster, to, &node) &&
                  gt_cluster_get_supernode(cluster, node.supernode, &super);
     char text[2 * SAID_MAX];
-    snprintf(text, sizeof(text), "%s; another place is kept%s%s", why, known ? " in supernode " : "",
+    snprintf(text, sizeof(text), "%s; another place is reserved%s%s", why, known ? " in supernode " : "",
              known ? super.name : "");
     gt_placement_event(reconcile->pjob, reconcile->view->members[at].pod, false, "UnitMoves", "Move", text);
 }

@@ -200,7 +200,7 @@ static bool lacks_pods(struct reconcile *reconcile)
     if (!reconcile->owner || missing <= reconcile->owner->ended || gt_job_view_has_begun(reconcile->view))
         return false;
     if (reconcile->view->job->kind == GT_JOB_OWNED) {
-        snprintf(text, sizeof(text), "%u of its %u pods are there; names tell no rank, so all must be",
+        snprintf(text, sizeof(text), "%u of its %u pods are there; names give no rank, so all must be",
                  reconcile->view->count - missing, reconcile->view->count);
     } else {
         /* Pods come in one burst, of which the first alone would get any place. */
@@ -321,7 +321,7 @@ static void enqueue(struct reconcile *reconcile)
     }
     pjob->queued = true;
     if (pjob->state != GT_PLACEMENT_WAITS)
-        gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "NotTried", "its turn has not come yet");
+        gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "NotTried", "it is not yet first in the queue");
     else if (pjob->default_amount)
         gt_placement_report(pjob, view, reconcile->owner, false);
 }
@@ -356,11 +356,11 @@ static const char *loss_of(struct reconcile *reconcile, const struct gt_job_view
         member->pod->refused || (member->state == GT_MEMBER_LIFTED && is_refused(reconcile, record));
     if (refused && record && record->object.held) {
         *ret_text =
-            "its queue has more than its share; the planned GPUs are no longer kept, and other jobs use "
+            "its queue has more than its share; the planned GPUs are no longer reserved, and other jobs use "
             "its node only where no other serves";
         return GT_CONDITION_HELD;
     }
-    *ret_text = refused ? "the scheduler refuses the planned node; GPUs are no longer kept there"
+    *ret_text = refused ? "the scheduler refuses the planned node; GPUs are no longer reserved there"
                         : "the planned GPUs were taken, or are gone, before the pod was bound";
     return refused ? GT_CONDITION_REFUSED : member->state == GT_MEMBER_LOST ? "PlanLost" : NULL;
 }

@@ -48,7 +48,7 @@ const char *gt_debug_pod_state(const struct gt_cache_pod *pod)
 
 const char *gt_debug_plan_state(const struct gt_cache_pod *pod)
 {
-    static const char *const names[] = {"none", "held", "lost", "kept", "broken"};
+    static const char *const names[] = {"none", "assumed", "lost", "running", "broken"};
     return names[pod->plan];
 }
 

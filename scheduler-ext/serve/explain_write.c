@@ -59,10 +59,10 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
     if (*info->text)
         gt_buf_printf(to, "  %s%s%s\n", info->reason, *info->reason ? ": " : "", info->text);
     if (info->holds_until_ms > view->now_ms)
-        gt_buf_printf(to, "  It has waited longest: nodes are kept for it, for another %s\n",
+        gt_buf_printf(to, "  It has waited longest: nodes are reserved for it, for another %s\n",
                       gt_time_span_text((int64_t)(info->holds_until_ms - view->now_ms) / 1000, span));
     if (info->reserved_gpus)
-        gt_buf_printf(to, "  %" PRIu32 " GPU%s are kept for pods of it that are not there yet\n",
+        gt_buf_printf(to, "  %" PRIu32 " GPU%s are reserved for pods of it that are not there yet\n",
                       info->reserved_gpus, gt_plural(info->reserved_gpus));
 }
 
@@ -196,8 +196,9 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
         if (pod->plan == GT_CACHE_PLAN_ASSUMED)
             gt_buf_printf(to, "It is planned for node %s", name);
         else if (pod->plan == GT_CACHE_PLAN_LOST)
-            gt_buf_puts(to,
-                        "Its plan is lost: the planned GPUs were taken, or they or the node are gone or ill");
+            gt_buf_puts(
+                to,
+                "Its plan is lost: the planned GPUs were taken, or they or the node are gone or unhealthy");
         else
             gt_buf_puts(to, "It is on no node, and not planned");
         break;

@@ -199,9 +199,9 @@ static void predicate(struct gt_extender *e, const struct gt_volcano_args *args,
     }
     e->refused_by[feasibility]++;
     gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reason);
-    gt_predicate_answer(to, reason.data && reason.len ? reason.data : "gputopo keeps this node for others",
-                        feasibility == GT_PLANNED_ELSEWHERE ? GT_VOLCANO_UNRESOLVABLE
-                                                            : GT_VOLCANO_UNSCHEDULABLE);
+    gt_predicate_answer(
+        to, reason.data && reason.len ? reason.data : "gputopo has reserved this node for others",
+        feasibility == GT_PLANNED_ELSEWHERE ? GT_VOLCANO_UNRESOLVABLE : GT_VOLCANO_UNSCHEDULABLE);
 }
 
 static void score(struct gt_extender *e, const struct gt_volcano_args *args, struct gt_buf *to)
@@ -447,12 +447,12 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
                       (unsigned long long)e->forbidden[verb]);
     }
     static const char refused_by[] = "gputopo_extender_nodes_refused_total";
-    gt_prom_head(to, refused_by, "counter", "Nodes that a filter or predicate kept from a pod, by reason.");
+    gt_prom_head(to, refused_by, "counter", "Nodes that a filter or predicate refused a pod, by reason.");
     gt_buf_printf(to, "%s{reason=\"planned_elsewhere\"} %llu\n", refused_by,
                   (unsigned long long)e->refused_by[GT_PLANNED_ELSEWHERE]);
-    gt_buf_printf(to, "%s{reason=\"promised\"} %llu\n", refused_by,
+    gt_buf_printf(to, "%s{reason=\"gpus_reserved\"} %llu\n", refused_by,
                   (unsigned long long)e->refused_by[GT_GPUS_RESERVED]);
-    gt_buf_printf(to, "%s{reason=\"kept_for_a_job\"} %llu\n", refused_by,
+    gt_buf_printf(to, "%s{reason=\"node_reserved\"} %llu\n", refused_by,
                   (unsigned long long)e->refused_by[GT_NODE_RESERVED]);
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
                       "Time for a decision, from the end of its body to the answer.", limits, e->buckets,

@@ -51,11 +51,11 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
     else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
         gt_buf_puts(to, "this node is a spare: it waits for pods whose nodes are lost");
     else if (feasibility == GT_NODE_RESERVED)
-        gt_buf_puts(to, "gputopo keeps this node for a larger job that has waited for long");
+        gt_buf_puts(to, "gputopo has reserved this node for a larger job that has waited for long");
     else if (feasibility == GT_GPUS_RESERVED) {
         uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) & known.free : 0;
         gt_buf_printf(to,
-                      "%u of the free GPUs are promised to planned or starting pods, %u are left, %u needed",
+                      "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
                       bits(known.assumed | remote), bits(gt_node_unpromised(&known, remote)), pod->gpus);
     }
 }

@@ -164,10 +164,10 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
         gt_buf_printf(to, "%s fewer than %u GPU%s free", have, pod->gpus, pod->gpus == 1 ? "" : "s");
         break;
     case GT_REFUSED_GPUS_RESERVED:
-        gt_buf_printf(to, "%s too few left: free GPUs are promised to planned or starting pods", have);
+        gt_buf_printf(to, "%s too few left: free GPUs are reserved for planned or starting pods", have);
         break;
     case GT_REFUSED_NODE_RESERVED:
-        gt_buf_printf(to, "%s kept for a larger job that has waited for long", are);
+        gt_buf_printf(to, "%s reserved for a larger job that has waited for long", are);
         break;
     case GT_REFUSED_SPARE:
         gt_buf_printf(to, "%s: left to pods whose nodes are lost", count == 1 ? "is a spare" : "are spares");
@@ -202,11 +202,16 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
 const char *gt_refusal_name(enum gt_refusal refusal)
 {
     static const char *const names[GT_REFUSALS] = {
-        [GT_REFUSED_TOO_FEW] = "tooFew",           [GT_REFUSED_GPUS_RESERVED] = "promised",
-        [GT_REFUSED_NODE_RESERVED] = "kept",       [GT_REFUSED_SPARE] = "spare",
-        [GT_REFUSED_UNSUITED] = "unsuited",        [GT_REFUSED_CORDONED] = "cordoned",
-        [GT_REFUSED_NOT_READY] = "notReady",       [GT_REFUSED_STALE] = "stale",
-        [GT_REFUSED_NO_NODE] = "noNode",           [GT_REFUSED_LEFT_ALONE] = "leftAlone",
+        [GT_REFUSED_TOO_FEW] = "tooFew",
+        [GT_REFUSED_GPUS_RESERVED] = "gpusReserved",
+        [GT_REFUSED_NODE_RESERVED] = "nodeReserved",
+        [GT_REFUSED_SPARE] = "spare",
+        [GT_REFUSED_UNSUITED] = "unsuited",
+        [GT_REFUSED_CORDONED] = "cordoned",
+        [GT_REFUSED_NOT_READY] = "notReady",
+        [GT_REFUSED_STALE] = "stale",
+        [GT_REFUSED_NO_NODE] = "noNode",
+        [GT_REFUSED_LEFT_ALONE] = "leftAlone",
         [GT_REFUSED_NOT_ELIGIBLE] = "notEligible",
     };
     return names[refusal];

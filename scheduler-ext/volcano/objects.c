@@ -17,7 +17,7 @@ static const struct gt_volcano_resource fixed[VOLCANO_OWNERS] = {
     [VOLCANO_NODES] = {"", "v1", "nodes", "", 1, ""},
     [VOLCANO_PODS] = {"", "v1", "pods", "status.phase!=Succeeded,status.phase!=Failed", 1, ""},
     [VOLCANO_LEASES] = {"coordination.k8s.io", "v1", "leases", "metadata.name=gputopo-scheduler", 0,
-                        "places that gputopo-scheduler keeps for pods to come are taken for free"},
+                        "places that gputopo-scheduler has reserved for pods to come are taken for free"},
 };
 
 const struct gt_volcano_resource *gt_volcano_resource(unsigned resource)

@@ -133,7 +133,7 @@ static int close_value(struct gt_scan *s, const uint8_t *p, unsigned at, struct 
         if (s->kept && s->depth == s->kept_depth) {
             gt_buf_add(s->kept, s->kept_from, (size_t)(p + at + 1 - s->kept_from));
             if (s->kept->failed)
-                return gt_scan_fail(s, at, EMSGSIZE, err, "objects of more than %zu bytes to keep",
+                return gt_scan_fail(s, at, EMSGSIZE, err, "objects of more than %zu bytes to copy",
                                     s->kept->max);
             s->kept = NULL;
         }

@@ -231,7 +231,7 @@ class ChurnCases:
         self.placed.clean()
         until("every GPUPlacement to be gone", lambda: not (left := self.cluster.get("gpuplacements", "-A")["items"]) or (
             False, [item["metadata"]["name"] for item in left]))
-        for metric in ("gputopo_placement_reserved_gpus", "gputopo_placement_kept_nodes"):
+        for metric in ("gputopo_placement_reserved_gpus", "gputopo_placement_reserved_nodes"):
             until(f"{metric} to be 0", lambda: self.placed.metric(metric) == 0 or (False, self.placed.metric(metric)))
 
     def run(self):

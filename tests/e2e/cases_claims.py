@@ -194,7 +194,7 @@ class ClaimCases:
             try:
                 self.dra.apply(pod)
             except Failed as refusal:
-                return "has selectors, to which a plan does not keep" in str(refusal) or (False, refusal)
+                return "has selectors, which a plan does not honour" in str(refusal) or (False, refusal)
             raise Failed("a pod whose claim has selectors was admitted")
         until("it to be refused with its sentence", refused)
         self.cluster.kubectl("delete", "resourceclaimtemplate", chosen["metadata"]["name"])

@@ -198,28 +198,28 @@ class ClusterCases:
         return f"{len(usage['used'])} GPUs in {len(used)} containers, {len(usage['free'])} free"
 
     @quick
-    def ill_in_use(self):
-        ill = self.chosen[0][0]
+    def unhealthy_in_use(self):
+        unhealthy = self.chosen[0][0]
         containers, used = self.running(), self.node.used()
-        self.node.machine.sick.add(ill)
+        self.node.machine.sick.add(unhealthy)
         self.node.agent.rescan()
         self.wait_counts(8, 7)
-        same(self.node.used(), used, "assignments while a GPU is ill")
-        same(self.running(), containers, "containers while a GPU is ill")
+        same(self.node.used(), used, "assignments while a GPU is unhealthy")
+        same(self.running(), containers, "containers while a GPU is unhealthy")
         self.node.machine.sick.clear()
         self.node.agent.rescan()
         self.wait_counts(8, 8)
         same(self.running(), containers, "containers after recovery")
 
-    def ill_free(self):
+    def unhealthy_free(self):
         self.delete_all()
         self.node.machine.sick.add(2)
         self.node.agent.rescan()
         self.wait_counts(8, 7)
-        self.admit("around-ill", 4)
-        self.delete("around-ill")
-        same(self.admit("all-but-ill", 7), [0, 1, 3, 4, 5, 6, 7], "GPUs beside the ill one")
-        self.delete("all-but-ill")
+        self.admit("around-unhealthy", 4)
+        self.delete("around-unhealthy")
+        same(self.admit("all-but-unhealthy", 7), [0, 1, 3, 4, 5, 6, 7], "GPUs beside the unhealthy one")
+        self.delete("all-but-unhealthy")
         self.node.machine.sick.clear()
         self.node.agent.rescan()
         self.wait_counts(8, 8)
@@ -299,7 +299,7 @@ class ClusterCases:
             ("kubelet and agent restart together: likewise", self.both_restart),
             ("they still agree on who uses what", self.who_uses_what),
             ("a pod ends and the ninth gets its GPU", self.ninth_later),
-            ("a GPU in use falls ill and recovers: allocatable 7, 8, its pod untouched", self.ill_in_use),
+            ("a GPU in use becomes unhealthy and recovers: allocatable 7, 8, its pod untouched", self.unhealthy_in_use),
         ]
         for number, (name, run) in enumerate(under_pods):
             if not case(name, run):
@@ -307,7 +307,7 @@ class ClusterCases:
                     self.report.skip(later, "needs the pods of the case before")
                 break
         case("pods of 1, 4, 2: the best GPUs are not the first free ones", self.holes)
-        case("a free GPU falls ill: pods go around it", self.ill_free)
+        case("a free GPU becomes unhealthy: pods go around it", self.unhealthy_free)
         case("a GPU vanishes and returns: allocatable 7, 8", self.lost)
         case("a pod of 8 sees all", self.eight)
         case("two containers of one pod have GPUs of their own", self.two_containers)

@@ -175,7 +175,7 @@ class CompanionFaultCases:
 
     @quick
     def lost_and_repaired(self):
-        """A planned GPU falls ill between plan and bind: the pod is made again, and planned elsewhere."""
+        """A planned GPU becomes unhealthy between plan and bind: the pod is made again, and planned elsewhere."""
         with self.repairing():
             self.placed.create(job("repair", 4, pod_template(8, group=32, schedulerName=NOBODY)))
             pods = self.planned("repair", 4)
@@ -337,7 +337,7 @@ class CompanionFaultCases:
         case("the API server goes while a job is planned", self.apiserver)
         case("the webhook is down", self.webhook_down)
         case("a node is drained between plan and bind: reported", self.lost_and_reported)
-        case("a GPU falls ill between plan and bind: repaired, where that is allowed", self.lost_and_repaired)
+        case("a GPU becomes unhealthy between plan and bind: repaired, where that is allowed", self.lost_and_repaired)
         case("a job is deleted while it is planned", self.deleted)
         case("the nodes' objects are stale", self.stale)
         if self.volcano:

@@ -297,23 +297,23 @@ class DraCases:
         same(self.node.check_claimed("next"), [held], "the GPU after the victim's end")
         self.empty()
 
-    def ill(self):
-        """An ill GPU leaves the slice, and a claim that has it is refused; it comes back well."""
+    def unhealthy(self):
+        """An unhealthy GPU leaves the slice, and a claim that has it is refused; it comes back well."""
         self.node.machine.sick.add(5)
         self.node.agent.rescan()
         until("the slice without it", lambda: sorted(self.node.offered()) == [0, 1, 2, 3, 4, 6, 7])
-        self.apply(claim("ill", 1))
-        self.allocate("ill", 5)
-        self.apply(claiming("ill", claim="ill"))
-        self.told("ill", "is unhealthy: made ill by the test")
+        self.apply(claim("unhealthy", 1))
+        self.allocate("unhealthy", 5)
+        self.apply(claiming("unhealthy", claim="unhealthy"))
+        self.told("unhealthy", "is unhealthy: made unhealthy by the test")
         self.node.machine.sick.clear()
         self.node.agent.rescan()
         until("the slice with it", lambda: sorted(self.node.offered()) == sorted(self.node.all))
-        self.running("ill", RETRIED_S)
+        self.running("unhealthy", RETRIED_S)
         self.empty()
 
     def tainted(self):
-        """Where it is asked for, an ill GPU is offered with a taint, and the scheduler keeps away from it."""
+        """Where it is asked for, an unhealthy GPU is offered with a taint, and the scheduler keeps away from it."""
         self.node.agent.stop()
         self.node.start("dra", "--dra-taint=NoSchedule")
         self.node.machine.sick.add(0)
@@ -518,10 +518,10 @@ class DraCases:
         case(of + "the kubelet is killed: its slice is made again", self.kubelet_restarts)
         case(of + "the slice is deleted: made again", self.slice_deleted)
         case(of + "a claim deleted under a running pod: its GPU stays its own", self.claim_deleted)
-        case(of + "an ill GPU leaves the slice and comes back", self.ill)
+        case(of + "an unhealthy GPU leaves the slice and comes back", self.unhealthy)
         case(of + "a full node: the ninth pod waits", self.full)
         if self.newest:
-            case(of + "an ill GPU with a taint", self.tainted)
+            case(of + "an unhealthy GPU with a taint", self.tainted)
             case(of + "the pod's status tells the health of its GPU", self.health_told)
             case(of + "plain limits by the extended resource", self.plain_limits)
         case(of + "two agents side by side, as in a rolling update", self.two_agents)

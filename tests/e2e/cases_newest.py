@@ -78,8 +78,8 @@ class NewestCases:
                 for told in container.get("allocatedResourcesStatus", []) for one in told["resources"]}
 
     @quick
-    def ill_in_use(self):
-        """The GPU of a running container falls ill: its pod's status says so, and that it is well again."""
+    def unhealthy_in_use(self):
+        """The GPU of a running container becomes unhealthy: its pod's status says so, and that it is well again."""
         held = self.node.used()["two-node1", "c0"]
         names = [self.node.machine.gpus[index]["uuid"] for index in held]
         until("the pod's status to tell of both", lambda: self.health_of("two") == dict.fromkeys(names, "Healthy")
@@ -93,7 +93,7 @@ class NewestCases:
         until("the status to say Healthy", lambda: set(self.health_of("two").values()) == {"Healthy"}
               or (False, self.health_of("two")))
 
-    def ill(self):
+    def unhealthy(self):
         free = sorted(self.node.free())[0]
         self.node.machine.sick.add(free)
         self.node.agent.rescan()
@@ -119,7 +119,7 @@ class NewestCases:
             return
         if self.report.case(f"kubelet {self.version}: a pod of 2 GPUs sees exactly the best two", self.two):
             self.report.case(f"kubelet {self.version} is killed and comes back: assignment kept, 8 devices", self.restart)
-        self.report.case(f"kubelet {self.version}: a GPU falls ill and recovers", self.ill)
-        self.report.case(f"kubelet {self.version}: the status of a pod tells the health of its GPUs", self.ill_in_use)
+        self.report.case(f"kubelet {self.version}: a GPU becomes unhealthy and recovers", self.unhealthy)
+        self.report.case(f"kubelet {self.version}: the status of a pod tells the health of its GPUs", self.unhealthy_in_use)
         PluginCases(self.report, self.cluster, self.node, f"kubelet {self.version}: ").run()
         self.report.case(f"kubelet {self.version}: the pod ends, its GPUs are free, the agent ends cleanly", self.freed)

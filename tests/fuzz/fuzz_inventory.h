@@ -7,7 +7,8 @@
 
 #include "deviceplugin/inventory.h"
 
-/* Six GPUs, GPU-0 to GPU-5, in two meshes of three; GPU-4 is ill. A seventh, GPU-6, was lost. Made once. */
+/* Six GPUs, GPU-0 to GPU-5, in two meshes of three; GPU-4 is unhealthy. A seventh, GPU-6, was lost. Made
+ * once. */
 static inline const struct gt_inventory *fuzz_inventory(void)
 {
     static struct gt_inventory *inventory;

@@ -24,7 +24,7 @@ def condition(kind, status="True", reason="Fine", message="as it should be"):
     return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": NOW}
 
 
-def node_status(name, base, owners=(), ill=(), unsure=(), free=None, observed=NOW, **conditions):
+def node_status(name, base, owners=(), unhealthy=(), unsure=(), free=None, observed=NOW, **conditions):
     """The status of a node. `owners`: (namespace, pod, gpus); what they do not have is free."""
     status = copy.deepcopy(base)
     status["name"] = name
@@ -33,12 +33,12 @@ def node_status(name, base, owners=(), ill=(), unsure=(), free=None, observed=NO
         gpu["uuid"] = f"GPU-{number:08x}-0000-4000-8000-{gpu['index']:012x}"
         if gpu["index"] in unsure:
             gpu["health"] = "unknown"
-        if gpu["index"] in ill:
+        if gpu["index"] in unhealthy:
             gpu["health"], gpu["healthy"], gpu["unhealthyReason"] = "unhealthy", False, "uncorrectable ECC errors"
     used = {gpu for _, _, gpus in owners for gpu in gpus}
     count = len(status["gpus"])
     if free is None:
-        free = [i for i in range(count) if i not in used and i not in ill]
+        free = [i for i in range(count) if i not in used and i not in unhealthy]
     healthy, unknown = (sum(g["health"] == health for g in status["gpus"]) for health in ("healthy", "unknown"))
     status.update({"supernode": {"uuid": f"server-{name}", "remote": []}, "gpuCount": count, "healthyCount": healthy,
                    "unknownCount": unknown,
@@ -81,8 +81,8 @@ def busy_cluster(racks, nodes, random, halls=2, base=None, jobs=14):
                 free = free[gpus:]
             else:
                 break
-        ill = [free[-1]] if free and random.random() < 0.05 else []
-        topologies[name] = node_status(name, base, owners, ill)
+        unhealthy = [free[-1]] if free and random.random() < 0.05 else []
+        topologies[name] = node_status(name, base, owners, unhealthy)
     for h in range(halls if racks > 1 else 0):
         supernodes[f"hall-{h + 1}"] = supernode_status([], tier=2)
     for r in range(racks):

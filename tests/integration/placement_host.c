@@ -285,7 +285,7 @@ static void say_counters(void)
                    {"decisions", decisions},
                    {"decisionMicroseconds", c.decision_us},
                    {"reservedGPUs", c.reserved_gpus},
-                   {"keptNodes", c.reserved_node_count},
+                   {"reservedNodes", c.reserved_node_count},
                    {"writesWaiting", c.writes_waiting},
                    {"assumptions", gt_cluster_assumptions(gt_cache_cluster(host.cache))}};
     for (size_t i = 0; i < GT_COUNT(numbers); i++)

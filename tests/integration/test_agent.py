@@ -654,7 +654,7 @@ class WhoUsesWhat(Case):
                              "every five seconds is enough")
         self.record(sick=[i for i in range(8) if i not in held][:1])
         agent.signal(signal.SIGHUP)
-        self.assertTrue(wait_for(lambda: len(self.usage(agent)["free"]) == 4), "an ill GPU is not free")
+        self.assertTrue(wait_for(lambda: len(self.usage(agent)["free"]) == 4), "an unhealthy GPU is not free")
         self.assertEqual(agent.stop()[0], 0)
 
     def test_never_while_an_allocation_runs(self):

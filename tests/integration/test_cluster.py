@@ -133,8 +133,8 @@ class ClusterFile(Case):
         rng = random.Random(5)
         for i in range(2000):
             base = bases[rng.choice(list(bases))]
-            ill = [3] if i % 50 == 7 else []
-            topologies[f"n{i}"] = node_status(f"n{i}", base, [("a", f"p-{i}", [0, 1])] if i % 3 else [], ill)
+            unhealthy = [3] if i % 50 == 7 else []
+            topologies[f"n{i}"] = node_status(f"n{i}", base, [("a", f"p-{i}", [0, 1])] if i % 3 else [], unhealthy)
         supernodes["s"] = supernode_status(list(topologies)[:1500])
         self.put(topologies, supernodes)
         with subprocess.Popen([f"{test_cli.BIN}/gputopo", "cluster", "--kubeconfig", self.config, "-o", "json"],
@@ -246,7 +246,7 @@ class Nonsense(Case):
         self.ask("cluster", warnings=[*["nodegputopologies/n"] * 20, "80 more objects like that"])
 
     def test_texts_of_others_stay_texts(self):
-        status = node_status("n1", machine(), [("a", "<b>&\"'\x1b[31m\npod", [0])], ill=[1])
+        status = node_status("n1", machine(), [("a", "<b>&\"'\x1b[31m\npod", [0])], unhealthy=[1])
         status["gpus"][1]["unhealthyReason"] = "</text><script>"
         status["conditions"][0].update(status="False", message="\x1b[2J\nnext", reason="x")
         self.put({"n1": status})
@@ -264,25 +264,25 @@ class Table(Case):
         base = machine()
         self.put({
             "rack-a-n2": node_status("rack-a-n2", base, [("team", "llm-worker-3", [0, 1, 2, 3]), ("team", "llm-worker-4", [4]),
-                                                         ("web", "chat-7d9f8b6c5d-x2x4z", [5])], ill=[7]),
+                                                         ("web", "chat-7d9f8b6c5d-x2x4z", [5])], unhealthy=[7]),
             "rack-a-n10": node_status("rack-a-n10", base, observed=now(3 * 3600),
                                       Registered={"status": "False", "reason": "RegistrationFailed"}),
-            "loose": node_status("loose", base, ill=[1], free=[], owners=[("x", "y", [1])],
+            "loose": node_status("loose", base, unhealthy=[1], free=[], owners=[("x", "y", [1])],
                                  Registered={"status": "False", "reason": "NoDevicePlugin"}),
         }, {"rack-a": supernode_status(["rack-a-n10", "rack-a-n2"], parent="hall", links=False,
                                        conflict="rack-a-n2 is seen by one side only"),
             "hall": supernode_status([], tier=2)})
         lines = self.ask("cluster").splitlines()
-        self.assertEqual(lines[0], "3 nodes, 24 GPUs: 9 free, 6 used, 2 ill, 7 not known; 1 supernode, 4 pods with GPUs")
-        self.assertIn("hall  tier 2, 2 nodes, 16 GPUs: 9 free, 6 used, 1 ill", lines)
-        self.assertIn("rack-a  tier 1 in hall, 2 nodes, 16 GPUs: 9 free, 6 used, 1 ill, links down", lines)
+        self.assertEqual(lines[0], "3 nodes, 24 GPUs: 9 free, 6 used, 2 unhealthy, 7 not known; 1 supernode, 4 pods with GPUs")
+        self.assertIn("hall  tier 2, 2 nodes, 16 GPUs: 9 free, 6 used, 1 unhealthy", lines)
+        self.assertIn("rack-a  tier 1 in hall, 2 nodes, 16 GPUs: 9 free, 6 used, 1 unhealthy, links down", lines)
         self.assertIn("  conflict: rack-a-n2 is seen by one side only", lines)
         rows = [re.split("  +", line.strip()) for line in lines if re.match(r"  (rack|loose)", line)]
         self.assertEqual(rows, [
-            ["rack-a-n2", "######.x", "1", "team/llm 5, web/chat 1", "GPU 7 ill (uncorrectable ECC errors)"],
+            ["rack-a-n2", "######.x", "1", "team/llm 5, web/chat 1", "GPU 7 unhealthy (uncorrectable ECC errors)"],
             ["rack-a-n10", "........", "8", "-", "not registered, last seen 3 h ago"],
-            ["loose", "?X??????", "0", "x/y 1", "GPU 1 ill (uncorrectable ECC errors)"]])
-        self.assertEqual(lines[-1], "GPUs:  . free   # used   x ill   X ill and used   ? not known, or not offered")
+            ["loose", "?X??????", "0", "x/y 1", "GPU 1 unhealthy (uncorrectable ECC errors)"]])
+        self.assertEqual(lines[-1], "GPUs:  . free   # used   x unhealthy   X unhealthy and used   ? not known, or not offered")
 
     def test_health_that_nobody_knows(self):
         base = machine()

@@ -763,7 +763,7 @@ class Volcano(Case):
         name = next(iter(self.members()))
         self.assertEqual(self.condition(name, "HyperNode")[:2], ("False", "NotInstalled"))
         time.sleep(4)
-        said = companion.events("the cluster does not know this kind, it is looked for now and then")
+        said = companion.events("the cluster does not know this kind, it is looked up again now and then")
         self.assertEqual([line["kind"] for line in said], ["HyperNode"])
         self.assertLess(len([r for r in self.api.asked() if "hypernodes" in r.path]), 12)
         for fault in self.api.faults:

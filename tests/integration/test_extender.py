@@ -133,7 +133,7 @@ class Answers(Case):
         answer = self.answer(FILTER, args(asking_pod(gpus="4"), "n1", "n2", "n3", "new"))
         self.assertEqual(answer["NodeNames"], ["n2", "n3", "new"])  # that n3 is full the scheduler knows best
         self.assertEqual(answer["FailedNodes"], {
-            "n1": "6 of the free GPUs are promised to planned or starting pods, 2 are left, 4 needed"})
+            "n1": "6 of the free GPUs are reserved for planned or starting pods, 2 are left, 4 needed"})
         self.assertFalse(answer.get("Error"))
         # the planned pod itself: there and nowhere else
         answer = self.answer(FILTER, args(asking_pod("planned", "6"), "n1", "n2"))

@@ -87,12 +87,12 @@ class PlacementTest(PlacementCase):
         self.start()
         names = self.add_gang("a", 4, 32, schedulerName="volcano")
         self.assertTrue(wait_for(lambda: self.host.counters()["writeFailures"] >= 4))
-        ill = self.pod("a-0")["status"]["nominatedNodeName"]
-        self.api.add(TOPOLOGIES, ill, status=topology(ill, ill=range(8)))
+        unhealthy = self.pod("a-0")["status"]["nominatedNodeName"]
+        self.api.add(TOPOLOGIES, unhealthy, status=topology(unhealthy, unhealthy=range(8)))
         self.api.faults.clear()
         self.wait_lifted(*names)
         for name in names:
-            self.assertNotEqual(planned_node(self.pod(name)), ill)
+            self.assertNotEqual(planned_node(self.pod(name)), unhealthy)
             self.assertEqual(self.pod(name)["status"]["nominatedNodeName"], planned_node(self.pod(name)))
 
     def test_plans_do_not_wait_behind_reasons(self):
@@ -380,13 +380,13 @@ class PlacementTest(PlacementCase):
             self.bind(name)
         big = self.add_gang("big", 4, 16)
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/big").get("holds")))
-        self.assertEqual(self.host.counters()["keptNodes"], 4)
+        self.assertEqual(self.host.counters()["reservedNodes"], 4)
         for i in range(4, 8):  # as each ends, the next stands ready
             self.add_gang(f"small{i}", 1, 8)
             self.end(small[f"small{i - 4}"])
         self.wait_lifted(*big)
         self.assertFalse(any(self.is_lifted(f"small{i}-0") for i in range(4, 8)))
-        self.assertTrue(wait_for(lambda: self.host.counters()["keptNodes"] == 0))
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedNodes"] == 0))
         for name in big:
             self.bind(name)
         for name in big:
@@ -700,15 +700,15 @@ class PlacementTest(PlacementCase):
 
     def test_half_gang_is_not_lifted_when_a_place_falls_ill(self):
         names = self.three_of_four()
-        for ill in self.nodes:  # one of them is kept for the pod that is missing
-            self.api.add(TOPOLOGIES, ill, status=topology(ill, ill=range(8)))
+        for unhealthy in self.nodes:  # one of them is kept for the pod that is missing
+            self.api.add(TOPOLOGIES, unhealthy, status=topology(unhealthy, unhealthy=range(8)))
             self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "waits"))
             pod = self.pod("a-1")
             self.add_pod("a-1", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {
-                "metadata": {**pod["metadata"], "labels": {**pod["metadata"]["labels"], "x": ill}}})
+                "metadata": {**pod["metadata"], "labels": {**pod["metadata"]["labels"], "x": unhealthy}}})
             time.sleep(0.5)
             self.assertFalse(any(self.is_lifted(n) for n in names))
-            self.api.add(TOPOLOGIES, ill, status=topology(ill))
+            self.api.add(TOPOLOGIES, unhealthy, status=topology(unhealthy))
             self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing"))
         self.add_pod("a-3", indexed_pod("a", 3, group=32))
         self.wait_lifted(*names, "a-3")
@@ -716,15 +716,15 @@ class PlacementTest(PlacementCase):
     def test_who_loses_the_lead_keeps_no_lost_plan(self):
         """It would assume the GPUs again when they are well, though no pod has that plan."""
         self.three_of_four()
-        for ill in self.nodes[:2]:
-            self.api.add(TOPOLOGIES, ill, status=topology(ill, ill=range(8)))
+        for unhealthy in self.nodes[:2]:
+            self.api.add(TOPOLOGIES, unhealthy, status=topology(unhealthy, unhealthy=range(8)))
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "waits"))
         self.host.order("stop")
         last = self.nodes[3]
         self.add_pod("z", {"metadata": {"annotations": {PLAN + "node": last, PLAN + "gpus": json.dumps(
             {"main": [f"GPU-{last}-{i}" for i in range(8)]})}}, "spec": pod_spec(gated=False)})
         self.assertTrue(wait_for(lambda: self.host.counters()["assumptions"] == 1))
-        self.api.add(TOPOLOGIES, last, status=topology(last, ill=range(8)))
+        self.api.add(TOPOLOGIES, last, status=topology(last, unhealthy=range(8)))
         self.assertTrue(wait_for(lambda: self.host.counters()["assumptions"] == 0))
         for well in (*self.nodes[:2], last):
             self.api.add(TOPOLOGIES, well, status=topology(well))
@@ -741,7 +741,7 @@ class PlacementTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 24))
         time.sleep(0.5)
         for node in [n for n in self.nodes if n != planned_node(self.pod("set-0"))][:2]:
-            self.api.add(TOPOLOGIES, node, status=topology(node, ill=range(8)))
+            self.api.add(TOPOLOGIES, node, status=topology(node, unhealthy=range(8)))
         self.assertTrue(wait_for(lambda: self.host.job("ns/StatefulSet/set")["reason"] == "UnitStuck"))
 
     def test_one_kind_of_owners_is_forbidden(self):

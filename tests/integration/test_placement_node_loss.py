@@ -215,7 +215,7 @@ class NodeLoss(PlacementCase):
         self.play()
         node = self.first["a-3"]
         used = [(gpu, "ns", "a-3") for gpu in range(8)]
-        self.api.add(TOPOLOGIES, node, status=topology(node, 8, used, ill=[5]))
+        self.api.add(TOPOLOGIES, node, status=topology(node, 8, used, unhealthy=[5]))
         self.wait_settled(lambda places: node[:2] not in {p[:2] for p in places})
         self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
 
@@ -263,7 +263,7 @@ class NodeLoss(PlacementCase):
         self.world(2)
         self.begin(missing=3000)
         used = [(gpu, "ns", "a-0") for gpu in range(8)]
-        self.api.add(TOPOLOGIES, self.first["a-0"], status=topology(self.first["a-0"], 8, used, ill=[0]))
+        self.api.add(TOPOLOGIES, self.first["a-0"], status=topology(self.first["a-0"], 8, used, unhealthy=[0]))
         self.assertTrue(wait_for(lambda: len(self.api.evicted) == 3))
         for name in list(self.api.evicted):
             self.end(name)
@@ -281,8 +281,8 @@ class NodeLoss(PlacementCase):
                 collection, _, _ = self.api.place(SUPERNODES + "/x")
                 status = self.api.objects[collection, name]["status"]
             self.api.add(SUPERNODES, name, metadata={"annotations": {"metax-tech.com/spare-nodes": spares}}, status=status)
-        self.api.add(TOPOLOGIES, "s1-n0", status=topology("s1-n0", 8, ill=range(8)))
-        self.api.add(TOPOLOGIES, "s1-n1", status=topology("s1-n1", 8, ill=range(8)))
+        self.api.add(TOPOLOGIES, "s1-n0", status=topology("s1-n0", 8, unhealthy=range(8)))
+        self.api.add(TOPOLOGIES, "s1-n1", status=topology("s1-n1", 8, unhealthy=range(8)))
         self.begin()
         self.assertEqual(set(self.first.values()), {f"s0-n{n}" for n in range(4)})
         self.assertTrue(wait_for(lambda: any("6 spare nodes are more than its 5 nodes" in n["note"] for n in self.host.notes)), self.host.notes)
@@ -311,11 +311,11 @@ class NodeLoss(PlacementCase):
         self.assertEqual({place[:2] for place in self.first.values()}, {"s0"})
         use(other, 3)
         use(kept, 2)
-        self.api.add(TOPOLOGIES, f"{kept}-n0", status=topology(f"{kept}-n0", 8, ill=range(8)))
+        self.api.add(TOPOLOGIES, f"{kept}-n0", status=topology(f"{kept}-n0", 8, unhealthy=range(8)))
         self.add_job("big", 8, 32)
         for rank in range(8):
             self.add_pod(f"big-{rank}", indexed_pod("big", rank))
-        self.assertTrue(wait_for(lambda: self.host.counters()["keptNodes"] == 8), self.host.counters())
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedNodes"] == 8), self.host.counters())
         self.play()
         self.break_node(self.first["a-0"])
         self.wait_settled(lambda places: {place[:2] for place in places} == {other})

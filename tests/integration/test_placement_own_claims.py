@@ -92,14 +92,14 @@ class OwnClaimsTest(ClaimCase):
             return [{"name": "x", "exactly": {**exactly, **more}}]
         wrong = {
             "several": ({"requests": [*one(), {"name": "y", "exactly": exactly}]}, "has several requests, where one can be planned"),
-            "select": ({"requests": one(selectors=[{"cel": {"expression": "true"}}])}, "has selectors, to which a plan does not keep"),
+            "select": ({"requests": one(selectors=[{"cel": {"expression": "true"}}])}, "has selectors, which a plan does not honour"),
             "admin": ({"requests": one(adminAccess=True)}, "asks for adminAccess, for which nothing is planned"),
             "every": ({"requests": one(allocationMode="All")}, "asks for all GPUs of a node, not for a number of them"),
             "many": ({"requests": one(count=33)}, "asks for more GPUs than a claim may have"),
             "choice": ({"requests": [{"name": "x", "firstAvailable": [{"name": "a", "deviceClassName": DRIVER, "count": 1}]}]},
                        "has alternatives (firstAvailable), where one can be planned"),
             "linked": ({"requests": one(), "constraints": [{"requests": ["x"], "matchAttribute": "gpu.metax-tech.com/linkZone"}]},
-                       "has constraints, to which a plan does not keep")}
+                       "has constraints, which a plan does not honour")}
         self.template()
         self.template("nic", requests=[{"name": "x", "exactly": {"deviceClassName": "nic.example.com", "count": 1}}])
         for name, (devices, _) in wrong.items():

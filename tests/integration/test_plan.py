@@ -55,10 +55,10 @@ def leaf_of(cluster):
 def with_gone(cluster, gone):
     """free_of() once these pods have left."""
     free = free_of(cluster)
-    ill = {n["name"]: {i for i, g in enumerate(n["topology"]["gpus"]) if not g.get("healthy", True)}
+    unhealthy = {n["name"]: {i for i, g in enumerate(n["topology"]["gpus"]) if not g.get("healthy", True)}
            for n in cluster["nodes"] if "topology" in n}
     for pod in gone:
-        free[pod["node"]] |= set(pod["gpus"]) - ill.get(pod["node"], set())
+        free[pod["node"]] |= set(pod["gpus"]) - unhealthy.get(pod["node"], set())
     return free
 
 
@@ -255,13 +255,13 @@ class Answers(PlanCase):
         self.assertTrue(text.startswith("warning: atomic-gpu-group-size does nothing"))
 
     def test_topology_and_health(self):
-        """GPUs come from the wiring of the node: the free mesh, not the first numbers; ill GPUs are left out."""
-        ill = node(8)
-        ill["gpus"][5]["healthy"] = False
+        """GPUs come from the wiring of the node: the free mesh, not the first numbers; unhealthy GPUs are left out."""
+        unhealthy = node(8)
+        unhealthy["gpus"][5]["healthy"] = False
         cluster = {"nodes": [{"name": "n", "topology": node(8), "free": [2, 3, 4, 5, 6, 7]}]}
         answer = self.plan(cluster, "--pods", 1, "--gpus", 4, "--group-size", 4)
         self.assertEqual(answer["units"][0]["pods"][0]["gpus"], [4, 5, 6, 7])
-        cluster = {"nodes": [{"name": "n", "topology": ill}]}
+        cluster = {"nodes": [{"name": "n", "topology": unhealthy}]}
         answer = self.plan(cluster, "--pods", 1, "--gpus", 4, "--group-size", 4)
         self.assertEqual(answer["units"][0]["pods"][0]["gpus"], [0, 1, 2, 3])
         self.assertFalse(self.plan(cluster, "--pods", 1, "--gpus", 8, "--group-size", 8)["placed"])

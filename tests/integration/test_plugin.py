@@ -472,7 +472,7 @@ class OtherPlugins(Case):
     def test_holds_back_until_it_goes(self):
         kubelet = self.kubelet()
         kubelet.book.others = ["GPU-x", "GPU-y"]
-        other = self.other_plugin(kubelet, "GPU-y", "GPU-x", "GPU-ill")
+        other = self.other_plugin(kubelet, "GPU-y", "GPU-x", "GPU-unhealthy")
         self.other_plugin(kubelet, "nic-0", name="nics.sock")
         self.silent(kubelet, "silent.sock")
         host = self.host()

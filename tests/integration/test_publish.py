@@ -280,10 +280,10 @@ class Told(Case):
         self.kubelet()
         _, again, direct, gpus = self.start_changing()
         again(gpus=[2, 3], links=direct[:2])
-        ill, down = self.event("GPUUnhealthy"), self.event("LinkDown")
-        self.assertEqual((ill["type"], down["type"]), ("Warning", "Warning"))
+        unhealthy, down = self.event("GPUUnhealthy"), self.event("LinkDown")
+        self.assertEqual((unhealthy["type"], down["type"]), ("Warning", "Warning"))
         for i in (2, 3):
-            self.assertIn(f"{gpus[i]['uuid']} at {gpus[i]['bdf']} (too hot)", ill["note"])
+            self.assertIn(f"{gpus[i]['uuid']} at {gpus[i]['bdf']} (too hot)", unhealthy["note"])
         a, b = (gpus[i]["bdf"] for i in direct[1])
         self.assertIn(f"{a} - {b}", down["note"])
         again()
@@ -368,7 +368,7 @@ class Conditions(Case):
     def test_direct_links(self):
         for topology, port, expected in (
                 (4, 5, ("True", "NoDirectLinks", "the GPUs have no direct links")),  # PCIe alone, and no port in use
-                (5, None, ("Unknown", "StateUnknown", "12 of 12 direct links do not tell their state"))):
+                (5, None, ("Unknown", "StateUnknown", "the state of 12 of 12 direct links is not known"))):
             recording = self.recorded()
             for call in recording["raw"]["vendor"]["calls"]:
                 if call["call"] == "mxSmlGetDeviceTopology" and call["value"] == 5:  # MetaXLink

@@ -126,7 +126,7 @@ class Windows(unittest.TestCase):
             for node in spares:
                 self.assertEqual([(group["state"], len(group["gpus"])) for group in node["gpus"]], [("free", 8)])
                 self.assertIn("spare", node["note"])
-                self.assertFalse(node["kept"])
+                self.assertFalse(node["reserved"])
             self.assertIn(f"{len(spares)} nodes are spares: left to pods whose nodes are lost", explain(url, pod="ns/probe-0")[2])
         self.assertEqual([node["name"] for node in self.model()["nodes"] if node["spare"]], [])
 
@@ -234,7 +234,7 @@ class Page(unittest.TestCase):
             self.assertEqual(self.count("#cluster .frame.inner > .frames > .frame"), 5)
             self.assertIn("atoms of 64 GPUs needed", self.text("#waiting-jobs li.waits"))
             self.assertIn("not a multiple", self.text("#waiting-jobs li.refused"))
-            self.assertEqual(self.count("#cluster .g.ill"), 2)
+            self.assertEqual(self.count("#cluster .g.unhealthy"), 2)
             unsure = self.browser.evaluate("[...document.querySelectorAll('#cluster .node')].filter((n) => "
                                            "n.querySelectorAll('.unsure').length === 8).map((n) => n.querySelector('.flags').innerText)")
             self.assertEqual(len(unsure), self.count("#cluster .unsure") // 8)
@@ -371,7 +371,7 @@ class Page(unittest.TestCase):
             self.open(url)
             self.browser.wait_for("document.querySelectorAll('#cluster .flags').length > 30")
             self.browser.wait_for("document.querySelector('#waiting-jobs').innerText.includes('nodes are kept for it')")
-            self.assertIn("kept", self.text("[data-node='rack-f-n01'] .flags"))
+            self.assertIn("reserved", self.text("[data-node='rack-f-n01'] .flags"))
             self.assertIn("kept for a larger job that has waited for long", explain(url, pod="ns/probe-0")[2])
             self.assertIn("nodes are kept for it", explain(url, job="ns/moe-236b")[2])
             self.picture("kept")

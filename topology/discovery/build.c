@@ -100,7 +100,7 @@ static void note_gaps(struct gt_node *node)
                 first = node->gpus[i].bdf;
             }
         if (count)
-            gt_node_missing(node, names[attribute], "not told for %u of %u GPUs, first %s", count,
+            gt_node_missing(node, names[attribute], "not given for %u of %u GPUs, first %s", count,
                             node->gpu_count, first);
     }
 }

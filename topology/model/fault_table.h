@@ -27,7 +27,7 @@ struct gt_fault_rule {
                                           last seen; checks at least 1 */
 };
 
-/* A GPU that falls ill `falls` times within `within_s` is held back: after that it has to be well for
+/* A GPU that becomes unhealthy `falls` times within `within_s` is held back: after that it has to be well for
  * `hold_s`, twice as long each further time, at most `hold_max_s`. */
 struct gt_flapping_rule {
     unsigned falls, within_s, hold_s, hold_max_s; /* falls 0: never */

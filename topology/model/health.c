@@ -148,7 +148,7 @@ static unsigned falls_within(const struct gt_health_entry *entry, uint64_t now_s
     return count;
 }
 
-/* It falls ill: whether it is to be held back afterwards, and for how long. */
+/* It becomes unhealthy: whether it is to be held back afterwards, and for how long. */
 static void fall(struct gt_health *health, struct gt_health_entry *entry, const struct gt_flapping_rule *rule,
                  uint64_t now_s)
 {
@@ -171,7 +171,7 @@ static void fall(struct gt_health *health, struct gt_health_entry *entry, const 
     health->counts.held_back++;
 }
 
-/* Whether it is to be called ill; `faulty` whether some rule says so now. */
+/* Whether it is to be called unhealthy; `faulty` whether some rule says so now. */
 static bool settle(struct gt_health *health, struct gt_health_entry *entry,
                    const struct gt_flapping_rule *rule, bool faulty, unsigned flags, uint64_t now_s)
 {

@@ -19,7 +19,7 @@ void gt_health_evaluate(const struct gt_fault_table *table, struct gt_node *node
 /* Since the start. */
 struct gt_health_counts {
     uint64_t seen[GT_SIGNALS]; /* how often each signal has occurred, whatever its rule */
-    uint64_t held_back;        /* how often a GPU fell ill so that it is held back */
+    uint64_t held_back;        /* how often a GPU became unhealthy so that it is held back */
 };
 
 /*
@@ -46,7 +46,7 @@ struct gt_health {
             uint64_t at_s[GT_FAULT_TIMES_MAX]; /* when, a ring that `next` goes round in */
             unsigned next;
         } tracks[GT_SIGNALS];
-        uint64_t falls_s[GT_FAULT_FALLS_MAX]; /* when it fell ill, a ring */
+        uint64_t falls_s[GT_FAULT_FALLS_MAX]; /* when it became unhealthy, a ring */
         unsigned falls, next_fall;
         unsigned level;  /* how often in a row it was held back */
         uint64_t hold_s; /* how long it has to be well now */
@@ -68,7 +68,7 @@ void gt_health_history(const struct gt_health_entry *entry, struct gt_health_his
 void gt_health_restore(struct gt_health *health, const struct gt_health_history *past, uint64_t now_s);
 
 /* How the reason of a GPU begins that would be well, were it not held back. */
-#define GT_HELD_BACK "fell ill again and again"
+#define GT_HELD_BACK "became unhealthy again and again"
 
 enum {
     GT_HEALTH_AT_ONCE = 1, /* a person asked for the check: its result counts without waiting */
@@ -79,7 +79,7 @@ enum {
  * Changes the health of a node that nobody else has yet to its health after this check.
  *
  * A signal that made a GPU unhealthy ends only with checks that knew about that signal: silence is no
- * recovery, and who is ill may well be who does not answer.
+ * recovery, and who is unhealthy may well be who does not answer.
  */
 void gt_health_observe(struct gt_health *health, const struct gt_fault_table *table, struct gt_node *node,
                        unsigned flags, uint64_t now_s);

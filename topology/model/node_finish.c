@@ -199,7 +199,7 @@ static void drop_nonsense(struct gt_gpu *gpu)
     if (gt_gpu_usable(gpu))
         gpu->unhealthy_reason[0] = '\0';
     else if (!gpu->unhealthy_reason[0])
-        gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "no reason is told");
+        gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "no reason is given");
 }
 
 int gt_node_finish(struct gt_node *node, struct gt_err **err)

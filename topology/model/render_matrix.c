@@ -77,8 +77,8 @@ static void health_cell(const struct gt_gpu *gpu, char *to)
         snprintf(to, CELL_MAX, "%s%s%s", gpu->health == GT_GPU_HEALTHY ? "ok" : "unknown", *mode ? ", " : "",
                  mode);
     else
-        snprintf(to, CELL_MAX, "ILL%s%s%s%s", *mode ? ", " : "", mode, gpu->unhealthy_reason[0] ? ": " : "",
-                 gpu->unhealthy_reason);
+        snprintf(to, CELL_MAX, "UNHEALTHY%s%s%s%s", *mode ? ", " : "", mode,
+                 gpu->unhealthy_reason[0] ? ": " : "", gpu->unhealthy_reason);
 }
 
 static void print_gpus(const struct gt_node *node, struct gt_buf *to)
@@ -177,7 +177,7 @@ static void print_stale(const struct gt_node *node, struct gt_buf *to)
     if (!node->links_reported_s)
         return;
     gt_time_text(node->links_reported_s, time);
-    gt_buf_printf(to, "\nStale: the vendor library is silent, and last told of %u link%s at %s\n", stale,
+    gt_buf_printf(to, "\nStale: the vendor library is silent, and last reported %u link%s at %s\n", stale,
                   stale == 1 ? "" : "s", time);
 }
 

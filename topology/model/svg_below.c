@@ -192,7 +192,7 @@ static void draw_notes(struct svg_pen *pen, const struct svg_layout *l, int widt
     for (unsigned i = 0; i < node->gpu_count; i++) {
         const struct gt_gpu *gpu = &node->gpus[i];
         if (!gt_gpu_usable(gpu))
-            add_note(pen, &count, width, SVG_BAD, "GPU %u is ill%s%s", i,
+            add_note(pen, &count, width, SVG_BAD, "GPU %u is unhealthy%s%s", i,
                      gpu->unhealthy_reason[0] ? ": " : "", gpu->unhealthy_reason);
     }
     for (unsigned i = 0; i < node->link_count; i++)

@@ -48,7 +48,7 @@ const struct svg_health *svg_health(enum gt_gpu_health health)
     static const struct svg_health styles[] = {
         [GT_GPU_HEALTH_UNKNOWN] = {"health unknown", "none", "#8a97a8", "#eceff3", "#8a97a8"},
         [GT_GPU_HEALTHY] = {"healthy", SVG_GOOD, SVG_GOOD, SVG_BACKGROUND, "#cbd5e1"},
-        [GT_GPU_UNHEALTHY] = {"ill", SVG_BAD, SVG_BAD, SVG_BAD_BACKGROUND, SVG_BAD},
+        [GT_GPU_UNHEALTHY] = {"unhealthy", SVG_BAD, SVG_BAD, SVG_BAD_BACKGROUND, SVG_BAD},
     };
     return &styles[health];
 }

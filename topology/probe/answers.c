@@ -104,7 +104,7 @@ static void note_unnamed(struct gt_reading *reading)
     if (!answered || !count)
         return;
     gt_text_add_mask(&list, unnamed);
-    gt_node_missing(node, "vendor library, GPUs", "it tells of %u of %u, not of GPU %s",
+    gt_node_missing(node, "vendor library, GPUs", "it answers for %u of %u, not for GPU %s",
                     node->gpu_count - count, node->gpu_count, list.failed ? "..." : list.data);
 }
 

@@ -130,7 +130,7 @@ function buildFrames(model) {
 }
 
 function sumUp(names) {
-  const sum = { gpus: 0, free: 0, used: 0, assumed: 0, ill: 0 };
+  const sum = { gpus: 0, free: 0, used: 0, assumed: 0, unhealthy: 0 };
   for (const name of names)
     for (const group of page.nodes.get(name)?.gpus || []) {
       sum.gpus += group.gpus.length;
@@ -154,6 +154,6 @@ function drawCluster(model) {
   }
   for (const frame of page.frames) {
     const sum = sumUp(frame.names);
-    frame.sum.textContent = `${model.nodes.length > MANY ? "" : `${plural(frame.names.length, "node")}, `}${sum.free}/${sum.gpus} free${sum.ill ? `, ${sum.ill} ill` : ""}`;
+    frame.sum.textContent = `${model.nodes.length > MANY ? "" : `${plural(frame.names.length, "node")}, `}${sum.free}/${sum.gpus} free${sum.unhealthy ? `, ${sum.unhealthy} unhealthy` : ""}`;
   }
 }

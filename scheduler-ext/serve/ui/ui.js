@@ -68,7 +68,7 @@ function replaceList(list, items) {
 
 function drawSummary(model) {
   const sum = sumUp(page.nodes.keys()), waiting = model.jobs.filter((job) => !job.settled).length;
-  const parts = [plural(model.nodes.length, "node"), `${plural(sum.gpus, "GPU")}: ${sum.free} free, ${sum.used} used, ${sum.assumed} ${page.meaning.get("assumed")}, ${sum.ill} ill`,
+  const parts = [plural(model.nodes.length, "node"), `${plural(sum.gpus, "GPU")}: ${sum.free} free, ${sum.used} used, ${sum.assumed} ${page.meaning.get("assumed")}, ${sum.unhealthy} unhealthy`,
     plural(model.counters.supernodes, "supernode"), `${plural(model.jobs.length, "job")}, ${waiting} waiting`];
   $("summary").textContent = parts.join(" · ");
   const notes = [];
@@ -87,7 +87,7 @@ function draw() {
   page.nodes = new Map(model.nodes.map((node) => [node.name, node]));
   for (const node of model.nodes)
     for (const group of node.gpus)
-      if (group.job && group.state !== "ill") held.set(group.job, (held.get(group.job) || 0) + group.gpus.length);
+      if (group.job && group.state !== "unhealthy") held.set(group.job, (held.get(group.job) || 0) + group.gpus.length);
   learn(model.legend);
   colourJobs(held);
   drawSummary(model);
@@ -140,7 +140,7 @@ function showNode(name) {
   for (const group of node.gpus) {
     const item = make("li"), swatch = make("span", `g ${group.state} ${group.job ? colour(group.job) : group.state === "used" || group.state === "assumed" ? "unknown" : ""}`);
     swatch.setAttribute("aria-hidden", "true");
-    const text = make("div", "", `${group.gpus.length > 1 ? "GPUs" : "GPU"} ${ranges(group.gpus)}: ${page.meaning.get(group.state)}${group.job || group.state === "free" || group.state === "ill" ? "" : group.state === "used" ? ", nobody knows by whom" : " for a pod that is still to come"}`);
+    const text = make("div", "", `${group.gpus.length > 1 ? "GPUs" : "GPU"} ${ranges(group.gpus)}: ${page.meaning.get(group.state)}${group.job || group.state === "free" || group.state === "unhealthy" ? "" : group.state === "used" ? ", nobody knows by whom" : " for a pod that is still to come"}`);
     item.append(swatch, text);
     if (group.job) {
       const job = page.jobs.get(group.job) || { key: group.job, name: group.job, namespace: "", kind: "" }, who = make("div");

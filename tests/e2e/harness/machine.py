@@ -81,7 +81,7 @@ class Machine:
         node = copy.deepcopy(self.whole)
         for index in self.sick:
             node["gpus"][index]["healthy"] = False
-            node["gpus"][index]["unhealthyReason"] = "made ill by the test"
+            node["gpus"][index]["unhealthyReason"] = "made unhealthy by the test"
         for index in sorted(self.lost, reverse=True):
             remove_gpu(node, index)
         part = self.file.with_suffix(".part")

@@ -68,7 +68,7 @@ static void only_what_is_offered(void **state)
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
     struct gt_slice_facts facts = {.node_name = "n", .node_uid = "u", .supernode = "", .others = 0x81};
     (void)state;
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "ill", &unhealthy, NULL), 0);
+    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
     facts.inventory = unhealthy;
     facts.usage = make_usage(0x7a, 0x81);
     assert_null(strstr(order_of(&facts), "2"));

@@ -24,15 +24,15 @@ struct taken {
 static const char *const words[] = {"one", "two", "three", NULL};
 static const struct gt_option table[] = {
     {"text", "FILE|DIRECTORY|none", "a text whose name leaves no room", gt_option_text,
-     GT_OPTION_FIELD(struct taken, text), .message = 't'},
+     GT_OPTION_FIELD(struct taken, text), .letter = 't'},
     {"small", "N", "a number of four bytes, of which enough is said to need a second line", gt_option_number,
      GT_OPTION_FIELD(struct taken, small), .min = 2, .max = 9},
     {"large", "N", "a number of eight", gt_option_number, GT_OPTION_FIELD(struct taken, large),
      .max = UINT32_MAX},
     {"real", "X", "another", gt_option_real, GT_OPTION_FIELD(struct taken, real), .min = 0.5, .max = 1e9},
     {"word", "W", "one of three", gt_option_word, GT_OPTION_FIELD(struct taken, word), .words = words,
-     .message = 'w'},
-    {"set", NULL, "on", gt_option_set, GT_OPTION_FIELD(struct taken, set), .message = 's'},
+     .letter = 'w'},
+    {"set", NULL, "on", gt_option_set, GT_OPTION_FIELD(struct taken, set), .letter = 's'},
     {"drop", NULL, "off", gt_option_clear, GT_OPTION_FIELD(struct taken, kept)},
     {"help", NULL, "this", gt_option_last, GT_OPTION_FIELD(struct taken, help)},
 };

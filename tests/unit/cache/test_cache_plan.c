@@ -246,7 +246,7 @@ static void test_broken(void **state)
     assert_int_equal(pod_of(cache, "b")->plan_node, GT_NONE);
     assert_int_equal(cluster_node(cache, "n1").assumed, 0);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n2").assumed), 2);
-    /* A bound pod whose GPU fell ill: it will get another. */
+    /* A bound pod whose GPU became unhealthy: it will get another. */
     give_pod(cache, POD(.name = "c", .gpus = 2, .plan_node = "n1", .plan_mask = 0xc0, .node = "n1"));
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0x40, .owners = {{"a", 0x0c}}), 3);
     assert_plan(cache, "c", GT_CACHE_BOUND, GT_CACHE_PLAN_LOST);

@@ -138,7 +138,7 @@ static void last_guard(void **state)
                      -EAGAIN);
     assert_int_equal(check(inventory, &claims, 0, &none, "is no GPU of this node"), -ENODEV);
     assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &unhealthy, NULL), 0);
-    /* ill is for good, whoever holds the other one */
+    /* unhealthy is for good, whoever holds the other one */
     assert_int_equal(check(unhealthy, &claims, 0, &wants, "gpu-0000-12-00-0 is unhealthy: it burns"),
                      -ENODEV);
     for (unsigned i = 0; i < wants.device_count; i++)

@@ -22,7 +22,7 @@ static const char *const a[] = {"GPU-0", "GPU-5"}, *const b[] = {"GPU-1", "GPU-6
 static const char *const a_turned[] = {"GPU-5", "GPU-0"};
 static const char *const four[] = {"GPU-0", "GPU-2", "GPU-5", "GPU-7"};
 
-static struct gt_inventory *inventory; /* of eight, GPU-7 ill */
+static struct gt_inventory *inventory; /* of eight, GPU-7 unhealthy */
 
 static int set_up(void **state)
 {
@@ -280,7 +280,7 @@ static struct gt_plans *nothing_newer(void *arg)
 
 static void asks_only_where_a_plan_fits(void **state)
 {
-    const struct gt_plan entry = {"n", "p", "c", four, 4}; /* of which one is ill */
+    const struct gt_plan entry = {"n", "p", "c", four, 4}; /* of which one is unhealthy */
     const struct gt_plan *found = NULL;
     char directory[] = "/tmp/gputopo-plans-XXXXXX";
     (void)state;

@@ -160,7 +160,7 @@ static void follows_health_and_loss(void **state)
     gt_auto_inventory struct gt_inventory *before = machine_inventory(machine_new(3, 0), NULL);
     struct gt_node *node = machine_new(3, 0);
     node->gpus[0].health = GT_GPU_UNHEALTHY;
-    snprintf(node->gpus[0].unhealthy_reason, sizeof(node->gpus[0].unhealthy_reason), "ill");
+    snprintf(node->gpus[0].unhealthy_reason, sizeof(node->gpus[0].unhealthy_reason), "unhealthy");
     gt_auto_inventory struct gt_inventory *unhealthy = machine_inventory(node, before);
     gt_usage_inventory(table, unhealthy);
     assert_int_equal(gt_usage_now(table)->free, 2);

@@ -189,7 +189,7 @@ static void missing_attributes_are_noted_once(void **state)
     gt_auto_node struct gt_node *node = scan();
     assert_int_equal(node->gpu_count, 3);
     assert_string_equal(missing_why(node, "PCIe link speed and width"),
-                        "not told for 2 of 3 GPUs, first 0000:02:00.0");
+                        "not given for 2 of 3 GPUs, first 0000:02:00.0");
     assert_true(node->gpus[1].pcie_now.speed == 0);
     assert_int_equal(node->gpus[1].pcie_max.width, 0);
 }

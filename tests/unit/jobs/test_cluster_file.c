@@ -132,7 +132,7 @@ static void test_topology(void **state)
                   " {\"name\": \"b\", \"topology\": " TOPOLOGY ", \"free\": [0, 1]}]}");
     struct gt_cluster_node a = node_of(file, "a"), b = node_of(file, "b");
     assert_ptr_equal(a.class, b.class);
-    assert_int_equal(a.available, 5); /* GPU 1 is ill */
+    assert_int_equal(a.available, 5); /* GPU 1 is unhealthy */
     assert_int_equal(b.available, 1);
     assert_int_equal(b.free, 3);
     assert_int_equal(gt_class_sum(a.class, 3), 64);

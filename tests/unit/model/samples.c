@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *const sample_names[] = {"two-mesh",  "mesh-8", "dead-link", "nvswitch-16", "one",     "none",
-                                    "no-vendor", "bare",   "big-64",    "ill",         "hostile", NULL};
+                                    "no-vendor", "bare",   "big-64",    "unhealthy",   "hostile", NULL};
 
 /* Where GPU i sits: behind a switch, a host bridge, a NUMA node. */
 struct wiring {
@@ -232,7 +232,7 @@ struct gt_node *sample_node(const char *name)
         node = bare();
     else if (!strcmp(name, "big-64"))
         node = all_joined("gpu-node-64", &(struct wiring){64, 8, 2, 2, false}, 16);
-    else if (!strcmp(name, "ill"))
+    else if (!strcmp(name, "unhealthy"))
         node = unhealthy("gpu-node-08");
     else if (!strcmp(name, "hostile"))
         node = hostile();

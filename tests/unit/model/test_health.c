@@ -247,7 +247,7 @@ static void gone_and_back(void **state)
         gt_auto_node struct gt_node *two = make_node(2, three), *back = make_node(3, three);
         gt_health_observe(health, &gt_fault_table_default, two, 0, 2);
         gt_health_observe(health, &gt_fault_table_default, back, 0, 3);
-        assert_int_equal(back->gpus[2].health, GT_GPU_UNHEALTHY); /* it was ill when it went */
+        assert_int_equal(back->gpus[2].health, GT_GPU_UNHEALTHY); /* it was unhealthy when it went */
     }
     for (unsigned i = 0; i < 300; i++)
         check(health, &gt_fault_table_default, &well, 0, 4);
@@ -295,7 +295,7 @@ static bool oracle_faulty(const struct past *past, const struct gt_fault_rule *r
     return faulty;
 }
 
-/* Whether it is called ill after the last check. */
+/* Whether it is called unhealthy after the last check. */
 static bool oracle_unhealthy(const struct past *past, const struct gt_fault_table *table,
                              const struct gt_fault_rule *rule, unsigned *ret_flaps)
 {

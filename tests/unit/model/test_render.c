@@ -54,7 +54,7 @@ static void matrix(void **state)
               "Link zones:\n"
               "  Zone 1: GPU 0-3, 5 of 6 pairs linked, 64 GB/s\n"
               "\n"
-              "Stale: the vendor library is silent, and last told of 1 link at 2026-01-01T00:00:00Z\n"
+              "Stale: the vendor library is silent, and last reported 1 link at 2026-01-01T00:00:00Z\n"
               "\n"
               "Links that are down (the PCIe path that remains):\n"
               "  GPU1 - GPU3 (SYS)\n"
@@ -80,8 +80,8 @@ static void matrix_of_others(void **state)
     (void)state;
     gt_auto_free char *none = render(gt_render_matrix, "none");
     assert_string_equal(none, "Node cpu-node-06: no GPUs\n");
-    gt_auto_free char *unhealthy = render(gt_render_matrix, "ill");
-    assert_non_null(strstr(unhealthy, "ILL: double-bit ECC errors in DRAM\n"));
+    gt_auto_free char *unhealthy = render(gt_render_matrix, "unhealthy");
+    assert_non_null(strstr(unhealthy, "UNHEALTHY: double-bit ECC errors in DRAM\n"));
     assert_non_null(strstr(unhealthy, "ok, sgpu\n"));
     assert_non_null(
         strstr(unhealthy,

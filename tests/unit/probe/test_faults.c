@@ -265,7 +265,7 @@ static void health_from_library(void **state)
 }
 
 /* What a scan holds against a GPU a look at its health must know of, too: else the GPU is well at each look
- * and ill at each scan. */
+ * and unhealthy at each scan. */
 static void a_health_check_queries_what_a_scan_uses(void **state)
 {
     (void)state;
@@ -294,10 +294,10 @@ static void fewer_gpus_than_on_the_bus(void **state)
     machine_scenario(&machine, 3, NULL);
     gt_auto_node struct gt_node *node = machine_node(&machine, 8, NULL);
     assert_string_equal(node->gpus[2].uuid, "GPU-2");
-    assert_true(misses(node, "vendor library, GPUs", "it tells of 3 of 8, not of GPU 3-7"));
+    assert_true(misses(node, "vendor library, GPUs", "it answers for 3 of 8, not for GPU 3-7"));
     machine_scenario(&machine, 0, NULL);
     gt_auto_node struct gt_node *none = machine_node(&machine, 8, NULL);
-    assert_true(misses(none, "vendor library, GPUs", "it tells of 0 of 8, not of GPU 0-7"));
+    assert_true(misses(none, "vendor library, GPUs", "it answers for 0 of 8, not for GPU 0-7"));
     machine_done(&machine);
 }
 

@@ -155,7 +155,7 @@ static void test_scores_and_refusals(void **state)
     assert_says(cache, "pod=ns/p", 200, "\n  n1     7.000   1.000   0.000     0.000     10     4  4-7\n");
     assert_says(cache, "pod=ns/p", 200, "\n  n7  ");
     assert_says(cache, "pod=ns/p", 200, "1 node has fewer than 4 GPUs free: n2 (1)\n");
-    assert_says(cache, "pod=ns/p", 200, "1 node has too few left: free GPUs are promised");
+    assert_says(cache, "pod=ns/p", 200, "1 node has too few left: free GPUs are reserved");
     assert_says(cache, "pod=ns/p", 200, "1 node is cordoned: n3\n");
     assert_says(cache, "pod=ns/p", 200, "1 node is not Ready: n4\n");
     assert_says(cache, "pod=ns/p", 200, "1 node does not suit the pod");

@@ -183,7 +183,7 @@ static void test_reservations_stay(void **state)
     assert_string_equal(cJSON_GetArrayItem(names, 0)->valuestring, "n2");
     assert_string_equal(cJSON_GetArrayItem(names, 1)->valuestring, "new");
     assert_string_equal(failed_text(answer, "FailedNodes", "n1"),
-                        "6 of the free GPUs are promised to planned or starting pods, 2 are left, 4 needed");
+                        "6 of the free GPUs are reserved for planned or starting pods, 2 are left, 4 needed");
     cJSON_Delete(answer);
 
     answer = post(host, "/kube-scheduler/filter", ARGS("other", "2", "\"n1\",\"n2\""));
@@ -228,9 +228,9 @@ static void test_what_another_replica_reserves(void **state)
     cJSON *answer = post(host, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\",\"n3\""));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 1);
     assert_string_equal(failed_text(answer, "FailedNodes", "n1"),
-                        "6 of the free GPUs are promised to planned or starting pods, 2 are left, 4 needed");
+                        "6 of the free GPUs are reserved for planned or starting pods, 2 are left, 4 needed");
     assert_string_equal(failed_text(answer, "FailedNodes", "n2"),
-                        "gputopo keeps this node for a larger job that has waited for long");
+                        "gputopo has reserved this node for a larger job that has waited for long");
     cJSON_Delete(answer);
     give_pod(host->cache, POD(.name = "planned", .gpus = 4, .plan_node = "n1", .plan_mask = 0x0f));
     answer = post(host, "/kube-scheduler/filter", ARGS("planned", "4", "\"n1\",\"n3\""));
@@ -270,7 +270,7 @@ static void test_a_silent_node_is_left_to_the_scheduler(void **state)
     cJSON_Delete(answer);
     answer = post(host, "/kube-scheduler/filter", ARGS("p", "8", "\"n1\""));
     assert_string_equal(failed_text(answer, "FailedNodes", "n1"),
-                        "1 of the free GPUs are promised to planned or starting pods, 7 are left, 8 needed");
+                        "1 of the free GPUs are reserved for planned or starting pods, 7 are left, 8 needed");
     cJSON_Delete(answer);
 }
 

@@ -138,7 +138,7 @@ static void test_states_of_gpus(void **state)
     assert_int_equal(gpus_in(node, "used", "ns/runs"), 0x03);
     assert_int_equal(gpus_in(node, "used", NULL), 0x08);
     assert_int_equal(gpus_in(node, "assumed", "ns/planned"), 0x30);
-    assert_int_equal(gpus_in(node, "ill", NULL), 0x80);
+    assert_int_equal(gpus_in(node, "unhealthy", NULL), 0x80);
     assert_int_equal(gpus_in(node, "free", NULL), 0x44);
     assert_string_equal(text_of(node, "observedAt"), "2029-12-31T23:59:59Z");
     assert_string_equal(text_of(node, "heard"), "2029-12-31T23:59:59Z"); /* its old name */
@@ -249,7 +249,7 @@ static void test_jobs(void **state)
     assert_int_equal(cJSON_GetObjectItem(counts, "starting")->valueint, 1);
     const cJSON *first = named(pods, "name", "a-0"), *second = named(pods, "name", "a-1");
     assert_string_equal(text_of(first, "state"), "starting");
-    assert_string_equal(text_of(first, "plan"), "held");
+    assert_string_equal(text_of(first, "plan"), "assumed");
     assert_string_equal(text_of(first, "node"), "n1");
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(first, "gpus")), 4);
     assert_int_equal(cJSON_GetObjectItem(first, "rank")->valueint, 0);

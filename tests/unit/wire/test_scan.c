@@ -368,7 +368,7 @@ static void test_keep(void **state)
     if (r == 0)
         r = gt_scan_finish(small.scan, &err);
     assert_int_equal(r, -EMSGSIZE);
-    assert_non_null(strstr(gt_err_text(err), "list[0]: objects of more than 20 bytes to keep"));
+    assert_non_null(strstr(gt_err_text(err), "list[0]: objects of more than 20 bytes to copy"));
     gt_scan_free(small.scan);
     gt_buf_done(&small.kept);
     gt_buf_done(&small.all);

@@ -141,7 +141,7 @@ func (p *affinity) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	case !found && grouped:
 		status.Reason = "gputopo has no place for it"
 	case !found && at < len(may) && may[at] == 0:
-		status.Code, status.Reason = api.Unschedulable, "its free GPUs are promised to planned or starting pods"
+		status.Code, status.Reason = api.Unschedulable, "its free GPUs are reserved for planned or starting pods"
 	default:
 		return nil
 	}
