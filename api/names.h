@@ -124,13 +124,14 @@
 /* Who writes: names of programs, field managers, User-Agents. */
 #define GT_AGENT_NAME        "gputopo-agent"
 #define GT_COMPANION_NAME    "gputopo-scheduler"
+#define GT_VC_SCHEDULER_NAME "gputopo-vc-scheduler"
 #define GT_DOMAIN            "metax-tech.com" /* of the names of controllers */
 #define GT_MANAGER_AGENT     GT_AGENT_NAME
 #define GT_MANAGER_USAGE     GT_AGENT_NAME "-usage"
 #define GT_MANAGER_LABELS    GT_AGENT_NAME "-labels"
 #define GT_MANAGER_COMPANION GT_COMPANION_NAME
 
-/* On the companion's Lease: what its holder notes for the one that follows. */
+/* On the companion's Lease and on that of vc-scheduler: what its holder keeps, for others (lease_note.h). */
 #define GT_ANNOTATION_LEASE_NOTE GT_API_GROUP "/note"
 
 /* On objects of others' kinds, and of ours: which program keeps them, GT_COMPANION_NAME. */

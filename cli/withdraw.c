@@ -221,13 +221,13 @@ static int take_back(struct cli_api *api, const struct withdrawn_kind *kind, uns
     return r;
 }
 
-/* The lease of the companion's replicas, where the configuration's namespace has it. */
-static int delete_lease(struct cli_api *api, struct gt_err **err)
+/* A lease of ours, where the configuration's namespace has it. */
+static int delete_lease(struct cli_api *api, const char *name, struct gt_err **err)
 {
     const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,
                                             .resource = &gt_kube_leases,
                                             .namespace_ = cli_api_namespace(api),
-                                            .name = GT_COMPANION_NAME};
+                                            .name = name};
     return unless_absent(cli_api_request(api, &request, NULL, err), err);
 }
 
@@ -269,7 +269,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         gt_buf_printf(&text, "%s%u %s", i ? ", " : "", count, kinds[i].name);
     }
     if (r >= 0)
-        r = delete_lease(api, &err);
+        r = delete_lease(api, GT_COMPANION_NAME, &err);
+    if (r >= 0)
+        r = delete_lease(api, GT_VC_SCHEDULER_NAME, &err);
     if (r < 0)
         return cli_failed(verb->name, err);
     gt_buf_puts(&text, "\n");

@@ -9,7 +9,7 @@
 #include "base/cond.h"
 #include "deviceplugin/podresources_call.h"
 
-enum { TRIES = 2, LEAST_MS = 2 };
+enum { TRIES = 6, LEAST_MS = 2 };
 
 struct gt_planner {
     struct gt_rpc *rpc; /* of its own: the plugin's thread is the one that waits */
@@ -80,16 +80,19 @@ static void sleep_ms(unsigned ms)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
-/* A second try where the first failed and there is time for it: the kubelet refuses who comes too often. */
+/* Again where it failed and there is time for it: the kubelet refuses who comes too often. */
 static bool list(struct gt_planner *planner, struct gt_listed_containers *ret)
 {
     uint64_t end = gt_clock_ns() + planner->deadline_ns;
     bool listed = false;
+    unsigned pause_ms = GT_PLANNER_RETRY_MS;
     for (unsigned i = 0; i < TRIES && !listed; i++) {
-        if (i && gt_clock_ns() + (GT_PLANNER_RETRY_MS + LEAST_MS) * 1000000ULL > end)
+        if (i && gt_clock_ns() + (pause_ms + LEAST_MS) * 1000000ULL > end)
             break;
-        if (i)
-            sleep_ms(GT_PLANNER_RETRY_MS);
+        if (i) {
+            sleep_ms(pause_ms);
+            pause_ms *= 2;
+        }
         struct kubelet_answer answer;
         answer_init(&answer);
         listed = ask(planner, &answer, end) &&

@@ -16,9 +16,11 @@ struct gt_planner;
 typedef struct gt_plans *gt_planner_plans(void *arg);
 
 enum {
-    GT_PLANNER_DEADLINE_MS = 50,     /* the kubelet's answer takes 0.4 ms, 39 in the worst start storm seen */
-    GT_PLANNER_RETRY_MS = 15,        /* pause before the one retry: the kubelet lets 100 in a second */
-    GT_PLANNER_PLAN_MS = 200,        /* for the plan of a pod that the kubelet has seen before us */
+    /* Nobody waits so long but on a machine that is much too busy. Then a wrong choice costs more: it takes
+     * GPUs that are planned for others. */
+    GT_PLANNER_DEADLINE_MS = 1000,   /* the kubelet's answer takes 0.4 ms, 39 in the worst start storm seen */
+    GT_PLANNER_PLAN_MS = 2000,       /* for the plan of a pod that the kubelet has seen before us */
+    GT_PLANNER_RETRY_MS = 15,        /* first pause before a retry: the kubelet lets 100 in a second */
     GT_PLANNER_POLL_MS = 2,          /* between two checks whether it has come */
     GT_PLANNER_ANSWER_MAX = 1 << 20, /* a larger answer counts as late */
 };

@@ -57,6 +57,7 @@ void gt_cache_free(struct gt_cache *cache)
     if (!cache)
         return;
     free_pods(cache);
+    gt_cache_foreign_done(cache);
     gt_cache_charges_done(cache);
     gt_cache_claims_done(cache);
     gt_cache_claim_templates_done(cache);
@@ -84,6 +85,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
 {
     if (now_ms > cache->now_ms)
         cache->now_ms = now_ms;
+    gt_cache_expire_foreign(cache);
     bool expired = gt_cluster_expire(cache->cluster, cache->now_ms);
     for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node)) {
@@ -136,6 +138,7 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .stale = node->stale,
                                   .links_down = node->links_down,
                                   .left_alone = node->left_alone,
+                                  .foreign = node->foreign_hold,
                                   .health_unknown = node->health_unknown,
                                   .observed_ms = node->observed_ms,
                                   .product = node->product};

@@ -92,6 +92,11 @@ void gt_cache_claim_deleted(struct gt_cache *cache, const char *namespace_, cons
 void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);
 void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
 
+/* GPUs that another scheduler of the cluster keeps for pods to come, in the words of api/lease_note.h ("":
+ * none), until that time. What of them no pod has or is planned for is assumed. */
+void gt_cache_set_foreign(struct gt_cache *cache, const char *note, uint64_t until_ms);
+uint32_t gt_cache_foreign_gpus(const struct gt_cache *cache); /* that are assumed so */
+
 /* Now and then: nodes that have fallen silent become ineligible, assumptions of callers expire (those of the
  * cache do not). */
 void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms);
@@ -268,9 +273,10 @@ const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint3
 struct gt_cache_node {
     bool has_node; /* the Node object is known */
     bool ready, cordoned, stale;
-    bool links_down; /* a direct link is not up */
-    bool left_alone; /* its GPUs are not whole cards: the vendor's plugin serves them, and it is not eligible
-                      */
+    bool links_down;  /* a direct link is not up */
+    bool left_alone;  /* its GPUs are not whole cards: the vendor's plugin serves them, and it is not eligible
+                       */
+    uint64_t foreign; /* GPUs that are assumed by gt_cache_set_foreign() */
     uint64_t health_unknown; /* GPUs of which nobody says whether they are well; they may be given out */
     uint64_t observed_ms;    /* when the CR came last, in another version */
     const char *product;

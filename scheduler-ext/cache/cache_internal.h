@@ -101,6 +101,8 @@ struct cache_node {
     struct cache_supernode *supernode; /* where it is in the cluster */
     struct cache_pod *pods;            /* pods on it, and pods planned for it that are on none: by age */
     uint64_t freed;                    /* by pods that left since it was recomputed */
+    uint64_t foreign, foreign_hold;    /* what the other scheduler keeps; what of it is assumed */
+    uint32_t foreign_assumption;       /* of the latter */
 };
 
 /* The record of that name, made if need be; NULL without memory. */
@@ -294,6 +296,16 @@ void gt_cache_count_taints(struct cache_node *node);
 
 /* ---- together ---- */
 
+/* cache_foreign.c */
+struct cache_foreign {
+    char *note; /* NULL: none */
+    struct cache_node **nodes;
+    uint32_t count; /* of them; one may be there more than once */
+    uint64_t until_ms;
+};
+void gt_cache_expire_foreign(struct gt_cache *cache);
+void gt_cache_foreign_done(struct gt_cache *cache);
+
 struct gt_cache {
     struct gt_cache_spec spec;
     struct gt_cluster *cluster;
@@ -315,8 +327,10 @@ struct gt_cache {
     uint32_t *row_next;                         /* [row] the next free one + 1 */
     bool *row_short;                            /* [row] a plan found too little there */
     struct cache_bound_table bound;
-    uint32_t by_plugin; /* nodes with a topology that are not by_claims */
-    bool has_spares;    /* some supernode was given them */
+    struct cache_foreign foreign;
+    uint32_t foreign_gpus; /* that are assumed for it */
+    uint32_t by_plugin;    /* nodes with a topology that are not by_claims */
+    bool has_spares;       /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;

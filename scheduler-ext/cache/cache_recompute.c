@@ -10,6 +10,8 @@
  * for pods on the node without a plan; these get the agent's choice among the rest. Each kind by age, but of
  * the planned ones those without a gate first: theirs can no more be planned anew.
  */
+#define FOREIGN_OWNER UINT64_MAX /* no job's, and no caller's */
+
 struct scene {
     struct gt_cache *cache;
     struct cache_node *node;
@@ -34,6 +36,8 @@ static void take_out(struct gt_cache *cache, struct cache_node *node)
         pod->pub.assumption = GT_NONE;
         pod->hold = 0;
     }
+    cache->foreign_gpus -= gt_bit_count(node->foreign_hold);
+    node->foreign_hold = 0;
 }
 
 static bool reserve_id(struct gt_cache *cache)
@@ -353,6 +357,31 @@ static void assume_holds(const struct scene *scene)
     }
 }
 
+/* What the other scheduler keeps gives way to whoever has it. */
+static void hold_foreign(const struct scene *scene, uint64_t hold)
+{
+    struct gt_cluster *cluster = scene->cache->cluster;
+    struct cache_node *node = scene->node;
+    if (!hold)
+        return;
+    gt_cluster_set_eligible(cluster, node->id, true);
+    if (gt_cluster_assume(cluster, node->id, hold, FOREIGN_OWNER, UINT64_MAX, &node->foreign_assumption,
+                          NULL) == 0) {
+        node->foreign_hold = hold;
+        scene->cache->foreign_gpus += bits(hold);
+    }
+}
+
+static void forget_foreign(const struct scene *scene)
+{
+    struct cache_node *node = scene->node;
+    if (!node->foreign_hold)
+        return;
+    gt_cluster_forget(scene->cache->cluster, node->foreign_assumption);
+    scene->cache->foreign_gpus -= bits(node->foreign_hold);
+    node->foreign_hold = 0;
+}
+
 static bool is_eligible(const struct cache_node *node)
 {
     return gt_cache_is_open(node) && !node->stale && !node->left_alone;
@@ -361,7 +390,7 @@ static bool is_eligible(const struct cache_node *node)
 /* What callers have assumed on the node. */
 static uint64_t others_assumed(const struct cache_node *node, const struct gt_cluster_node *at)
 {
-    uint64_t ours = 0;
+    uint64_t ours = node->foreign_hold;
     for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
         ours |= pod->hold;
     return at->assumed & ~ours;
@@ -400,9 +429,11 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
         return;
     }
     forget_holds(&scene);
+    forget_foreign(&scene);
     gt_cluster_set_free(cache->cluster, node->id, ~(node->used | claimed));
     gt_cluster_set_healthy(cache->cluster, node->id, node->healthy);
     assume_holds(&scene);
+    hold_foreign(&scene, node->foreign & scene.room);
     gt_cluster_set_eligible(cache->cluster, node->id, is_eligible(node));
     gt_cluster_get_node(cache->cluster, node->id, &at);
     if (at.available & ~before.available || others_assumed(node, &at) & usable(&before) & ~usable(&at))

@@ -131,10 +131,24 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
 }
 
 /* One cache for all parts that need it; it starts when each of them listens. */
+/* Where its own objects are, and where the Leases are. */
+static const char *own_namespace(const struct gt_companion *companion)
+{
+    const char *own = companion->options->namespace_;
+    return own ? own : gt_kube_namespace(companion->kube);
+}
+
+static const char *lease_namespace(const struct gt_companion *companion)
+{
+    const char *given = companion->options->lease_namespace;
+    return given ? given : own_namespace(companion);
+}
+
 static int make_informers(struct gt_companion *companion, struct gt_err **err)
 {
     const struct gt_companion_options *options = companion->options;
     struct gt_informers_spec spec = {.gpu_attributes = options->project_nodefeatures,
+                                     .lease_namespace = lease_namespace(companion),
                                      .supernode_labels = options->supernode_label};
     for (unsigned i = 0; i < gt_part_count; i++)
         if (options->parts >> i & 1) {
@@ -152,12 +166,11 @@ static int make_informers(struct gt_companion *companion, struct gt_err **err)
 
 static int start_parts(struct gt_companion *companion, struct gt_err **err)
 {
-    const char *own = companion->options->namespace_;
     companion->env = (struct gt_part_env){.loop = companion->loop,
                                           .kube = companion->kube,
                                           .recorder = companion->recorder,
                                           .options = companion->options,
-                                          .namespace_ = own ? own : gt_kube_namespace(companion->kube),
+                                          .namespace_ = own_namespace(companion),
                                           .instance = companion->instance,
                                           .is_leading = is_leading,
                                           .leading_arg = companion};
@@ -181,12 +194,11 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
 
 static int start_election(struct gt_companion *companion, struct gt_err **err)
 {
-    const char *namespace_ = companion->options->lease_namespace;
     if (!companion->options->leader_elect) {
         lead_all(companion, true);
         return 0;
     }
-    const struct gt_elect_spec spec = {.namespace_ = namespace_ ? namespace_ : companion->env.namespace_,
+    const struct gt_elect_spec spec = {.namespace_ = lease_namespace(companion),
                                        .identity = companion->instance,
                                        .on_lead = on_lead,
                                        .on_released = on_released,

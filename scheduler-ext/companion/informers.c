@@ -10,6 +10,7 @@
 #include "kube/informer.h"
 #include "kube/status.h"
 #include "scheduler-ext/core/capacity.h"
+#include "scheduler-ext/decide/foreign_lease.h"
 
 enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
 
@@ -23,6 +24,8 @@ static const struct {
     [GT_INFORMER_SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL, NULL},
     [GT_INFORMER_NODES] = {"nodes", &gt_kube_nodes, NULL, NULL},
     [GT_INFORMER_PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed", NULL},
+    [GT_INFORMER_LEASES] = {"leases", &gt_kube_leases, "metadata.name=" GT_VC_SCHEDULER_NAME,
+                            "places that Volcano's scheduler keeps for pods to come count as free"},
     [GT_INFORMER_PLACEMENTS] = {GT_PLURAL_GPU_PLACEMENT, &gt_kube_gpu_placements, NULL, NULL},
     [GT_INFORMER_QUOTAS] = {"resourcequotas", &gt_kube_resource_quotas, NULL,
                             "GPUs are reserved for pods that do not exist as if there were no quota"},
@@ -120,6 +123,9 @@ static void came(void *arg, cJSON *object)
     case GT_INFORMER_NODES:
         gt_cache_node(informers->cache, object);
         break;
+    case GT_INFORMER_LEASES:
+        gt_foreign_lease_take(informers->cache, object, gt_clock_ms());
+        break;
     case GT_INFORMER_PLACEMENTS:
         NOTIFY(informers, observe_placement, informers->handlers[i_].arg, object);
         break;
@@ -165,6 +171,9 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         break;
     case GT_INFORMER_NODES:
         gt_cache_node_deleted(informers->cache, name);
+        break;
+    case GT_INFORMER_LEASES:
+        gt_foreign_lease_take(informers->cache, NULL, 0);
         break;
     case GT_INFORMER_PLACEMENTS:
         NOTIFY(informers, observe_placement_deleted, informers->handlers[i_].arg, namespace_, name);
@@ -277,6 +286,7 @@ int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
         channel->kind = kind;
         struct gt_kube_informer_spec spec = {
             .selection = {.resource = kinds[kind].resource,
+                          .namespace_ = kind == GT_INFORMER_LEASES ? informers->spec.lease_namespace : NULL,
                           .metadata_only = kind == GT_INFORMER_NODES && !follows(informers, GT_INFORMER_PODS),
                           .field_selector = kinds[kind].field_selector},
             .objects_max = kind == GT_INFORMER_PODS ? PODS_MAX : 0,

@@ -15,6 +15,7 @@ enum gt_informer_kind {
     GT_INFORMER_SUPERNODES,
     GT_INFORMER_NODES,      /* their metadata alone, where no pods are followed */
     GT_INFORMER_PODS,       /* that have not ended */
+    GT_INFORMER_LEASES,     /* vc-scheduler's alone: the cluster may have none */
     GT_INFORMER_PLACEMENTS, /* GPUPlacements; the cache does without them */
     GT_INFORMER_QUOTAS,     /* ResourceQuotas; likewise. Nothing waits for them where they cannot be listed */
     GT_INFORMER_CLAIMS,     /* ResourceClaims, where limits become claims */
@@ -28,6 +29,7 @@ enum {
 struct gt_informers_spec {
     unsigned kinds; /* a bit for each that is needed */
     bool reports, gpu_attributes;
+    const char *lease_namespace;  /* where that Lease would be */
     const char *supernode_labels; /* these three as in gt_cache_spec */
 };
 

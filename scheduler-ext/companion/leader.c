@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-enum { LEASE_BODY_MAX = (4 << 10) + GT_LEADER_NOTE_MAX };
+#include "api/lease_note.h"
+
+enum { LEASE_BODY_MAX = (4 << 10) + GT_LEASE_NOTE_MAX };
 
 struct gt_leader {
     struct gt_leader_spec spec;
@@ -161,7 +163,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
 static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_kube_lease lease)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
-    gt_auto_buf struct gt_buf note = GT_BUF(GT_LEADER_NOTE_MAX);
+    gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
     if (leader->leads)
         leader->spec.write_note(leader->spec.arg, &note);
     lease.note = note.failed ? NULL : note.data;
@@ -189,8 +191,8 @@ static bool is_ours(const struct gt_leader *leader)
 static bool is_abandoned(const struct gt_leader *leader)
 {
     unsigned s = leader->lease.duration_s ? leader->lease.duration_s : GT_LEADER_LEASE_S;
-    if (s > GT_LEADER_LEASE_MAX_S)
-        s = GT_LEADER_LEASE_MAX_S;
+    if (s > GT_LEASE_DURATION_MAX_S)
+        s = GT_LEASE_DURATION_MAX_S;
     return leader->port.now_ms(leader->port.arg) - leader->seen_ms >= (uint64_t)s * 1000;
 }
 

@@ -15,11 +15,9 @@ struct gt_leader;
 
 enum {
     GT_LEADER_LEASE_S = 15,
-    GT_LEADER_LEASE_MAX_S = 300, /* of what somebody else's lease says, believed up to this */
     GT_LEADER_RENEW_MS = 10000,
     GT_LEADER_RETRY_MS = 2000,
     GT_LEADER_DEADLINE_MS = 5000, /* of one request */
-    GT_LEADER_NOTE_MAX = 64 << 10,
 };
 
 struct gt_leader_port {

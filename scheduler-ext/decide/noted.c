@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/text.h"
+#include "api/lease_note.h"
 
 void gt_noted_done(struct gt_noted *noted)
 {
@@ -20,32 +19,27 @@ static int by_node(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static void take_word(struct gt_noted *noted, const struct gt_cluster *cluster, char *word)
+static void take_word(struct gt_noted *noted, const struct gt_cluster *cluster,
+                      const struct gt_lease_note_word *word)
 {
-    char *equals = strchr(word, '=');
-    uint64_t mask;
-    if (!equals)
-        return;
-    *equals = '\0';
-    uint32_t node = gt_cluster_find_node(cluster, word);
+    uint32_t node = gt_cluster_find_node(cluster, word->node);
     if (node == GT_NONE)
         return;
-    if (strcmp(equals + 1, "*") == 0)
+    if (word->is_whole)
         gt_node_set_add(&noted->nodes, node, NULL);
-    else if (gt_text_to_mask(equals + 1, 64, "GPUs", &mask, NULL) == 0)
-        noted->places[noted->count++] = (struct gt_noted_place){node, mask};
+    else
+        noted->places[noted->count++] = (struct gt_noted_place){node, word->mask};
 }
 
 void gt_noted_read(struct gt_noted *noted, const struct gt_cluster *cluster, const char *note)
 {
+    struct gt_lease_note_word word;
     gt_noted_done(noted);
     if (!*note)
         return;
-    gt_auto_free char *copy = strdup(note);
     noted->places = calloc(strlen(note) / 4 + 1, sizeof(*noted->places)); /* "n=0 " is the shortest word */
-    char *rest = copy;
-    for (char *word; copy && noted->places && (word = strsep(&rest, " "));)
-        take_word(noted, cluster, word);
+    while (noted->places && gt_lease_note_next(&note, &word))
+        take_word(noted, cluster, &word);
     if (noted->places)
         qsort(noted->places, noted->count, sizeof(*noted->places), by_node);
 }

@@ -6,9 +6,9 @@
 #include "scheduler-ext/core/node_set.h"
 
 /*
- * What the replica of gputopo-scheduler that acts keeps, as it notes it in its Lease for all others: places
- * of pods which are not there, and nodes for a job that waits or for pods whose node is lost. One word each,
- * with spaces between: "NODE=0-3,7", GPUs of the node, and "NODE=*", the whole node.
+ * What the replica of gputopo-scheduler that acts keeps, as it notes it in its Lease for all others
+ * (api/lease_note.h): places of pods which are not there, and nodes for a job that waits or for pods whose
+ * node is lost.
  */
 struct gt_noted_place {
     uint32_t node;

@@ -184,9 +184,7 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
 
 /*
  * What only the leader knows: places that are kept for pods which are not there, and nodes that are kept for
- * a job that waits. It writes them into its Lease, and the other replicas read them. One word each, with
- * spaces between: "NODE=0-3,7", GPUs of the node, and "NODE=*", the whole node. What the buffer cannot hold
- * is left out.
+ * a job that waits. It writes them into its Lease (api/lease_note.h), and the other replicas read them.
  */
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to);
 /* Replaces what the leader noted before; a word that makes no sense is passed over. */

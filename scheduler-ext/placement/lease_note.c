@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/text.h"
+#include "api/lease_note.h"
 #include "scheduler-ext/placement/state.h"
 
 /*
@@ -7,22 +7,12 @@
  * place there as soon as its plan is written, which they see at once, and the note about it is older.
  */
 
-enum { WORD_MAX = GT_CLUSTER_NAME_MAX + 256 };
-
 /* `mask` 0: the whole node. */
 static void add_word(const struct gt_cluster *cluster, uint32_t id, uint64_t mask, struct gt_buf *to)
 {
-    gt_auto_buf struct gt_buf word = GT_BUF(WORD_MAX);
     struct gt_cluster_node node;
-    if (!gt_cluster_get_node(cluster, id, &node))
-        return;
-    gt_buf_printf(&word, "%s%s=", to->len ? " " : "", node.name);
-    if (mask)
-        gt_text_add_mask(&word, mask);
-    else
-        gt_buf_puts(&word, "*");
-    if (!word.failed && to->len + word.len <= to->max)
-        gt_buf_add(to, word.data, word.len);
+    if (gt_cluster_get_node(cluster, id, &node))
+        gt_lease_note_add(to, node.name, mask);
 }
 
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)

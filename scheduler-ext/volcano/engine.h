@@ -6,7 +6,6 @@
 #include "base/buf.h"
 #include "kube/index.h"
 #include "scheduler-ext/core/score.h"
-#include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/view.h"
 #include "scheduler-ext/volcano/volcano.h"
@@ -101,8 +100,10 @@ struct gt_volcano {
     struct gt_index own;                      /* pods whose plans are of a session: no object tells of them */
     struct gt_index known[VOLCANO_RESOURCES]; /* objects that were put; their mark: before which session */
     struct gt_aware_weights weights;
-    char *note; /* of gputopo-scheduler's Lease; NULL: there is none */
-    uint64_t noted_until;
+    char *companion;    /* the namespace of gputopo-scheduler's Lease; NULL: there is none */
+    char *note;         /* that was written last; NULL: none */
+    struct gt_buf body; /* of that write */
+    uint64_t published_ms;
     struct volcano_session session;
     uint64_t session_number;
     struct volcano_room *rooms;
@@ -148,13 +149,10 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
 void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, bool is);
 size_t gt_volcano_room_bytes(const struct gt_volcano *volcano);
 
-/* ---- noted.c ---- */
+/* ---- lease.c ---- */
 
 void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object);
 void gt_volcano_remove_lease(struct gt_volcano *volcano);
-/* During a session. */
-void gt_volcano_assume_noted(struct gt_volcano *volcano);
-void gt_volcano_forget_noted(struct gt_volcano *volcano);
 
 /* ---- job.c ---- */
 

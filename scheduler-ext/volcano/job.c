@@ -367,14 +367,6 @@ static size_t add_pair(char *to, size_t at, const struct gt_pair *pair)
     return at + key + value;
 }
 
-/* Whether GPUs of its node are assumed for others too: which of them the kubelet admits first is chance. */
-static bool is_in_a_race(const struct gt_volcano *volcano, const struct gt_cache_pod *pod)
-{
-    struct gt_cluster_node node;
-    return gt_cluster_get_node(gt_cache_cluster(volcano->cache), pod->plan_node, &node) &&
-           (node.assumed & ~pod->plan_mask);
-}
-
 size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t number, char *to)
 {
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
@@ -383,7 +375,7 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t number, char 
     struct gt_plan_texts texts;
     struct gt_pair pairs[GT_PLAN_PAIRS];
     bool grouped = job && job->verdict == 1 && job->view && task->at < job->view->count;
-    if (!job || pod->plan != GT_CACHE_PLAN_ASSUMED || (!grouped && !is_in_a_race(volcano, pod)) ||
+    if (!job || pod->plan != GT_CACHE_PLAN_ASSUMED ||
         !gt_index_find(&volcano->own, pod->meta.namespace_, pod->meta.name))
         return 0;
     struct gt_planned_place place = {.node = pod->plan_node, .mask = pod->plan_mask};

@@ -16,7 +16,7 @@ static const struct gt_volcano_resource fixed[VOLCANO_OWNERS] = {
                             "each node is a supernode of itself"},
     [VOLCANO_NODES] = {"", "v1", "nodes", "", 1, ""},
     [VOLCANO_PODS] = {"", "v1", "pods", "status.phase!=Succeeded,status.phase!=Failed", 1, ""},
-    [VOLCANO_LEASES] = {"coordination.k8s.io", "v1", "leases", "metadata.name=gputopo-scheduler", 0,
+    [VOLCANO_LEASES] = {"coordination.k8s.io", "v1", "leases", "metadata.name=" GT_COMPANION_NAME, 0,
                         "places that gputopo-scheduler has reserved for pods to come are taken for free"},
 };
 

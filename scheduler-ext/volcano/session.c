@@ -53,6 +53,8 @@ void gt_volcano_free(struct gt_volcano *volcano)
         if (job->user)
             gt_volcano_job_free(volcano, job->user);
     gt_volcano_remove_lease(volcano);
+    free(volcano->note);
+    gt_buf_done(&volcano->body);
     gt_ranks_done(&volcano->ranks);
     gt_index_done(&volcano->own);
     for (unsigned i = 0; i < VOLCANO_RESOURCES; i++)
@@ -245,7 +247,6 @@ int gt_volcano_open(struct gt_volcano *volcano, const char *texts, size_t texts_
     give_up_plans(volcano);
     assume_bound(volcano, tasks);
     gt_volcano_rooms_open(volcano);
-    gt_volcano_assume_noted(volcano);
     return 0;
 }
 
@@ -258,8 +259,6 @@ void gt_volcano_close(struct gt_volcano *volcano)
         next = job->next;
         gt_volcano_job_close(volcano, job);
     }
-    if (session->open)
-        gt_volcano_forget_noted(volcano);
     free(session->texts);
     free(session->node_names);
     free(session->node_of);

@@ -147,9 +147,17 @@ int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t task, const uint8_
 /* The places are not wanted: nobody was evicted. */
 void gt_volcano_give_up_room(struct gt_volcano *volcano, uint32_t task);
 
-/* The annotations that bind the task's pod to its GPUs: key, NUL, value, NUL, key... Returns their bytes; 0:
- * there are none. `to` has GT_VOLCANO_ANNOTATIONS_SIZE bytes. */
+/* The annotations that bind the task's pod to its GPUs, also that of a job without units, since which of
+ * several pods the kubelet admits first is chance: key, NUL, value, NUL, key... Returns their bytes; 0: there
+ * are none. `to` has GT_VOLCANO_ANNOTATIONS_SIZE bytes. */
 size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t task, char *to);
+
+/* ---- between two sessions ---- */
+
+/* The Lease that tells gputopo-scheduler which places are kept for pods to come: an object to be applied, and
+ * its namespace; good until the next call. NULL where there is nothing new to say, or nobody to tell it. The
+ * caller need not say whether it was written: what holds on is told again. */
+const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_namespace);
 
 /* ---- for metrics and tests ---- */
 

@@ -105,6 +105,38 @@ class BesideCases:
         self.placed.bound("volcano.sh/job-name=five", 5)
         return kept
 
+    def kept(self):
+        """Three workers of four are missing, and this time the plugins keep their places: the companion sees it in their Lease, and a job of
+        five nodes of the rack waits, while one of four goes to the others."""
+        [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]])
+        worker = manifest["spec"]["replicaSpecs"]["worker"]
+        worker["replicas"] = 4
+        worker["template"]["spec"]["nodeSelector"] = {"rack": "3"}
+        made = self.placed.create(manifest)
+        self.placed.create(OperatorCases.elastic_worker(made, 0, 0))
+        self.placed.bound(WORKERS, 1)
+        kept = until("the places of three workers in the plugins' Lease", lambda: (lambda note: note.count("hollow-3-") == 3 and note)(
+            self.plugins_lease()["metadata"].get("annotations", {}).get("topology.metax-tech.com/note", "")))
+        nodes = {word.split("=")[0] for word in kept.split()}
+        self.placed.create(self.job("five", 5, 8, 40, True, nodeSelector={"rack": "3"}))
+        self.placed.waits("volcano.sh/job-name=five", "NoSupernode", "the other scheduler keeps 24 for pods to come")
+        self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "five", "--wait=true")
+        self.placed.create(self.job("four", 4, 8, 32, True, nodeSelector={"rack": "3"}))
+        for pod in self.placed.bound("volcano.sh/job-name=four", 4):
+            if pod["spec"]["nodeName"] in nodes:
+                raise Failed(f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}, which is kept")
+        for rank in (3, 1, 2):
+            self.placed.create(OperatorCases.elastic_worker(made, rank, rank))
+        workers = self.placed.bound(WORKERS, 4)
+        self.placed.check_placed(workers, 32)
+        same({pod["spec"]["nodeName"] for pod in workers[1:]}, nodes, "the nodes of those that came later")
+        until("the plugins' Lease to keep nothing", lambda: "annotations" not in self.plugins_lease()["metadata"])
+        return kept
+
+    def plugins_lease(self):
+        return next((lease for lease in self.cluster.get("leases", "-n", install.NAMESPACE)["items"]
+                     if lease["metadata"]["name"] == "gputopo-vc-scheduler"), {"metadata": {"annotations": {}}})
+
     def churn(self):
         """Both place at the same time; most of the time some of them wait."""
         dice, alive, made = random.Random(self.seed), {}, 0
@@ -167,5 +199,6 @@ class BesideCases:
             return
         case("what the companion planned the plugins leave alone, and the other way round", self.left_alone)
         case("places that the companion keeps for pods to come, the plugins keep off", self.promised)
+        case("places that the plugins keep for pods to come, the companion keeps off", self.kept)
         case("80 jobs of both come and go", self.churn)
         self.placed.clean()

@@ -529,7 +529,7 @@ class Withdraw(Case):
             ("DELETE", f"{TOPOLOGIES}/n1", None), ("DELETE", f"{SUPERNODES}/ours", None),
             *(("DELETE", f"{self.PLACEMENTS.format(namespace)}/job-j", None) for namespace in ("x", "y")),
             ("DELETE", f"{self.HYPERNODES}/ours", None), ("DELETE", f"{self.NODEFEATURES}/ours", None),
-            ("DELETE", f"{self.LEASES}/gputopo-scheduler", None)})
+            *(("DELETE", f"{self.LEASES}/{name}", None) for name in ("gputopo-scheduler", "gputopo-vc-scheduler"))})
         for request in self.api.requests:
             if request.method == "PATCH" and "/nodes/" in request.path:  # nothing but who is meant
                 body = json.loads(request.body)

@@ -25,7 +25,7 @@ from daemon_driver import free_port, wait_for
 from extender_driver import (ALL_PATHS, FILTER, JSON, PREDICATE, PRIORITIZE, VOLCANO_PRIORITIZE, args, asking_pod, client,
                              context_of, node_info, task, whole_args)
 from kube_driver import kubeconfig, make_authority, make_certificate
-from placement_driver import GROUP, PLAN, indexed_pod, node_status, pod_spec, statefulset_pod, supernode_status, template, topology
+from placement_driver import GROUP, PLAN, indexed_pod, node_status, planned_node, pod_spec, statefulset_pod, supernode_status, template, topology
 from silent import PROBE_S, SilentSockets
 
 SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
@@ -206,6 +206,54 @@ class Replicas(Case):
             port = self.client(one.port)
             self.assertTrue(wait_for(lambda port=port: len(self.answer(
                 FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), port)["NodeNames"]) == 3))
+
+
+class OtherScheduler(Case):
+    """What vc-scheduler's plugins keep for pods to come, by their Lease."""
+    LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    JOBS = "/apis/batch/v1/namespaces/ns/jobs"
+
+    def keep(self, note, seconds=30):
+        self.api.add(self.LEASES, "gputopo-vc-scheduler", metadata={"annotations": {"topology.metax-tech.com/note": note} if note else {}},
+                     spec={"holderIdentity": "vc-scheduler", "leaseDurationSeconds": seconds, "renewTime": "2026-01-31T12:00:00.000000Z"})
+
+    def test_its_places_are_nobody_elses(self):
+        """Plans go round them, the page and explain name them; when they are given up, who waits is placed."""
+        for name in ("n1", "n2", "n3"):
+            self.add_node(name)
+        self.keep("n1=0-7 n2=0,1 unknown=* nonsense")
+        companion = self.start("--only=extender,placement,ui")
+        self.assertTrue(wait_for(companion.leads))
+        self.assertEqual(self.answer(FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"))["NodeNames"], ["n3"])
+        notes = {node["name"]: node.get("note", "") for node in json.loads(companion.get("/debug/model")[1])["nodes"]}
+        self.assertEqual(notes, {"n1": "8 kept by the other scheduler", "n2": "2 kept by the other scheduler", "n3": ""})
+        self.api.add(SUPERNODES, "s1", status=supernode_status(["n1", "n2", "n3"]))
+        self.api.add(self.JOBS, "big", metadata={"uid": "uid-big"}, spec={
+            "parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": template(8, 16)})
+        for i in range(2):
+            self.api.add(PODS, f"big-{i}", status={"phase": "Pending"}, **indexed_pod("big", i, uid="uid-big", group=16))
+        def explained():
+            return companion.get("/explain?job=ns/Job/big")[1]
+        self.assertTrue(wait_for(lambda: "the other scheduler keeps 10 for pods to come" in explained()), explained())
+        self.keep("n1=0-7")
+        self.assertTrue(wait_for(lambda: "It is placed" in explained()), explained())
+        self.assertEqual(sorted(planned_node(self.api.objects[self.api.place(PODS)[0], f"big-{i}"]) for i in range(2)), ["n2", "n3"])
+        self.api.remove(self.LEASES, "gputopo-vc-scheduler")
+        self.assertTrue(wait_for(lambda: self.answer(FILTER, args(asking_pod("other", 8), "n1", "n2"))["NodeNames"] == ["n1"]))
+
+    def test_it_is_not_renewed(self):
+        self.add_node("n1")
+        self.keep("n1=*", seconds=1)
+        self.start()
+        self.assertTrue(wait_for(lambda: self.answer(FILTER, args(asking_pod("other", 8), "n1"))["NodeNames"] == ["n1"], 20))
+
+    def test_it_may_not_be_read(self):
+        """Older roles: one line in the log, and all else works."""
+        self.add_node("n1")
+        self.api.fail(Status(403), times=10000, path="leases")
+        companion = self.start()
+        self.assertEqual(self.answer(FILTER, args(asking_pod("other", 8), "n1"))["NodeNames"], ["n1"])
+        self.assertTrue(any("places that Volcano's scheduler keeps" in str(line) for line in companion.lines), companion.lines)
 
 
 class Held(Case):

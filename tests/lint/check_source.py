@@ -36,7 +36,7 @@ FLOORS = {
     "scheduler-ext/serve": {"base", "api", "topology/model", "http", "scheduler-ext/core", "scheduler-ext/jobs",
                             "scheduler-ext/cache", "scheduler-ext/decide", "scheduler-ext/wire", "scheduler-ext/placement", "scheduler-ext/picture"},
     "scheduler-ext/companion": {"base", "api", "topology/model", "http", "kube", "scheduler-ext/core", "scheduler-ext/jobs",
-                                "scheduler-ext/supernodes", "scheduler-ext/cache", "scheduler-ext/wire",
+                                "scheduler-ext/supernodes", "scheduler-ext/cache", "scheduler-ext/decide", "scheduler-ext/wire",
                                 "scheduler-ext/owners", "scheduler-ext/placement", "scheduler-ext/kueue", "scheduler-ext/webhook", "scheduler-ext/serve"},
     "cli": {"base", "deviceplugin", "api", "kube", "topology/model", "topology/probe", "topology/discovery", "scheduler-ext/core", "scheduler-ext/jobs",
             "scheduler-ext/file", "scheduler-ext/sim", "scheduler-ext/picture"},

@@ -482,7 +482,7 @@ static void test_the_companions_plans_stay(void **state)
     gt_volcano_free(volcano);
 }
 
-/* Two pods on one node: which the kubelet admits first must not matter. */
+/* Pods without units, too: which of several the kubelet admits first must not matter. */
 static void test_a_race_gets_its_gpus_written(void **state)
 {
     (void)state;
@@ -494,7 +494,7 @@ static void test_a_race_gets_its_gpus_written(void **state)
     uint32_t pair = add_group(&session, "pair", 2, 1, NULL);
     open_session(volcano, &session);
     gt_volcano_allocated(volcano, pair, 0);
-    assert_int_equal(gt_volcano_annotations(volcano, pair, annotations), 0);
+    assert_true(gt_volcano_annotations(volcano, pair, annotations) > 0);
     gt_volcano_allocated(volcano, pair + 1, 0);
     assert_true(gt_volcano_annotations(volcano, pair + 1, annotations) > 0);
     gt_volcano_free(volcano);
@@ -1046,6 +1046,7 @@ static void put_lease(struct gt_volcano *volcano, unsigned seconds, const char *
     cJSON *lease = cJSON_CreateObject(), *metadata = cJSON_AddObjectToObject(lease, "metadata");
     cJSON *spec = cJSON_AddObjectToObject(lease, "spec");
     cJSON_AddStringToObject(metadata, "name", "gputopo-scheduler");
+    cJSON_AddStringToObject(metadata, "namespace", "gputopo-system");
     cJSON_AddStringToObject(metadata, "resourceVersion", "1");
     cJSON_AddStringToObject(cJSON_AddObjectToObject(metadata, "annotations"), "topology.metax-tech.com/note",
                             note);
@@ -1121,6 +1122,111 @@ static void test_a_pod_comes_to_its_noted_place(void **state)
     open_session(volcano, &session);
     assert_int_equal(gt_volcano_place(volcano, mine, &node, error), 1);
     assert_string_equal(node_name(node), "r1-n2");
+    gt_volcano_free(volcano);
+}
+
+/* The note that is to be written, which the caller frees; NULL: none is. */
+static char *published(struct gt_volcano *volcano)
+{
+    const char *namespace_, *text = gt_volcano_publish(volcano, &namespace_);
+    if (!text)
+        return NULL;
+    assert_string_equal(namespace_, "gputopo-system");
+    cJSON *lease = cJSON_Parse(text), *metadata = cJSON_GetObjectItem(lease, "metadata");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(metadata, "name")), "gputopo-vc-scheduler");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(metadata, "namespace")), namespace_);
+    const cJSON *note =
+        cJSON_GetObjectItem(cJSON_GetObjectItem(metadata, "annotations"), "topology.metax-tech.com/note");
+    char *copy = strdup(note ? cJSON_GetStringValue(note) : "");
+    cJSON_Delete(lease);
+    return copy;
+}
+
+static void assert_published(struct gt_volcano *volcano, const char *note)
+{
+    char *text = published(volcano);
+    assert_non_null(text);
+    assert_string_equal(text, note);
+    free(text);
+}
+
+/* An Indexed Job of four whole nodes in one unit. */
+static void put_indexed_job(struct gt_volcano *volcano, const char *name)
+{
+    char text[512];
+    const struct gt_volcano_resource *resource;
+    snprintf(text, sizeof(text),
+             "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"uid\":\"u\"},\"spec\":{\"parallelism\":4,"
+             "\"completions\":4,\"completionMode\":\"Indexed\",\"template\":{\"metadata\":{\"annotations\":"
+             "{\"metax-tech.com/gpu-group-size\":\"32\"}},\"spec\":{\"containers\":[{\"name\":\"main\","
+             "\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"8\"}}}]}}}}",
+             name);
+    for (unsigned i = 0; (resource = gt_volcano_resource(i)); i++)
+        if (strcmp(resource->plural, "jobs") == 0 && strcmp(resource->group, "batch") == 0)
+            assert_int_equal(gt_volcano_put(volcano, i, text, strlen(text), error), 0);
+}
+
+/* Places of pods to come are told, once, and that they are kept no more; of a job that is bound in one
+ * session there is nothing to tell. */
+static void test_places_are_told(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[4] = {4, 5, 6, 7}, rank;
+    put_indexed_job(volcano, "unit");
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < 4; i++)
+            PUT_POD(volcano, .job = "unit", .index = i, .gpus = 8, .group = "32", .node = nodes[i] + 1,
+                    .plan_node = node_name(nodes[i]));
+        for (unsigned gone = 0; gone < 2; gone++) {
+            begin(&session);
+            uint32_t first = add_group(&session, "unit", 4 - gone, 4, nodes);
+            open_session(volcano, &session);
+            assert_int_equal(gt_volcano_check(volcano, first, &rank, error), 1);
+            gt_volcano_close(volcano);
+            gt_volcano_remove(volcano, number_of("pods"), "ns", "unit-2");
+        }
+        if (!round) {
+            assert_null(published(volcano)); /* there is nobody to tell */
+            put_lease(volcano, 300, "");
+        }
+        assert_published(volcano, "r1-n2=0-7");
+        assert_null(published(volcano));
+        for (unsigned i = 0; i < 4; i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "unit-%u", i);
+            gt_volcano_remove(volcano, number_of("pods"), "ns", name);
+        }
+        assert_published(volcano, "");
+        assert_null(published(volcano));
+    }
+
+    put_job(volcano, "rack", 4, 8, "32");
+    begin(&session);
+    uint32_t first = add_group(&session, "rack", 4, 4, NULL);
+    open_session(volcano, &session);
+    place_all(volcano, first, 4, nodes);
+    gt_volcano_close(volcano);
+    assert_null(published(volcano));
+    gt_volcano_free(volcano);
+}
+
+/* As are places that pods have to leave first. */
+static void test_room_is_told(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = full_world();
+    struct session session;
+    put_lease(volcano, 300, "");
+    uint32_t high = begin_room(volcano, &session);
+    evict_room(volcano, high);
+    gt_volcano_close(volcano);
+    char *note = published(volcano);
+    assert_non_null(note);
+    for (unsigned n = 0; n < NODES; n++)
+        assert_int_equal(strstr(note, node_name(n)) != NULL, n / NODES_EACH == 1);
+    free(note);
     gt_volcano_free(volcano);
 }
 
@@ -1221,6 +1327,8 @@ int main(void)
         cmocka_unit_test(test_a_list_says_who_is_gone),
         cmocka_unit_test(test_what_the_lease_notes_is_kept),
         cmocka_unit_test(test_a_pod_comes_to_its_noted_place),
+        cmocka_unit_test(test_places_are_told),
+        cmocka_unit_test(test_room_is_told),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_sessions_do_not_grow),
     };

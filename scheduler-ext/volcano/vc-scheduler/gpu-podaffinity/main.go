@@ -4,9 +4,8 @@
 package main
 
 import (
-	"volcano.sh/volcano/pkg/scheduler/framework"
-
 	"gputopo/scheduler-ext/volcano/vc-scheduler/plugins"
+	"volcano.sh/volcano/pkg/scheduler/framework"
 )
 
 // New is what Volcano looks for.

@@ -9,8 +9,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 )
 
-// AffinityName is what the scheduler's configuration calls gpu-podaffinity.
-const AffinityName = "gpu-podaffinity"
+// What the scheduler's configuration calls the plugins.
+const AwareName, AffinityName = "gpu-aware", "gpu-podaffinity"
 
 type affinity struct {
 	session  *session

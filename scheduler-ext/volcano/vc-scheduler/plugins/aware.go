@@ -8,9 +8,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// AwareName is what the scheduler's configuration calls gpu-aware.
-const AwareName = "gpu-aware"
-
 type aware struct {
 	arguments framework.Arguments
 	session   *session

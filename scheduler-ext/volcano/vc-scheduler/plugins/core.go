@@ -5,7 +5,7 @@
 package plugins
 
 /*
-#include <stdlib.h>
+#include "api/names.h"
 #include "scheduler-ext/volcano/volcano.h"
 */
 import "C"
@@ -26,19 +26,11 @@ type core struct {
 }
 
 func newCore() (*core, error) {
-	made := &core{said: (*C.char)(C.malloc(C.GT_VOLCANO_TEXT_SIZE)), notes: (*C.char)(C.malloc(C.GT_VOLCANO_ANNOTATIONS_SIZE))}
-	if err := made.result(C.gt_volcano_new(&made.c, made.said)); err != nil {
-		made.free()
-		return nil, err
-	}
-	return made, nil
+	made := &core{said: &new([C.GT_VOLCANO_TEXT_SIZE]C.char)[0], notes: &new([C.GT_VOLCANO_ANNOTATIONS_SIZE]C.char)[0]}
+	return made, made.result(C.gt_volcano_new(&made.c, made.said))
 }
 
-func (c *core) free() {
-	C.gt_volcano_free(c.c)
-	C.free(unsafe.Pointer(c.said))
-	C.free(unsafe.Pointer(c.notes))
-}
+func (c *core) free() { C.gt_volcano_free(c.c) }
 
 func (c *core) result(r C.int) error {
 	if r < 0 {
@@ -47,7 +39,8 @@ func (c *core) result(r C.int) error {
 	return nil
 }
 
-func gpuResource() string { return C.GoString(C.gt_volcano_gpu_resource()) }
+func text(from string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringData(from + "\x00"))) }
+func gpuResource() string      { return C.GoString(C.gt_volcano_gpu_resource()) }
 
 // newObjects are those that the library asks for.
 func newObjects() *objects {
@@ -64,12 +57,8 @@ func (c *core) put(resource int, json []byte) error {
 }
 
 func (c *core) listed(resource int) { C.gt_volcano_listed(c.c, C.uint(resource)) }
-
 func (c *core) remove(resource int, namespace, name string) {
-	ns, n := C.CString(namespace), C.CString(name)
-	C.gt_volcano_remove(c.c, C.uint(resource), ns, n)
-	C.free(unsafe.Pointer(ns))
-	C.free(unsafe.Pointer(n))
+	C.gt_volcano_remove(c.c, C.uint(resource), text(namespace), text(name))
 }
 
 // arrays are what a session has, as gt_volcano_open() takes it.
@@ -88,18 +77,14 @@ func (a *arrays) text(texts ...string) C.uint32_t {
 	return C.uint32_t(at)
 }
 
-func (a *arrays) addNode(name string) { a.nodes = append(a.nodes, a.text(name)) }
-
-func (a *arrays) addGroup(name string, minimum int32) int {
+func (a *arrays) addGroup(name string, minimum int32) {
 	a.groups = append(a.groups, C.struct_gt_volcano_group{name: a.text(name), minimum: C.uint32_t(max(minimum, 0))})
-	return len(a.groups) - 1
 }
 
-// addTask adds a pod; `leaves` is not 0 where it is to go.
-func (a *arrays) addTask(namespace, name, uid string, group int, node, leaves uint32) int {
-	a.tasks = append(a.tasks, C.struct_gt_volcano_task{names: a.text(namespace, name, uid), group: C.uint32_t(group),
+// addTask adds a pod of the last group; `leaves` is not 0 where it is to go.
+func (a *arrays) addTask(namespace, name, uid string, node, leaves uint32) {
+	a.tasks = append(a.tasks, C.struct_gt_volcano_task{names: a.text(namespace, name, uid), group: C.uint32_t(len(a.groups) - 1),
 		node: C.uint32_t(node), leaves: C.uint32_t(leaves)})
-	return len(a.tasks) - 1
 }
 
 func (c *core) open(a *arrays) error {
@@ -109,7 +94,12 @@ func (c *core) open(a *arrays) error {
 		unsafe.SliceData(a.tasks), C.uint32_t(len(a.tasks)), c.said))
 }
 
-func (c *core) close() { C.gt_volcano_close(c.c) }
+// publish is a Lease to be applied, and its namespace; none where there is nothing new to tell.
+func (c *core) publish() (namespace string, lease []byte) {
+	var ns *C.char
+	text := C.GoString(C.gt_volcano_publish(c.c, &ns))
+	return C.GoString(ns), []byte(text)
+}
 
 func (c *core) setArguments(arguments any) error {
 	text, err := json.Marshal(arguments)
@@ -148,16 +138,14 @@ func (c *core) mayUse(task, nodes int) []uint8 {
 func (c *core) allocated(task, node int) {
 	C.gt_volcano_allocated(c.c, C.uint32_t(task), C.uint32_t(node))
 }
-
-func (c *core) deallocated(task int) { C.gt_volcano_deallocated(c.c, C.uint32_t(task)) }
-
-func (c *core) isWhole(task int) bool { return C.gt_volcano_is_whole(c.c, C.uint32_t(task)) != 0 }
-
-func (c *core) isReady(task int) bool { return C.gt_volcano_is_ready(c.c, C.uint32_t(task)) != 0 }
-
-const noNode, goes = uint32(C.GT_VOLCANO_NO_NODE), C.GT_VOLCANO_GOES
-
+func (c *core) deallocated(task int)    { C.gt_volcano_deallocated(c.c, C.uint32_t(task)) }
+func (c *core) isWhole(task int) bool   { return C.gt_volcano_is_whole(c.c, C.uint32_t(task)) != 0 }
 func (c *core) wantsRoom(task int) bool { return C.gt_volcano_wants_room(c.c, C.uint32_t(task)) != 0 }
+func (c *core) giveUpRoom(task int)     { C.gt_volcano_give_up_room(c.c, C.uint32_t(task)) }
+func (c *core) close()                  { C.gt_volcano_close(c.c) }
+func (c *core) isReady(task int) bool   { return C.gt_volcano_is_ready(c.c, C.uint32_t(task)) != 0 }
+
+const noNode, goes, program = uint32(C.GT_VOLCANO_NO_NODE), C.GT_VOLCANO_GOES, C.GT_VC_SCHEDULER_NAME
 
 // step is a task that goes, or that is to go to a node.
 type step = C.struct_gt_volcano_step
@@ -168,8 +156,6 @@ func (c *core) makeRoom(task int, mayGo, mayUse []uint8) ([]step, error) {
 		unsafe.SliceData(steps), c.said)
 	return steps[:max(count, 0)], c.result(count)
 }
-
-func (c *core) giveUpRoom(task int) { C.gt_volcano_give_up_room(c.c, C.uint32_t(task)) }
 
 // annotations are pairs of key and value, one behind the other.
 func (c *core) annotations(task int) []string {

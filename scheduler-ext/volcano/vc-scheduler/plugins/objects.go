@@ -8,18 +8,22 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
+
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
 type objectName struct {
 	resource        int
@@ -33,6 +37,8 @@ type objects struct {
 	lock    sync.Mutex
 	changes map[objectName][]byte // nil: it is gone
 	feeds   []*feed
+	client  dynamic.Interface
+	writes  atomic.Bool // a write is on its way
 }
 
 // feed is the end of one reflector.
@@ -41,19 +47,17 @@ type feed struct {
 	number int
 
 	group, version, plural, fields, without string
-	needed                                  bool
-	listed                                  bool  // since it was started
+	needed, listed                          bool  // listed: since it was started
 	relisted                                bool  // since the last session took the changes
 	err                                     error // why it cannot be listed
 }
 
-func (o *objects) follow(config *rest.Config) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
+func (o *objects) follow(config *rest.Config) (err error) {
+	if o.client, err = dynamic.NewForConfig(config); err != nil {
 		return err
 	}
 	for _, f := range o.feeds {
-		lister := client.Resource(schema.GroupVersionResource{Group: f.group, Version: f.version, Resource: f.plural})
+		lister := o.client.Resource(schema.GroupVersionResource{Group: f.group, Version: f.version, Resource: f.plural})
 		source := &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 				options.FieldSelector = f.fields
@@ -93,14 +97,6 @@ func (o *objects) missing() error {
 	return nil
 }
 
-func (o *objects) wait(timeout time.Duration) error {
-	for end := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
-		if err := o.missing(); err == nil || !time.Now().Before(end) {
-			return err
-		}
-	}
-}
-
 // take hands what has changed to the library.
 func (o *objects) take(c *core) {
 	o.lock.Lock()
@@ -119,6 +115,25 @@ func (o *objects) take(c *core) {
 		}
 		f.relisted = false
 	}
+}
+
+// publish writes the Lease that the library has to be written, one at a time and without waiting for it.
+func (o *objects) publish(c *core) {
+	if o.client == nil || o.writes.Load() {
+		return
+	}
+	namespace, lease := c.publish()
+	if o.writes.Store(len(lease) > 0); len(lease) == 0 {
+		return
+	}
+	go func() {
+		defer o.writes.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if _, err := o.client.Resource(leases).Namespace(namespace).Patch(ctx, program, types.ApplyPatchType, lease, metav1.PatchOptions{FieldManager: program}); err != nil {
+			klog.Warningf("gputopo: the companion cannot be told which places are kept: %v", err)
+		}
+	}()
 }
 
 // keep remembers objects as they are now, or that they are gone; after a list nothing else is known of the resource.

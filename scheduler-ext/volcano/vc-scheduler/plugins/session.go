@@ -38,21 +38,24 @@ type session struct {
 }
 
 // start follows the cluster's objects from the first session on.
-func (e *engine) start(config *rest.Config) (err error) {
+func (e *engine) start(config *rest.Config) error {
 	if e.core == nil {
-		if e.core, err = newCore(); err != nil {
+		made, err := newCore()
+		if err != nil {
 			return err
 		}
+		e.core = made
 	}
-	timeout := time.Duration(0)
 	if e.objects == nil {
 		made := newObjects()
-		if err = made.follow(config); err != nil {
+		if err := made.follow(config); err != nil {
 			return err
 		}
-		e.objects, timeout = made, 30*time.Second // Volcano schedules nothing meanwhile
+		e.objects = made // Volcano schedules nothing meanwhile
+		for end := time.Now().Add(30 * time.Second); made.missing() != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		}
 	}
-	return e.objects.wait(timeout)
+	return e.objects.missing()
 }
 
 // open begins the session, or finds it begun by the other plugin.
@@ -82,22 +85,23 @@ func (s *session) collect() *arrays {
 	a, gpu := &arrays{}, v1.ResourceName(gpuResource())
 	for _, node := range s.ssn.NodeList {
 		s.nodes[node.Name] = len(a.nodes)
-		a.addNode(node.Name)
+		a.nodes = append(a.nodes, a.text(node.Name))
 	}
 	for _, job := range s.ssn.Jobs {
-		group := -1
 		for _, task := range job.Tasks {
 			if task.InitResreq.Get(gpu) == 0 && task.Resreq.Get(gpu) == 0 {
 				continue
 			}
-			if group < 0 {
-				group, s.any[job.UID] = a.addGroup(job.Name, job.MinAvailable), len(s.list)
+			if _, found := s.any[job.UID]; !found {
+				s.any[job.UID] = len(s.list)
+				a.addGroup(job.Name, job.MinAvailable)
 			}
 			node := noNode
 			if at, found := s.nodes[task.NodeName]; found && (api.AllocatedStatus(task.Status) || task.Status == api.Releasing) {
 				node = uint32(at)
 			}
-			s.tasks[task.UID] = a.addTask(task.Namespace, task.Name, string(task.UID), group, node, uint32(task.Status&api.Releasing))
+			s.tasks[task.UID] = len(s.list)
+			a.addTask(task.Namespace, task.Name, string(task.UID), node, uint32(task.Status&api.Releasing))
 			s.list = append(s.list, task)
 		}
 	}
@@ -165,6 +169,7 @@ func (e *engine) close(ssn *framework.Session) {
 	}
 	if e.core != nil {
 		e.core.close()
+		e.objects.publish(e.core)
 	}
 	e.session = nil
 }

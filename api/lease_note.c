@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/lease_note.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+enum { WORD_MAX = GT_LEASE_NOTE_NODE_SIZE + 256 };
+
+/* `len` bytes at `at`, which hold no space. */
+static bool read_word(const char *at, size_t len, struct gt_lease_note_word *ret)
+{
+    char word[WORD_MAX + 1];
+    if (len > WORD_MAX)
+        return false;
+    memcpy(word, at, len);
+    word[len] = '\0';
+    char *equals = strchr(word, '=');
+    if (!equals)
+        return false;
+    *equals = '\0';
+    ret->is_whole = strcmp(equals + 1, "*") == 0;
+    ret->mask = UINT64_MAX;
+    return *word && gt_text_copy(ret->node, sizeof(ret->node), word) &&
+           (ret->is_whole || gt_text_to_mask(equals + 1, 64, "GPUs", &ret->mask, NULL) == 0);
+}
+
+bool gt_lease_note_next(const char **note, struct gt_lease_note_word *ret)
+{
+    for (const char *at = *note; *at;) {
+        size_t len = strcspn(at, " ");
+        bool found = read_word(at, len, ret);
+        at += len + (at[len] == ' ');
+        *note = at;
+        if (found)
+            return true;
+    }
+    return false;
+}
+
+void gt_lease_note_add(struct gt_buf *to, const char *node, uint64_t mask)
+{
+    gt_auto_buf struct gt_buf word = GT_BUF(WORD_MAX);
+    gt_buf_printf(&word, "%s%s=", to->len ? " " : "", node);
+    if (mask)
+        gt_text_add_mask(&word, mask);
+    else
+        gt_buf_puts(&word, "*");
+    if (!word.failed && to->len + word.len <= to->max)
+        gt_buf_add(to, word.data, word.len);
+}

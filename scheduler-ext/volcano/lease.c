@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/lease_note.h"
+#include "base/clock.h"
+#include "kube/lease.h"
+#include "kube/status.h"
+#include "scheduler-ext/decide/foreign_lease.h"
+#include "scheduler-ext/volcano/engine.h"
+
+/*
+ * gputopo-scheduler may place jobs in the same cluster. Planned pods of either say so themselves; places of
+ * pods to come, and nodes for jobs that wait, stand in a Lease of each. Ours lies beside the other one, and
+ * is written while there is something to say.
+ */
+enum { DURATION_S = 30, RENEW_MS = 10000, LEASE_MAX = GT_LEASE_NOTE_MAX + (2 << 10) };
+
+/* ---- the companion's ---- */
+
+void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object)
+{
+    gt_foreign_lease_take(volcano->cache, object, gt_clock_ms());
+    free(volcano->companion);
+    volcano->companion = strdup(gt_kube_meta(object, "namespace"));
+}
+
+void gt_volcano_remove_lease(struct gt_volcano *volcano)
+{
+    free(volcano->companion);
+    volcano->companion = NULL;
+    if (volcano->cache)
+        gt_foreign_lease_take(volcano->cache, NULL, 0);
+}
+
+/* ---- ours ---- */
+
+static void add_place(struct gt_volcano *volcano, uint32_t node, uint64_t mask, struct gt_buf *to)
+{
+    struct gt_cluster_node at;
+    if (mask && gt_cluster_get_node(gt_cache_cluster(volcano->cache), node, &at))
+        gt_lease_note_add(to, at.name, mask);
+}
+
+static void write_note(struct gt_volcano *volcano, struct gt_buf *to)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
+    const struct gt_cache_job *of = gt_cache_next_job(volcano->cache, NULL);
+    for (; of; of = gt_cache_next_job(volcano->cache, of)) {
+        const struct volcano_job *job = of->user;
+        for (uint32_t i = 0; job && job->reservations.gpus && i < job->reservations.count; i++)
+            if (job->reservations.reservations[i].state == GT_RESERVATION_HELD)
+                add_place(volcano, gt_reservations_node(&job->reservations, cluster, i),
+                          job->reservations.reservations[i].mask, to);
+    }
+    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
+        for (uint32_t i = 0; i < room->place_count; i++)
+            add_place(volcano, room->places[i].node, room->places[i].mask, to);
+}
+
+const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_namespace)
+{
+    gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
+    const uint64_t now = gt_clock_ms();
+    struct gt_kube_lease lease = {.holder = "vc-scheduler", .duration_s = DURATION_S};
+    if (!volcano->companion)
+        return NULL;
+    write_note(volcano, &note);
+    const char *text = note.data ? note.data : "", *before = volcano->note ? volcano->note : "";
+    if (note.failed || (strcmp(text, before) == 0 && (!*text || now < volcano->published_ms + RENEW_MS)))
+        return NULL;
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    gt_time_text_fine(&time, 6, lease.renewed);
+    lease.note = text;
+    struct gt_buf *body = &volcano->body;
+    gt_buf_done(body);
+    *body = (struct gt_buf)GT_BUF(LEASE_MAX);
+    gt_kube_lease_write(body, volcano->companion, GT_VC_SCHEDULER_NAME, &lease);
+    free(volcano->note);
+    volcano->note = body->failed ? NULL : strdup(text);
+    volcano->published_ms = now;
+    *ret_namespace = volcano->companion;
+    return body->failed ? NULL : body->data;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/lease_note.h"
+
+static void test_words(void **state)
+{
+    (void)state;
+    const char *note = "n1=0-3 n2=* nonsense n3=x =1 n3= n1=4,63  n4=64 n5=7";
+    struct gt_lease_note_word word;
+    assert_true(gt_lease_note_next(&note, &word));
+    assert_string_equal(word.node, "n1");
+    assert_int_equal(word.mask, 0xf);
+    assert_false(word.is_whole);
+    assert_true(gt_lease_note_next(&note, &word));
+    assert_string_equal(word.node, "n2");
+    assert_true(word.is_whole);
+    assert_true(word.mask == UINT64_MAX);
+    assert_true(gt_lease_note_next(&note, &word));
+    assert_string_equal(word.node, "n3"); /* no GPU of it */
+    assert_int_equal(word.mask, 0);
+    assert_true(gt_lease_note_next(&note, &word));
+    assert_string_equal(word.node, "n1");
+    assert_true(word.mask == ((uint64_t)1 << 63 | 1 << 4));
+    assert_true(gt_lease_note_next(&note, &word));
+    assert_string_equal(word.node, "n5");
+    assert_false(gt_lease_note_next(&note, &word));
+    assert_false(gt_lease_note_next(&note, &word));
+}
+
+/* What was written is read; what has no room is left out, and what comes after it may fit. */
+static void test_there_and_back(void **state)
+{
+    (void)state;
+    gt_auto_buf struct gt_buf text = GT_BUF(20);
+    struct gt_lease_note_word word;
+    gt_lease_note_add(&text, "n1", 0xf1);
+    gt_lease_note_add(&text, "a-name-that-is-too-long", 1);
+    gt_lease_note_add(&text, "n2", 0);
+    assert_string_equal(text.data, "n1=0,4-7 n2=*");
+    const char *note = text.data;
+    assert_true(gt_lease_note_next(&note, &word));
+    assert_int_equal(word.mask, 0xf1);
+    assert_true(gt_lease_note_next(&note, &word));
+    assert_true(word.is_whole);
+    assert_false(gt_lease_note_next(&note, &word));
+}
+
+static void test_names_that_are_too_long(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct gt_lease_note_word word;
+    const char *note = text;
+    memset(text, 'n', sizeof(text));
+    memcpy(text + 300, "=1 ", 3);
+    memcpy(text + sizeof(text) - 10, "=1 ok=2", 8);
+    assert_true(gt_lease_note_next(&note, &word));
+    assert_string_equal(word.node, "ok");
+    assert_false(gt_lease_note_next(&note, &word));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_names_that_are_too_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
