@@ -28,6 +28,9 @@ struct churn {
     bool jobs_leave;               /* some have, and the chain is not a list that was given */
     unsigned first_kept; /* of rule.levels: this size and larger ones keep room from several units */
     bool spares_largest; /* several units: they keep off places of the largest size */
+    /* What was chosen last for many, but for the id: most supernodes of a cluster are alike. */
+    uint32_t last_slots, last_whole; /* 0: nothing was */
+    uint64_t last_choice;
 };
 
 static bool do_jobs_leave(const struct chain *chain)
@@ -41,7 +44,7 @@ static bool do_jobs_leave(const struct chain *chain)
 static void start(struct churn *churn, const struct gt_cluster *cluster, const struct room *room, uint32_t q)
 {
     churn->room = room;
-    churn->whole = 0;
+    churn->whole = churn->last_slots = 0;
     churn->spares_largest = false;
     memset(churn->places, 0, sizeof(churn->places));
     gt_rule_make(cluster, q, room->gpus, &churn->rule);
@@ -121,14 +124,24 @@ static bool loses_large(const struct churn *churn, uint32_t super, unsigned nth)
     return size && churn->room->slots[super] % size < churn->rule.q;
 }
 
-static uint64_t choice_for_many(struct churn *churn, uint32_t super)
+static void choose_anew(struct churn *churn, uint32_t super)
 {
     uint32_t f = churn->room->slots[super], kept;
     unsigned touched = reach(churn, super, churn->first_kept, &kept);
     uint32_t units = (f - kept) / churn->rule.q;
     if (churn->spares_largest && touched)
         touched = loses_large(churn, super, 0) ? 2 : 1;
-    return choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, super);
+    churn->last_slots = f;
+    churn->last_whole = churn->room->whole[super];
+    churn->last_choice = choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, 0);
+}
+
+/* It has room for one unit at least. */
+static inline uint64_t choice_for_many(struct churn *churn, uint32_t super)
+{
+    if (churn->room->slots[super] != churn->last_slots || churn->room->whole[super] != churn->last_whole)
+        choose_anew(churn, super);
+    return churn->last_choice | super;
 }
 
 /* The best two so far. */
@@ -194,27 +207,20 @@ static void place_one(struct job *job, struct gt_plan_unit *unit, const struct r
 
 /* ---- units smaller than a node ---- */
 
-/* Nodes in use with equally many GPUs, best first, for several units alike: in the cluster's scratch, until a
- * supernode has more or fewer idle nodes. */
+/* Nodes in use with equally many GPUs, in supernodes with equally few idle nodes: in the cluster's scratch,
+ * until a supernode has more or fewer idle nodes. */
 struct in_use {
     uint32_t *nodes, count, next;
-    bool first_only; /* for one unit */
+    uint32_t feasible; /* supernodes that hold a unit; GT_NONE: not counted */
 };
 
-static int by_idle(const void *a, const void *b, void *arg)
-{
-    const struct gt_cluster *cluster = ((const struct job *)arg)->cluster;
-    const uint32_t *idle = ((const struct job *)arg)->rooms[ROOM_OF_NODES].slots;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    if (idle[cluster->super[x]] != idle[cluster->super[y]])
-        return idle[cluster->super[x]] < idle[cluster->super[y]] ? -1 : 1;
-    return (x > y) - (x < y);
-}
-
-/* All nodes with the fewest GPUs that hold so many and are in use, or are filled by them. */
-static void list_in_use(struct job *job, unsigned gpus, struct in_use *list)
+/* The first nodes, one a unit, of those with the fewest GPUs that hold so many and are in use, or are filled
+ * by them, in the supernodes with the fewest idle nodes. */
+static void list_in_use(struct job *job, unsigned gpus, uint32_t units, struct in_use *list)
 {
     const struct gt_cluster *cluster = job->cluster;
+    const uint32_t *idle = job->rooms[ROOM_OF_NODES].slots;
+    uint32_t fewest = UINT32_MAX;
     unsigned n = gpus;
     list->count = list->next = 0;
     while (n <= GT_GPUS_MAX && job->nodes_with[n] == (n == gpus ? 0 : job->idle_with[n]))
@@ -222,29 +228,27 @@ static void list_in_use(struct job *job, unsigned gpus, struct in_use *list)
     if (n > GT_GPUS_MAX)
         return;
     const uint8_t *counts = cluster->draft_count, *end = counts + cluster->node_count, *at = counts;
-    for (; (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
-        uint32_t node = (uint32_t)(at - counts);
-        if (n != gpus && cluster->size[node] == n)
+    for (; (fewest || list->count < units) && (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
+        uint32_t node = (uint32_t)(at - counts), own = idle[cluster->super[node]];
+        if (own > fewest || (n != gpus && cluster->size[node] == n))
             continue;
-        if (!list->first_only || !list->count || by_idle(&node, list->nodes, job) < 0)
-            list->nodes[list->first_only ? 0 : list->count] = node;
-        list->count += !list->first_only || !list->count;
-        if (list->first_only && !job->rooms[ROOM_OF_NODES].slots[cluster->super[list->nodes[0]]])
-            return;
+        if (own < fewest)
+            list->count = 0;
+        fewest = own;
+        if (list->count < units)
+            list->nodes[list->count++] = node;
     }
-    if (!list->first_only)
-        qsort_r(list->nodes, list->count, sizeof(*list->nodes), by_idle, job);
 }
 
 /* The fullest node in use (or filled by the unit) that holds so many GPUs; of those in the supernode with the
  * fewest idle nodes the lowest id. GT_NONE: there is none. A node that was taken from is the fullest as long
- * as it holds them. */
-static uint32_t find_in_use(struct job *job, struct in_use *list, unsigned gpus)
+ * as it holds them. `units` are left. */
+static uint32_t find_in_use(struct job *job, struct in_use *list, unsigned gpus, uint32_t units)
 {
     while (list->next < list->count && job->cluster->draft_count[list->nodes[list->next]] < gpus)
         list->next++;
     if (list->next == list->count)
-        list_in_use(job, gpus, list);
+        list_in_use(job, gpus, units, list);
     return list->count ? list->nodes[list->next] : GT_NONE;
 }
 
@@ -289,21 +293,25 @@ static void describe_small(struct gt_plan_unit *unit, const struct gt_cluster *c
 }
 
 static void place_small(struct job *job, struct gt_plan_unit *unit, const struct room *room,
-                        const struct room *nodes, struct in_use *list)
+                        const struct room *nodes, struct in_use *list, uint32_t units)
 {
     struct gt_cluster *cluster = job->cluster;
     struct churn churn;
-    uint32_t node = find_in_use(job, list, unit->pods * unit->gpus);
+    uint32_t node = find_in_use(job, list, unit->pods * unit->gpus, units);
     if (node != GT_NONE) {
-        uint32_t idle = nodes->slots[cluster->super[node]];
-        unit->feasible = count_feasible(room, unit->pods);
-        unit->slots_before = room->slots[cluster->super[node]];
+        uint32_t super = cluster->super[node], idle = nodes->slots[super];
+        if (list->feasible == GT_NONE)
+            list->feasible = count_feasible(room, unit->pods);
+        unit->feasible = list->feasible;
+        unit->slots_before = room->slots[super];
         unit->node_in_use = true;
         place_on(job, node, unit);
-        if (nodes->slots[cluster->super[node]] != idle)
+        list->feasible -= unit->slots_before >= unit->pods && room->slots[super] < unit->pods;
+        if (nodes->slots[super] != idle)
             list->count = list->next = 0;
         return;
     }
+    list->feasible = GT_NONE;
     start(&churn, cluster, nodes, 1); /* a whole node is broken: it counts as one */
     struct two two = choose_alone(&churn);
     if (!two.count) { /* no node holds the unit, nodes of one supernode together may */
@@ -321,6 +329,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
 static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t wanted)
 {
     const uint64_t middle = (uint64_t)MIDDLE_MAX << MIDDLE_SHIFT;
+    const uint64_t fewer = choice_of(top_of(heap[0]), MIDDLE_MAX - wanted + 1, 0, 0);
     struct two all = {UINT64_MAX, UINT64_MAX, 0};
     uint64_t rest = UINT64_MAX;
     if (units_of(heap[0]) < wanted) {
@@ -329,7 +338,7 @@ static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t 
         return (struct two){heap[0], rest, size};
     }
     for (uint32_t i = 0; i < size; i++)
-        if (top_of(heap[i]) == top_of(heap[0]) && units_of(heap[i]) >= wanted) {
+        if (heap[i] < fewer) {
             consider(&all, heap[i] & ~middle);
             all.count++;
         } else
@@ -393,6 +402,7 @@ static void place_many(struct job *job, const struct gt_plan_unit *kind, const s
         if (!beyond && top_of(heap[0])) { /* no room is left that no larger size can use */
             beyond = true;
             churn.spares_largest = is_ragged(&churn, wanted);
+            churn.last_slots = 0;
             if (churn.spares_largest)
                 size = fill_heap(&churn, heap);
         }
@@ -422,14 +432,15 @@ void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const stru
         place_many(job, kind, room, fresh);
         return;
     }
-    struct in_use list = {.nodes = job->cluster->same, .first_only = fresh == 1};
+    struct in_use list = {.nodes = job->cluster->same, .feasible = GT_NONE};
     for (uint32_t u = (uint32_t)(kind - job->units); u < job->unit_count && fresh; u++) {
         struct gt_plan_unit *unit = &job->units[u];
         if (!gt_unit_is_fresh(job, unit, kind))
             continue;
         if (nodes)
-            place_small(job, unit, room, nodes, &list);
+            place_small(job, unit, room, nodes, &list, fresh);
         else
             place_one(job, unit, room);
+        fresh--;
     }
 }
