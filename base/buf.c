@@ -28,14 +28,21 @@ static bool reserve(struct gt_buf *buf, size_t more)
     return true;
 }
 
-void gt_buf_add(struct gt_buf *buf, const void *bytes, size_t len)
+char *gt_buf_extend(struct gt_buf *buf, size_t len)
 {
     if (!reserve(buf, len))
-        return;
-    if (len)
-        memcpy(buf->data + buf->len, bytes, len);
+        return NULL;
+    char *begin = buf->data + buf->len;
     buf->len += len;
     buf->data[buf->len] = '\0';
+    return begin;
+}
+
+void gt_buf_add(struct gt_buf *buf, const void *bytes, size_t len)
+{
+    char *to = gt_buf_extend(buf, len);
+    if (to && len)
+        memcpy(to, bytes, len);
 }
 
 void gt_buf_puts(struct gt_buf *buf, const char *text)

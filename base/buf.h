@@ -28,6 +28,8 @@ struct gt_buf {
 
 void gt_buf_add(struct gt_buf *buf, const void *bytes, size_t len);
 void gt_buf_puts(struct gt_buf *buf, const char *text);
+/* Adds `len` bytes that the caller writes: where they begin. NULL when they did not fit. */
+char *gt_buf_extend(struct gt_buf *buf, size_t len);
 void gt_buf_printf(struct gt_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gt_buf_vprintf(struct gt_buf *buf, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));

@@ -32,18 +32,21 @@ int gt_scan_fail(struct gt_scan *s, unsigned at, int errnum, struct gt_err **err
                    path.len ? ": " : "", text.data ? text.data : "");
 }
 
-static int emit(struct gt_scan *s, unsigned at, struct gt_scan_event *event, struct gt_err **err)
+static int refuse(struct gt_scan *s, unsigned at, int r, struct gt_err *inner, struct gt_err **err)
+{
+    gt_scan_fail(s, at, -r, err, "%s", gt_err_text(inner));
+    gt_err_free(inner);
+    return r;
+}
+
+static inline int emit(struct gt_scan *s, unsigned at, struct gt_scan_event *event, struct gt_err **err)
 {
     struct gt_err *inner = NULL;
     const struct gt_frame *frame = &s->frames[s->depth];
     event->offset = s->offset + at;
     event->member = frame->shape && frame->shape->kind == GT_SCAN_OBJECT ? frame->member : NULL;
     int r = s->callback(s->arg, event, &inner);
-    if (r < 0) {
-        gt_scan_fail(s, at, -r, err, "%s", gt_err_text(inner));
-        gt_err_free(inner);
-    }
-    return r;
+    return r < 0 ? refuse(s, at, r, inner, err) : r;
 }
 
 static const char *kind_name(enum gt_scan_kind kind)

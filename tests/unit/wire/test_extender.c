@@ -11,6 +11,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "scheduler-ext/wire/answer.h"
 #include "scheduler-ext/wire/extender_args.h"
 #include "tests/bench/wire_bodies.h"
 
@@ -370,6 +371,23 @@ static void test_answers(void **state)
 }
 
 /* nodeCacheCapable: false. The accepted nodes come back byte for byte; without keeping, by name. */
+/* Every byte, at every place of eight bytes and of the rest. */
+static void test_quotes(void **state)
+{
+    (void)state;
+    for (unsigned byte = 1; byte < 256; byte++)
+        for (unsigned at = 0; at < 19; at++) {
+            gt_auto_buf struct gt_buf quoted = GT_BUF(256), expected = GT_BUF(256), small = GT_BUF(20);
+            char text[] = "gpu-worker-000123.x";
+            text[at] = (char)byte;
+            gt_answer_quote(&quoted, text, sizeof(text) - 1);
+            gt_text_quote(&expected, text);
+            assert_string_equal(quoted.data, expected.data);
+            gt_answer_quote(&small, text, sizeof(text) - 1);
+            assert_true(small.failed);
+        }
+}
+
 static void test_nodes(void **state)
 {
     (void)state;
@@ -419,10 +437,15 @@ static void test_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pod),          cmocka_unit_test(test_amounts),
-        cmocka_unit_test(test_hostile_pods), cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_many_names),   cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_nodes),        cmocka_unit_test(test_pods_as_bytes_and_as_trees),
+        cmocka_unit_test(test_pod),
+        cmocka_unit_test(test_amounts),
+        cmocka_unit_test(test_hostile_pods),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_pods_as_bytes_and_as_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
