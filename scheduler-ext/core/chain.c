@@ -2,7 +2,6 @@
 #include "scheduler-ext/core/chain.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/text.h"
 #include "scheduler-ext/core/internal.h"
@@ -35,37 +34,40 @@ static struct seen_size *find(struct chain *chain, uint32_t size, bool make)
     return ret;
 }
 
-static int by_size(const void *a, const void *b)
+/* Few: quicker than qsort(). */
+static void sort_by_size(struct gt_chain_sizes *sizes)
 {
-    unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
-    return (x > y) - (x < y);
+    for (unsigned i = 1; i < sizes->count; i++) {
+        unsigned size = sizes->size[i], at = i;
+        for (; at && sizes->size[at - 1] > size; at--)
+            sizes->size[at] = sizes->size[at - 1];
+        sizes->size[at] = size;
+    }
 }
 
 /* The heaviest sizes with a part of the whole, ascending. */
 static void choose(struct chain *chain)
 {
-    const struct seen_size *chosen[GT_CHAIN_MAX] = {0};
-    double all = 0;
-    unsigned count = 0;
+    double weight[CHAIN_SEEN_MAX], all = 0;
+    unsigned chosen[GT_CHAIN_MAX] = {0}, count = 0; /* the heaviest first */
     for (unsigned i = 0; i < chain->seen_count; i++)
-        all += weight_of(&chain->seen[i]);
+        all += weight[i] = weight_of(&chain->seen[i]);
     for (unsigned i = 0; i < chain->seen_count; i++) {
-        const struct seen_size *size = &chain->seen[i];
-        if (weight_of(size) <= 0 || weight_of(size) * GT_CHAIN_PART < all)
+        if (weight[i] <= 0 || weight[i] * GT_CHAIN_PART < all)
             continue;
         unsigned at = count < GT_CHAIN_MAX ? count++ : GT_CHAIN_MAX;
-        while (at && weight_of(size) > weight_of(chosen[at - 1])) {
+        while (at && weight[i] > weight[chosen[at - 1]]) {
             if (at < GT_CHAIN_MAX)
                 chosen[at] = chosen[at - 1];
             at--;
         }
         if (at < GT_CHAIN_MAX)
-            chosen[at] = size;
+            chosen[at] = i;
     }
     for (unsigned i = 0; i < count; i++)
-        chain->sizes.size[i] = chosen[i]->size;
+        chain->sizes.size[i] = chain->seen[chosen[i]].size;
     chain->sizes.count = count;
-    qsort(chain->sizes.size, count, sizeof(chain->sizes.size[0]), by_size);
+    sort_by_size(&chain->sizes);
 }
 
 void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)

@@ -299,7 +299,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
     struct churn churn;
     uint32_t node = find_in_use(job, list, unit->pods * unit->gpus, units);
     if (node != GT_NONE) {
-        uint32_t super = cluster->super[node], idle = nodes->slots[super];
+        uint32_t super = cluster->super[node], idle = nodes->slots[cluster->super[node]];
         if (list->feasible == GT_NONE)
             list->feasible = count_feasible(room, unit->pods);
         unit->feasible = list->feasible;
@@ -307,7 +307,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
         unit->node_in_use = true;
         place_on(job, node, unit);
         list->feasible -= unit->slots_before >= unit->pods && room->slots[super] < unit->pods;
-        if (nodes->slots[super] != idle)
+        if (nodes->slots[cluster->super[node]] != idle)
             list->count = list->next = 0;
         return;
     }
