@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real API server with many Node objects and no kubelet, for companion_jobs.py: fills it, and watches its pods."""
 
+import contextlib
 import glob
 import http.client
 import json
@@ -24,12 +25,13 @@ from real_api import RealServer  # noqa: E402
 WRITERS, GPUS, PER_SUPERNODE = 12, 8, 16
 GROUP, VERSION = TOPOLOGY_API.split("/")
 TOPOLOGIES, SUPERNODES = f"/apis/{TOPOLOGY_API}/nodegputopologies", f"/apis/{TOPOLOGY_API}/supernodes"
-NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
-JOBS = "/apis/batch/v1/namespaces/default/jobs"
-PLACEMENTS = f"/apis/{TOPOLOGY_API}/namespaces/default/gpuplacements"
-PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+NAMESPACE = "team"  # in default, a policy looks at each Event
+NODES, PODS = "/api/v1/nodes", f"/api/v1/namespaces/{NAMESPACE}/pods"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+PLACEMENTS = f"/apis/{TOPOLOGY_API}/namespaces/{NAMESPACE}/gpuplacements"
+PODGROUPS = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
-GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+GROUPS = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{NAMESPACE}/podgroups"
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 # Nothing here runs, so nothing adds what these would ask for.
 FLAGS = ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,DefaultTolerationSeconds "
@@ -116,6 +118,7 @@ class Api(RealServer):
         for plural, kind in (("nodegputopologies", "NodeGPUTopology"), ("supernodes", "Supernode")):
             self.kubectl("create", "-f", "-", text=json.dumps(definition(plural, kind)))
         self.kubectl("create", "-f", f"{CRDS}/gpuplacements.yaml")
+        self.kubectl("create", "namespace", NAMESPACE)
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         names = [node_name(n) for n in range(nodes)]
         requests = [(NODES, node(name, labels(n))) for n, name in enumerate(names)]
@@ -194,7 +197,7 @@ class Watch:
 
     def close(self):
         self.closed = True
-        if self.connection.sock:
+        with contextlib.suppress(OSError, AttributeError):  # it may be between two connections
             self.connection.sock.shutdown(2)
         self.thread.join(5)
         self.connection.close()

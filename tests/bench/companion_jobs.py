@@ -3,7 +3,7 @@
 """Jobs in a cluster of many Node objects: a real API server and etcd, the real kube-scheduler and Volcano's scheduler, no
 kubelet. How long gates stay, and how many pods are placed in a second with and without gputopo-scheduler.
 
-    companion_jobs.py BUILD/bin [NODES [PODS [WHAT]]]      (1,000, 2,000, everything; or gates, kube, flow, volcano, plugins, pairs)
+    companion_jobs.py BUILD/bin [NODES [PODS [WHAT]]]      (1,000, 2,000, everything; or gates, kube, flow, volcano, plugins, pairs, floors)
 
 The programs are looked for in $GPUTOPO_KUBE_BIN, on PATH and where `./dev e2e` builds them; what is not there is skipped."""
 import base64
@@ -19,6 +19,7 @@ import time
 
 import yaml
 
+import companion_floors
 from companion_api import GPUS, JOBS, PER_SUPERNODE, PODGROUPS, PODS, Api, RealServer, Watch
 from daemon_driver import Daemon, free_port, wait_for
 from kube_driver import kubeconfig, make_certificate
@@ -78,32 +79,20 @@ class Bench:
 
     # programs
 
-    @contextlib.contextmanager
-    def companion(self, part, *more):
-        """The companion in the name of its account, and the policies of the installation."""
+    def make_account(self):
         make_certificate(self.folder, "companion", f"/O=system:masters/CN={ACCOUNT}")
-        config = kubeconfig(f"{self.folder}/companion.kubeconfig", self.api.url, "certificate-authority: ca.crt",
-                            "client-certificate: companion.crt, client-key: companion.key")
-        self.api.kubectl("create", "-f", POLICIES)
-        companion = Daemon(os.path.join(self.binaries, "gputopo-scheduler"), f"--only={part}", "--leader-elect=false",
-                           "--kubeconfig", config, "--namespace=default", *more)
 
-        def ready():
-            with contextlib.suppress(OSError):
-                return companion.get("/readyz")[0] == 200
+    @contextlib.contextmanager
+    def policies(self):
+        self.api.kubectl("create", "-f", POLICIES)
         try:
-            if not wait_for(ready, 60):
-                raise SystemExit(f"companion_jobs.py: gputopo-scheduler is not ready: {companion.lines[-3:]}")
-            yield companion
+            yield
         finally:
-            companion.stop()
             self.api.kubectl("delete", "-f", POLICIES)
 
     @contextlib.contextmanager
-    def webhook(self):
-        """The companion with the webhooks of the installation, which the API server asks here."""
-        port = free_port()
-        make_certificate(self.folder, "webhook", "/CN=webhook", "subjectAltName=IP:127.0.0.1")
+    def asks(self, port):
+        """The API server asks the webhooks of the installation at this port."""
         with open(f"{self.folder}/ca.crt", "rb") as file:
             bundle = base64.b64encode(file.read()).decode()
         with open(WEBHOOK, encoding="utf-8") as file:
@@ -113,16 +102,44 @@ class Bench:
                 path = webhook["clientConfig"]["service"]["path"]
                 webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
         paths = [f"/apis/{c['apiVersion']}/{c['kind'].lower()}s" for c in configurations]
-        with self.companion("placement", f"--https=127.0.0.1:{port}", f"--tls-certificate={self.folder}/webhook.crt",
-                            f"--tls-key={self.folder}/webhook.key") as companion:
+        try:
+            for path, configuration in zip(paths, configurations):
+                self.api.ask("POST", path, configuration)
+            time.sleep(3)  # it reads them now and then
+            yield
+        finally:
+            for path, configuration in zip(paths, configurations):
+                self.api.ask("DELETE", f"{path}/{configuration['metadata']['name']}")
+
+    @contextlib.contextmanager
+    def companion(self, part, *more):
+        """The companion in the name of its account, and the policies of the installation."""
+        self.make_account()
+        config = kubeconfig(f"{self.folder}/companion.kubeconfig", self.api.url, "certificate-authority: ca.crt",
+                            "client-certificate: companion.crt, client-key: companion.key")
+        companion = None
+
+        def ready():
+            with contextlib.suppress(OSError):
+                return companion.get("/readyz")[0] == 200
+        with self.policies():
+            companion = Daemon(os.path.join(self.binaries, "gputopo-scheduler"), f"--only={part}", "--leader-elect=false",
+                               "--kubeconfig", config, "--namespace=default", *more)
             try:
-                for path, configuration in zip(paths, configurations):
-                    self.api.ask("POST", path, configuration)
-                time.sleep(3)  # the API server reads them now and then
+                if not wait_for(ready, 60):
+                    raise SystemExit(f"companion_jobs.py: gputopo-scheduler is not ready: {companion.lines[-3:]}")
                 yield companion
             finally:
-                for path, configuration in zip(paths, configurations):
-                    self.api.ask("DELETE", f"{path}/{configuration['metadata']['name']}")
+                companion.stop()
+
+    @contextlib.contextmanager
+    def webhook(self):
+        """The companion with its webhooks."""
+        port = free_port()
+        make_certificate(self.folder, "webhook", "/CN=webhook", "subjectAltName=IP:127.0.0.1")
+        with self.companion("placement", f"--https=127.0.0.1:{port}", f"--tls-certificate={self.folder}/webhook.crt",
+                            f"--tls-key={self.folder}/webhook.key") as companion, self.asks(port):
+            yield companion
 
     @contextlib.contextmanager
     def scheduler(self, name, *arguments):
@@ -274,10 +291,11 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
                 measure(f"{name}: only so many of {count} after {BOUND_S} s", len(watch.bound), "")
             self.tell(name, processes, busy, watch, companion if part == "placement" else None, gated)
 
-    def flow(self, name, scheduler, part=None, units=False, **how):
+    def flow(self, name, scheduler, part=None, units=False, prepare=None, beside=None, **how):
         """The scheduler runs while the pods are made, as by controllers: of each job one, and the others soon afterwards. The
         time runs from the first request that makes one. With door 3 the API server asks the webhooks, and no pod is gated
-        that comes after the plan of its job. `units`: the jobs have a group size, as with door 3."""
+        that comes after the plan of its job. `units`: the jobs have a group size, as with door 3. `prepare` is given the pods of
+        each job, `beside` something in place of door 3."""
         units = units or part == "placement"
         with contextlib.ExitStack() as stack:
             watch = stack.enter_context(self.watch())
@@ -285,6 +303,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
                     for _ in range(self.count // GANG)]
             for own, pods in jobs:
                 self.adopt(own, pods)
+                if prepare:
+                    prepare(pods)
             waiting = [pods[:1] for _, pods in jobs]
             for at, (_, pods) in enumerate(jobs):
                 waiting.insert(min(len(waiting), AHEAD + 2 * at), pods[1:])
@@ -292,6 +312,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             process = stack.enter_context(scheduler(companion) if companion else scheduler())
             if part == "placement":
                 companion = stack.enter_context(self.webhook())
+            if beside:
+                stack.enter_context(beside())
             time.sleep(8)  # the scheduler reads the cluster
             processes = {"API server": self.api.apiserver.pid, "etcd": self.api.etcd.pid, "scheduler": process.pid,
                          "this client": os.getpid()}
@@ -363,6 +385,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             self.run_plugins()
         if what == "pairs":
             self.run_pairs()
+        if what == "floors":
+            self.run_floors()
 
     def run_kube(self):
         print(f"# kube-scheduler: {self.count} pods of {POD_GPUS} GPUs in jobs of {GANG}")
@@ -416,6 +440,13 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             measure(f"{name}: pods in a second, with placement to alone", time_alone / time_placed, "", goal)
             measure(f"{name}: what it would be if CPU alone counted", cost_alone / cost_placed, "")
 
+    def run_floors(self):
+        print(f"# As pods are made, what placement costs at least: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
+        if shutil.which("kube-scheduler", path=SEARCH):
+            companion_floors.run(self, "kube-scheduler", self.kube_scheduler, measure, GANG, False)
+        if self.has_volcano():
+            companion_floors.run(self, "Volcano", self.volcano, measure, GANG, True, volcano=True)
+
     def has_volcano(self):
         if not self.volcano_there:
             self.volcano_there = bool(shutil.which("vc-scheduler", path=SEARCH)) and self.api.install_volcano(self.nodes)
@@ -450,8 +481,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
 
 def main():
     numbers, what = [int(n) for n in sys.argv[2:4]], "".join(sys.argv[4:])
-    if not 1 < len(sys.argv) < 6 or what not in ("", "gates", "kube", "flow", "volcano", "plugins", "pairs") or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
-        sys.stderr.write("usage: companion_jobs.py DIRECTORY-OF-THE-PROGRAMS [NODES [PODS [gates|kube|flow|volcano|plugins|pairs]]] (a release build)\n")
+    if not 1 < len(sys.argv) < 6 or what not in ("", "gates", "kube", "flow", "volcano", "plugins", "pairs", "floors") or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
+        sys.stderr.write("usage: companion_jobs.py DIRECTORY-OF-THE-PROGRAMS [NODES [PODS [gates|kube|flow|volcano|plugins|pairs|floors]]] (a release build)\n")
         sys.exit(2)
     if not RealServer.is_there():
         print("skipped\tjobs against a real API server: kube-apiserver, kubectl or etcd is not there (./dev e2e builds the "
