@@ -30,6 +30,7 @@ pid, *paths = sys.argv[1:]
 groups = [line.rstrip("\\n").split(":", 2) for line in open(f"/proc/{pid}/cgroup")]
 place = [f"/sys/fs/cgroup/devices{path}" for _, kinds, path in groups if "devices" in kinds.split(",")]
 place += [f"/sys/fs/cgroup{path}" for number, kinds, path in groups if not kinds]
+place = [path for path in place if os.path.exists(path + "/cgroup.procs")]
 with open(place[0] + "/cgroup.procs", "w") as file:
     file.write(str(os.getpid()))
 for path in paths:
@@ -77,13 +78,8 @@ class DaemonSetCases:
 
     def pid(self, pod, container="agent"):
         """Of the container's process, in the cluster's PID namespace."""
-        number = pod["spec"]["nodeName"].removeprefix("node")
-        wanted = next(status["containerID"].split("//")[1] for status in pod["status"]["containerStatuses"]
-                      if status["name"] == container)
-        for line in self.cluster.ask(number, "ctr", "tasks", "list").splitlines():
-            if line.split()[0] == wanted:
-                return line.split()[1]
-        raise Failed(f"containerd knows no task {wanted}")
+        wanted = next(status["containerID"] for status in pod["status"]["containerStatuses"] if status["name"] == container)
+        return self.cluster.pid(pod["spec"]["nodeName"].removeprefix("node"), wanted)
 
     def proc(self, pid, file):
         return self.cluster.ask("control", "cat", f"/proc/{pid}/{file}")

@@ -8,6 +8,7 @@ import time
 import grpc
 
 from cases_claims import ClaimCases
+from cases_daemonset import OPEN
 from cases_plugin import ONCE
 from harness import claims, pods
 from harness.account import apply
@@ -163,6 +164,19 @@ class DraCases:
         until("the order to follow", lambda: self.node.offered()[:1] == want or (False, self.node.offered()))
         same(self.run_pod("one", 1), want, "the best single GPU of the rest")
         return f"{got}, {want}"
+
+    @quick
+    def device_rules(self):
+        """What the container may open, by the rules of its cgroup. The made-up devices have no driver."""
+        got = self.run_pod("opens", 2)
+        pid, machine = self.cluster.pid(1, self.container("opens")[0]), self.node.machine
+        own = [f"/proc/{pid}/root/dev/{name}" for name in machine.expected_nodes(got)]
+        others = [str(machine.dev / name) for index in self.node.all - set(got) for name in machine.nodes_of(machine.gpus[index])]
+        opened = dict(line.split() for line in
+                      self.cluster.ask(1, "/usr/bin/python3", "-c", OPEN, pid, *own, *others).splitlines())
+        same(opened, {**dict.fromkeys(own, "ENXIO"), **dict.fromkeys(others, "EPERM")}, "opening devices")
+        self.empty()
+        return "cgroup v2" if self.cluster.ask(1, "stat", "-f", "-c", "%T", "/sys/fs/cgroup").strip() == "cgroup2fs" else "cgroup v1"
 
     @quick
     def freed(self):
@@ -508,6 +522,7 @@ class DraCases:
             return
         case(of + "the slice has owner, pool and attributes", self.slice_says)
         case(of + "pods see the allocated GPUs, the best of the free ones; they are published", self.claimed)
+        case(of + "a container opens the devices of its GPUs, and no others", self.device_rules)
         case(of + "pods end: nothing is left of their claims", self.freed)
         case(of + "four GPUs of one link zone by a constraint", self.zone)
         case(of + "a GPU that somebody gave away twice is refused, and given when it is free", self.second_writer)

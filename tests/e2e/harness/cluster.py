@@ -67,6 +67,7 @@ class Cluster:
         self.path = ":".join([*bins, os.environ["PATH"], "/usr/local/sbin:/usr/sbin:/sbin"])
         self.holder = None  # the process that holds the namespaces
         self.init = None    # descriptor of the first process in them
+        self.delegated = delegated()
 
     # beginning
 
@@ -114,6 +115,14 @@ class Cluster:
 
     def kubectl(self, *arguments, data=None):
         return self.ask("control", "kubectl", *arguments, data=None if data is None else json.dumps(data))
+
+    def pid(self, node, container):
+        """Of a container's process, inside the PID namespace. `container`: as a pod's status has it."""
+        wanted = container.split("//")[1]
+        for line in self.ask(node, "ctr", "tasks", "list").splitlines():
+            if line.split()[0] == wanted:
+                return line.split()[1]
+        raise Failed(f"containerd knows no task {wanted}")
 
     def get(self, *what):
         return json.loads(self.kubectl("get", *what, "-o", "json"))
@@ -170,6 +179,7 @@ class Cluster:
             os.close(self.init)
             self.init = None
         remove_cgroups(containers)
+        undelegate(self.delegated)
         return self.remove(keep_logs)
 
     def remove(self, keep_logs):
@@ -190,6 +200,20 @@ class Cluster:
             elif entry.name != "log":
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         return self.state / "log" if (self.state / "log").is_dir() else self.state
+
+
+# Beside hierarchies of version 1, as systemd mounts it; runc delegates what controllers it has
+DELEGATED = pathlib.Path("/sys/fs/cgroup/unified/cgroup.subtree_control")
+
+
+def delegated():
+    return set(DELEGATED.read_text().split()) if DELEGATED.exists() else set()
+
+
+def undelegate(before):
+    for name in delegated() - before:
+        with contextlib.suppress(OSError):  # somebody uses it by now
+            DELEGATED.write_text(f"-{name}")
 
 
 def remove_cgroups(containers):
