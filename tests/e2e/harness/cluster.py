@@ -202,18 +202,21 @@ class Cluster:
         return self.state / "log" if (self.state / "log").is_dir() else self.state
 
 
-# Beside hierarchies of version 1, as systemd mounts it; runc delegates what controllers it has
-DELEGATED = pathlib.Path("/sys/fs/cgroup/unified/cgroup.subtree_control")
+# Beside hierarchies of version 1, as systemd mounts it
+UNIFIED = pathlib.Path("/sys/fs/cgroup/unified")
 
 
 def delegated():
-    return set(DELEGATED.read_text().split()) if DELEGATED.exists() else set()
+    path = UNIFIED / "cgroup.subtree_control"
+    return set(path.read_text().split()) if path.exists() else set()
 
 
 def undelegate(before):
+    """runc with cgroup v2 delegates what controllers there are. Where another cluster uses them they stay."""
     for name in delegated() - before:
-        with contextlib.suppress(OSError):  # somebody uses it by now
-            DELEGATED.write_text(f"-{name}")
+        for directory in (UNIFIED / "k8s.io", UNIFIED):
+            with contextlib.suppress(OSError):
+                (directory / "cgroup.subtree_control").write_text(f"-{name}")
 
 
 def remove_cgroups(containers):
