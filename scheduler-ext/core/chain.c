@@ -9,18 +9,18 @@
 /* 2^(-1 / GT_CHAIN_HALF_LIFE) */
 static const double keeps_per_job = 0.99729605;
 
-static double weight_of(const struct seen_size *size)
+static double weight_of(const struct gt_chain_seen *size)
 {
     return (double)size->present + size->past;
 }
 
 /* The place of a size that is known, or is to be: that of the lightest one that no job has any more. NULL:
  * all are there. */
-static struct seen_size *find(struct chain *chain, uint32_t size, bool make)
+static struct gt_chain_seen *find(struct chain *chain, uint32_t size, bool make)
 {
-    struct seen_size *lightest = NULL;
+    struct gt_chain_seen *lightest = NULL;
     for (unsigned i = 0; i < chain->seen_count; i++) {
-        struct seen_size *at = &chain->seen[i];
+        struct gt_chain_seen *at = &chain->seen[i];
         if (at->size == size)
             return at;
         if (!at->present && (!lightest || at->past < lightest->past))
@@ -28,9 +28,10 @@ static struct seen_size *find(struct chain *chain, uint32_t size, bool make)
     }
     if (!make)
         return NULL;
-    struct seen_size *ret = chain->seen_count < CHAIN_SEEN_MAX ? &chain->seen[chain->seen_count++] : lightest;
+    struct gt_chain_seen *ret =
+        chain->seen_count < GT_CHAIN_SEEN_MAX ? &chain->seen[chain->seen_count++] : lightest;
     if (ret)
-        *ret = (struct seen_size){.size = size};
+        *ret = (struct gt_chain_seen){.size = size};
     return ret;
 }
 
@@ -48,7 +49,7 @@ static void sort_by_size(struct gt_chain_sizes *sizes)
 /* The heaviest sizes with a part of the whole, ascending. */
 static void choose(struct chain *chain)
 {
-    double weight[CHAIN_SEEN_MAX], all = 0;
+    double weight[GT_CHAIN_SEEN_MAX], all = 0;
     unsigned chosen[GT_CHAIN_MAX] = {0}, count = 0; /* the heaviest first */
     for (unsigned i = 0; i < chain->seen_count; i++)
         all += weight[i] = weight_of(&chain->seen[i]);
@@ -73,7 +74,7 @@ static void choose(struct chain *chain)
 void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 {
     struct chain *chain = &cluster->chain;
-    struct seen_size *seen = size ? find(chain, size, true) : NULL;
+    struct gt_chain_seen *seen = size ? find(chain, size, true) : NULL;
     if (!seen)
         return;
     seen->present += gpus;
@@ -84,13 +85,32 @@ void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 {
     struct chain *chain = &cluster->chain;
-    struct seen_size *seen = find(chain, size, false);
+    struct gt_chain_seen *seen = find(chain, size, false);
     if (!seen) /* there was no place for it when it came */
         return;
     for (unsigned i = 0; i < chain->seen_count; i++)
         chain->seen[i].past *= keeps_per_job;
     seen->present -= gpus < seen->present ? gpus : seen->present;
     seen->past += (double)gpus;
+    if (!chain->fixed)
+        choose(chain);
+}
+
+bool gt_chain_get_seen(const struct gt_cluster *cluster, unsigned nth, struct gt_chain_seen *ret)
+{
+    if (nth >= cluster->chain.seen_count)
+        return false;
+    *ret = cluster->chain.seen[nth];
+    return true;
+}
+
+void gt_chain_take_over(struct gt_cluster *cluster, const struct gt_chain_seen *seen)
+{
+    struct chain *chain = &cluster->chain;
+    struct gt_chain_seen *own = find(chain, seen->size, true);
+    if (!own)
+        return;
+    *own = *seen;
     if (!chain->fixed)
         choose(chain);
 }

@@ -13,8 +13,7 @@ enum {
     SLOT_SIZES = 8,     /* pod sizes whose slots are counted at the same time; [0] is 1 GPU, always */
     SPREAD_SCRATCH = 6, /* numbers a supernode for a unit that is spread */
     SUPER_SCRATCH = 10, /* those, and for the room that plans in the making leave */
-    CHAIN_SEEN_MAX = 64,
-    POD_TABLES = 16, /* of pod_gpus.c; of 16 GPUs each takes half a MiB */
+    POD_TABLES = 16,    /* of pod_gpus.c; of 16 GPUs each takes half a MiB */
     SUPERS_MAX = GT_CLUSTER_SUPERNODES_MAX + GT_CLUSTER_NODES_MAX,
 };
 
@@ -50,14 +49,8 @@ struct values {
 };
 
 /* Unit sizes, chain.c. */
-struct seen_size {
-    uint32_t size;    /* GPUs */
-    uint64_t present; /* GPUs of jobs that are there */
-    double past;      /* of those that are gone, the less the longer ago */
-};
-
 struct chain {
-    struct seen_size seen[CHAIN_SEEN_MAX];
+    struct gt_chain_seen seen[GT_CHAIN_SEEN_MAX];
     unsigned seen_count;
     bool fixed; /* the sizes were given */
     struct gt_chain_sizes sizes;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/json_line.h"
 #include "scheduler-ext/file/reader.h"
 #include "topology/model/node_json.h"
@@ -22,15 +23,36 @@ void gt_cluster_file_free(struct gt_cluster_file *file)
     free(file);
 }
 
+/* What a companion knows of the sizes in play. */
+static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
+{
+    uint32_t i = 0;
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
+        struct gt_chain_seen seen = {0};
+        char path[READER_PATH_SIZE];
+        snprintf(path, sizeof(path), "unitSizes[%u]", i++);
+        struct gt_at at = {READER_SOURCE, path, reader->err};
+        TRY(gt_reader_object(&at, item));
+        TRY(gt_get_unsigned(&at, item, "gpus", GT_CHAIN_SIZE_MAX, &seen.size));
+        TRY(gt_get_integer(&at, item, "present", GT_CHAIN_WEIGHT_MAX, &seen.present));
+        TRY(gt_get_number(&at, item, "past", GT_CHAIN_WEIGHT_MAX, &seen.past));
+        if (!seen.size)
+            return gt_at_fail(&at, "gpus", "expected a size of units, in GPUs");
+        gt_chain_take_over(reader->file->cluster, &seen);
+    }
+    return 0;
+}
+
 static int read_all(struct cluster_reader *reader, const cJSON *json)
 {
     struct gt_at at = {READER_SOURCE, "", reader->err};
     TRY(gt_reader_object(&at, json));
-    const cJSON *supernodes, *nodes, *pods;
-    unsigned supernode_count, node_count, pod_count;
+    const cJSON *supernodes, *nodes, *pods, *sizes;
+    unsigned supernode_count, node_count, pod_count, size_count;
     TRY(gt_get_array(&at, json, "supernodes", GT_CLUSTER_SUPERNODES_MAX, &supernodes, &supernode_count));
     TRY(gt_get_array(&at, json, "nodes", GT_CLUSTER_NODES_MAX, &nodes, &node_count));
     TRY(gt_get_array(&at, json, "pods", GT_CLUSTER_PODS_MAX, &pods, &pod_count));
+    TRY(gt_get_array(&at, json, "unitSizes", GT_CHAIN_SEEN_MAX, &sizes, &size_count));
     if (!nodes)
         return gt_at_fail(&at, "nodes", "is missing; this is no cluster");
     reader->supernodes_given = supernodes;
@@ -39,6 +61,8 @@ static int read_all(struct cluster_reader *reader, const cJSON *json)
         return gt_fail_sys(reader->err, ENOMEM, "nodes");
     TRY(gt_reader_supernodes(reader, supernodes, supernode_count));
     TRY(gt_reader_nodes(reader, nodes));
+    TRY(read_unit_sizes(reader, sizes));
+    reader->sizes_given = sizes;
     return gt_reader_pods(reader, pods, pod_count);
 }
 

@@ -42,8 +42,10 @@ static int read_pod(struct cluster_reader *reader, uint32_t i, const cJSON *json
                           gt_bit_first(pod->mask & n.free), node);
     used[pod->node] |= pod->mask;
     pod->together = atomic ? atomic : group;
-    gt_chain_came(file->cluster, group, gt_bit_count(pod->mask));
-    gt_chain_came(file->cluster, atomic, gt_bit_count(pod->mask));
+    if (!reader->sizes_given) {
+        gt_chain_came(file->cluster, group, gt_bit_count(pod->mask));
+        gt_chain_came(file->cluster, atomic, gt_bit_count(pod->mask));
+    }
     return 0;
 }
 

@@ -19,7 +19,7 @@ struct cluster_reader {
     size_t table_bytes;
     uint32_t class_count;
     uint32_t count_class[GT_GPUS_MAX + 1]; /* of nodes that are only a count, GT_NONE: not made yet */
-    bool supernodes_given;
+    bool supernodes_given, sizes_given;
     uint32_t node_count;
     bool *free_given; /* [node] */
 };

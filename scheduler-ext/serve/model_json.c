@@ -6,11 +6,12 @@
 
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/picture/picture.h"
 #include "scheduler-ext/serve/model_parts.h"
 
 /* What the end of the document needs, with the counters of what was left out. */
-enum { TAIL_MAX = 512, HEAD_MAX = 4096 };
+enum { TAIL_MAX = 512, HEAD_MAX = 8192 };
 
 /* What is kept for a job without its pods while others are written with theirs. */
 enum { JOB_BYTES = 1024 };
@@ -210,6 +211,21 @@ static void write_placement(const struct gt_debug_view *view, struct gt_buf *to)
     gt_buf_puts(to, "}}");
 }
 
+/* As a cluster file has them. */
+static void write_unit_sizes(const struct gt_debug_view *view, struct gt_buf *to)
+{
+    struct gt_chain_seen seen;
+    gt_json_begin(to, "unitSizes", '[');
+    for (unsigned i = 0; gt_chain_get_seen(gt_cache_cluster(view->cache), i, &seen); i++) {
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_unsigned(to, "gpus", seen.size);
+        gt_json_add_unsigned(to, "present", seen.present);
+        gt_json_add_real(to, "past", seen.past, 3);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+}
+
 static void write_head(const struct gt_debug_view *view, struct gt_buf *to)
 {
     struct gt_cache_counters counters;
@@ -234,6 +250,7 @@ static void write_head(const struct gt_debug_view *view, struct gt_buf *to)
     gt_json_add_unsigned(to, "objectsRefused", counters.refused);
     write_placement(view, to);
     gt_json_end(to, '}');
+    write_unit_sizes(view, to);
 }
 
 /* ---- in pieces ---- */

@@ -182,6 +182,20 @@ class Answers(PlanCase):
         del cluster["pods"]
         self.assertEqual(self.plan(cluster, *job)["bounds"]["places"], [{"gpus": 16, "units": 3}])
 
+    def test_what_the_companion_has_learned(self):
+        """The sizes of its /debug/model take the place of the pods'. Once jobs have left, another order counts."""
+        cluster = {"nodes": [{"name": f"{s}{i}", "supernode": s, "gpus": 8} for s, count in (("a", 4), ("b", 7))
+                             for i in range(count)],
+                   "pods": [{"name": "p", "node": "b6", "gpus": [0], "groupSize": 256}],
+                   "unitSizes": [{"gpus": size, "present": 1000, "past": 0} for size in (32, 64, 128)]}
+        cluster["nodes"].append({"name": "b7", "supernode": "b", "gpus": 8})
+        job = ("--pods", 2, "--gpus", 8, "--group-size", 16, "--explain")
+        answer = self.plan(cluster, *job)
+        self.assertEqual([place["gpus"] for place in answer["bounds"]["places"]], [32, 64, 128])
+        self.assertEqual(answer["units"][0]["within"], "b")  # 32 loses no place there
+        cluster["unitSizes"][0]["past"] = 8.5
+        self.assertEqual(self.plan(cluster, *job)["units"][0]["within"], "a")  # the fullest
+
     def test_explain(self):
         answer = self.plan(self.CLUSTER, "--pods", 2, "--gpus", 8, "--group-size", 16, "--explain", "--chain", "8,16,20")
         self.assertIn("supernode B", answer["units"][0]["why"])
@@ -317,8 +331,9 @@ class Example(PlanCase):
         check = jsonschema.Draft202012Validator(schema)
         check.validate(self.cluster)
         check.validate(Answers.CLUSTER)
+        check.validate({"nodes": [], "unitSizes": [{"gpus": 8, "present": 64, "past": 0.5}, {"gpus": 16}]})
         for wrong in [{}, {"nodes": [{"name": "a"}]}, {"nodes": [plain("a", gpus=65)]}, {"nodes": [plain("a", free=[64])]},
-                      {"nodes": [], "supernodes": [{"name": "s", "tier": 9}]}]:
+                      {"nodes": [], "supernodes": [{"name": "s", "tier": 9}]}, {"nodes": [], "unitSizes": [{"past": 1}]}]:
             self.assertFalse(check.is_valid(wrong), wrong)
             self.refused(1, "plan", "--cluster", self.write("wrong.json", wrong), "--pods", "1", "--gpus", "1")
 

@@ -103,6 +103,50 @@ static void keeps_the_heaviest(void **state)
     gt_cluster_free(cluster);
 }
 
+static void expect_alike(const struct gt_cluster *a, const struct gt_cluster *b)
+{
+    struct gt_chain_seen x, y;
+    unsigned i = 0;
+    for (; gt_chain_get_seen(a, i, &x); i++) {
+        assert_true(gt_chain_get_seen(b, i, &y));
+        assert_int_equal(x.size, y.size);
+        assert_int_equal(x.present, y.present);
+        assert_true(x.past == y.past);
+    }
+    assert_false(gt_chain_get_seen(b, i, &y));
+    struct gt_chain_sizes sizes, others;
+    gt_chain_get(a, &sizes);
+    gt_chain_get(b, &others);
+    assert_memory_equal(sizes.size, others.size, sizes.count * sizeof(sizes.size[0]));
+    assert_int_equal(sizes.count, others.count);
+}
+
+/* Who takes over what another knows goes on as that one does. */
+static void another_takes_over(void **state)
+{
+    struct gt_cluster *from = world_new(), *to = world_new();
+    struct gt_chain_seen seen;
+    (void)state;
+    for (unsigned i = 0; i < 300; i++) {
+        gt_chain_came(from, 8U << i % 4, 64 + i);
+        if (i % 3)
+            gt_chain_gone(from, 8U << i % 4, 64 + i);
+    }
+    gt_chain_came(to, 8, 24); /* counts no more */
+    for (unsigned i = 0; gt_chain_get_seen(from, i, &seen); i++)
+        gt_chain_take_over(to, &seen);
+    expect_alike(from, to);
+    for (unsigned i = 0; i < 50; i++) {
+        gt_chain_came(from, 24, 240);
+        gt_chain_came(to, 24, 240);
+        gt_chain_gone(from, 16, 80);
+        gt_chain_gone(to, 16, 80);
+        expect_alike(from, to);
+    }
+    gt_cluster_free(from);
+    gt_cluster_free(to);
+}
+
 static void a_given_list_stays(void **state)
 {
     struct gt_cluster *cluster = world_new();
@@ -146,9 +190,13 @@ static void keeps_no_room_for_what_nobody_asks_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learns_from_jobs),   cmocka_unit_test(forgets_what_comes_no_more),
-        cmocka_unit_test(keeps_the_heaviest), cmocka_unit_test(leaves_out_what_is_rare),
-        cmocka_unit_test(a_given_list_stays), cmocka_unit_test(keeps_no_room_for_what_nobody_asks_for),
+        cmocka_unit_test(learns_from_jobs),
+        cmocka_unit_test(forgets_what_comes_no_more),
+        cmocka_unit_test(keeps_the_heaviest),
+        cmocka_unit_test(leaves_out_what_is_rare),
+        cmocka_unit_test(a_given_list_stays),
+        cmocka_unit_test(another_takes_over),
+        cmocka_unit_test(keeps_no_room_for_what_nobody_asks_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/file/json_line.h"
 #include "tests/unit/core/core_checks.h"
@@ -174,6 +176,31 @@ static void test_pods(void **state)
     assert_int_equal(node_of(file, "b").free, 1);    /* what the file says */
 }
 
+/* What pods say counts where the file does not know better. */
+static void test_unit_sizes(void **state)
+{
+    (void)state;
+    static const char nodes[] = "{\"nodes\": [{\"name\": \"a\", \"gpus\": 8}], \"pods\": [{\"name\": \"p\", "
+                                "\"node\": \"a\", \"gpus\": [0, 1], \"groupSize\": 24}]",
+                      known[] = ", \"unitSizes\": [{\"gpus\": 64, \"present\": 512, \"past\": 0.25}, "
+                                "{\"gpus\": 16, \"past\": 100}]}";
+    struct gt_chain_seen seen;
+    char text[512];
+    snprintf(text, sizeof(text), "%s}", nodes);
+    gt_auto_cluster_file struct gt_cluster_file *pods = read_text(text);
+    assert_true(gt_chain_get_seen(pods->cluster, 0, &seen));
+    assert_int_equal(seen.size, 24);
+    assert_int_equal(seen.present, 2);
+    assert_false(gt_chain_get_seen(pods->cluster, 1, &seen));
+    snprintf(text, sizeof(text), "%s%s", nodes, known);
+    gt_auto_cluster_file struct gt_cluster_file *told = read_text(text);
+    assert_true(gt_chain_get_seen(told->cluster, 0, &seen));
+    assert_true(seen.size == 64 && seen.present == 512 && seen.past == 0.25);
+    assert_true(gt_chain_get_seen(told->cluster, 1, &seen));
+    assert_true(seen.size == 16 && seen.present == 0 && seen.past == 100);
+    assert_false(gt_chain_get_seen(told->cluster, 2, &seen));
+}
+
 static void test_wrong(void **state)
 {
     (void)state;
@@ -183,6 +210,12 @@ static void test_wrong(void **state)
         {"", "file: line 1, column 1: "},
         {"[]", "file: line 1: expected an object, is an array"},
         {"\n\n{}", "file: line 3: nodes: is missing; this is no cluster"},
+        {"{\"nodes\": [],\n\"unitSizes\": [7]}",
+         "file: line 2: unitSizes[0]: expected an object, is a number"},
+        {"{\"nodes\": [], \"unitSizes\": [{\"gpus\": 8},\n{\"past\": 1}]}",
+         "file: line 2: unitSizes[1].gpus: expected a size of units, in GPUs"},
+        {"{\"nodes\": [], \"unitSizes\": [{\"gpus\": 8, \"past\": 1e300}]}",
+         "unitSizes[0].past: expected 0 to 1073741824, is 1e+300"},
         {"{\"nodes\": {}}", "file: line 1: nodes: expected an array, is an object"},
         {"{\"nodes\": [\n5]}", "file: line 2: nodes[0]: expected an object, is a number"},
         {"{\"nodes\": [\n{\"gpus\": 8}]}", "file: line 2: nodes[0].name: is missing"},
@@ -299,9 +332,9 @@ static void test_no_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line),     cmocka_unit_test(test_counts),  cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_topology), cmocka_unit_test(test_like),    cmocka_unit_test(test_pods),
-        cmocka_unit_test(test_wrong),    cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_line),       cmocka_unit_test(test_counts), cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_topology),   cmocka_unit_test(test_like),   cmocka_unit_test(test_pods),
+        cmocka_unit_test(test_unit_sizes), cmocka_unit_test(test_wrong),  cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

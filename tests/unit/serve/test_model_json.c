@@ -277,7 +277,7 @@ static void test_stays_within_the_limit(void **state)
         snprintf(name, sizeof(name), "p%u", i);
         give_pod(cache, POD(.name = name, .job = job, .gpus = 2));
     }
-    for (size_t limit = 5000; limit < 60000; limit += 777) {
+    for (size_t limit = 9000; limit < 60000; limit += 777) {
         cJSON *json = model_within(cache, true, limit);
         const cJSON *out = cJSON_GetObjectItem(json, "leftOut");
         int nodes = cJSON_GetObjectItem(out, "nodes")->valueint,
@@ -286,7 +286,7 @@ static void test_stays_within_the_limit(void **state)
         assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "nodes")) + nodes, 40);
         assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "jobs")) + jobs, 3);
         assert_int_equal(is_true(json, "truncated"), nodes || jobs || pods);
-        assert_true(jobs == 0 || limit < 9000); /* nodes leave room for jobs */
+        assert_int_equal(jobs, 0); /* nodes leave room for jobs */
         *(nodes || jobs || pods ? &cut : &whole) += 1;
         cJSON_Delete(json);
     }
@@ -302,6 +302,31 @@ static void test_texts_are_escaped(void **state)
     const cJSON *job = part(json, "jobs", "name", "a\"b\x01");
     assert_string_equal(text_of(cJSON_GetArrayItem(cJSON_GetObjectItem(job, "pods"), 0), "name"),
                         "</script>");
+    cJSON_Delete(json);
+}
+
+#define UNITS(size) "\"metax-tech.com/gpu-group-size\":\"" size "\","
+
+static double number_in(const cJSON *object, const char *key)
+{
+    return cJSON_GetObjectItem(object, key)->valuedouble;
+}
+
+/* A job that is there, and one that is gone: what a cluster file takes over. */
+static void test_unit_sizes(void **state)
+{
+    struct gt_cache *cache = *state;
+    give_pod(cache, POD(.name = "a", .gpus = 8, .job = "x", .annotations = UNITS("32")));
+    give_pod(cache, POD(.name = "b", .gpus = 4, .job = "y", .annotations = UNITS("16")));
+    gt_cache_pod_deleted(cache, "ns", "b");
+    cJSON *json = model_within(cache, false, LIMIT);
+    const cJSON *sizes = cJSON_GetObjectItem(json, "unitSizes"), *there = cJSON_GetArrayItem(sizes, 0),
+                *gone = cJSON_GetArrayItem(sizes, 1);
+    assert_int_equal(cJSON_GetArraySize(sizes), 2);
+    assert_true(number_in(there, "gpus") == 32 && number_in(there, "present") == 8 &&
+                number_in(there, "past") == 0);
+    assert_true(number_in(gone, "gpus") == 16 && number_in(gone, "present") == 0 &&
+                number_in(gone, "past") == 4);
     cJSON_Delete(json);
 }
 
@@ -412,6 +437,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_jobs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stays_within_the_limit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_texts_are_escaped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unit_sizes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_empty, set_up, tear_down),
         cmocka_unit_test(test_query),
         cmocka_unit_test(test_page),
