@@ -114,6 +114,11 @@ static int grow_supers(struct gt_cluster *cluster, struct gt_err **err)
     return 0;
 }
 
+void gt_cluster_set_crowded(struct gt_cluster *cluster, bool crowded)
+{
+    cluster->crowded = crowded;
+}
+
 void gt_cluster_set_rule(struct gt_cluster *cluster, enum gt_rule rule)
 {
     cluster->rule = rule;

@@ -46,6 +46,7 @@ GT_DEFINE_CLEANUP(struct gt_cluster *, gt_cluster_free)
  *                   if they can in room that no larger size can ever use; units smaller than a node go to
  *                   nodes in use. For jobs of one unit of a node or more it is the min-loss rule, until jobs
  *                   have left: then, if the chain is learned, only the largest two sizes are protected.
+ *                   While other jobs wait several units leave less room (gt_cluster_set_crowded).
  * Whether a job fits does not depend on the rule where all its pods have equal GPU counts and its sizes
  * divide one another.
  */
@@ -53,6 +54,10 @@ enum gt_rule { GT_RULE_CHURN, GT_RULE_STATIC };
 
 /* GT_RULE_CHURN at the start. */
 void gt_cluster_set_rule(struct gt_cluster *cluster, enum gt_rule rule);
+
+/* Whether other jobs wait for room than the one that is planned next: GT_RULE_CHURN goes by it. Not so at the
+ * start. */
+void gt_cluster_set_crowded(struct gt_cluster *cluster, bool crowded);
 
 /* A class of hardware (the cluster takes a reference). The same class again gives the same id. Where all
  * places are taken a class without nodes gives way: ask for the id again before nodes are added. */

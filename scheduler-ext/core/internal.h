@@ -101,6 +101,7 @@ struct gt_cluster {
     uint8_t *draft_count;           /* [node]: what they leave of that; of the others as `count` */
 
     enum gt_rule rule;
+    bool crowded;
     unsigned slot_sizes;
     struct chain chain;
 

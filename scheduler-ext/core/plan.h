@@ -19,7 +19,8 @@
  * for a single unit the same, but before the fullest the one where it reaches into the room of the fewest
  * larger sizes; for several alike the room of the fewest larger sizes, then the fullest that holds all that
  * are left, else the one that takes most. Once jobs have left, places of the largest size count for a single
- * unit, then of the one below it, and for several the largest size's room. A unit smaller than a node goes to
+ * unit, then of the one below it, and for several the largest size's room, or (gt_cluster_set_crowded) what
+ * the two largest leave over. A unit smaller than a node goes to
  * the fullest node in use that holds it, if there is one. Inside a supernode a unit takes the fewest nodes,
  * best fit; on a node the job's pods get their GPUs together (pod_gpus.h).
  */

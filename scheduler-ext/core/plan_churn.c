@@ -19,6 +19,10 @@
  *
  * Once jobs have left, what is small comes free again soon, and only the largest sizes are protected: for a
  * single unit places of the largest, then of the one below it; for several the room of the largest.
+ *
+ * While other jobs wait for room, what comes free is used at once, and a job that lies together leaves whole
+ * supernodes behind for the next. Several units then only go first to what places of the two largest sizes
+ * leave over in supernodes that have such places; else as many as have room go to one supernode.
  */
 struct churn {
     struct rule rule;
@@ -26,6 +30,7 @@ struct churn {
     uint32_t whole;                /* places[] is for supernodes of so many slots */
     uint32_t places[GT_CHAIN_MAX]; /* slots that the places of each larger size need, as in rule.levels */
     bool jobs_leave;               /* some have, and the chain is not a list that was given */
+    bool crowded;                  /* so, and other jobs wait */
     unsigned first_kept; /* of rule.levels: this size and larger ones keep room from several units */
     bool spares_largest; /* several units: they keep off places of the largest size */
     /* What was chosen last for many, but for the id: most supernodes of a cluster are alike. */
@@ -49,7 +54,9 @@ static void start(struct churn *churn, const struct gt_cluster *cluster, const s
     memset(churn->places, 0, sizeof(churn->places));
     gt_rule_make(cluster, q, room->gpus, &churn->rule);
     churn->jobs_leave = do_jobs_leave(&cluster->chain);
-    churn->first_kept = churn->jobs_leave && churn->rule.level_count ? churn->rule.level_count - 1 : 0;
+    churn->crowded = churn->jobs_leave && cluster->crowded;
+    unsigned kept = !churn->jobs_leave ? GT_CHAIN_MAX : churn->crowded ? 2 : 1;
+    churn->first_kept = churn->rule.level_count > kept ? churn->rule.level_count - kept : 0;
 }
 
 /* A choice as one number, the least is the best. For a single unit: the sizes that lose a place (0 or 1 where
@@ -106,15 +113,15 @@ static inline unsigned reach(struct churn *churn, uint32_t super, unsigned first
     return touched;
 }
 
-static unsigned lost_in(struct churn *churn, uint32_t super)
-{
-    return gt_rule_lost(&churn->rule, churn->room->slots[super]);
-}
-
 /* In slots; `nth` 0 is the largest. 0: there is none. */
 static uint32_t large_size(const struct churn *churn, unsigned nth)
 {
     return nth < churn->rule.level_count ? churn->rule.levels[churn->rule.level_count - 1 - nth] : 0;
+}
+
+static unsigned lost_in(struct churn *churn, uint32_t super)
+{
+    return gt_rule_lost(&churn->rule, churn->room->slots[super]);
 }
 
 /* Whether that size loses a place. */
@@ -128,6 +135,10 @@ static void choose_anew(struct churn *churn, uint32_t super)
 {
     uint32_t f = churn->room->slots[super], kept;
     unsigned touched = reach(churn, super, churn->first_kept, &kept);
+    if (churn->crowded && (touched || churn->room->whole[super] < large_size(churn, 0))) {
+        touched = 1;
+        kept = 0;
+    }
     uint32_t units = (f - kept) / churn->rule.q;
     if (churn->spares_largest && touched)
         touched = loses_large(churn, super, 0) ? 2 : 1;

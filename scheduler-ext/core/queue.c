@@ -17,6 +17,7 @@ struct item {
     struct gt_queue_entry entry;
     uint64_t start;      /* in the fair queue of namespaces */
     uint64_t round;      /* the last one that tried it */
+    bool blocked;        /* it found no room when it was tried last */
     uint64_t infeasible; /* the round that found last no nodes which would help; 0: none */
 };
 
@@ -26,7 +27,8 @@ struct gt_queue {
     struct item **items; /* in order, within the block */
     void *by_job;        /* of search.h, the same ones */
     uint32_t count, capacity;
-    uint32_t shares; /* namespaces that wait */
+    uint32_t shares;  /* namespaces that wait */
+    uint32_t blocked; /* jobs */
     uint64_t round;
     uint64_t wasted_ms, rest_until; /* on jobs that this round found no room for; no round before */
     bool running, woken;
@@ -282,6 +284,12 @@ static void drop_holder(struct gt_queue *queue)
     queue->woken = true; /* others may use the nodes again */
 }
 
+static void set_blocked(struct gt_queue *queue, struct item *item, bool blocked)
+{
+    queue->blocked = queue->blocked - item->blocked + blocked;
+    item->blocked = blocked;
+}
+
 bool gt_queue_remove(struct gt_queue *queue, const void *job)
 {
     struct item *item = find(queue, job);
@@ -289,6 +297,7 @@ bool gt_queue_remove(struct gt_queue *queue, const void *job)
         return false;
     take_out(queue, item);
     leave_share(queue, item);
+    set_blocked(queue, item, false);
     tdelete(item, &queue->by_job, by_job);
     bool held = queue->holder == item;
     if (queue->again == item)
@@ -309,6 +318,12 @@ void *gt_queue_before(const struct gt_queue *queue, const void *job)
 {
     uint32_t place = gt_queue_place(queue, job);
     return place && place < queue->count ? queue->items[place - 1]->entry.job : NULL;
+}
+
+bool gt_queue_is_crowded(const struct gt_queue *queue, const void *job)
+{
+    const struct item *item = queue->blocked == 1 ? find(queue, job) : NULL;
+    return queue->blocked > (item && item->blocked);
 }
 
 void gt_queue_wake(struct gt_queue *queue)
@@ -440,9 +455,13 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
         uint64_t before = now;
         item->round = queue->round;
         enum gt_queue_result result = try_one(queue, item);
-        if (result == GT_QUEUE_DONE)
+        if (result == GT_QUEUE_DONE) {
             gt_queue_remove(queue, item->entry.job);
-        else if (result == GT_QUEUE_BLOCKED)
+            item = NULL;
+        } else {
+            set_blocked(queue, item, result == GT_QUEUE_BLOCKED);
+        }
+        if (item && item->blocked)
             consider(queue, item, now);
         now = queue->spec.now_ms(queue->spec.arg);
         queue->wasted_ms += result == GT_QUEUE_DONE ? 0 : now - before;

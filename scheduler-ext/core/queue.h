@@ -62,7 +62,7 @@ struct gt_queue_spec {
     uint64_t reservation_ms; /* of the holder; 0: no end */
     /* Writes what a namespace holds and its weight. */
     void (*share)(void *arg, struct gt_queue_share *share);
-    /* Tries one. `restricted`: it may not use the holder's nodes. It must not call the queue. */
+    /* Tries one. `restricted`: it may not use the holder's nodes. It must not change the queue. */
     enum gt_queue_result (*try)(void *arg, void *job, bool restricted);
     /* It is blocked as `like` is, which has its shape; it was not tried. */
     void (*same)(void *arg, void *job, void *like);
@@ -89,6 +89,9 @@ void *gt_queue_before(const struct gt_queue *queue, const void *job);
 
 /* Whether a job that does not wait here would come behind the holder if it did: it may not use its nodes. */
 bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_entry *entry);
+
+/* Whether another job than this one waits that found no room when it was tried last. */
+bool gt_queue_is_crowded(const struct gt_queue *queue, const void *job);
 
 /* Something has changed: another round is worth it. */
 void gt_queue_wake(struct gt_queue *queue);

@@ -362,12 +362,10 @@ bool gt_decide_repair(struct gt_cache *cache, struct gt_job_view *view, struct g
     return repaired;
 }
 
-enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
-                           struct gt_reservations *reservations, const struct gt_decide_spec *spec,
-                           struct gt_plan_failure *ret_failure, struct gt_buf *text)
+static enum gt_decision decide(struct gt_cache *cache, struct gt_job_view *view,
+                               struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+                               struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
-    if (!view->grouped)
-        return GT_DECISION_NOTHING;
     take_home(cache, view, reservations);
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
         return GT_DECISION_PLACED;
@@ -378,5 +376,17 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
         gt_buf_consume(text, text->len);
         decision = try_once(cache, view, reservations, spec, ret_failure, text);
     }
+    return decision;
+}
+
+enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
+                           struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+                           struct gt_plan_failure *ret_failure, struct gt_buf *text)
+{
+    if (!view->grouped)
+        return GT_DECISION_NOTHING;
+    gt_cluster_set_crowded(gt_cache_cluster(cache), spec->crowded);
+    enum gt_decision decision = decide(cache, view, reservations, spec, ret_failure, text);
+    gt_cluster_set_crowded(gt_cache_cluster(cache), false);
     return decision;
 }

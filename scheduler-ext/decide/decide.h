@@ -22,6 +22,7 @@ struct gt_decide_spec {
     const struct gt_node_set *leave; /* nodes to use only where no others serve; NULL: none */
     uint64_t reserve_until;          /* of the places of pods that are not made yet */
     uint64_t gpus_max;               /* where a part will do, no more than these; 0: no limit */
+    bool crowded;                    /* other jobs wait for room, see gt_cluster_set_crowded() */
     bool keep;                       /* no promise is given up: a write that names it may be on its way */
 };
 

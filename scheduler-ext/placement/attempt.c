@@ -86,6 +86,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         .reserve_until = reconcile->now + gt_reserve_missing_ms(reconcile),
         .leave = &reconcile->pinned,
         .gpus_max = reconcile->gpus_max,
+        .crowded = gt_queue_is_crowded(placement->queue, pjob),
         .keep = true,
     };
     gt_auto_err struct gt_err *error = NULL;

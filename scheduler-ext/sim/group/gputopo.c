@@ -77,6 +77,11 @@ static void gone(void *p, const struct gt_sim_job *job)
     gt_chain_gone(state->cluster, job->atom * job->gpus, gpus);
 }
 
+static void crowded(void *p, bool crowded)
+{
+    gt_cluster_set_crowded(((struct group_core *)p)->cluster, crowded);
+}
+
 static bool plan(void *p, const struct gt_sim_job *job, const bool *wanted,
                  const struct gt_node_set *excluded, struct gt_place *places)
 {
@@ -118,6 +123,7 @@ const struct gt_group_policy gt_group_gputopo = {
     .plan = plan,
     .came = came,
     .gone = gone,
+    .crowded = crowded,
     .changed = changed,
 };
 
@@ -130,5 +136,6 @@ const struct gt_group_policy gt_group_gputopo_static = {
     .plan = plan,
     .came = came,
     .gone = gone,
+    .crowded = crowded,
     .changed = changed,
 };

@@ -44,6 +44,9 @@ struct gt_group_policy {
     void (*came)(void *state, const struct gt_sim_job *job);
     void (*gone)(void *state, const struct gt_sim_job *job);
 
+    /* Whether other jobs wait for room than the one that is placed next; may be NULL. */
+    void (*crowded)(void *state, bool crowded);
+
     /* A node's available GPUs changed by something else than place(); may be NULL. */
     void (*changed)(void *state, const struct gt_world *world, uint32_t node);
 };

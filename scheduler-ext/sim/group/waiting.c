@@ -129,6 +129,19 @@ static bool lacks(const struct group_run *run, uint32_t number)
     return run->running[number].held < run->jobs->job[number].pods;
 }
 
+/* As the companion does it: for a job that waits, not for who moves or for kept nodes. */
+static int start(struct group_run *run, uint32_t number, struct gt_err **err)
+{
+    void (*crowded)(void *, bool) = run->policy->crowded;
+    if (crowded)
+        crowded(run->state, gt_queue_is_crowded(run->queue, &run->jobs->job[number]));
+    int r =
+        run->running[number].places ? gt_parts_complete(run, number, err) : gt_run_start(run, number, err);
+    if (crowded)
+        crowded(run->state, false);
+    return r;
+}
+
 static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
 {
     struct group_run *run = arg;
@@ -140,7 +153,7 @@ static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
         return GT_QUEUE_FAILED;
     restrict_to_others(run, restricted);
     bool torn = runs && gt_parts_is_torn(run, number);
-    int r = runs ? gt_parts_complete(run, number, &run->failed) : gt_run_start(run, number, &run->failed);
+    int r = start(run, number, &run->failed);
     if (r >= 0 && run->parts.on && run->running[number].places &&
         (runs ? r == 0 && torn && !gt_parts_is_torn(run, number) : lacks(run, number)))
         run->parts.again[run->parts.again_count++] = number; /* its place in the order is another one */
@@ -225,7 +238,7 @@ int gt_waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
         return r;
     restrict_to_others(run, run->holder.job && gt_queue_place(run->queue, job) >
                                                    gt_queue_place(run->queue, run->holder.job));
-    r = gt_run_start(run, number, err);
+    r = start(run, number, err);
     restrict_to_others(run, false);
     if (r > 0) {
         gt_waiting_remove(run, number);

@@ -21,6 +21,7 @@ struct site {
     unsigned levels[LEVELS]; /* larger sizes, in slots */
     unsigned level_count;
     bool leaving; /* the chain was learned, and jobs have left */
+    bool crowded; /* other jobs wait */
 };
 
 static void make(struct site *site, uint64_t *random)
@@ -149,16 +150,21 @@ static unsigned expect(const struct site *site, const unsigned *free, const unsi
                        unsigned wanted, struct several *several, unsigned *ret_units)
 {
     unsigned largest = site->level_count ? site->levels[site->level_count - 1] : 0;
-    unsigned best = SUPERS, first_kept = site->leaving && site->level_count ? site->level_count - 1 : 0;
+    unsigned kept = !site->leaving ? LEVELS : site->crowded ? 2 : 1;
+    unsigned best = SUPERS, first_kept = site->level_count > kept ? site->level_count - kept : 0;
+    bool crowded = site->leaving && site->crowded;
     struct merit best_merit = {{0}};
 
     for (unsigned s = 0; s < site->supers; s++) {
         if (free[s] < q)
             continue;
         unsigned at_first = touched(site, first_kept, free[s] - q, all[s]), units = 1;
+        bool open = crowded && (at_first || all[s] < largest); /* no room is kept there */
         while (units < wanted && free[s] >= (units + 1) * q &&
-               touched(site, first_kept, free[s] - (units + 1) * q, all[s]) == at_first)
+               (open || touched(site, first_kept, free[s] - (units + 1) * q, all[s]) == at_first))
             units++;
+        if (several && open)
+            at_first = 1;
         struct merit merit = {{at_first, units < wanted, wanted - units, free[s], s}};
         if (several && several->spares && at_first)
             merit.by[0] = loses_large(site, 0, q, free[s]) ? 2 : 1;
@@ -226,6 +232,8 @@ static void units_of_nodes(void **state)
         struct site site;
         bool learned = round % 2;
         make(&site, &random);
+        site.crowded = round % 4 < 2;
+        gt_cluster_set_crowded(site.cluster, site.crowded);
         for (unsigned step = 0; step < (learned ? 1 : 20); step++) { /* what is learned stays */
             unsigned gpus = 1u << random_next(&random) % 4, q = 8 / gpus;
             struct world_job job;

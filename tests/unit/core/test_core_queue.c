@@ -256,6 +256,32 @@ static void test_one_of_a_shape_speaks_for_all(void **state)
     free_world(world);
 }
 
+static void test_crowded_by_others(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    struct gt_queue *queue = world->queue;
+    world->refuse_all = true;
+    struct job *first = add(world, 2, 1, 0, 1, false, 77);
+    assert_false(gt_queue_is_crowded(queue, first)); /* nobody was tried yet */
+    run(world);
+    assert_false(gt_queue_is_crowded(queue, first)); /* it waits alone */
+    struct job *second = add(world, 2, 1, 0, 2, false, 77);
+    assert_true(gt_queue_is_crowded(queue, second));
+    assert_false(gt_queue_is_crowded(queue, first));
+    run(world);
+    assert_true(gt_queue_is_crowded(queue, first) && gt_queue_is_crowded(queue, second));
+    assert_true(gt_queue_is_crowded(queue, NULL)); /* one that does not wait here */
+    gt_queue_remove(queue, first);
+    assert_false(gt_queue_is_crowded(queue, second));
+    assert_true(gt_queue_is_crowded(queue, NULL));
+    world->refuse_all = false;
+    run(world);
+    assert_int_equal(second->started, world->now);
+    assert_false(gt_queue_is_crowded(queue, NULL));
+    free_world(world);
+}
+
 static void test_nothing_runs_unless_woken(void **state)
 {
     (void)state;
@@ -748,6 +774,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_changed_entry_moves),
         cmocka_unit_test(test_one_of_a_shape_speaks_for_all),
+        cmocka_unit_test(test_crowded_by_others),
         cmocka_unit_test(test_nothing_runs_unless_woken),
         cmocka_unit_test(test_big_jobs_wait_no_longer_than_the_bound),
         cmocka_unit_test(test_infeasible_job_reserves_nothing),

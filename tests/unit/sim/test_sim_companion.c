@@ -106,7 +106,7 @@ static void take_pods(struct both *both, const struct gt_sim_job *job, unsigned 
     }
 }
 
-static bool decide(struct both *both, unsigned number)
+static bool decide(struct both *both, unsigned number, bool crowded)
 {
     char key[32];
     struct gt_job_view *view = NULL;
@@ -114,7 +114,7 @@ static bool decide(struct both *both, unsigned number)
     struct gt_plan_failure failure;
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     const struct gt_job_view_spec spec = {.now = 1};
-    const struct gt_decide_spec plainly = {.reserve_until = 1000};
+    const struct gt_decide_spec plainly = {.reserve_until = 1000, .crowded = crowded};
     snprintf(key, sizeof(key), "ns/Job/j%u", number);
     struct gt_cache_job *job = gt_cache_find_job(both->cache, key);
     assert_non_null(job);
@@ -144,8 +144,11 @@ static void submit(struct both *both, const struct gt_sim_job *job, unsigned num
     struct gt_place places[JOB_PODS_MAX];
     policy->came(both->policy, job);
     give_pods(both, job, number, NULL);
+    bool crowded = number % 2;
+    policy->crowded(both->policy, crowded);
     bool placed = policy->place(both->policy, both->world, job, places);
-    assert_int_equal(decide(both, number), placed);
+    policy->crowded(both->policy, false);
+    assert_int_equal(decide(both, number, crowded), placed);
     both->placed += placed;
     both->refused += !placed;
     for (uint32_t i = 0; placed && i < job->pods; i++) {
