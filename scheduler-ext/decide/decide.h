@@ -75,9 +75,10 @@ struct gt_decide_victims {
 };
 
 /*
- * Who has to go so that a job which does not fit can begin, or begin one more unit; what the pods that go had
- * of CPU and memory counts as enough. False where it would not fit even then. *ret_places are the places it
- * would have, by member, which the caller frees; `node` is GT_NONE where there is none. Nothing is changed.
+ * Who has to go so that a job which does not fit can begin, or begin one more unit; what pods have
+ * of CPU and memory counts as enough where it has to. False where it would not fit even then. *ret_places are
+ * the places it would have, by member, which the caller frees; `node` is GT_NONE where there is none. Nothing
+ * is changed.
  */
 bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
                        const struct gt_reservations *reservations, const struct gt_decide_victims *spec,

@@ -59,8 +59,11 @@ bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
     if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0)
         return false;
     request.freed = spec->freed;
-    if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count))
-        return false;
+    if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count)) {
+        request.limit_count = 0; /* pods without GPUs may go, too: the caller sees whether they do */
+        if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count))
+            return false;
+    }
     for (uint32_t i = 0; i < view->count; i++)
         if (!gt_member_is_open(&view->members[i]) || attempt.pods[i].running)
             attempt.pods[i].node = GT_NONE;

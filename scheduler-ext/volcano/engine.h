@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "kube/index.h"
 #include "scheduler-ext/core/score.h"
+#include "scheduler-ext/core/victims.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/view.h"
 #include "scheduler-ext/volcano/volcano.h"
@@ -41,7 +42,7 @@ struct volcano_room { /* see room.c */
     uint32_t place_count, evicted_pod_count;
     uint64_t made_in; /* session */
     uint64_t until_ms;
-    bool evicts; /* it outlives the session in which its pods are evicted */
+    bool lasts; /* the action that runs makes it: where it is carried out, it outlives the session */
     struct volcano_room *next;
 };
 
@@ -147,6 +148,12 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
                             uint32_t count);
 /* A task that runs is evicted, or is not after all. */
 void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, bool is);
+/* A room for the job on GPUs that are free or come free, and on those of victims, which are chosen; of these
+ * as many go as have `gpus`. -EAGAIN: there is none. */
+int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
+                           struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus);
+uint64_t gt_volcano_gpus_of(struct gt_cache *cache, const struct gt_cache_pod *pod);
+bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod);
 size_t gt_volcano_room_bytes(const struct gt_volcano *volcano);
 
 /* ---- lease.c ---- */
@@ -155,6 +162,9 @@ void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object);
 void gt_volcano_remove_lease(struct gt_volcano *volcano);
 
 /* ---- job.c ---- */
+
+/* What the session planned for the job. */
+void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job);
 
 void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job);
 void gt_volcano_job_free(struct gt_volcano *volcano, struct volcano_job *job);

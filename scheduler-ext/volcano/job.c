@@ -169,7 +169,7 @@ int gt_volcano_check(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
 
 /* ---- its plan ---- */
 
-static void give_back(struct gt_volcano *volcano, struct volcano_job *job)
+void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job)
 {
     struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
     for (uint32_t i = 0; job->view && i < job->view->count; i++) {
@@ -192,13 +192,13 @@ static void give_back_others(struct gt_volcano *volcano, const struct volcano_jo
 {
     for (struct volcano_job *job = volcano->session.jobs; job; job = job->next)
         if (job != but && job->planned && !job->allocated)
-            give_back(volcano, job);
+            gt_volcano_give_back(volcano, job);
 }
 
 void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job)
 {
     if (job->planned && !job->allocated)
-        give_back(volcano, job);
+        gt_volcano_give_back(volcano, job);
     forget_view(job);
     set_sentence(job, NULL);
     job->next = NULL;

@@ -16,7 +16,6 @@
  */
 enum {
     LEAVERS_MS = 60000, /* places are kept for so long after the last of those pods was seen */
-    RETRY_MS = 5000,    /* who found no pods to evict looks again after that */
 };
 
 /* The owner number of assumptions: no job of the cache has it, nor a reservation. */
@@ -27,7 +26,7 @@ static uint64_t owner_of(const struct volcano_job *job)
 
 /* ---- GPUs ---- */
 
-static uint64_t gpus_of(struct gt_cache *cache, const struct gt_cache_pod *pod)
+uint64_t gt_volcano_gpus_of(struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
     struct gt_cluster_node node;
     uint64_t mask = 0;
@@ -57,7 +56,7 @@ static struct gt_cache_pod *pod_of(const struct gt_volcano *volcano,
     return pod && gt_digest_keyed(pod->uid) == evicted_pod->uid ? pod : NULL;
 }
 
-static bool is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod)
+bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod)
 {
     const struct volcano_task *task = gt_volcano_task_of(session, pod);
     return pod->deleting || (task && (task->leaves || task->evicted));
@@ -128,7 +127,7 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
             continue;
         const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->node, gpu);
         /* Of nobody: who had it is gone, and the agent has not said so yet. */
-        if (user ? !find_evicted_pod(room, user) && !is_leaving(&volcano->session, user)
+        if (user ? !find_evicted_pod(room, user) && !gt_volcano_is_leaving(&volcano->session, user)
                  : node.assumed >> gpu & 1)
             return false;
     }
@@ -139,7 +138,7 @@ static bool is_sound(struct gt_volcano *volcano, struct volcano_room *room, uint
 {
     for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
         const struct gt_cache_pod *pod = pod_of(volcano, &room->evicted_pods[i]);
-        if (pod && !is_leaving(&volcano->session, pod))
+        if (pod && !gt_volcano_is_leaving(&volcano->session, pod))
             return false; /* its eviction has failed */
         if (pod)
             room->until_ms = now + LEAVERS_MS;
@@ -166,21 +165,22 @@ void gt_volcano_rooms_open(struct gt_volcano *volcano)
     }
 }
 
-static bool was_evicted(struct gt_volcano *volcano, const struct volcano_room *room)
+/* Its tasks are allocated there, though perhaps not before others have gone. */
+static bool is_carried_out(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
         const struct gt_cache_pod *pod = pod_of(volcano, &room->evicted_pods[i]);
-        if (!pod || !is_leaving(&volcano->session, pod))
+        if (!pod || !gt_volcano_is_leaving(&volcano->session, pod))
             return false;
     }
-    return room->evicts;
+    return room->lasts && room->job->allocated;
 }
 
 void gt_volcano_rooms_close(struct gt_volcano *volcano)
 {
     for (struct volcano_room *room = volcano->rooms, *next; room; room = next) {
         next = room->next;
-        if (room->made_in == volcano->session_number && !was_evicted(volcano, room))
+        if (room->made_in == volcano->session_number && !is_carried_out(volcano, room))
             gt_volcano_room_drop(volcano, room->job);
     }
 }
@@ -274,7 +274,7 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
     for (uint32_t i = 0; i < count && r >= 0; i++)
         if (victims[i].chosen)
             r = add_evicted_pod(room, volcano->session.tasks[tasks[i]].pod);
-    room->evicts = room->evicted_pod_count;
+    room->lasts = victims;
     return r;
 }
 
@@ -315,8 +315,8 @@ static bool count_leaving(struct gt_volcano *volcano)
         return true;
     for (uint32_t i = 0; session->freed && i < session->task_count; i++) {
         const struct gt_cache_pod *pod = session->tasks[i].pod;
-        if (pod && pod->node < session->ids && is_leaving(session, pod))
-            session->freed[pod->node] |= gpus_of(volcano->cache, pod);
+        if (pod && pod->node < session->ids && gt_volcano_is_leaving(session, pod))
+            session->freed[pod->node] |= gt_volcano_gpus_of(volcano->cache, pod);
     }
     return session->freed;
 }
@@ -349,8 +349,48 @@ static int nodes_to_avoid(const struct volcano_session *session, const uint8_t *
     return r;
 }
 
-static int search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
-                  struct gt_victim *victims, const uint32_t *tasks, uint32_t count)
+static int by_priority_and_job(const void *a, const void *b, void *arg)
+{
+    const struct gt_victim *victims = arg, *x = &victims[*(const uint32_t *)a],
+                           *y = &victims[*(const uint32_t *)b];
+    if (x->priority != y->priority)
+        return x->priority < y->priority ? -1 : 1;
+    if (x->job != y->job)
+        return x->job < y->job ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* Chooses further ones until all that are chosen have so many GPUs; false: all together have fewer. None of
+ * the further ones could stay then. */
+static bool choose_more(struct gt_victim *victims, uint32_t count, uint32_t gpus)
+{
+    gt_auto_free uint32_t *order = calloc((size_t)count + 1, sizeof(*order));
+    gt_auto_free bool *more = calloc((size_t)count + 1, sizeof(*more));
+    uint32_t sum = 0;
+    if (!order || !more)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        order[i] = i;
+        sum += victims[i].chosen ? gt_bit_count(victims[i].mask) : 0;
+    }
+    qsort_r(order, count, sizeof(*order), by_priority_and_job, victims);
+    for (uint32_t i = 0; i < count && sum < gpus; i++)
+        if (!victims[order[i]].chosen) {
+            victims[order[i]].chosen = more[order[i]] = true;
+            sum += gt_bit_count(victims[order[i]].mask);
+        }
+    for (uint32_t i = 0; i < count; i++) {
+        struct gt_victim *victim = &victims[order[count - 1 - i]];
+        if (more[victim - victims] && sum - gt_bit_count(victim->mask) >= gpus) {
+            victim->chosen = false;
+            sum -= gt_bit_count(victim->mask);
+        }
+    }
+    return sum >= gpus;
+}
+
+int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
+                           struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus)
 {
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
     gt_auto_free uint64_t *freed = gpus_that_leave(volcano);
@@ -360,6 +400,8 @@ static int search(struct gt_volcano *volcano, struct volcano_job *job, const uin
     const struct gt_decide_victims spec = {&avoid, freed, victims, count};
     if (!gt_decide_victims(volcano->cache, job->view, &job->reservations, &spec, &plan))
         return -EAGAIN;
+    if (gpus && !choose_more(victims, count, gpus))
+        return -EAGAIN;
     return add_room(volcano, job, plan, victims, tasks, count);
 }
 
@@ -368,111 +410,5 @@ bool gt_volcano_room_comes(struct gt_volcano *volcano, struct volcano_job *job)
     const struct volcano_session *session = &volcano->session;
     if (job->room || !job->view || !session->leaving)
         return job->room;
-    return search(volcano, job, NULL, NULL, NULL, 0) == 0;
-}
-
-/* ---- what the adapter asks ---- */
-
-static struct volcano_job *asking_job(struct gt_volcano *volcano, uint32_t number)
-{
-    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
-    struct volcano_job *job = task && task->pod ? task->pod->job->user : NULL;
-    return job && job->session == volcano->session_number && job->verdict == 1 && job->view ? job : NULL;
-}
-
-int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
-{
-    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
-    const struct volcano_job *job = asking_job(volcano, number);
-    return job && !job->room && !gt_volcano_has_gates(job->view) && task->waits && !task->allocated &&
-           task->pod->plan == GT_CACHE_PLAN_NONE && gt_clock_ms() >= job->room_after_ms;
-}
-
-/* Who may go, and uses GPUs that are known. */
-static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_go, struct gt_victim *victims,
-                                uint32_t *tasks)
-{
-    struct volcano_session *session = &volcano->session;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < session->task_count; i++) {
-        const struct volcano_task *task = &session->tasks[i];
-        const struct gt_cache_pod *pod = task->pod;
-        if (!may_go[i] || !pod || pod->node >= session->ids || is_leaving(session, pod))
-            continue;
-        victims[count] =
-            (struct gt_victim){pod->node, gpus_of(volcano->cache, pod), pod->priority, task->group, false};
-        tasks[count] = i;
-        count += victims[count].mask != 0;
-    }
-    return count;
-}
-
-/* Those that go from a node. */
-static uint32_t add_victims(struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t node,
-                            struct gt_volcano_step *ret)
-{
-    uint32_t steps = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!victims[i].chosen || victims[i].node != node)
-            continue;
-        victims[i].chosen = false;
-        ret[steps++] = (struct gt_volcano_step){tasks[i], GT_VOLCANO_GOES};
-    }
-    return steps;
-}
-
-/* Tasks for which pods go come first: a queue may lack what those have until then. */
-static int list_steps(const struct gt_volcano *volcano, const struct volcano_job *job,
-                      struct gt_victim *victims, const uint32_t *tasks, uint32_t count,
-                      struct gt_volcano_step *ret)
-{
-    const struct volcano_session *session = &volcano->session;
-    gt_auto_free bool *done = calloc((size_t)session->task_count + 1, sizeof(*done));
-    uint32_t steps = 0, node;
-    if (!done)
-        return -ENOMEM;
-    for (unsigned pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < session->task_count; i++) {
-            const struct gt_cache_pod *pod = session->tasks[i].pod;
-            if (done[i] || !pod || pod->job != job->job || !gt_volcano_room_place(volcano, job, pod, &node))
-                continue;
-            uint32_t added = add_victims(victims, tasks, count, find_place(job, pod)->node, ret + steps);
-            steps += added;
-            done[i] = added || pass;
-            if (done[i])
-                ret[steps++] = (struct gt_volcano_step){i, node};
-        }
-    return (int)steps;
-}
-
-int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint8_t *may_go,
-                         const uint8_t *may_use, struct gt_volcano_step *ret, char *error)
-{
-    const struct volcano_session *session = &volcano->session;
-    struct volcano_job *job = asking_job(volcano, number);
-    if (!job)
-        return gt_volcano_say(error, -EINVAL, "there is no such task of a job with units");
-    gt_volcano_room_drop(volcano, job);
-    gt_auto_free struct gt_victim *victims = calloc((size_t)session->task_count + 1, sizeof(*victims));
-    gt_auto_free uint32_t *tasks = calloc((size_t)session->task_count + 1, sizeof(*tasks));
-    if (!victims || !tasks)
-        return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
-    uint32_t count = collect_victims(volcano, may_go, victims, tasks);
-    int r = search(volcano, job, may_use, victims, tasks, count);
-    if (r >= 0)
-        r = list_steps(volcano, job, victims, tasks, count, ret);
-    if (r >= 0)
-        return r;
-    gt_volcano_give_up_room(volcano, number);
-    return gt_volcano_say(
-        error, r, r == -EAGAIN ? "it would not fit without the pods that may go either" : strerror(-r));
-}
-
-void gt_volcano_give_up_room(struct gt_volcano *volcano, uint32_t number)
-{
-    struct volcano_job *job = asking_job(volcano, number);
-    if (!job)
-        return;
-    gt_volcano_room_drop(volcano, job);
-    job->room_after_ms = gt_clock_ms() + RETRY_MS;
+    return gt_volcano_room_search(volcano, job, NULL, NULL, NULL, 0, 0) == 0;
 }

@@ -124,7 +124,8 @@ int gt_volcano_is_ready(struct gt_volcano *volcano, uint32_t task);
 /* ---- preempt and reclaim ---- */
 
 /* Whether it may be asked for room for the task's job: the job has units and waits, no pods leave for it, and
- * no room was found a while ago. Asked after gt_volcano_place(). */
+ * no room was found a while ago. Asked after gt_volcano_place(). Also a job that has a plan may want it: its
+ * queue is full. */
 int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t task);
 
 struct gt_volcano_step {
@@ -135,15 +136,17 @@ struct gt_volcano_step {
 /*
  * Chooses the running tasks that have to go so that the task's job can begin, its units whole
  * (core/victims.h), of those that Volcano lets go: may_go[task]. may_use[node] is 0 for nodes that do not
- * serve. Returns how many steps there are, in the order in which they are to be done; `ret` has room for as
- * many as there are tasks. -EAGAIN: it would not fit then either.
+ * serve. `lacks`: for so many of its pods the queue has no room; as many GPUs are given up at least, of the
+ * lowest priority, job by job. CPU and memory are left to the caller. Returns how many steps there are, in
+ * the order in which they are to be done; `ret` has room for as many as there are tasks. -EAGAIN: it would
+ * not fit then either.
  *
  * The places are then kept for the job: gt_volcano_place() names them, they are nobody else's, and
  * gt_volcano_wants_room() is 0, until the GPUs are free. They are given up where not all of those tasks were
  * evicted when the session ends, or where one of the GPUs will not be free after all.
  */
 int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t task, const uint8_t *may_go,
-                         const uint8_t *may_use, struct gt_volcano_step *ret, char *error);
+                         const uint8_t *may_use, uint32_t lacks, struct gt_volcano_step *ret, char *error);
 /* The places are not wanted: nobody was evicted. */
 void gt_volcano_give_up_room(struct gt_volcano *volcano, uint32_t task);
 

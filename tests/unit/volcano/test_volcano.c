@@ -573,7 +573,7 @@ static int make_room(struct gt_volcano *volcano, uint32_t task, unsigned may_go,
     memset(use, 1, sizeof(use));
     for (unsigned n = 0; n < NODES; n++)
         go[n] = may_go >> n & 1;
-    int r = gt_volcano_make_room(volcano, task, go, use, steps, error);
+    int r = gt_volcano_make_room(volcano, task, go, use, 0, steps, error);
     for (unsigned i = 0; r >= 0 && i < TASKS_MAX; i++)
         ret[i] = GT_VOLCANO_NO_NODE;
     for (int i = 0; i < r; i++) {
@@ -913,7 +913,7 @@ static void random_evict(struct random_world *world, unsigned j)
         for (unsigned i = 0; i < world->jobs[k].pods; i++)
             if (world->jobs[k].runs && world->jobs[k].first != GT_VOLCANO_NO_NODE)
                 go[world->jobs[k].first + i] = world->jobs[k].priority < job->priority;
-    int count = gt_volcano_make_room(world->volcano, job->first, go, use, steps, error);
+    int count = gt_volcano_make_room(world->volcano, job->first, go, use, 0, steps, error);
     if (count < 0)
         return;
     bool commits = below(3) != 0;

@@ -19,6 +19,7 @@ type affinity struct {
 	starving api.JobID // preempt or reclaim is at this job
 	reclaims bool      // it is reclaim
 	busy     bool      // room is being made
+	lacks    int       // for so many tasks its queue has no room
 }
 
 // NewAffinity makes the plugin for one session.
@@ -41,12 +42,8 @@ func (p *affinity) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddTaskOrderFn(AffinityName, p.taskOrder)
 	ssn.AddPredicateFn(AffinityName, p.predicate)
 	ssn.AddJobReadyFn(AffinityName, func(job any) bool { return p.ask(job, p.session.core.isReady) })
-	ssn.AddJobPipelinedFn(AffinityName, func(job any) int {
-		if p.ask(job, p.session.core.isWhole) {
-			return util.Abstain
-		}
-		return util.Reject
-	})
+	votes := map[bool]int{true: util.Abstain, false: util.Reject}
+	ssn.AddJobPipelinedFn(AffinityName, func(job any) int { return votes[p.ask(job, p.session.core.isWhole)] })
 	// No hook says which action runs. Before a task's PrePredicate preempt asks whether its job starves, reclaim also
 	// whether it may reclaim, and allocate whether it may be allocated.
 	ssn.AddJobStarvingFns(AffinityName, func(object any) bool {

@@ -30,8 +30,6 @@ func newCore() (*core, error) {
 	return made, made.result(C.gt_volcano_new(&made.c, made.said))
 }
 
-func (c *core) free() { C.gt_volcano_free(c.c) }
-
 func (c *core) result(r C.int) error {
 	if r < 0 {
 		return errors.New(C.GoString(c.said))
@@ -102,10 +100,7 @@ func (c *core) publish() (namespace string, lease []byte) {
 }
 
 func (c *core) setArguments(arguments any) error {
-	text, err := json.Marshal(arguments)
-	if err != nil {
-		return err
-	}
+	text, _ := json.Marshal(arguments) // nothing where it cannot be: the library refuses that
 	return c.result(C.gt_volcano_set_arguments(c.c, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), c.said))
 }
 
@@ -139,8 +134,9 @@ func (c *core) allocated(task, node int) {
 	C.gt_volcano_allocated(c.c, C.uint32_t(task), C.uint32_t(node))
 }
 func (c *core) deallocated(task int)    { C.gt_volcano_deallocated(c.c, C.uint32_t(task)) }
-func (c *core) isWhole(task int) bool   { return C.gt_volcano_is_whole(c.c, C.uint32_t(task)) != 0 }
 func (c *core) wantsRoom(task int) bool { return C.gt_volcano_wants_room(c.c, C.uint32_t(task)) != 0 }
+func (c *core) free()                   { C.gt_volcano_free(c.c) }
+func (c *core) isWhole(task int) bool   { return C.gt_volcano_is_whole(c.c, C.uint32_t(task)) != 0 }
 func (c *core) giveUpRoom(task int)     { C.gt_volcano_give_up_room(c.c, C.uint32_t(task)) }
 func (c *core) close()                  { C.gt_volcano_close(c.c) }
 func (c *core) isReady(task int) bool   { return C.gt_volcano_is_ready(c.c, C.uint32_t(task)) != 0 }
@@ -150,10 +146,10 @@ const noNode, goes, program = uint32(C.GT_VOLCANO_NO_NODE), C.GT_VOLCANO_GOES, C
 // step is a task that goes, or that is to go to a node.
 type step = C.struct_gt_volcano_step
 
-func (c *core) makeRoom(task int, mayGo, mayUse []uint8) ([]step, error) {
+func (c *core) makeRoom(task int, mayGo, mayUse []uint8, lacks int) ([]step, error) {
 	steps := make([]step, len(mayGo))
 	count := C.gt_volcano_make_room(c.c, C.uint32_t(task), (*C.uint8_t)(unsafe.SliceData(mayGo)), (*C.uint8_t)(unsafe.SliceData(mayUse)),
-		unsafe.SliceData(steps), c.said)
+		C.uint32_t(lacks), unsafe.SliceData(steps), c.said)
 	return steps[:max(count, 0)], c.result(count)
 }
 

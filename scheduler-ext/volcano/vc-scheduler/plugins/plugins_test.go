@@ -45,6 +45,7 @@ type world struct {
 	pods           []*v1.Pod
 	groups         []*schedulingv1.PodGroup
 	queues         []*schedulingv1.Queue
+	limit          v1.ResourceList // of queue q
 }
 
 func (w *world) node(number int) string {
@@ -191,7 +192,7 @@ func plug(names ...string) (tier conf.Tier) {
 func (w *world) session(t testing.TB, hyperNodes bool, tiers ...conf.Tier) (*uthelper.TestCommonStruct, *framework.Session) {
 	options.Default()
 	test := &uthelper.TestCommonStruct{Name: t.Name(), Pods: w.pods, Nodes: w.nodes(), PodGroups: w.groups,
-		Queues: append([]*schedulingv1.Queue{util.BuildQueue("q", 1, nil)}, w.queues...), HyperNodesReadyToSchedule: true,
+		Queues: append([]*schedulingv1.Queue{util.BuildQueue("q", 1, w.limit)}, w.queues...), HyperNodesReadyToSchedule: true,
 		PriClass: []*schedv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}},
 		Plugins: map[string]framework.PluginBuilder{gang.PluginName: gang.New, predicates.PluginName: predicates.New, nodeorder.PluginName: nodeorder.New,
 			networktopologyaware.PluginName: networktopologyaware.New,

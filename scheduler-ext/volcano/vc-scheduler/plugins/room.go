@@ -11,26 +11,30 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// vote is whether Volcano's plugins let a victim go, in the action that runs.
-func (p *affinity) vote(task, victim *api.TaskInfo) bool {
-	if p.reclaims {
-		return len(p.session.ssn.Reclaimable(task, []*api.TaskInfo{victim})) == 1
+// mayGo is whether the action that runs would evict that one for the task.
+func (p *affinity) mayGo(task, other *api.TaskInfo) bool {
+	ssn := p.session.ssn
+	job, found := ssn.Jobs[other.Job]
+	if !found || other.Job == task.Job || !other.Preemptable {
+		return false
 	}
-	return len(p.session.ssn.Preemptable(task, []*api.TaskInfo{victim})) == 1
+	queue, same := ssn.Queues[job.Queue], job.Queue == ssn.Jobs[task.Job].Queue
+	votes := map[bool]func(*api.TaskInfo, []*api.TaskInfo) []*api.TaskInfo{false: ssn.Preemptable, true: ssn.Reclaimable}[p.reclaims]
+	return queue != nil && same != p.reclaims && (same || queue.Reclaimable()) &&
+		(other.Status == api.Running || same && api.PreemptableStatus(other.Status)) && len(votes(task, []*api.TaskInfo{other})) == 1
 }
 
-// mayGo are the tasks that the action that runs would evict for this one, each by itself.
-func (p *affinity) mayGo(task *api.TaskInfo) []uint8 {
-	ssn, may := p.session.ssn, make([]uint8, len(p.session.list))
-	for number, other := range p.session.list {
-		job := ssn.Jobs[other.Job]
-		queue, same := ssn.Queues[job.Queue], job.Queue == ssn.Jobs[task.Job].Queue
-		if other.Job != task.Job && queue != nil && same != p.reclaims && (same || queue.Reclaimable()) && other.Preemptable &&
-			(other.Status == api.Running || same && api.PreemptableStatus(other.Status)) && p.vote(task, other) {
-			may[number] = 1
+// evict evicts from the node, the lowest priority first, until the task has what it needs besides GPUs.
+func (p *affinity) evict(stmt *framework.Statement, first, task *api.TaskInfo, node *api.NodeInfo) {
+	var victims []*api.TaskInfo
+	for _, other := range node.Tasks {
+		if p.mayGo(first, other) {
+			victims = append(victims, other.Clone())
 		}
 	}
-	return may
+	for queue := p.session.ssn.BuildVictimsPriorityQueue(victims, first); !queue.Empty() && !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero); {
+		_ = stmt.Evict(queue.Pop().(*api.TaskInfo), "room for units")
+	}
 }
 
 // makeRoom evicts, in one statement, all that have to go so that the task's job fits with its units whole; or nobody.
@@ -42,9 +46,15 @@ func (p *affinity) makeRoom(task *api.TaskInfo, number int) error {
 	}
 	p.busy = true
 	defer func() { p.busy = false }()
-	mayGo, mayUse := p.mayGo(task), slices.Repeat([]uint8{1}, len(ssn.NodeList))
+	mayGo, mayUse := make([]uint8, len(p.session.list)), slices.Repeat([]uint8{1}, len(ssn.NodeList))
+	for i, other := range p.session.list {
+		if p.mayGo(task, other) {
+			mayGo[i] = 1
+		}
+	}
+	p.lacks = 0
 	for again, tries := true, 0; again && tries < 8; tries++ {
-		steps, err := core.makeRoom(number, mayGo, mayUse)
+		steps, err := core.makeRoom(number, mayGo, mayUse, p.lacks)
 		if err != nil {
 			return err
 		}
@@ -62,11 +72,11 @@ func (p *affinity) makeRoom(task *api.TaskInfo, number int) error {
 
 // do is true where it has to be tried anew: somebody may not go, or a node does not serve, which it notes.
 func (p *affinity) do(stmt *framework.Statement, first *api.TaskInfo, steps []step, mayGo, mayUse []uint8) bool {
-	ssn, queue := p.session.ssn, p.session.ssn.Queues[p.session.ssn.Jobs[first.Job].Queue]
+	ssn, queue, lacks := p.session.ssn, p.session.ssn.Queues[p.session.ssn.Jobs[first.Job].Queue], p.lacks
 	for _, step := range steps {
 		task := p.session.list[step.task]
 		if step.node == goes {
-			if task = task.Clone(); !p.vote(first, task) || stmt.Evict(task, "room for units") != nil {
+			if task = task.Clone(); !p.mayGo(first, task) || stmt.Evict(task, "room for units") != nil {
 				mayGo[step.task] = 0
 				return true
 			}
@@ -74,8 +84,13 @@ func (p *affinity) do(stmt *framework.Statement, first *api.TaskInfo, steps []st
 		}
 		node, policy := ssn.NodeList[step.node], task.Pod.Spec.PreemptionPolicy
 		p.session.placed[task.UID] = node.Name
-		if policy != nil && *policy == v1.PreemptNever || p.reclaims && !ssn.Preemptive(queue, task) || !p.reclaims && !ssn.Allocatable(queue, task) {
+		if policy != nil && *policy == v1.PreemptNever || p.reclaims && !ssn.Preemptive(queue, task) {
 			return false
+		}
+		p.evict(stmt, first, task, node)
+		if !p.reclaims && !ssn.Allocatable(queue, task) {
+			p.lacks++
+			continue
 		}
 		fits := ssn.PrePredicateFn(task) == nil && ssn.PredicateForPreemptAction(task, node) == nil &&
 			task.InitResreq.LessEqual(node.FutureIdle(), api.Zero)
@@ -87,5 +102,5 @@ func (p *affinity) do(stmt *framework.Statement, first *api.TaskInfo, steps []st
 			return true
 		}
 	}
-	return false
+	return p.lacks > lacks
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	schedulingv1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -211,6 +212,73 @@ func TestPreemptPartOfAGang(t *testing.T) {
 	for name, node := range is.evicted {
 		if rackOf(node) != "r2" {
 			t.Errorf("%s goes from %s", name, node)
+		}
+	}
+}
+
+// A queue that is full, in a cluster that is not: as many go as it lacks, of one job, and the others come to free nodes.
+func TestPreemptForALimit(t *testing.T) {
+	for limit, goes := range map[string]int{"88": 1, "72": 3, "64": 4, "56": 5} {
+		w := full(t, "q")
+		w.racks = 4 // the last one is free
+		w.group("high").Spec.PriorityClassName = "high"
+		w.group("low2").Spec.Queue = "other"
+		w.queues = append(w.queues, util.BuildQueue("other", 1, nil))
+		w.limit = v1.ResourceList{gpu: resource.MustParse(limit)}
+		w.tell(t)
+		is := w.act(t, evicting(false), preempt.New())
+		jobs := map[string]bool{}
+		for name := range is.evicted {
+			jobs[rackOf(name)] = true
+		}
+		if len(is.evicted) != goes || len(jobs) != 1+goes/5 || jobs["low2"] {
+			t.Errorf("limit %s: pods go: %v, and come: %v", limit, is.evicted, is.pipelined)
+		}
+		w.checkUnits(t, is.pipelined, "high", 4, 4)
+	}
+	w := full(t, "q") // all of the queue's have its priority
+	w.racks = 4
+	w.limit = v1.ResourceList{gpu: resource.MustParse("96")}
+	w.tell(t)
+	w.act(t, evicting(false), preempt.New()).checkNobody(t)
+}
+
+// GPUs are free, CPUs are not: pods without GPUs go from four nodes of one rack, and from no other; or nobody.
+func TestEvictForCPU(t *testing.T) {
+	for _, action := range []framework.Action{preempt.New(), reclaim.New()} {
+		for _, stay := range []bool{false, true} {
+			w := &world{racks: 2, perRack: 4}
+			w.gang("high", 4, 8, "32", false)
+			w.group("high").Spec.PriorityClassName = "high"
+			w.gang("low", 8, 0, "", false)
+			w.group("low").Spec.MinMember, w.group("low").Status.Phase = 1, schedulingv1.PodGroupRunning
+			w.run("low", 0, 1, 2, 3, 4, 5, 6, 7)
+			for i, pod := range w.pods {
+				pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("60")
+				if rackOf(pod.Name) == "low" {
+					delete(pod.Spec.Containers[0].Resources.Requests, gpu)
+					pod.Spec.Containers[0].Resources.Limits = nil
+				}
+				if stay && (i == 5 || i == 10) { // one of each rack
+					pod.Annotations["volcano.sh/preemptable"] = "false"
+				}
+			}
+			if action.Name() == "reclaim" {
+				w.queues = append(w.queues, util.BuildQueue("poor", 9, nil))
+				w.group("high").Spec.Queue = "poor"
+			}
+			w.tell(t)
+			is := w.act(t, evicting(false), action)
+			if stay {
+				is.checkNobody(t)
+				continue
+			}
+			is.checkRack(t)
+			w.leave(is.evicted)
+			w.list(t)
+			if later := w.act(t, evicting(false), action); fmt.Sprint(later) != fmt.Sprint(is) {
+				t.Errorf("first %v, later %v", is, later)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package plugins
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"time"
@@ -38,17 +39,15 @@ type session struct {
 }
 
 // start follows the cluster's objects from the first session on.
-func (e *engine) start(config *rest.Config) error {
-	if e.core == nil {
-		made, err := newCore()
-		if err != nil {
+func (e *engine) start(config *rest.Config) (err error) {
+	if e.core == nil || e.core.c == nil {
+		if e.core, err = newCore(); err != nil {
 			return err
 		}
-		e.core = made
 	}
 	if e.objects == nil {
 		made := newObjects()
-		if err := made.follow(config); err != nil {
+		if err = made.follow(config); err != nil {
 			return err
 		}
 		e.objects = made // Volcano schedules nothing meanwhile
@@ -111,9 +110,7 @@ func (s *session) collect() *arrays {
 // write puts what the library has for a task onto its pod: Volcano hands the annotations on in the Binding, and
 // tries the nominated node first. The session's task gets a copy, since Volcano's cache holds the same pod.
 func (s *session) write(task *api.TaskInfo, nominated string, pairs []string) {
-	if _, found := s.pods[task.UID]; !found {
-		s.pods[task.UID] = task.Pod
-	}
+	s.pods[task.UID] = cmp.Or(s.pods[task.UID], task.Pod)
 	pod := *task.Pod
 	if nominated != "" {
 		pod.Status.NominatedNodeName = nominated
@@ -167,7 +164,7 @@ func (e *engine) close(ssn *framework.Session) {
 			}
 		}
 	}
-	if e.core != nil {
+	if e.core != nil && e.core.c != nil {
 		e.core.close()
 		e.objects.publish(e.core)
 	}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "scheduler-ext/decide/decide.h"
+#include "scheduler-ext/volcano/engine.h"
+
+/* Who has to go so that a job can begin, and what is to be done in which order. */
+
+enum { RETRY_MS = 5000 }; /* who found no pods to evict looks again after that */
+
+static struct volcano_job *asking_job(struct gt_volcano *volcano, uint32_t number)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    struct volcano_job *job = task && task->pod ? task->pod->job->user : NULL;
+    return job && job->session == volcano->session_number && job->verdict == 1 && job->view ? job : NULL;
+}
+
+int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    const struct volcano_job *job = asking_job(volcano, number);
+    return job && !job->room && !gt_volcano_has_gates(job->view) && task->waits && !task->allocated &&
+           (task->pod->plan == GT_CACHE_PLAN_NONE || (job->planned && !job->allocated)) &&
+           gt_clock_ms() >= job->room_after_ms;
+}
+
+/* Who may go, and uses GPUs that are known. */
+static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_go, struct gt_victim *victims,
+                                uint32_t *tasks)
+{
+    struct volcano_session *session = &volcano->session;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < session->task_count; i++) {
+        const struct volcano_task *task = &session->tasks[i];
+        const struct gt_cache_pod *pod = task->pod;
+        if (!may_go[i] || !pod || pod->node >= session->ids || gt_volcano_is_leaving(session, pod))
+            continue;
+        victims[count] = (struct gt_victim){pod->node, gt_volcano_gpus_of(volcano->cache, pod), pod->priority,
+                                            task->group, false};
+        tasks[count] = i;
+        count += victims[count].mask != 0;
+    }
+    return count;
+}
+
+/* Those that go from a node of the session; GT_VOLCANO_NO_NODE: from any. */
+static uint32_t add_victims(const struct volcano_session *session, struct gt_victim *victims,
+                            const uint32_t *tasks, uint32_t count, uint32_t node, struct gt_volcano_step *ret)
+{
+    uint32_t steps = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!victims[i].chosen || (node != GT_VOLCANO_NO_NODE && session->node_of[victims[i].node] != node))
+            continue;
+        victims[i].chosen = false;
+        ret[steps++] = (struct gt_volcano_step){tasks[i], GT_VOLCANO_GOES};
+    }
+    return steps;
+}
+
+/* Tasks for which pods go come first: a queue may lack what those have until then. */
+static int list_steps(const struct gt_volcano *volcano, const struct volcano_job *job,
+                      struct gt_victim *victims, const uint32_t *tasks, uint32_t count, bool all_first,
+                      struct gt_volcano_step *ret)
+{
+    const struct volcano_session *session = &volcano->session;
+    gt_auto_free bool *done = calloc((size_t)session->task_count + 1, sizeof(*done));
+    uint32_t steps = 0, node;
+    if (!done)
+        return -ENOMEM;
+    if (all_first)
+        steps = add_victims(session, victims, tasks, count, GT_VOLCANO_NO_NODE, ret);
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < session->task_count; i++) {
+            const struct gt_cache_pod *pod = session->tasks[i].pod;
+            if (done[i] || !pod || pod->job != job->job || !gt_volcano_room_place(volcano, job, pod, &node))
+                continue;
+            uint32_t added = add_victims(session, victims, tasks, count, node, ret + steps);
+            steps += added;
+            done[i] = added || pass;
+            if (done[i])
+                ret[steps++] = (struct gt_volcano_step){i, node};
+        }
+    return (int)steps;
+}
+
+int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint8_t *may_go,
+                         const uint8_t *may_use, uint32_t lacks, struct gt_volcano_step *ret, char *error)
+{
+    const struct volcano_session *session = &volcano->session;
+    struct volcano_job *job = asking_job(volcano, number);
+    if (!job)
+        return gt_volcano_say(error, -EINVAL, "there is no such task of a job with units");
+    gt_volcano_room_drop(volcano, job);
+    bool had_plan = job->planned;
+    if (had_plan)
+        gt_volcano_give_back(volcano, job);
+    gt_auto_free struct gt_victim *victims = calloc((size_t)session->task_count + 1, sizeof(*victims));
+    gt_auto_free uint32_t *tasks = calloc((size_t)session->task_count + 1, sizeof(*tasks));
+    if (!victims || !tasks)
+        return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
+    uint32_t count = collect_victims(volcano, may_go, victims, tasks);
+    uint32_t gpus = lacks * session->tasks[number].pod->gpus;
+    int r = job->verdict < 0 ? job->verdict
+                             : gt_volcano_room_search(volcano, job, may_use, victims, tasks, count, gpus);
+    if (r >= 0 && had_plan && !job->room->evicted_pod_count)
+        job->room->lasts = false; /* nothing comes free */
+    if (r >= 0)
+        r = list_steps(volcano, job, victims, tasks, count, gpus, ret);
+    if (r >= 0)
+        return r;
+    gt_volcano_give_up_room(volcano, number);
+    return gt_volcano_say(
+        error, r, r == -EAGAIN ? "it would not fit without the pods that may go either" : strerror(-r));
+}
+
+void gt_volcano_give_up_room(struct gt_volcano *volcano, uint32_t number)
+{
+    struct volcano_job *job = asking_job(volcano, number);
+    if (!job)
+        return;
+    gt_volcano_room_drop(volcano, job);
+    job->room_after_ms = gt_clock_ms() + RETRY_MS;
+}
