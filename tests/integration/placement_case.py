@@ -130,9 +130,9 @@ class PlacementCase(unittest.TestCase):
             code, errors = self.host.close()
             self.assertEqual((code, errors), (0, ""))
 
-    def start(self, **options):
+    def start(self, answer_s=PATIENCE, **options):
         self.host = Host(HOST, self.config, **{"settle": 300, "owner": 300, "gang": 300, "retry": 1000, "request": 1000, **options})
-        self.assertTrue(self.host.order("start")["started"])
+        self.assertTrue(self.host.order("start", answer_s)["started"])
         return self.host
 
     def world(self, supernodes, nodes_each=4, gpus=8):

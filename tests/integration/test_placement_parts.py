@@ -9,7 +9,7 @@ import json
 import unittest
 
 import test_placement_object
-from daemon_driver import wait_for
+from daemon_driver import PATIENCE, wait_for
 from placement_case import PLACEMENTS, PODS, SUPERNODES, TOPOLOGIES
 from placement_driver import indexed_pod, node_status, planned_node, supernode_status, topology
 
@@ -58,15 +58,20 @@ class PlacementPartsTest(test_placement_object.PlacementObjectTest):
             self.api.remove(PODS, name)
         self.assertTrue(wait_for(lambda: not self.objects()), self.objects())
 
+    def wait_missing(self):
+        """So much takes its time on a busy machine."""
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing", 5 * PATIENCE),
+                        self.host.job("ns/Job/a"))
+
     def test_as_many_pods_as_a_job_may_have(self):
         """As it is outside of tests. One pod is there, and the places of the others are reserved."""
         pods = 131072
-        options = {"objectpods": 0, "namespacegpus": pods, "gang": 600000}
+        options = {"objectpods": 0, "namespacegpus": pods, "gang": 600000, "request": 20000, "answer_s": 5 * PATIENCE}
         self.world(128, nodes_each=128)
         self.start(**options)
         self.add_job("a", pods, 8, gpus=1)
         self.add_pod("a-0", indexed_pod("a", 0, gpus=1, group=8))
-        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing"), self.host.job("ns/Job/a"))
+        self.wait_missing()
         parts, status, places = self.parts(), self.status(), self.named()
         self.assertEqual([len(parts[part]["status"]["pods"]) for part in status["parts"]], [16384] * 8)
         self.assertEqual((len(places), len(set(places.values()))), (pods, pods))
@@ -75,8 +80,8 @@ class PlacementPartsTest(test_placement_object.PlacementObjectTest):
         print(f"{pods} pods: {len(sizes)} objects of at most {max(sizes)} bytes ... ", end="", flush=True)
         self.host.kill()
         self.start(**options)
-        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing"), self.host.job("ns/Job/a"))
-        self.assertTrue(wait_for(lambda: self.status()["epoch"] == 2))
+        self.wait_missing()
+        self.assertTrue(wait_for(lambda: self.status()["epoch"] == 2, 5 * PATIENCE))
         self.assertTrue(self.named() == places and self.parts() == parts)  # to tell what differs in so much takes for ever
 
     def test_new_leader_writes_what_names_the_parts_alone(self):
