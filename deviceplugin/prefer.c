@@ -14,12 +14,16 @@ struct preference {
     const char **ids;
     unsigned count, size; /* size: at most GT_DEVICES_MAX, so that the table is never full */
     uint64_t taken[(GT_DEVICES_MAX + 63) / 64];
-    const char *unknown[SLOTS]; /* NULL: a free slot */
+    const char **unknown; /* [SLOTS], NULL: a free slot; not set before the first one */
+    bool any_unknown;
 };
 
 /* False where it is in the answer already. */
 static bool add_unknown(struct preference *answer, const char *id)
 {
+    if (!answer->any_unknown)
+        memset(answer->unknown, 0, SLOTS * sizeof(*answer->unknown));
+    answer->any_unknown = true;
     unsigned slot = (unsigned)(gt_digest_bytes(GT_DIGEST_EMPTY, id, strlen(id)) % SLOTS);
     for (; answer->unknown[slot]; slot = (slot + 1) % SLOTS)
         if (strcmp(answer->unknown[slot], id) == 0)
@@ -53,7 +57,8 @@ unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *c
 {
     if (size > GT_DEVICES_MAX)
         size = GT_DEVICES_MAX;
-    struct preference answer = {.inventory = inventory, .ids = ret_ids, .size = size};
+    const char *unknown[SLOTS];
+    struct preference answer = {.inventory = inventory, .ids = ret_ids, .size = size, .unknown = unknown};
     const char *id_of[GT_GPUS_MAX]; /* of GPU i, in the caller's words */
     uint64_t must_mask = 0, free_mask = 0;
     for (unsigned i = 0; i < must_count; i++) {
