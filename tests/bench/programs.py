@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU that whole programs take: what a user starts.   programs.py BUILD/bin; measures as in loss.sh"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TESTS = os.path.dirname(HERE)
+MACHINE = os.path.join(TESTS, "machines", "c500-8.json")
+RUNS = 15
+
+
+def run(command):
+    """CPU of one run, in ms."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"programs.py: {' '.join(command)} ended with {process.returncode}")
+    return 1000 * (used.ru_utime + used.ru_stime)
+
+
+def measure(name, command, runs=RUNS):
+    print(f"{name}\t{min(run(command) for _ in range(runs)):.2f}\tms\t-", flush=True)
+
+
+def cluster(path, count):
+    nodes = [{"name": f"n{i:05d}", "supernode": f"s{i // 32:04d}", "gpus": 8} for i in range(count)]
+    pods = [{"name": f"ns/p{i:05d}", "node": f"n{i:05d}", "gpus": list(range(8 if i % 3 else 5)), "job": f"ns/j{i // 4}",
+             "groupSize": 32} for i in range(count)]
+    with open(path, "w", encoding="ascii") as file:
+        json.dump({"nodes": nodes, "pods": pods}, file)
+
+
+def main():
+    if len(sys.argv) != 2 or not os.path.exists(os.path.join(sys.argv[1], "gputopo")):
+        sys.stderr.write("usage: programs.py DIRECTORY-OF-THE-PROGRAMS (a release build)\n")
+        sys.exit(2)
+    gputopo, agent = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ("gputopo", "gputopo-agent"))
+    work = tempfile.mkdtemp(prefix="gputopo-bench-")
+    try:
+        print(f"# Programs from start to end, CPU")
+        subprocess.run([os.path.join(TESTS, "machines", "make-machine"), os.path.join(TESTS, "machines", "specs", "c500-8.json"),
+                        work], check=True)
+        root = os.path.join(work, "root")
+        measure("gputopo --version", [gputopo, "--version"])
+        measure("gputopo show, a recorded sysfs root", [gputopo, "show", "--root", root, "--probe", "none", "--agent", "none"])
+        measure("gputopo show -o json, a recording", [gputopo, "show", "--from", MACHINE, "-o", "json"])
+        measure("gputopo show -o svg, a recording", [gputopo, "show", "--from", MACHINE, "-o", "svg"])
+        measure("gputopo loss, a recording", [gputopo, "loss", "--from", MACHINE, "-k", "4"])
+        measure("gputopo-agent --oneshot, a recorded sysfs root", [agent, "--oneshot", "--root", root, "--probe", "none"])
+        path = os.path.join(work, "cluster.json")
+        cluster(path, 10000)
+        measure("gputopo plan, a file of 10,000 nodes", [gputopo, "plan", "--cluster", path, "--pods", "8", "--gpus", "8"], 5)
+        simulate = [gputopo, "simulate", "--cluster", "20x16x8", "--trace", "seren", "--policy", "gputopo", "--load", "1.1",
+                    "--queue", "none", "-o", "csv"]
+        measure("gputopo simulate, 4,000 jobs", [*simulate, "--jobs", "4000"], 5)
+        for policy in ("kueue", "best-fit"):
+            measure(f"gputopo simulate, 4,000 jobs, {policy}",
+                    [policy if part == "gputopo" else part for part in simulate] + ["--jobs", "4000"], 5)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+main()
