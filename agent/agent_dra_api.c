@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "agent/agent_private.h"
+#include "api/meta.h"
 #include "api/names.h"
 #include "api/pod_claim.h"
 #include "api/pod_patch.h"
@@ -12,7 +13,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/time_text.h"
-#include "kube/status.h"
 
 /* What the driver needs of the API server: the claims, the node's ResourceSlice, the pods that wait. */
 
@@ -89,15 +89,14 @@ static void retry_pod(struct gt_agent *agent, const cJSON *pod)
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
     const struct gt_pair retried = {GT_ANNOTATION_RETRIED, now};
-    gt_pod_patch_write(&(struct gt_pod_patch){.uid = gt_kube_meta(pod, "uid"),
-                                              .annotations = &retried,
-                                              .annotation_count = 1},
-                       &body);
+    gt_pod_patch_write(
+        &(struct gt_pod_patch){.uid = gt_meta_uid(pod), .annotations = &retried, .annotation_count = 1},
+        &body);
     const struct gt_kube_request request = {
         .verb = GT_KUBE_MERGE_PATCH,
         .resource = &gt_kube_pods,
-        .namespace_ = gt_kube_meta(pod, "namespace"),
-        .name = gt_kube_meta(pod, "name"),
+        .namespace_ = gt_meta_namespace(pod),
+        .name = gt_meta_name(pod),
         .body = body.data,
         .field_manager = GT_MANAGER_AGENT,
         .no_object = true,
@@ -228,8 +227,8 @@ static void on_collected(void *arg, struct gt_kube_answer *answer)
     struct gt_agent *agent = arg;
     const struct gt_dra_claim_id *id = &agent->dra_asked;
     struct gt_dra_gone *gone = find_gone(agent, id->uid);
-    bool is_gone = answer->status == 404 ||
-                   (!answer->error && strcmp(gt_kube_meta(answer->object, "uid"), id->uid) != 0);
+    bool is_gone =
+        answer->status == 404 || (!answer->error && strcmp(gt_meta_uid(answer->object), id->uid) != 0);
     agent->dra_asking = NULL;
     if (gone && (!is_gone || is_listed(agent, id)))
         *gone = (struct gt_dra_gone){0};

@@ -26,7 +26,7 @@ void gt_agent_record_event(struct gt_agent *agent, bool warning, const char *rea
     va_start(args, format);
     vsnprintf(note, sizeof(note), format, args);
     va_end(args);
-    const struct gt_kube_event event = {
+    const struct gt_event_object event = {
         .api_version = "v1",
         .kind = "Node",
         .name = agent->options->node_name,

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/json_get.h"
 #include "base/text.h"
 #include "base/time_text.h"
 
@@ -156,7 +155,7 @@ void gt_conditions_adopt(struct gt_agent_condition conditions[static GT_TOPOLOGY
                          const cJSON *object)
 {
     struct gt_condition found[GT_TOPOLOGY_CONDITIONS];
-    gt_conditions_read(gt_get(object, "status"), gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, found);
+    gt_topology_conditions_read(object, found);
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
         struct gt_agent_condition *to = &conditions[i];
         /* Somebody may have edited it: it may have any form. */

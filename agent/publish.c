@@ -5,7 +5,6 @@
 #include "agent/publish_answer.h"
 #include "base/digest.h"
 #include "base/log.h"
-#include "kube/status.h"
 
 enum { PUBLISH_BODY_MAX = 1 << 20, PUBLISH_ANSWER_MAX = 4 << 20 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/meta.h"
 #include "base/backoff.h"
 #include "base/json_get.h"
 #include "base/log.h"
@@ -76,7 +77,7 @@ static void start_over(struct gt_publish *publish)
 
 static void node_found(struct gt_publish *publish, const struct gt_kube_answer *answer)
 {
-    const char *uid = answer->object ? gt_kube_meta(answer->object, "uid") : "";
+    const char *uid = answer->object ? gt_meta_uid(answer->object) : "";
     if (!*uid || strlen(uid) >= sizeof(publish->uid)) {
         gt_auto_err struct gt_err *err = NULL;
         gt_fail(&err, EBADMSG, "the Node has no UID in the API server's answer");
@@ -153,14 +154,6 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
     }
 }
 
-static bool is_field_conflict(const cJSON *status)
-{
-    const cJSON *cause, *causes = gt_get_at(status, "details", "causes");
-    cJSON_ArrayForEach(cause,
-                       causes) if (strcmp(gt_kube_reason(cause), "FieldManagerConflict") == 0) return true;
-    return strstr(gt_get_string(status, "message"), "conflict with ") != NULL;
-}
-
 static void refused(struct gt_publish *publish, enum gt_publish_lane which,
                     const struct gt_kube_answer *answer)
 {
@@ -176,7 +169,7 @@ static void refused(struct gt_publish *publish, enum gt_publish_lane which,
         lane->sent = publish->digest;
         return;
     }
-    if (answer->status == 409 && of_node && is_field_conflict(answer->object)) {
+    if (answer->status == 409 && of_node && gt_kube_is_field_conflict(answer->object)) {
         lane->again = publish->source.conflict(publish->source.arg, which, answer->object);
         if (!lane->again)
             gt_publish_fail_lane(publish, which, answer->error);

@@ -3,7 +3,6 @@
 
 #include "agent/publish_text.h"
 #include "api/node.h"
-#include "base/json_get.h"
 #include "base/json_write.h"
 #include "kube/status.h"
 
@@ -117,23 +116,11 @@ void gt_publish_write_labels(const char *node_name, const char *uid, const struc
     gt_node_object_write(node_name, uid, GT_NODE_LABELS, pairs, count, to);
 }
 
-/* A key ends where its text does, or before a character that cannot be part of it. */
-static bool names(const char *text, const char *key)
-{
-    const char *at = strstr(text, key);
-    char after = at ? at[strlen(key)] : 'x';
-    return !is_alphanumeric(after) && after != '-' && after != '_';
-}
-
 unsigned gt_publish_labels_in_conflict(const cJSON *status)
 {
-    const cJSON *cause, *causes = gt_get_at(status, "details", "causes");
     unsigned found = 0;
-    for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++) {
-        if (names(gt_get_string(status, "message"), label_keys[i]))
+    for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++)
+        if (gt_kube_is_about(status, label_keys[i]))
             found |= 1U << i;
-        cJSON_ArrayForEach(cause, causes) if (names(gt_get_string(cause, "field"), label_keys[i])) found |=
-            1U << i;
-    }
     return found;
 }

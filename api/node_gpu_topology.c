@@ -18,6 +18,11 @@ const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS] = {
     [GT_TOPOLOGY_USAGE_KNOWN] = GT_CONDITION_USAGE_KNOWN,
 };
 
+void gt_topology_conditions_read(const cJSON *object, struct gt_condition ret[static GT_TOPOLOGY_CONDITIONS])
+{
+    gt_conditions_read(gt_get(object, "status"), gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, ret);
+}
+
 /* ---- reading ---- */
 
 struct topology_reader {
@@ -135,7 +140,7 @@ static int read_object(const cJSON *object, bool with_use, struct gt_node_gpu_to
         return r;
     snprintf(source, sizeof(source), GT_PLURAL_NODE_GPU_TOPOLOGY "/%s", topology.name);
     const cJSON *status = gt_get(object, "status");
-    gt_conditions_read(status, gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, topology.conditions);
+    gt_topology_conditions_read(object, topology.conditions);
     if (gt_get(status, "gpus"))
         r = read_status(&reader, object, status);
     if (r < 0) {

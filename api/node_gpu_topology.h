@@ -20,6 +20,8 @@ enum gt_topology_condition {
     GT_TOPOLOGY_CONDITIONS,
 };
 extern const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS];
+/* Those of an object, without the rest of it; as gt_conditions_read(). */
+void gt_topology_conditions_read(const cJSON *object, struct gt_condition ret[static GT_TOPOLOGY_CONDITIONS]);
 
 struct gt_gpu_owner { /* a container that has a GPU */
     unsigned gpu;

@@ -191,14 +191,14 @@ static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
     to->scheduler = text_of(spec, "schedulerName", bad);
     to->priority_class = text_of(spec, "priorityClassName", bad);
     to->has_deadline = gt_get(spec, "activeDeadlineSeconds") != NULL;
-    to->node_selector = gt_get(spec, "nodeSelector");
-    to->tolerations = gt_get(spec, "tolerations");
     to->affinity = gt_get(spec, "affinity");
     const cJSON *of_nodes = gt_get(to->affinity, "nodeAffinity");
     const cJSON *required = gt_get(of_nodes, "requiredDuringSchedulingIgnoredDuringExecution");
     to->has_node_affinity = of_nodes != NULL;
-    to->has_required_affinity = required != NULL;
-    to->required_terms = gt_get(required, "nodeSelectorTerms");
+    to->where = (struct gt_pod_where){.selector = gt_get(spec, "nodeSelector"),
+                                      .tolerations = gt_get(spec, "tolerations"),
+                                      .terms = gt_get(required, "nodeSelectorTerms"),
+                                      .has_terms = required != NULL};
     *bad = !read_priority(spec, &to->priority) || *bad;
 }
 
@@ -275,4 +275,9 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
               strnlen(ret->gpus.names[i], GT_POD_VALUE_MAX + 1) > GT_POD_VALUE_MAX;
     if (bad && ret->gpus.total && !ret->invalid) /* of others it does not matter */
         ret->invalid = "it has fields that make no sense";
+}
+
+cJSON *gt_pod_spec(cJSON *object)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, "spec");
 }

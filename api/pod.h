@@ -80,6 +80,13 @@ const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key);
 
 /* ---- all of it ---- */
 
+/* Where it may run: parts of its spec as they stand (pod_rules.h). */
+struct gt_pod_where {
+    const cJSON *selector, *tolerations;
+    const cJSON *terms; /* alternatives, of its required node affinity */
+    bool has_terms;     /* it has such an affinity, if without terms */
+};
+
 /* PodScheduled, ours, DisruptionTarget. */
 enum gt_pod_condition { GT_POD_SCHEDULED, GT_POD_PLACEMENT, GT_POD_DISRUPTED, GT_POD_CONDITIONS };
 
@@ -106,11 +113,10 @@ struct gt_pod { /* it points to itself: not to be copied */
     bool other_gates;       /* besides ours, Kueue's and Volcano's */
     unsigned gate_count;    /* of all its gates */
     bool has_node_affinity;
-    bool has_required_affinity;                        /* of nodes */
     struct gt_condition conditions[GT_POD_CONDITIONS]; /* not there: `reason` is NULL or "" */
-    /* Parts of the object, for those in api/ who read or change them. */
-    const cJSON *annotations, *gates, *condition_list, *node_selector, *tolerations, *affinity;
-    const cJSON *required_terms; /* alternatives, of the required affinity */
+    struct gt_pod_where where;
+    /* Parts of the object, for those in api/ who change them. */
+    const cJSON *annotations, *gates, *condition_list, *affinity;
     struct gt_pod_gpus gpus;
     struct gt_resources asked; /* besides GPUs; of a pod that has ended nothing */
     struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];
@@ -119,6 +125,9 @@ struct gt_pod { /* it points to itself: not to be copied */
 /* `resource` is that of GPUs. Of a pod that does not ask for them, has no plan and not our gate, no more is
  * read than its name, uid, version, node, gates and resources, and whether it has ended. */
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret);
+
+/* Its spec, to be changed; NULL: it has none. */
+cJSON *gt_pod_spec(cJSON *object);
 
 static inline bool gt_pod_is_planned(const struct gt_pod *pod)
 {

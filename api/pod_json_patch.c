@@ -168,8 +168,9 @@ static void add_requests(const cJSON *resources, const char *path, const struct 
     }
 }
 
-bool gt_pod_json_add_claim(const cJSON *spec, const char *resource, struct gt_buf *to)
+bool gt_pod_json_add_claim(const cJSON *object, const char *resource, struct gt_buf *to)
 {
+    const cJSON *spec = gt_get(object, "spec");
     struct gt_pod_containers containers;
     struct gt_claim_of_pod old;
     struct gt_pod_claim claim;

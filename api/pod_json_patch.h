@@ -23,7 +23,7 @@ void gt_pod_json_add_node(const struct gt_pod *pod, const char *node, struct gt_
 
 /* Turns its limits of `resource` into one claim. True: it has its GPUs by a claim then, or had so before.
  * False, and nothing is added: it asks for more than a claim may have. */
-bool gt_pod_json_add_claim(const cJSON *spec, const char *resource, struct gt_buf *to);
+bool gt_pod_json_add_claim(const cJSON *object, const char *resource, struct gt_buf *to);
 
 /* One of the user's becomes one of ours with these requests, the first for whoever names it; also in `spec`
  * itself, which may be a template's. `to` NULL: there alone. */

@@ -42,8 +42,8 @@ int gt_pod_lists_read(const struct gt_pod *pod, struct gt_pod_lists *ret, struct
     int r = others_of(pod->gates, "name", GT_GATE, &lists.gates, err);
     if (r >= 0)
         r = others_of(pod->condition_list, "type", GT_CONDITION_PLACEMENT, &lists.conditions, err);
-    if (r >= 0 && cJSON_GetArraySize(pod->required_terms) > 0 &&
-        !(lists.terms = cJSON_PrintUnformatted(pod->required_terms)))
+    if (r >= 0 && cJSON_GetArraySize(pod->where.terms) > 0 &&
+        !(lists.terms = cJSON_PrintUnformatted(pod->where.terms)))
         r = gt_fail_sys(err, ENOMEM, "pod");
     if (lists.terms && strlen(lists.terms) > GT_POD_LISTS_MAX)
         cJSON_free(gt_steal(lists.terms));

@@ -104,9 +104,10 @@ static int read_status(const struct gt_at *at, const cJSON *status, struct gt_su
     return 0;
 }
 
-int gt_supernode_object_read_status(const char *name, const cJSON *status, struct gt_supernode_object *ret,
+int gt_supernode_object_read_status(const char *name, const cJSON *json, struct gt_supernode_object *ret,
                                     struct gt_err **err)
 {
+    const cJSON *status = gt_get(json, "status");
     struct gt_supernode_object supernode = {.name = name,
                                             .resource_version = "",
                                             .source = "",
@@ -143,7 +144,7 @@ int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret,
     const char *name, *version;
     int r = gt_api_meta(&at, json, &name, &version);
     if (r >= 0)
-        r = gt_supernode_object_read_status(name, gt_get(json, "status"), ret, err);
+        r = gt_supernode_object_read_status(name, json, ret, err);
     if (r >= 0) {
         ret->resource_version = version;
         ret->spare_nodes = read_spares(gt_get_at(json, "metadata", "annotations"));

@@ -43,8 +43,8 @@ struct gt_supernode_object {
 /* -EINVAL with the path of the culprit ("members[2].node: ..."); paths begin in `status`, but for metadata.
  * The caller ends *ret with gt_supernode_object_done(). */
 int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret, struct gt_err **err);
-/* The same of a status alone; NULL and one without a tier are not filled. */
-int gt_supernode_object_read_status(const char *name, const cJSON *status, struct gt_supernode_object *ret,
+/* The same of an object's status alone; without a tier nothing is filled in. */
+int gt_supernode_object_read_status(const char *name, const cJSON *json, struct gt_supernode_object *ret,
                                     struct gt_err **err);
 void gt_supernode_object_done(struct gt_supernode_object *supernode);
 #define gt_auto_supernode_object __attribute__((cleanup(gt_supernode_object_done)))

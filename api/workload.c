@@ -196,10 +196,10 @@ static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char
     const cJSON *from = list ? list->child : NULL;
     for (cJSON *item = kept ? kept->child : NULL; item && from; item = item->next, from = from->next) {
         const cJSON *required = gt_get(item, "affinity");
-        *pod_set = (struct gt_workload_pod_set){.selector = gt_get(item, "selector"),
-                                                .terms = gt_get(required, "nodeSelectorTerms"),
-                                                .has_required_affinity = required != NULL,
-                                                .tolerations = gt_get(item, "tolerations"),
+        *pod_set = (struct gt_workload_pod_set){.where = {.selector = gt_get(item, "selector"),
+                                                          .tolerations = gt_get(item, "tolerations"),
+                                                          .terms = gt_get(required, "nodeSelectorTerms"),
+                                                          .has_terms = required != NULL},
                                                 .flavors = gt_get(item, "flavors")};
         if (!read_asked(gt_get_at(from, "template", "spec"), resource, item, pod_set++))
             return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);

@@ -4,9 +4,11 @@
 
 #include "api/condition.h"
 #include "api/owner.h"
+#include "api/pod.h"
 #include "api/resources.h"
 
-/* Workload and AdmissionCheck of Kueue: what is read of them, and what is written into their status. */
+/* Workload, ResourceFlavor and AdmissionCheck of Kueue: what is read of them, and what is written into their
+ * status. */
 #define GT_KUEUE_GROUP             "kueue.x-k8s.io"
 #define GT_KUEUE_VERSION           "v1beta1"
 #define GT_PLURAL_WORKLOAD         "workloads"
@@ -36,11 +38,10 @@ struct gt_workload_check { /* what the status says of one AdmissionCheck */
     unsigned retries;
 };
 
-struct gt_workload_pod_set { /* where its pods may run, and what each needs: parts of their template */
-    const cJSON *selector, *terms, *tolerations; /* terms: of the required affinity of nodes */
-    bool has_required_affinity;
-    const cJSON *flavors;    /* names of ResourceFlavors, by resource */
-    struct gt_amount *asked; /* besides GPUs */
+struct gt_workload_pod_set {   /* where its pods may run, and what each needs */
+    struct gt_pod_where where; /* by their template; gt_workload_where() knows more */
+    const cJSON *flavors;      /* names of ResourceFlavors, by resource */
+    struct gt_amount *asked;   /* besides GPUs */
     unsigned asked_count;
 };
 
@@ -75,6 +76,20 @@ struct gt_check_verdict {
  * version that was read, and for no other. */
 void gt_workload_write_checks(const struct gt_workload *workload, const char *const names[], unsigned count,
                               const struct gt_check_verdict *verdict, int64_t now_s, struct gt_buf *to);
+
+struct gt_resource_flavor {
+    char *name;
+    cJSON *labels, *tolerations; /* of its nodes, of its pods; NULL: none */
+};
+/* Copies it; gt_resource_flavor_done() it. */
+int gt_resource_flavor_read(const cJSON *object, struct gt_resource_flavor *ret, struct gt_err **err);
+void gt_resource_flavor_done(struct gt_resource_flavor *flavor);
+
+/* Where pods of the set may run as Kueue makes them when it admits them: with the labels and tolerations of
+ * their flavors. gt_workload_where_done() it. */
+int gt_workload_where(const struct gt_workload_pod_set *pod_set, const struct gt_resource_flavor *flavors,
+                      unsigned count, struct gt_pod_where *ret, struct gt_err **err);
+void gt_workload_where_done(struct gt_pod_where *where);
 
 struct gt_admission_check { /* texts belong to the object */
     const char *name, *controller;

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 
+#include "api/meta.h"
 #include "cli/cli.h"
 #include "kube/kubeconfig.h"
 #include "kube/list.h"
-#include "kube/status.h"
 
 /* A person waits: the first answer must come soon, a page of large objects may take its time. */
 enum { CONTACT_MS = 10000, PAGE_MS = 60000 };
@@ -95,8 +95,7 @@ static void on_oversize(void *arg, cJSON *object)
 {
     struct cli_api *api = arg;
     if (!api->failed)
-        gt_fail(&api->failed, EFBIG, "%s is larger than %d bytes", gt_kube_meta(object, "name"),
-                GT_KUBE_PAGE_MAX);
+        gt_fail(&api->failed, EFBIG, "%s is larger than %d bytes", gt_meta_name(object), GT_KUBE_PAGE_MAX);
 }
 
 int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt_err **err)

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/meta.h"
 #include "base/json_get.h"
 #include "base/time_text.h"
 #include "cli/http_get.h"
 #include "cli/near.h"
-#include "kube/status.h"
 #include "topology/model/node_json.h"
 
 #define AGENT_DEFAULT "127.0.0.1:9400"
@@ -50,7 +50,7 @@ void cli_shown_done(struct cli_shown *shown)
 
 static void on_name(void *arg, cJSON *object)
 {
-    cli_near_add(arg, gt_kube_meta(object, "name"));
+    cli_near_add(arg, gt_meta_name(object));
 }
 
 static int fail_unknown(struct cli_api *api, const char *name, struct gt_err **err)

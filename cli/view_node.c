@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/digest.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "cli/use.h"
 #include "cli/view.h"
-#include "kube/status.h"
 #include "topology/model/loss.h"
 #include "topology/model/node_json.h"
 
@@ -202,7 +202,7 @@ static void fill_node(struct cli_view *view, const struct gt_node_gpu_topology *
 void cli_view_add_node(void *arg, cJSON *object)
 {
     struct cli_view *view = arg;
-    const char *name = gt_kube_meta(object, "name");
+    const char *name = gt_meta_name(object);
     gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
     gt_auto_err struct gt_err *err = NULL, *problem = NULL;
     struct cli_view_node more = {.supernode = GT_NONE, .wiring = GT_NONE};

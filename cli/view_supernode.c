@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "api/meta.h"
 #include "cli/view.h"
-#include "kube/status.h"
 
 /* Supernode objects, kept whole. */
 
@@ -22,7 +22,7 @@ void cli_view_add_supernode(void *arg, cJSON *json)
 {
     struct cli_view *view = arg;
     gt_auto_err struct gt_err *err = NULL;
-    if (!*gt_kube_meta(json, "name") || view->failed || !make_room(view))
+    if (!*gt_meta_name(json) || view->failed || !make_room(view))
         return;
     struct cli_view_supernode added = {.json = cJSON_Duplicate(json, true)};
     struct gt_supernode_object *object = &added.object;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
 #include "api/node.h"
-#include "api/pod.h"
-#include "base/json_get.h"
-#include "base/json_write.h"
+#include "api/pod_patch.h"
 #include "cli/api.h"
 #include "cli/cli.h"
 #include "kube/client.h"
-#include "kube/status.h"
 
 /* Takes back what agents and companion have written into a cluster, once they are gone. */
 
@@ -19,147 +18,157 @@ enum { OBJECTS_MAX = 200000 };
 /* an agent as a writer of Nodes */
 static const char *const writers[] = {GT_MANAGER_AGENT, GT_MANAGER_LABELS};
 
-static const cJSON *metadata_of(const cJSON *object)
+/* What is needed of an object to take it back. */
+struct withdrawn {
+    char *namespace_, *name, *uid, *version;
+    struct gt_pod_lists lists; /* of a pod */
+};
+
+static void withdrawn_done(struct withdrawn *one)
 {
-    return gt_get(object, "metadata");
+    free(one->namespace_);
+    free(one->name);
+    free(one->uid);
+    free(one->version);
+    gt_pod_lists_done(&one->lists);
 }
 
-static bool is_any(const cJSON *object)
+/* ---- whether there is something of it: 0, 1, or an error ---- */
+
+static int is_any(const cJSON *object, struct withdrawn *to, struct gt_err **err)
 {
     (void)object;
-    return true;
+    (void)to;
+    (void)err;
+    return 1;
 }
 
 /* Others make objects of these kinds, too. */
-static bool is_companions(const cJSON *object)
+static int is_companions(const cJSON *object, struct withdrawn *to, struct gt_err **err)
 {
-    const cJSON *labels = gt_get(metadata_of(object), "labels");
-    return strcmp(gt_get_string(labels, GT_LABEL_MANAGED_BY), GT_COMPANION_NAME) == 0;
+    (void)to;
+    (void)err;
+    return gt_meta_is_companions(object);
 }
 
-static bool has_writer(const cJSON *object, const char *writer)
+static int is_written(const cJSON *object, struct withdrawn *to, struct gt_err **err)
 {
-    const cJSON *one, *fields = gt_get(metadata_of(object), "managedFields");
-    cJSON_ArrayForEach(one, fields)
-    {
-        if (strcmp(gt_get_string(one, "manager"), writer) == 0 &&
-            strcmp(gt_get_string(one, "operation"), "Apply") == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool is_written(const cJSON *object)
-{
+    (void)to;
+    (void)err;
     for (size_t i = 0; i < GT_COUNT(writers); i++)
-        if (has_writer(object, writers[i]))
-            return true;
-    return false;
+        if (gt_meta_is_applied_by(object, writers[i]))
+            return 1;
+    return 0;
 }
 
-/* Those of a pod that waits behind ours; NULL: it does not, or is no pod. */
-static const cJSON *gates_of(const cJSON *object)
+static int is_gated(const cJSON *object, struct withdrawn *to, struct gt_err **err)
 {
     struct gt_pod pod;
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
-    return pod.gated ? pod.gates : NULL;
-}
-
-static bool is_gated(const cJSON *object)
-{
-    return gates_of(object);
+    int r = pod.gated ? gt_pod_lists_read(&pod, &to->lists, err) : 0;
+    return r < 0 ? r : pod.gated;
 }
 
 /* ---- what there is ---- */
 
+struct withdrawn_kind {
+    const char *name;
+    const struct gt_kube_resource *resource;
+    const char *fields; /* those that may be wanted; then whole objects are read */
+    int (*wanted)(const cJSON *object, struct withdrawn *to, struct gt_err **err);
+    int (*take)(struct cli_api *api, const struct gt_kube_resource *resource, const struct withdrawn *one,
+                struct gt_err **err);
+};
+
 struct object_search {
-    bool (*wanted)(const cJSON *object);
-    cJSON *found; /* array of objects with what is needed to take them back */
-    unsigned count;
-    bool full;
+    const struct withdrawn_kind *kind;
+    struct withdrawn *found;
+    unsigned count, room;
+    struct gt_err *error;
 };
 
 static void on_begin(void *arg)
 {
     struct object_search *search = arg;
-    search->count = 0;
-    while (cJSON_GetArraySize(search->found))
-        cJSON_DeleteItemFromArray(search->found, 0);
+    while (search->count)
+        withdrawn_done(&search->found[--search->count]);
+}
+
+static int keep(struct object_search *search, const cJSON *object, struct gt_err **err)
+{
+    struct withdrawn one = {0};
+    int r = search->kind->wanted(object, &one, err);
+    if (r > 0 && search->count == OBJECTS_MAX)
+        r = gt_fail(err, ENOMEM, "%s: no room for more than %d", search->kind->name, OBJECTS_MAX);
+    if (r > 0 && search->count == search->room) {
+        unsigned room = search->room ? 2 * search->room : 64;
+        struct withdrawn *grown = reallocarray(search->found, room, sizeof(*grown));
+        search->found = grown ? grown : search->found;
+        search->room = grown ? room : search->room;
+    }
+    if (r > 0 && search->count < search->room) {
+        one.namespace_ = strdup(gt_meta_namespace(object));
+        one.name = strdup(gt_meta_name(object));
+        one.uid = strdup(gt_meta_uid(object));
+        one.version = strdup(gt_meta_version(object));
+    }
+    if (r > 0 && one.namespace_ && one.name && one.uid && one.version) {
+        search->found[search->count++] = one;
+        return 0;
+    }
+    withdrawn_done(&one);
+    return r > 0 ? gt_fail_sys(err, ENOMEM, "%s", search->kind->name) : r;
 }
 
 static void on_object(void *arg, cJSON *object)
 {
     struct object_search *search = arg;
-    static const char *const kept[] = {"name", "namespace", "uid", "resourceVersion"};
-    if (!search->wanted(object))
-        return;
-    search->full |= search->count++ >= OBJECTS_MAX;
-    if (search->full)
-        return;
-    cJSON *one = cJSON_CreateObject(), *gates;
-    for (size_t i = 0; one && i < GT_COUNT(kept); i++)
-        search->full |= !cJSON_AddStringToObject(one, kept[i], gt_get_string(metadata_of(object), kept[i]));
-    if (one && gates_of(object))
-        search->full |=
-            !(gates = cJSON_Duplicate(gates_of(object), true)) || !cJSON_AddItemToObject(one, "gates", gates);
-    search->full |= !one || !cJSON_AddItemToArray(search->found, one);
+    if (!search->error)
+        keep(search, object, &search->error);
 }
 
 /* ---- taking it back ---- */
 
 /* The other gates of a waiting pod stay; nobody would ever take ours off. */
-static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
+static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, const struct withdrawn *one,
                   struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf body = GT_BUF(4096);
-    const cJSON *other;
-    gt_json_begin(&body, NULL, '{');
-    gt_json_begin(&body, "metadata", '{');
-    gt_json_add_text(&body, "resourceVersion", gt_get_string(one, "resourceVersion"));
-    gt_json_end(&body, '}');
-    gt_json_begin(&body, "spec", '{');
-    gt_json_begin(&body, "schedulingGates", '[');
-    cJSON_ArrayForEach(other, gt_get(one, "gates"))
-    {
-        if (strcmp(gt_get_string(other, "name"), GT_GATE) == 0)
-            continue;
-        gt_json_begin(&body, NULL, '{');
-        gt_json_add_text(&body, "name", gt_get_string(other, "name"));
-        gt_json_end(&body, '}');
-    }
-    gt_buf_puts(&body, "]}}");
+    gt_auto_buf struct gt_buf body = GT_BUF(GT_POD_LISTS_MAX + 4096);
+    gt_pod_patch_write(
+        &(struct gt_pod_patch){
+            .uid = one->uid, .resource_version = one->version, .lists = &one->lists, .ungate = true},
+        &body);
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
                                             .resource = resource,
-                                            .namespace_ = gt_get_string(one, "namespace"),
-                                            .name = gt_get_string(one, "name"),
+                                            .namespace_ = one->namespace_,
+                                            .name = one->name,
                                             .body = body.data,
                                             .metadata_only = true};
-    return cli_api_request(api, &request, NULL, err);
+    int r = gt_buf_check(&body, "pod", err);
+    return r < 0 ? r : cli_api_request(api, &request, NULL, err);
 }
 
-static int delete_one(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
-                      struct gt_err **err)
+static int delete_one(struct cli_api *api, const struct gt_kube_resource *resource,
+                      const struct withdrawn *one, struct gt_err **err)
 {
     const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,
                                             .resource = resource,
-                                            .namespace_ =
-                                                resource->namespaced ? gt_get_string(one, "namespace") : NULL,
-                                            .name = gt_get_string(one, "name")};
+                                            .namespace_ = resource->namespaced ? one->namespace_ : NULL,
+                                            .name = one->name};
     return cli_api_request(api, &request, NULL, err);
 }
 
 /* An apply without fields gives up those that this writer had. */
-static int empty_node(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
-                      struct gt_err **err)
+static int empty_node(struct cli_api *api, const struct gt_kube_resource *resource,
+                      const struct withdrawn *one, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
-    gt_node_object_write(gt_get_string(one, "name"), gt_get_string(one, "uid"), GT_NODE_NOTHING, NULL, 0,
-                         &body);
+    gt_node_object_write(one->name, one->uid, GT_NODE_NOTHING, NULL, 0, &body);
     int r = 0;
     for (size_t i = 0; r >= 0 && i < GT_COUNT(writers); i++) {
         const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,
                                                 .resource = resource,
-                                                .name = gt_get_string(one, "name"),
+                                                .name = one->name,
                                                 .body = body.data,
                                                 .field_manager = writers[i],
                                                 .metadata_only = true};
@@ -168,14 +177,7 @@ static int empty_node(struct cli_api *api, const struct gt_kube_resource *resour
     return r;
 }
 
-static const struct withdrawn_kind {
-    const char *name;
-    const struct gt_kube_resource *resource;
-    const char *fields; /* those that may be wanted; then whole objects are read */
-    bool (*wanted)(const cJSON *object);
-    int (*take)(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
-                struct gt_err **err);
-} kinds[] = {
+static const struct withdrawn_kind kinds[] = {
     {"Pods", &gt_kube_pods, "status.phase=Pending", is_gated, ungate},
     {"Nodes", &gt_kube_nodes, NULL, is_written, empty_node},
     {"NodeGPUTopologies", &gt_kube_node_gpu_topologies, NULL, is_any, delete_one},
@@ -197,27 +199,25 @@ static int unless_absent(int r, struct gt_err **err)
 static int take_back(struct cli_api *api, const struct withdrawn_kind *kind, unsigned *ret,
                      struct gt_err **err)
 {
-    struct object_search search = {.wanted = kind->wanted, .found = cJSON_CreateArray()};
+    struct object_search search = {.kind = kind};
     const struct cli_api_list list = {.resource = kind->resource,
                                       .fields = kind->fields,
                                       .names_only = !kind->fields,
                                       .on_begin = on_begin,
                                       .on_object = on_object,
                                       .arg = &search};
-    const cJSON *one;
-    int r = search.found ? unless_absent(cli_api_list(api, &list, err), err)
-                         : gt_fail_sys(err, ENOMEM, "%s", kind->name);
-    if (r >= 0 && search.full)
-        r = gt_fail(err, ENOMEM, "%s: no room for more than %d", kind->name,
-                    cJSON_GetArraySize(search.found));
-    cJSON_ArrayForEach(one, search.found)
-    {
-        if (r < 0)
-            break;
-        r = unless_absent(kind->take(api, kind->resource, one, err), err);
+    int r = unless_absent(cli_api_list(api, &list, err), err);
+    if (r >= 0 && search.error) {
+        *err = gt_steal(search.error);
+        r = -gt_err_code(*err);
+    }
+    for (unsigned i = 0; r >= 0 && i < search.count; i++) {
+        r = unless_absent(kind->take(api, kind->resource, &search.found[i], err), err);
         *ret += r >= 0;
     }
-    cJSON_Delete(search.found);
+    on_begin(&search);
+    free(search.found);
+    gt_err_free(search.error);
     return r;
 }
 

@@ -8,16 +8,12 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/json_write.h"
-#include "base/text.h"
 #include "base/time_text.h"
 #include "kube/buckets.h"
 #include "kube/internal.h"
-#include "kube/lease.h"
 
 enum {
     EVENT_BODY_MAX = 16 << 10,
-    EVENT_NOTE_MAX = 1000, /* the API takes 1,024 */
     ON_THE_WAY_MAX = 8,
     MINUTE_MS = 60000,
     NAME_PART_MAX = 200,
@@ -118,38 +114,22 @@ static uint64_t digest_of(const char *const *texts, unsigned count)
     return digest;
 }
 
-static void write_event(struct gt_kube_recorder *recorder, const struct gt_kube_event *event,
+static void write_event(struct gt_kube_recorder *recorder, const struct gt_event_object *event,
                         const char *namespace_, struct gt_buf *to)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    char when[GT_TIME_TEXT_SIZE], note[EVENT_NOTE_MAX + 1], name[NAME_PART_MAX + 32];
+    char when[GT_TIME_TEXT_SIZE], name[NAME_PART_MAX + 32];
     gt_time_text_fine(&now, 6, when);
-    gt_text_cut(note, sizeof(note), event->note);
     snprintf(name, sizeof(name), "%.*s.%016llx", NAME_PART_MAX, event->name,
              (unsigned long long)gt_jitter_below(&recorder->kube->jitter, UINT64_MAX));
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "events.k8s.io/v1");
-    gt_json_add_text(to, "kind", "Event");
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "name", name);
-    gt_json_add_text(to, "namespace", namespace_);
-    gt_json_end(to, '}');
-    gt_json_add_text(to, "eventTime", when);
-    gt_json_add_text(to, "type", event->warning ? "Warning" : "Normal");
-    gt_json_add_text_if(to, "reason", event->reason);
-    gt_json_add_text_if(to, "action", event->action);
-    gt_json_add_text_if(to, "note", note);
-    gt_json_add_text_if(to, "reportingController", recorder->controller);
-    gt_json_add_text_if(to, "reportingInstance", recorder->instance);
-    gt_json_begin(to, "regarding", '{');
-    gt_json_add_text_if(to, "apiVersion", event->api_version);
-    gt_json_add_text_if(to, "kind", event->kind);
-    gt_json_add_text_if(to, "namespace", event->namespace_);
-    gt_json_add_text_if(to, "name", event->name);
-    gt_json_add_text_if(to, "uid", event->uid);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_event_write(event,
+                   &(struct gt_event_origin){.name = name,
+                                             .namespace_ = namespace_,
+                                             .controller = recorder->controller,
+                                             .instance = recorder->instance,
+                                             .time = when},
+                   to);
 }
 
 static void send_waiting(struct gt_kube_recorder *recorder);
@@ -183,7 +163,7 @@ static void send_waiting(struct gt_kube_recorder *recorder)
     }
 }
 
-static bool enqueue(struct gt_kube_recorder *recorder, const struct gt_kube_event *event)
+static bool enqueue(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
 {
     const char *namespace_ = event->namespace_ ? event->namespace_ : "default";
     gt_auto_buf struct gt_buf body = GT_BUF(EVENT_BODY_MAX);
@@ -203,7 +183,7 @@ static bool enqueue(struct gt_kube_recorder *recorder, const struct gt_kube_even
     return true;
 }
 
-void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_kube_event *event)
+void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
 {
     const char *texts[] = {event->kind,   event->namespace_, event->name,
                            event->uid,    event->reason,     event->warning ? "Warning" : "",

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_KUBE_EVENT_H
 #define GPUTOPO_KUBE_EVENT_H
 
+#include "api/event.h"
 #include "kube/client.h"
 
 /*
@@ -12,16 +13,6 @@
  */
 struct gt_kube_recorder;
 
-struct gt_kube_event {
-    const char *api_version, *kind; /* of the object that it is about */
-    const char *namespace_;         /* NULL for an object in none: the event is put into "default" */
-    const char *name, *uid;         /* uid may be NULL */
-    bool warning;
-    const char *reason; /* "LinkDown": one word, at most 128 bytes */
-    const char *action; /* what was done: "Publish" */
-    const char *note;   /* a sentence; cut after 1,000 bytes */
-};
-
 struct gt_kube_recorder_counters {
     uint64_t written, failed, repeated, dropped; /* dropped: for a limit, or without memory */
 };
@@ -29,7 +20,7 @@ struct gt_kube_recorder_counters {
 /* `controller`: "metax-tech.com/gputopo-agent"; `instance`: who of them, the pod's or node's name. */
 int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const char *instance,
                          unsigned per_minute, struct gt_kube_recorder **ret, struct gt_err **err);
-void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_kube_event *event);
+void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_object *event);
 void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder,
                                struct gt_kube_recorder_counters *ret);
 

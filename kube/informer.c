@@ -5,10 +5,10 @@
 #include <malloc.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/clock.h"
 #include "kube/index.h"
 #include "kube/internal.h"
-#include "kube/status.h"
 
 struct gt_kube_informer {
     struct gt_kube *kube;
@@ -94,8 +94,8 @@ static void report_delete(struct gt_kube_informer *informer, const struct gt_ind
 /* An object as it is now. Called between enter() and leave(). */
 static void see(struct gt_kube_informer *informer, cJSON *object)
 {
-    const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
-    uint64_t uid = gt_digest_keyed(gt_kube_meta(object, "uid"));
+    const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);
+    uint64_t uid = gt_digest_keyed(gt_meta_uid(object));
     struct gt_index_entry *entry = *name ? gt_index_find(&informer->index, namespace_, name) : NULL;
     if (entry && entry->uid != uid) {
         struct gt_index_entry *gone = gt_index_take(&informer->index, namespace_, name);
@@ -140,7 +140,7 @@ static void on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
     enter(informer);
     if (type == GT_KUBE_DELETED) {
         struct gt_index_entry *gone =
-            gt_index_take(&informer->index, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
+            gt_index_take(&informer->index, gt_meta_namespace(object), gt_meta_name(object));
         if (gone)
             report_delete(informer, gone, object);
         free(gone);
@@ -180,8 +180,7 @@ static void on_list_oversize(void *arg, cJSON *object)
 {
     struct gt_kube_informer *informer = arg;
     enter(informer);
-    pass_over(informer, false, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"),
-              gt_kube_meta(object, "uid"));
+    pass_over(informer, false, gt_meta_namespace(object), gt_meta_name(object), gt_meta_uid(object));
     leave(informer);
 }
 

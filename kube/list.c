@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "kube/internal.h"
 #include "kube/page.h"
-#include "kube/status.h"
 
 enum { LIST_RESTARTS_MAX = 5, LIST_PATH_MAX = 64 << 10, LIST_DEADLINE_MS = 120000 };
 
@@ -77,8 +77,8 @@ static bool on_item(void *arg, cJSON *item)
     if (list->page == PAGE_OBJECTS) {
         list->spec.on_object(list->spec.arg, item);
     } else if (list->page == PAGE_NAME) {
-        gt_kube_pass_over(list->kube, list->spec.selection.resource, gt_kube_meta(item, "namespace"),
-                          gt_kube_meta(item, "name"), list->spec.page_max);
+        gt_kube_pass_over(list->kube, list->spec.selection.resource, gt_meta_namespace(item),
+                          gt_meta_name(item), list->spec.page_max);
         if (list->spec.on_oversize)
             list->spec.on_oversize(list->spec.arg, item);
     }

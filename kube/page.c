@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/json_get.h"
-#include "kube/status.h"
 
 struct page_reader {
     struct gt_json_arena *arena;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/status.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -8,14 +9,39 @@
 
 enum { REASON_SHOWN = 64, MESSAGE_SHOWN = 512 };
 
-const char *gt_kube_meta(const cJSON *object, const char *key)
-{
-    return gt_get_string(gt_get(object, "metadata"), key);
-}
-
 const char *gt_kube_reason(const cJSON *status)
 {
     return gt_get_string(status, "reason");
+}
+
+bool gt_kube_is_field_conflict(const cJSON *status)
+{
+    const cJSON *cause;
+    cJSON_ArrayForEach(cause, gt_get_at(status, "details", "causes"))
+    {
+        if (strcmp(gt_kube_reason(cause), "FieldManagerConflict") == 0)
+            return true;
+    }
+    return strstr(gt_get_string(status, "message"), "conflict with ") != NULL;
+}
+
+/* A key ends where its text does, or before a character that cannot be part of it. */
+static bool names(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    char after = at ? at[strlen(key)] : 'x';
+    return !isalnum((unsigned char)after) && after != '-' && after != '_';
+}
+
+bool gt_kube_is_about(const cJSON *status, const char *key)
+{
+    const cJSON *cause;
+    cJSON_ArrayForEach(cause, gt_get_at(status, "details", "causes"))
+    {
+        if (names(gt_get_string(cause, "field"), key))
+            return true;
+    }
+    return names(gt_get_string(status, "message"), key);
 }
 
 bool gt_kube_is_passing(unsigned code)

@@ -17,8 +17,11 @@ int gt_kube_fail(struct gt_err **err, unsigned code, const cJSON *status);
 /* The `reason` of a Status, "" where there is none. */
 const char *gt_kube_reason(const cJSON *status);
 
-/* metadata.name and the like. */
-const char *gt_kube_meta(const cJSON *object, const char *key);
+/* Whether an apply was refused since another manager has one of its fields. */
+bool gt_kube_is_field_conflict(const cJSON *status);
+
+/* Whether its message or one of its causes is about the field of an annotation or label. */
+bool gt_kube_is_about(const cJSON *status, const char *key);
 
 /* Whether another try may help: 429, 500, 502, 503, 504. */
 bool gt_kube_is_passing(unsigned code);

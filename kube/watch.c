@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/clock.h"
 #include "base/json_get.h"
 #include "base/text.h"
@@ -101,13 +102,13 @@ static bool on_line(void *arg, const char *line, size_t len)
         note_error(watch, object);
     } else if (strcmp(type, "BOOKMARK") == 0) {
         watch->counters.bookmarks++;
-        note_version(watch, gt_kube_meta(object, "resourceVersion"));
+        note_version(watch, gt_meta_version(object));
     } else {
         for (unsigned i = 0; i < GT_COUNT(types); i++) {
             if (strcmp(type, types[i]) != 0)
                 continue;
             watch->counters.events++;
-            note_version(watch, gt_kube_meta(object, "resourceVersion"));
+            note_version(watch, gt_meta_version(object));
             watch->spec.on_event(watch->spec.arg, (enum gt_kube_event_type)i, object);
             break;
         }
@@ -276,9 +277,9 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
     gt_kube_result(result, &object, &watch->failed);
     if (!watch->failed)
         object = cJSON_ParseWithLength(result->body, result->body_len);
-    if (!watch->failed && is_before(gt_kube_meta(object, "resourceVersion"), watch->version)) {
+    if (!watch->failed && is_before(gt_meta_version(object), watch->version)) {
         gt_fail(&watch->failed, ESTALE, "watch: the objects have gone back from version %s to %s",
-                watch->version, gt_kube_meta(object, "resourceVersion"));
+                watch->version, gt_meta_version(object));
         watch->lost = true;
     } else if (gt_err_code(watch->failed) == EFBIG) { /* it does not tell: as if nothing had been asked */
         gt_err_free(gt_steal(watch->failed));

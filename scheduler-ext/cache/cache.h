@@ -200,9 +200,9 @@ void gt_cache_unplan_pod(struct gt_cache *cache, struct gt_cache_pod *pod);
  * (but those that only repeat what makes a node ineligible). False also for a node without a Node object. A
  * pod that is on a node suits that one alone. */
 bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
-/* Adds the nodes where a pod with these constraints could not run, though pods may be placed there. Of `pod`
- * they alone are read. -EINVAL where they make no sense. */
-int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod *pod, struct gt_node_set *to,
+/* Adds the nodes where a pod that says this could not run, though pods may be placed there. -EINVAL where it
+ * makes no sense. */
+int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *where, struct gt_node_set *to,
                            struct gt_err **err);
 /* The same for the pod that comes after one that has been planned, which is bound to its node. */
 bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pod,

@@ -203,12 +203,12 @@ struct cache_plan {
     char ids[];    /* one behind the other */
 };
 
-struct pod_constraints; /* where a pod may run, shared by pods that say the same */
+struct gt_pod_rules; /* where a pod may run, shared by pods that say the same */
 
 struct cache_pod {
     struct gt_cache_pod pub; /* first; what it points to and nobody shares is one block from meta.labels on */
     uint64_t digest;         /* of all that is read of its object */
-    struct pod_constraints *constraints;
+    struct gt_pod_rules *constraints;
     struct gt_cache_request *request;
     struct cache_node *charged; /* for its plan; NULL: none */
     struct gt_cache_request *charged_request;
@@ -286,8 +286,9 @@ void gt_cache_recompute_detached(struct gt_cache *cache, struct cache_pod *pod);
 
 /* Selectors, affinity, tolerations of a pod: *ret is NULL where it says nothing. -EINVAL where it makes no
  * sense. */
-int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod *pod, struct pod_constraints **ret);
-void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *constraints);
+int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod_where *where,
+                            struct gt_pod_rules **ret);
+void gt_cache_constraints_drop(struct gt_cache *cache, struct gt_pod_rules *constraints);
 struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, const char *value,
                                    const char *effect);
 void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);

@@ -6,11 +6,16 @@
 
 enum { OVERHEAD = 8 }; /* of an allocation, beside its usable bytes */
 
+void gt_cache_adopt(size_t *bytes, void *memory)
+{
+    *bytes += malloc_usable_size(memory) + OVERHEAD;
+}
+
 void *gt_cache_alloc(size_t *bytes, size_t size)
 {
     void *memory = calloc(1, size ? size : 1);
     if (memory)
-        *bytes += malloc_usable_size(memory) + OVERHEAD;
+        gt_cache_adopt(bytes, memory);
     return memory;
 }
 

@@ -341,7 +341,7 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
     struct cache_pod new = {.digest = digest_of(cache, from),
                             .request = gt_cache_request_make(cache, &from->asked, true)};
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
-    int r = may_move(from) ? gt_cache_constraints_of(cache, from, &new.constraints) : 0;
+    int r = may_move(from) ? gt_cache_constraints_of(cache, &from->where, &new.constraints) : 0;
     if (r == -EINVAL && from->node_name)
         r = 0; /* it runs all the same */
     bool sound = r == 0;

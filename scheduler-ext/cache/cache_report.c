@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "api/node.h"
+#include "api/node_feature.h"
 #include "api/node_gpu_topology.h"
 #include "base/bits.h"
-#include "base/json_write.h"
 #include "base/text.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
@@ -30,30 +29,11 @@ void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node)
     cache->reports_changed = true;
 }
 
-/* The GPUs as instances of a feature, as NodeFeatures of NFD have them: every attribute is a text. */
 static char *attributes_of(const struct gt_node *node)
 {
-    gt_auto_buf struct gt_buf to = GT_BUF(128 << 10);
-    gt_json_begin(&to, NULL, '[');
-    for (unsigned i = 0; i < node->gpu_count; i++) {
-        const struct gt_gpu *gpu = &node->gpus[i];
-        char number[16];
-        gt_json_begin(&to, NULL, '{');
-        gt_json_begin(&to, "attributes", '{');
-        snprintf(number, sizeof(number), "%u", i);
-        gt_json_add_text(&to, "index", number);
-        gt_json_add_text_if(&to, "product", gpu->product);
-        gt_json_add_text(&to, "bdf", gpu->bdf);
-        snprintf(number, sizeof(number), "%d", gpu->numa_node);
-        gt_json_add_text_if(&to, "numaNode", gpu->numa_node >= 0 ? number : "");
-        snprintf(number, sizeof(number), "%u", gpu->zone);
-        gt_json_add_text(&to, "zone", number);
-        gt_json_add_text(&to, "health", gt_gpu_health_name(gpu->health));
-        gt_json_add_text(&to, "healthy", gt_gpu_usable(gpu) ? "true" : "false");
-        gt_buf_puts(&to, "}}");
-    }
-    gt_json_end(&to, ']');
-    return gt_buf_take(&to);
+    gt_auto_buf struct gt_buf text = GT_BUF(128 << 10);
+    gt_node_feature_gpus(node, &text);
+    return gt_buf_take(&text);
 }
 
 static bool add_remotes(struct gt_cache *cache, const struct gt_node *node, struct gt_cache_report *to)

@@ -66,10 +66,10 @@ void gt_cache_count_taints(struct cache_node *node)
     node->taints_counted = count;
 }
 
-bool gt_cache_tolerates(const struct pod_constraints *constraints, const struct cache_taint *taint)
+bool gt_cache_tolerates(const struct gt_pod_rules *constraints, const struct cache_taint *taint)
 {
     for (uint32_t i = 0; constraints && i < constraints->toleration_count; i++) {
-        const struct constraint_toleration *by = &constraints->tolerations[i];
+        const struct gt_rule_toleration *by = &constraints->tolerations[i];
         if ((!by->key || strcmp(by->key, taint->key) == 0) &&
             (!by->effect || strcmp(by->effect, taint->effect) == 0) &&
             (by->exists || strcmp(by->value, taint->value) == 0))
@@ -107,8 +107,8 @@ static bool to_integer(const char *text, int64_t *ret)
     return true;
 }
 
-static bool is_among(const struct pod_constraints *constraints,
-                     const struct constraint_expression *expression, const char *text)
+static bool is_among(const struct gt_pod_rules *constraints, const struct gt_rule_expression *expression,
+                     const char *text)
 {
     for (uint32_t i = 0; i < expression->value_count; i++)
         if (strcmp(constraints->values[expression->first_value + i], text) == 0)
@@ -116,27 +116,27 @@ static bool is_among(const struct pod_constraints *constraints,
     return false;
 }
 
-static bool holds(const struct pod_constraints *constraints, const struct constraint_expression *expression,
+static bool holds(const struct gt_pod_rules *constraints, const struct gt_rule_expression *expression,
                   const struct cache_node *node)
 {
     const char *value = expression->is_name ? node->name : label_of(node, expression->key);
     int64_t is, limit;
     switch (expression->how) {
-    case CONSTRAINT_IN:
+    case GT_RULE_IN:
         return value && is_among(constraints, expression, value);
-    case CONSTRAINT_NOT_IN:
+    case GT_RULE_NOT_IN:
         return !value || !is_among(constraints, expression, value);
-    case CONSTRAINT_EXISTS:
+    case GT_RULE_EXISTS:
         return value;
-    case CONSTRAINT_DOES_NOT_EXIST:
+    case GT_RULE_DOES_NOT_EXIST:
         return !value;
-    case CONSTRAINT_GT:
-    case CONSTRAINT_LT:
+    case GT_RULE_GT:
+    case GT_RULE_LT:
         if (!value || expression->value_count != 1 || !to_integer(value, &is) ||
             !to_integer(constraints->values[expression->first_value], &limit))
             return false;
-        return expression->how == CONSTRAINT_GT ? is > limit : is < limit;
-    case CONSTRAINT_NEVER:
+        return expression->how == GT_RULE_GT ? is > limit : is < limit;
+    case GT_RULE_NEVER:
         break;
     }
     return false;
@@ -144,8 +144,7 @@ static bool holds(const struct pod_constraints *constraints, const struct constr
 
 /* `named`: the node that its plan was written for; for the pod that comes after it, any other will do. NULL:
  * none. */
-static bool matches(const struct pod_constraints *constraints, const struct cache_node *node,
-                    const char *named)
+static bool matches(const struct gt_pod_rules *constraints, const struct cache_node *node, const char *named)
 {
     for (uint32_t i = 0; i < constraints->selector_count; i++)
         if (!holds(constraints, &constraints->expressions[i], node))
@@ -153,9 +152,9 @@ static bool matches(const struct pod_constraints *constraints, const struct cach
     for (uint32_t t = 0; t < constraints->term_count; t++) {
         uint32_t held = 0;
         while (held < constraints->terms[t].count) {
-            const struct constraint_expression *expression =
+            const struct gt_rule_expression *expression =
                 &constraints->expressions[constraints->terms[t].first + held];
-            bool is_plan = named && expression->is_name && expression->how == CONSTRAINT_IN &&
+            bool is_plan = named && expression->is_name && expression->how == GT_RULE_IN &&
                            is_among(constraints, expression, named);
             if (!is_plan && !holds(constraints, expression, node))
                 break;
@@ -169,7 +168,7 @@ static bool matches(const struct pod_constraints *constraints, const struct cach
 
 /* ---- questions ---- */
 
-static bool fits(const struct pod_constraints *constraints, const struct cache_node *node, const char *named)
+static bool fits(const struct gt_pod_rules *constraints, const struct cache_node *node, const char *named)
 {
     for (uint32_t i = 0; i < node->taint_count; i++)
         if (!gt_cache_tolerates(constraints, node->taints[i]))
@@ -177,7 +176,7 @@ static bool fits(const struct pod_constraints *constraints, const struct cache_n
     return !constraints || matches(constraints, node, named);
 }
 
-static bool is_constrained(const struct gt_cache *cache, const struct pod_constraints *constraints)
+static bool is_constrained(const struct gt_cache *cache, const struct gt_pod_rules *constraints)
 {
     if (constraints && (constraints->selector_count || constraints->has_terms))
         return true;
@@ -220,11 +219,11 @@ bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_c
            is_constrained(cache, pod->constraints);
 }
 
-int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod *pod, struct gt_node_set *to,
+int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *where, struct gt_node_set *to,
                            struct gt_err **err)
 {
-    struct pod_constraints *constraints = NULL;
-    int r = gt_cache_constraints_of(cache, pod, &constraints);
+    struct gt_pod_rules *constraints = NULL;
+    int r = gt_cache_constraints_of(cache, where, &constraints);
     if (r < 0)
         return gt_fail(err, -r, "its node selector, affinity or tolerations make no sense");
     for (uint32_t n = 0; r >= 0 && is_constrained(cache, constraints) && n < gt_cluster_nodes(cache->cluster);

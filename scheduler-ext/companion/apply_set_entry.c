@@ -4,11 +4,10 @@
 #include <search.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/json_get.h"
 #include "base/log.h"
-#include "kube/status.h"
 
 enum { CATCH_UP_MS = 5000 };
 
@@ -109,12 +108,10 @@ static char *trim(const struct gt_apply_set *set, const cJSON *object)
 
 static bool see(const struct gt_apply_set *set, const cJSON *object, struct gt_apply_set_seen *ret)
 {
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    bool ours = strcmp(gt_get_string(labels, GT_LABEL_MANAGED_BY), GT_MANAGER_COMPANION) == 0;
+    bool ours = gt_meta_is_companions(object);
     struct gt_apply_set_seen seen = {.state = ours ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN,
-                                     .uid = strdup(gt_get_string(metadata, "uid")),
-                                     .version = strdup(gt_get_string(metadata, "resourceVersion")),
+                                     .uid = strdup(gt_meta_uid(object)),
+                                     .version = strdup(gt_meta_version(object)),
                                      .have = trim(set, object)};
     if (!seen.uid || !seen.version || !seen.have) {
         seen_done(&seen);
@@ -204,7 +201,7 @@ static void observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *
 void gt_apply_set_observe(struct gt_apply_set *set, const cJSON *object)
 {
     struct gt_apply_set_seen seen;
-    struct gt_apply_set_entry *entry = gt_apply_set_find_or_add(set, gt_kube_meta(object, "name"));
+    struct gt_apply_set_entry *entry = gt_apply_set_find_or_add(set, gt_meta_name(object));
     if (entry && see(set, object, &seen))
         observe(entry, &seen);
 }

@@ -20,15 +20,15 @@ struct gt_audit_watch {
 
 static void record(const struct gt_audit_watch *watch, const struct gt_finding *finding)
 {
-    struct gt_kube_event event = {.api_version = finding->api_version,
-                                  .kind = finding->object,
-                                  .namespace_ = finding->namespace_,
-                                  .name = finding->name,
-                                  .uid = finding->uid,
-                                  .warning = true,
-                                  .reason = gt_finding_kind_name(finding->kind),
-                                  .action = "Audit",
-                                  .note = finding->note};
+    struct gt_event_object event = {.api_version = finding->api_version,
+                                    .kind = finding->object,
+                                    .namespace_ = finding->namespace_,
+                                    .name = finding->name,
+                                    .uid = finding->uid,
+                                    .warning = true,
+                                    .reason = gt_finding_kind_name(finding->kind),
+                                    .action = "Audit",
+                                    .note = finding->note};
     gt_warning("a placement is wrong", GT_STR("reason", event.reason), GT_STR("what", finding->note));
     gt_kube_record(watch->env->recorder, &event);
     if (!finding->owner_api_version || !finding->owner_kind || !finding->owner_name)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/pod_claim.h"
 #include "api/removal.h"
 #include "base/backoff.h"
@@ -13,7 +14,6 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "kube/informer.h"
-#include "kube/status.h"
 
 enum {
     USE_CHECK_MS = 60000, /* which are in use */
@@ -226,10 +226,10 @@ void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const 
 static void on_object(void *arg, cJSON *object)
 {
     struct gt_claim_templates *templates = arg;
-    const char *name = gt_kube_meta(object, "name"), *uid = gt_kube_meta(object, "uid");
+    const char *name = gt_meta_name(object), *uid = gt_meta_uid(object);
     struct gt_claim_sizes sizes;
     struct claim_template *one = gt_claim_template_sizes(name, &sizes)
-                                     ? find_or_add(templates, gt_kube_meta(object, "namespace"), name)
+                                     ? find_or_add(templates, gt_meta_namespace(object), name)
                                      : NULL;
     if (one)
         snprintf(one->uid, sizeof(one->uid), "%s", uid);

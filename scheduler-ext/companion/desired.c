@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/json_get.h"
-#include "kube/status.h"
 
 static const char observed[] = "observedAt", since[] = "lastTransitionTime", conditions[] = "conditions";
 

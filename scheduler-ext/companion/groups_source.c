@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "api/config_map.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "kube/informer.h"
-#include "kube/status.h"
 
 enum { FILE_MS = 10000 };
 
@@ -81,13 +81,15 @@ static void take_error(struct gt_groups_source *source, const char *why)
 static void on_object(void *arg, cJSON *object)
 {
     struct gt_groups_source *source = arg;
-    const cJSON *data = cJSON_GetObjectItemCaseSensitive(object, "data");
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, GT_GROUPS_KEY));
+    gt_auto_config_map struct gt_config_map *map = NULL;
+    gt_auto_err struct gt_err *err = NULL;
     source->watch_error[0] = '\0';
+    const char *text =
+        gt_config_map_read(object, &map, &err) < 0 ? NULL : gt_config_map_get(map, GT_GROUPS_KEY);
     if (text)
         take(source, text);
     else
-        take_error(source, "it has no key \"" GT_GROUPS_KEY "\"");
+        take_error(source, err ? gt_err_text(err) : "it has no key \"" GT_GROUPS_KEY "\"");
 }
 
 static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)

@@ -6,10 +6,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/json_get.h"
-#include "base/json_write.h"
-#include "base/text.h"
-#include "kube/status.h"
+#include "api/hyper_node.h"
+#include "base/json.h"
 
 enum { HELD_MAX = 1 << 20, PATTERNS_MAX = 256, PATTERN_LEN_MAX = 256, NAMED = 4 };
 
@@ -115,31 +113,26 @@ static void add_pattern(struct gt_holders *holders, const char *holder, bool is_
         holders->pattern_count++;
 }
 
-static void add_member(struct gt_holders *holders, const char *holder, bool foreign, const cJSON *member)
+static void add_member(struct gt_holders *holders, const char *holder, bool foreign,
+                       const struct gt_hyper_node_member *member)
 {
-    const cJSON *selector = cJSON_GetObjectItemCaseSensitive(member, "selector");
-    const cJSON *exact = cJSON_GetObjectItemCaseSensitive(selector, "exactMatch");
-    const cJSON *regex = cJSON_GetObjectItemCaseSensitive(selector, "regexMatch");
-    const cJSON *label = cJSON_GetObjectItemCaseSensitive(selector, "labelMatch");
-    bool is_node = strcmp(gt_get_string(member, "type"), "HyperNode") != 0;
-    if (exact)
-        add_held(holders, gt_get_string(exact, "name"), holder, is_node, foreign);
-    if (regex && foreign)
-        add_pattern(holders, holder, is_node, gt_get_string(regex, "pattern"));
-    if (label && foreign)
-        add_pattern(holders, holder, is_node, NULL);
+    if (member->name)
+        add_held(holders, member->name, holder, member->is_node, foreign);
+    if (member->pattern && foreign)
+        add_pattern(holders, holder, member->is_node, member->pattern);
+    if (member->by_labels && foreign)
+        add_pattern(holders, holder, member->is_node, NULL);
 }
 
 void gt_holders_add(void *arg, const char *name, enum gt_apply_set_state state, const char *have)
 {
     struct gt_holders *holders = arg;
     bool foreign = state == GT_APPLY_SET_FOREIGN;
-    cJSON *object = cJSON_Parse(have);
-    const cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec"), *member;
-    cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(spec, "members"))
-        add_member(holders, name, foreign, member);
-    holders->failed |= !object;
-    cJSON_Delete(object);
+    gt_auto_json cJSON *object = cJSON_Parse(have);
+    gt_auto_hyper_node struct gt_hyper_node node = {0};
+    holders->failed |= !object || gt_hyper_node_read(object, &node, NULL) < 0;
+    for (unsigned i = 0; i < node.count; i++)
+        add_member(holders, name, foreign, &node.members[i]);
     if (!foreign)
         return;
     char **grown = more(holders->foreign, holders->foreign_count, &holders->foreign_room, sizeof(*grown));
@@ -206,13 +199,14 @@ static bool is_foreign(const struct gt_holders *holders, const char *name)
            bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), compare_names);
 }
 
-/* The list of members while it is written, and what was left out. */
+/* What a HyperNode is about to have, and what was left out. */
 struct members {
     const struct gt_view *view;
     const struct gt_holders *holders;
     const char *self;
-    struct gt_buf *to;
-    unsigned taken, refused, waiting;
+    struct gt_hyper_node node;
+    unsigned refused, waiting;
+    bool failed;
     struct gt_buf why;
 };
 
@@ -230,13 +224,10 @@ static void add(struct members *members, bool is_node, const char *name)
                           members->why.len ? "; " : "", is_node ? "node" : "HyperNode", name, holder);
         return;
     }
-    members->taken++;
-    gt_json_begin(members->to, NULL, '{');
-    gt_json_add_text(members->to, "type", is_node ? "Node" : "HyperNode");
-    gt_json_begin(members->to, "selector", '{');
-    gt_json_begin(members->to, "exactMatch", '{');
-    gt_json_add_text(members->to, "name", name);
-    gt_buf_puts(members->to, "}}}");
+    struct gt_hyper_node_member *member = gt_hyper_node_add(&members->node);
+    if (member)
+        *member = (struct gt_hyper_node_member){.is_node = is_node, .name = name};
+    members->failed |= !member;
 }
 
 static void add_all(struct members *members, uint32_t s, const bool *made)
@@ -269,7 +260,7 @@ bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_
     struct members members = {.view = view,
                               .holders = holders,
                               .self = supernode->name,
-                              .to = &text,
+                              .node = {.tier = supernode->tier},
                               .why = {.max = sizeof(ret->message) - 64}};
     made[s] = false;
     if (is_foreign(holders, supernode->name)) {
@@ -277,27 +268,21 @@ bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_
             supernode->name);
         return false;
     }
-    gt_json_begin(&text, NULL, '{');
-    gt_json_begin(&text, "labels", '{');
-    gt_json_add_text(&text, "volcano.sh/network-topology-source", "gputopo");
-    gt_json_end(&text, '}');
-    gt_json_begin(&text, "spec", '{');
-    gt_json_add_unsigned(&text, "tier", supernode->tier);
-    gt_json_begin(&text, "members", '[');
     add_all(&members, s, made);
-    gt_buf_puts(&text, "]}}");
-    made[s] = members.taken && !text.failed;
+    gt_hyper_node_write(&members.node, &text);
+    made[s] = members.node.count && !members.failed && !text.failed;
     if (members.refused)
         say(ret, false, "MemberHeld", "%s%s", members.why.data ? members.why.data : "",
             members.refused > NAMED ? "; and others" : "");
     else if (members.waiting)
         say(ret, false, "Moving", "%u member%s still held by another HyperNode of ours", members.waiting,
             members.waiting == 1 ? " is" : "s are");
-    else if (!members.taken)
+    else if (!members.node.count)
         say(ret, false, "Empty", "a HyperNode without members is not possible");
     else
         say(ret, true, "Projected", "the HyperNode %s has every member", supernode->name);
     gt_buf_done(&members.why);
+    gt_hyper_node_done(&members.node);
     if (made[s])
         gt_buf_puts(to, text.data);
     return made[s];

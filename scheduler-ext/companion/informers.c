@@ -3,12 +3,12 @@
 
 #include <errno.h>
 
+#include "api/meta.h"
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "kube/informer.h"
-#include "kube/status.h"
 #include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/decide/foreign_lease.h"
 
@@ -108,6 +108,40 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
     gt_cache_pod(informers->cache, &pod);
 }
 
+static void unreadable(struct gt_informers *informers, const cJSON *object, const struct gt_err *error)
+{
+    NOTIFY(informers, on_unreadable, informers->handlers[i_].arg, gt_meta_name(object), gt_err_text(error));
+}
+
+static void came_placement(struct gt_informers *informers, const cJSON *object)
+{
+    gt_auto_gpu_placement struct gt_gpu_placement *placement = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    if (gt_gpu_placement_read(object, &placement, &error) < 0)
+        unreadable(informers, object, error);
+    else {
+        NOTIFY(informers, observe_placement, informers->handlers[i_].arg, gt_steal(placement));
+    }
+}
+
+static void quota_deleted(struct gt_informers *informers, const char *namespace_, const char *name)
+{
+    NOTIFY(informers, observe_quota_deleted, informers->handlers[i_].arg, namespace_, name);
+}
+
+static void came_quota(struct gt_informers *informers, const cJSON *object)
+{
+    gt_auto_resource_quota struct gt_resource_quota *quota = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    if (gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error) < 0)
+        unreadable(informers, object, error); /* the last sound one stays */
+    else if (!quota)
+        quota_deleted(informers, gt_meta_namespace(object), gt_meta_name(object));
+    else {
+        NOTIFY(informers, observe_quota, informers->handlers[i_].arg, gt_steal(quota));
+    }
+}
+
 static void came(void *arg, cJSON *object)
 {
     struct channel *channel = arg;
@@ -127,18 +161,17 @@ static void came(void *arg, cJSON *object)
         gt_foreign_lease_take(informers->cache, object, gt_clock_ms());
         break;
     case GT_INFORMER_PLACEMENTS:
-        NOTIFY(informers, observe_placement, informers->handlers[i_].arg, object);
+        came_placement(informers, object);
         break;
     case GT_INFORMER_QUOTAS:
-        NOTIFY(informers, observe_quota, informers->handlers[i_].arg, object);
+        came_quota(informers, object);
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim(informers->cache, object);
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template(informers->cache, object);
-        NOTIFY(informers, observe_claim_template, informers->handlers[i_].arg,
-               gt_kube_meta(object, "namespace"));
+        NOTIFY(informers, observe_claim_template, informers->handlers[i_].arg, gt_meta_namespace(object));
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
@@ -179,7 +212,7 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         NOTIFY(informers, observe_placement_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_QUOTAS:
-        NOTIFY(informers, observe_quota_deleted, informers->handlers[i_].arg, namespace_, name);
+        quota_deleted(informers, namespace_, name);
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim_deleted(informers->cache, namespace_, name);

@@ -2,6 +2,8 @@
 #ifndef GPUTOPO_COMPANION_INFORMERS_H
 #define GPUTOPO_COMPANION_INFORMERS_H
 
+#include "api/gpu_placement.h"
+#include "api/resource_quota.h"
 #include "kube/client.h"
 #include "scheduler-ext/cache/cache.h"
 
@@ -39,16 +41,18 @@ enum { GT_INFORMERS_HANDLERS_MAX = 4 };
 struct gt_cache_handlers {
     /* Before the cache has it, as the next three. */
     void (*observe_node)(void *arg, const struct gt_node_object *node);
-    void (*observe_supernode)(void *arg, const cJSON *object);
+    void (*observe_supernode)(void *arg, const cJSON *object); /* whole, for apply_set.h */
     void (*observe_supernode_deleted)(void *arg, const char *name);
     void (*observe_pod)(void *arg, const struct gt_pod *pod);
     void (*made_pod)(void *arg, const struct gt_pod *pod); /* one that was not there when all was listed */
     void (*observe_pod_deleted)(void *arg, const char *namespace_, const char *name);
-    void (*observe_placement)(void *arg, const cJSON *object);
+    /* One handler has these two, and they are its own. */
+    void (*observe_placement)(void *arg, struct gt_gpu_placement *placement);
+    void (*observe_quota)(void *arg, struct gt_resource_quota *quota); /* that limits GPUs */
     void (*observe_placement_deleted)(void *arg, const char *namespace_, const char *name);
-    void (*observe_quota)(void *arg, const cJSON *object);
     void (*observe_quota_deleted)(void *arg, const char *namespace_, const char *name);
-    void (*observe_claim_template)(void *arg, const char *namespace_); /* the cache has it */
+    void (*on_unreadable)(void *arg, const char *name, const char *why); /* of these two kinds */
+    void (*observe_claim_template)(void *arg, const char *namespace_);   /* the cache has it */
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_deleted)(void *arg, struct gt_cache_pod *pod);
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);

@@ -14,7 +14,7 @@ struct gt_leader {
     bool leads, busy, releasing;
     bool known;    /* `lease` is what the server had at its last answer */
     bool is_stale; /* somebody has written it since: it has to be read again */
-    struct gt_kube_lease lease;
+    struct gt_lease lease;
     uint64_t seen_ms;    /* when `lease` was first seen as it is */
     uint64_t asked_ms;   /* when the request on its way was made */
     uint64_t renewed_ms; /* when the last one that renewed was made */
@@ -117,9 +117,9 @@ static void send(struct gt_leader *leader, struct gt_kube_request request, gt_ku
 /* What the server says now. False: it makes no sense. */
 static bool take(struct gt_leader *leader, const cJSON *object)
 {
-    struct gt_kube_lease lease;
+    struct gt_lease lease;
     gt_auto_err struct gt_err *err = NULL;
-    if (gt_kube_lease_read(object, &lease, &err) < 0) {
+    if (gt_lease_read(object, &lease, &err) < 0) {
         fail(leader, gt_err_text(err));
         return false;
     }
@@ -160,7 +160,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
 }
 
 /* Writes the lease as ours. `lease` is what is there, or empty. */
-static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_kube_lease lease)
+static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_lease lease)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
     gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
@@ -174,7 +174,7 @@ static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_ku
         memcpy(lease.acquired, lease.renewed, sizeof(lease.acquired));
     }
     lease.duration_s = GT_LEADER_LEASE_S;
-    gt_kube_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);
+    gt_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);
     const struct gt_kube_request request = {
         .verb = verb, .name = verb == GT_KUBE_CREATE ? NULL : leader->spec.name, .body = body.data};
     if (body.failed)
@@ -204,7 +204,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
     if (answer->status == 404) {
         leader->known = false;
         set_leads(leader, false); /* somebody has deleted it: another replica may hold it by now */
-        claim(leader, GT_KUBE_CREATE, (struct gt_kube_lease){0});
+        claim(leader, GT_KUBE_CREATE, (struct gt_lease){0});
     } else if (answer->error)
         fail(leader, gt_err_text(answer->error));
     else if (take(leader, answer->object)) {
@@ -212,7 +212,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
             claim(leader, GT_KUBE_UPDATE, leader->lease);
         } else {
             set_leads(leader, false);
-            leader->spec.read_note(leader->spec.arg, gt_kube_lease_note(answer->object));
+            leader->spec.read_note(leader->spec.arg, gt_lease_note(answer->object));
             wake(leader);
         }
     }
@@ -253,11 +253,11 @@ void gt_leader_release(struct gt_leader *leader)
         return;
     }
     gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
-    struct gt_kube_lease lease = leader->lease;
+    struct gt_lease lease = leader->lease;
     lease.holder[0] = '\0';
     lease.duration_s = 1;
     leader->port.now_text(leader->port.arg, lease.renewed);
-    gt_kube_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);
+    gt_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);
     const struct gt_kube_request request = {.verb = GT_KUBE_UPDATE,
                                             .resource = &gt_kube_leases,
                                             .namespace_ = leader->spec.namespace_,

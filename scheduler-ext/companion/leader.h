@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_COMPANION_LEADER_H
 #define GPUTOPO_COMPANION_LEADER_H
 
+#include "api/lease.h"
 #include "kube/client.h"
-#include "kube/lease.h"
 
 /*
  * Which of several replicas writes: the one that holds a Lease, by client-go's rules and in its times. A

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/config_map.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "kube/informer.h"
@@ -12,7 +13,7 @@
 enum { NAMESPACE_WEIGHT_MAX = 1000 };
 
 struct weight {
-    const char *namespace_; /* in `data` */
+    const char *namespace_; /* in `map` */
     uint32_t weight;
 };
 
@@ -20,7 +21,7 @@ struct gt_namespace_weights {
     const char *name;
     char field[300];
     struct gt_kube_informer *informer;
-    cJSON *data;
+    struct gt_config_map *map;
     struct weight *items; /* by name */
     size_t count;
     uint32_t standard;
@@ -44,37 +45,37 @@ uint32_t gt_namespace_weight(const struct gt_namespace_weights *weights, const c
 
 static void clear(struct gt_namespace_weights *weights)
 {
-    cJSON_Delete(gt_steal(weights->data));
+    gt_config_map_free(gt_steal(weights->map));
     free(gt_steal(weights->items));
     weights->count = 0;
     weights->standard = 1;
 }
 
-static void take_weight(struct gt_namespace_weights *weights, const cJSON *item)
+static void take_weight(struct gt_namespace_weights *weights, const struct gt_pair *pair)
 {
-    const char *text = cJSON_GetStringValue(item);
     uint64_t value = 0;
-    if (!text || !gt_text_to_unsigned(text, NAMESPACE_WEIGHT_MAX, &value) || !value)
+    if (!gt_text_to_unsigned(pair->value, NAMESPACE_WEIGHT_MAX, &value) || !value)
         gt_warning("a namespace's weight is no number from 1 to 1000, and is passed over",
-                   GT_STR("ConfigMap", weights->name), GT_STR("namespace", item->string),
-                   GT_STR("weight", text ? text : ""));
-    else if (strcmp(item->string, "default") == 0)
+                   GT_STR("ConfigMap", weights->name), GT_STR("namespace", pair->key),
+                   GT_STR("weight", pair->value));
+    else if (strcmp(pair->key, "default") == 0)
         weights->standard = (uint32_t)value;
     else
-        weights->items[weights->count++] = (struct weight){item->string, (uint32_t)value};
+        weights->items[weights->count++] = (struct weight){pair->key, (uint32_t)value};
 }
 
 static void on_object(void *arg, cJSON *object)
 {
     struct gt_namespace_weights *weights = arg;
-    const cJSON *item;
+    gt_auto_err struct gt_err *err = NULL;
     clear(weights);
     weights->watch_error[0] = '\0';
-    weights->data = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(object, "data"), true);
-    int size = cJSON_GetArraySize(weights->data);
-    weights->items = size ? calloc((size_t)size, sizeof(*weights->items)) : NULL;
-    const cJSON *list = weights->items ? weights->data : NULL;
-    cJSON_ArrayForEach(item, list) take_weight(weights, item);
+    if (gt_config_map_read(object, &weights->map, &err) < 0)
+        gt_warning("cannot read", GT_STR("ConfigMap", weights->name), GT_STR("why", gt_err_text(err)));
+    unsigned count = weights->map ? weights->map->count : 0;
+    weights->items = count ? calloc(count, sizeof(*weights->items)) : NULL;
+    for (unsigned i = 0; weights->items && i < count; i++)
+        take_weight(weights, &weights->map->data[i]);
     if (weights->count)
         qsort(weights->items, weights->count, sizeof(*weights->items), compare);
     gt_info("weights of namespaces read", GT_STR("ConfigMap", weights->name),

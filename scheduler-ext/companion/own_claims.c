@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "kube/status.h"
 
 enum { KEPT_MAX = 1024 }; /* further ones are planned from their pods alone, which takes longer */
 
@@ -35,8 +35,8 @@ void gt_own_claims_forget(struct gt_own_claims *own, enum gt_owner_kind kind, co
                           const char *name)
 {
     for (struct kept_owner **at = &own->kept; *at; at = &(*at)->next)
-        if ((*at)->kind == kind && strcmp(gt_kube_meta((*at)->object, "name"), name) == 0 &&
-            strcmp(gt_kube_meta((*at)->object, "namespace"), namespace_) == 0) {
+        if ((*at)->kind == kind && strcmp(gt_meta_name((*at)->object), name) == 0 &&
+            strcmp(gt_meta_namespace((*at)->object), namespace_) == 0) {
             drop(own, at);
             return;
         }
@@ -44,12 +44,12 @@ void gt_own_claims_forget(struct gt_own_claims *own, enum gt_owner_kind kind, co
 
 static bool replace(const struct gt_own_claims *own, cJSON *object)
 {
-    return gt_own_claims_replace(own->spec.cache, gt_kube_meta(object, "namespace"), GT_RESOURCE_GPU, object);
+    return gt_own_claims_replace(own->spec.cache, gt_meta_namespace(object), GT_RESOURCE_GPU, object);
 }
 
 void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_owner_kind kind, cJSON *object)
 {
-    gt_own_claims_forget(own, kind, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
+    gt_own_claims_forget(own, kind, gt_meta_namespace(object), gt_meta_name(object));
     if (replace(own, object) || own->count == KEPT_MAX)
         return;
     cJSON *copy = cJSON_Duplicate(object, true);
@@ -67,7 +67,7 @@ void gt_own_claims_observe_template(struct gt_own_claims *own, const char *names
 {
     for (struct kept_owner **at = &own->kept; *at;) {
         enum gt_owner_kind kind = (*at)->kind;
-        bool here = strcmp(gt_kube_meta((*at)->object, "namespace"), namespace_) == 0;
+        bool here = strcmp(gt_meta_namespace((*at)->object), namespace_) == 0;
         cJSON *object = here ? cJSON_Duplicate((*at)->object, true) : NULL;
         if (!object || !replace(own, object)) {
             cJSON_Delete(object);
@@ -76,7 +76,7 @@ void gt_own_claims_observe_template(struct gt_own_claims *own, const char *names
         }
         drop(own, at);
         gt_owners_put(own->spec.owners, kind, object);
-        own->spec.on_owner(own->spec.arg, kind, namespace_, gt_kube_meta(object, "name"));
+        own->spec.on_owner(own->spec.arg, kind, namespace_, gt_meta_name(object));
         cJSON_Delete(object);
     }
 }

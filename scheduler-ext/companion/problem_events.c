@@ -50,7 +50,7 @@ void gt_problem_events_begin(struct gt_problem_events *events)
     events->now_count = 0;
 }
 
-void gt_problem_events_add(struct gt_problem_events *events, const struct gt_kube_event *event)
+void gt_problem_events_add(struct gt_problem_events *events, const struct gt_event_object *event)
 {
     uint64_t digest = gt_digest_keyed(event->note) ^ gt_digest_keyed(event->reason) * 31 ^
                       gt_digest_keyed(event->name ? event->name : "") * 37;

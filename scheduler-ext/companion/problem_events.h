@@ -19,7 +19,7 @@ GT_DEFINE_CLEANUP(struct gt_problem_events *, gt_problem_events_free)
 
 void gt_problem_events_begin(struct gt_problem_events *events);
 /* `event` may be without a name: then there is nothing to put an Event on. */
-void gt_problem_events_add(struct gt_problem_events *events, const struct gt_kube_event *event);
+void gt_problem_events_add(struct gt_problem_events *events, const struct gt_event_object *event);
 void gt_problem_events_end(struct gt_problem_events *events);
 /* Forgets what was reported: a new leader reports everything. */
 void gt_problem_events_forget(struct gt_problem_events *events);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/supernode.h"
-#include "base/json_get.h"
+#include "base/json.h"
 #include "scheduler-ext/supernodes/join.h"
 
 struct server_node {
@@ -68,15 +68,13 @@ void gt_servers_learn(void *arg, const char *name, enum gt_apply_set_state state
 {
     struct gt_servers *servers = arg;
     gt_auto_supernode_object struct gt_supernode_object object = {0};
-    cJSON *json = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
-    const cJSON *status = gt_get(json, "status");
-    if (gt_supernode_object_read_status(name, status, &object, NULL) >= 0)
+    gt_auto_json cJSON *json = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
+    if (gt_supernode_object_read_status(name, json, &object, NULL) >= 0)
         for (unsigned i = 0; i < object.member_count; i++) {
             const struct gt_supernode_member *member = &object.members[i];
             if (member->server[0] && servers->count < 2 * GT_JOIN_NODES_MAX)
                 servers->failed |= !add(servers, member->server, member->node, true);
         }
-    cJSON_Delete(json);
 }
 
 static int compare_servers(const void *a, const void *b)

@@ -5,7 +5,6 @@
 #include "api/node.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "kube/status.h"
 #include "scheduler-ext/companion/supernodes_private.h"
 
 enum { INTERVAL_MS = 1000, SETTLE_MS = 50, NODE_LABEL_MAX = 63 };

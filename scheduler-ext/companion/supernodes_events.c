@@ -4,9 +4,9 @@
 #include "scheduler-ext/companion/supernodes_private.h"
 
 /* The Event's object: the ConfigMap, where the configuration is one. */
-static struct gt_kube_event about_config(const struct gt_supernodes *self)
+static struct gt_event_object about_config(const struct gt_supernodes *self)
 {
-    struct gt_kube_event event = {.warning = true, .action = "Join"};
+    struct gt_event_object event = {.warning = true, .action = "Join"};
     if (gt_groups_source_is_configmap(self->source)) {
         event.api_version = "v1";
         event.kind = "ConfigMap";
@@ -16,19 +16,19 @@ static struct gt_kube_event about_config(const struct gt_supernodes *self)
     return event;
 }
 
-static struct gt_kube_event about_supernode(const char *name)
+static struct gt_event_object about_supernode(const char *name)
 {
-    return (struct gt_kube_event){.api_version = GT_API_GROUP_VERSION,
-                                  .kind = GT_KIND_SUPERNODE,
-                                  .name = name,
-                                  .warning = true,
-                                  .action = "Join"};
+    return (struct gt_event_object){.api_version = GT_API_GROUP_VERSION,
+                                    .kind = GT_KIND_SUPERNODE,
+                                    .name = name,
+                                    .warning = true,
+                                    .action = "Join"};
 }
 
 static void report_config(struct gt_supernodes *self)
 {
     const struct gt_groups *groups = gt_groups_source_get(self->source);
-    struct gt_kube_event event = about_config(self);
+    struct gt_event_object event = about_config(self);
     const char *error = gt_groups_source_error(self->source);
     char note[700];
     if (error[0]) {
@@ -48,18 +48,18 @@ static void report_config(struct gt_supernodes *self)
 static void report_problem(struct gt_supernodes *self, const struct gt_view *view,
                            const struct gt_join_problem *problem)
 {
-    struct gt_kube_event event;
+    struct gt_event_object event;
     if (problem->in_config)
         event = about_config(self);
     else if (problem->node != GT_JOIN_NONE) {
         const struct gt_cache_report *report = view->reports[problem->node];
         /* As the kubelet does: `kubectl describe node` looks for events by the name in place of the UID. */
-        event = (struct gt_kube_event){.api_version = "v1",
-                                       .kind = "Node",
-                                       .name = report->name,
-                                       .uid = report->name,
-                                       .warning = true,
-                                       .action = "Join"};
+        event = (struct gt_event_object){.api_version = "v1",
+                                         .kind = "Node",
+                                         .name = report->name,
+                                         .uid = report->name,
+                                         .warning = true,
+                                         .action = "Join"};
     } else
         event = about_supernode(
             problem->supernode == GT_JOIN_NONE ? NULL : view->join->supernodes[problem->supernode].name);
@@ -77,7 +77,7 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
     for (uint32_t i = 0; i < join->problem_count; i++)
         report_problem(self, view, &join->problems[i]);
     for (uint32_t s = 0; s < join->supernode_count; s++) {
-        struct gt_kube_event event = about_supernode(join->supernodes[s].name);
+        struct gt_event_object event = about_supernode(join->supernodes[s].name);
         char note[200];
         if (gt_apply_set_state_of(self->set, event.name) == GT_APPLY_SET_FOREIGN) {
             snprintf(note, sizeof(note),

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "api/supernode.h"
-#include "base/json_get.h"
+#include "base/json.h"
 #include "scheduler-ext/companion/supernodes_private.h"
 
 /*
@@ -35,9 +35,8 @@ static void visit(void *arg, const char *name, enum gt_apply_set_state state, co
     struct recovery *recovery = arg;
     struct gt_groups *groups = recovery->groups;
     gt_auto_supernode_object struct gt_supernode_object object = {.source = "", .parent = ""};
-    cJSON *json = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
-    const cJSON *status = gt_get(json, "status");
-    int r = gt_supernode_object_read_status(name, status, &object, NULL);
+    gt_auto_json cJSON *json = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
+    int r = gt_supernode_object_read_status(name, json, &object, NULL);
     if (r >= 0 && object.tier && strcmp(object.source, "config") == 0 && groups->count < recovery->room) {
         struct gt_join_group *group = &groups->items[groups->count++];
         *group = (struct gt_join_group){.name = strdup(name),
@@ -45,7 +44,6 @@ static void visit(void *arg, const char *name, enum gt_apply_set_state state, co
                                         .parent = *object.parent ? strdup(object.parent) : NULL};
         recovery->failed |= !group->name || (*object.parent && !group->parent) || !copy_nodes(&object, group);
     }
-    cJSON_Delete(json);
 }
 
 struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set)

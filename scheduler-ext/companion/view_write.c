@@ -2,8 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/supernode.h"
-#include "base/json_write.h"
+#include "api/node_feature.h"
 #include "scheduler-ext/companion/view.h"
 
 enum { PROBLEMS_SHOWN_MAX = 8, CONDITION_MESSAGE_MAX = 4000 }; /* the API takes 4,096 */
@@ -107,65 +106,20 @@ void gt_view_write_supernode(const struct gt_view *view, uint32_t s, const struc
         to->failed = true;
 }
 
-static void begin_elements(struct gt_buf *to, const char *feature)
-{
-    gt_json_begin(to, feature, '{');
-    gt_json_begin(to, "elements", '{');
-}
-
-/* A label for the supernode, and one for each around it: what places pods by one label of nodes can take any.
- */
-static void add_labels(const struct gt_join *join, const struct gt_supernode *supernode, struct gt_buf *to)
-{
-    gt_json_add_text(to, GT_LABEL_MEMBER_OF, supernode->name);
-    while (supernode->parent != GT_JOIN_NONE) { /* its tier is higher */
-        char label[sizeof(GT_LABEL_TIER_PREFIX) + 10];
-        supernode = &join->supernodes[supernode->parent];
-        snprintf(label, sizeof(label), GT_LABEL_TIER_PREFIX "%u", supernode->tier);
-        gt_json_add_text(to, label, supernode->name);
-    }
-}
-
-/* NFD wants all three kinds of features to be there. */
 void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to)
 {
     const struct gt_cache_report *report = view->reports[node];
-    uint32_t s = view->join->supernode_of[node];
-    const struct gt_supernode *supernode = s == GT_JOIN_NONE ? NULL : &view->join->supernodes[s];
-    char number[16];
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "labels", '{');
-    gt_json_add_text(to, "nfd.node.kubernetes.io/node-name", report->name);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "spec", '{');
-    gt_json_begin(to, "labels", '{');
-    if (supernode)
-        add_labels(view->join, supernode, to);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "features", '{');
-    gt_json_add_raw(to, "flags", "{}");
-    gt_json_begin(to, "attributes", '{');
-    begin_elements(to, "metax.node");
-    snprintf(number, sizeof(number), "%d", report->gpus < 0 ? 0 : report->gpus);
-    gt_json_add_text(to, "gpus", number);
-    gt_json_add_text(to, "links",
-                     report->links == GT_CONDITION_TRUE    ? "up"
-                     : report->links == GT_CONDITION_FALSE ? "down"
-                                                           : "unknown");
-    gt_buf_puts(to, "}}");
-    if (supernode) {
-        begin_elements(to, "metax.supernode");
-        snprintf(number, sizeof(number), "%u", supernode->tier);
-        gt_json_add_text(to, "name", supernode->name);
-        gt_json_add_text(to, "tier", number);
-        gt_json_add_text(to, "source", gt_join_source_name(supernode->source));
-        if (supernode->parent != GT_JOIN_NONE)
-            gt_json_add_text(to, "parent", view->join->supernodes[supernode->parent].name);
-        gt_buf_puts(to, "}}");
-    }
-    gt_json_end(to, '}');
-    gt_json_begin(to, "instances", '{');
-    gt_json_begin(to, "metax.gpu", '{');
-    gt_json_add_raw(to, "elements", report->gpu_attributes ? report->gpu_attributes : "[]");
-    gt_buf_puts(to, "}}}}}");
+    const struct gt_join *join = view->join;
+    struct gt_node_feature feature = {.node = report->name,
+                                      .gpus = report->gpus,
+                                      .links = report->links,
+                                      .gpu_attributes = report->gpu_attributes};
+    uint32_t s = join->supernode_of[node];
+    if (s != GT_JOIN_NONE)
+        feature.source = gt_join_source_name(join->supernodes[s].source);
+    for (; s != GT_JOIN_NONE && feature.supernode_count < GT_SUPERNODE_TIERS_MAX;
+         s = join->supernodes[s].parent) /* its tier is higher */
+        feature.supernodes[feature.supernode_count++] =
+            (struct gt_node_feature_supernode){join->supernodes[s].name, join->supernodes[s].tier};
+    gt_node_feature_write(&feature, to);
 }

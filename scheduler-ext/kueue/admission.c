@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/digest.h"
-#include "base/json_get.h"
 #include "base/table.h"
-#include "kube/status.h"
 #include "scheduler-ext/kueue/verdict.h"
 #include "scheduler-ext/owners/owners.h"
 
@@ -42,7 +41,8 @@ struct gt_admission {
     struct gt_table entries;
     char *checks[GT_ADMISSION_CHECKS_MAX];
     unsigned check_count;
-    cJSON *flavors;
+    struct gt_resource_flavor flavors[GT_ADMISSION_FLAVORS_MAX];
+    unsigned flavor_count;
     struct gt_admission_counters counters;
 };
 
@@ -79,7 +79,7 @@ static void free_entry(struct gt_admission *admission, struct admission_entry *e
 int gt_admission_new(const struct gt_admission_spec *spec, struct gt_admission **ret, struct gt_err **err)
 {
     gt_auto_admission struct gt_admission *admission = calloc(1, sizeof(*admission));
-    if (!admission || !(admission->flavors = cJSON_CreateObject()))
+    if (!admission)
         return gt_fail_sys(err, ENOMEM, "Workloads");
     admission->spec = *spec;
     *ret = gt_steal(admission);
@@ -96,7 +96,8 @@ void gt_admission_free(struct gt_admission *admission)
     gt_table_done(&admission->entries);
     for (unsigned i = 0; i < admission->check_count; i++)
         free(admission->checks[i]);
-    cJSON_Delete(admission->flavors);
+    for (unsigned i = 0; i < admission->flavor_count; i++)
+        gt_resource_flavor_done(&admission->flavors[i]);
     free(admission);
 }
 
@@ -131,19 +132,21 @@ static bool is_ours(const struct gt_admission *admission, const char *check)
 
 void gt_admission_remove_flavor(struct gt_admission *admission, const char *name)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(admission->flavors, name);
+    for (unsigned i = 0; i < admission->flavor_count; i++) {
+        if (strcmp(admission->flavors[i].name, name) != 0)
+            continue;
+        gt_resource_flavor_done(&admission->flavors[i]);
+        admission->flavors[i] = admission->flavors[--admission->flavor_count];
+        return;
+    }
 }
 
 void gt_admission_put_flavor(struct gt_admission *admission, const cJSON *object)
 {
-    const char *name = gt_kube_meta(object, "name");
-    const cJSON *spec = gt_get(object, "spec");
-    gt_admission_remove_flavor(admission, name);
-    cJSON *copy = spec && cJSON_GetArraySize(admission->flavors) < GT_ADMISSION_FLAVORS_MAX
-                      ? cJSON_Duplicate(spec, true)
-                      : NULL;
-    if (copy && !cJSON_AddItemToObject(admission->flavors, name, copy))
-        cJSON_Delete(copy);
+    gt_admission_remove_flavor(admission, gt_meta_name(object));
+    if (admission->flavor_count < GT_ADMISSION_FLAVORS_MAX)
+        admission->flavor_count +=
+            gt_resource_flavor_read(object, &admission->flavors[admission->flavor_count], NULL) >= 0;
 }
 
 /* ---- Workloads ---- */
@@ -169,7 +172,7 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct
     int r = gt_workload_read(object, admission->spec.resource, &workload, err);
     if (r < 0 || !workload->check_count || !workload->is_reserved) {
         admission->counters.refused += r < 0;
-        gt_admission_remove(admission, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
+        gt_admission_remove(admission, gt_meta_namespace(object), gt_meta_name(object));
         return r;
     }
     struct admission_entry *entry = find(admission, workload->namespace_, workload->name);
@@ -459,7 +462,10 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
         return now_ms + AGAIN_MS;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
     avoid_kept(admission, &avoid);
-    struct gt_fit_spec fit = {.cache = admission->spec.cache, .flavors = admission->flavors, .avoid = &avoid};
+    struct gt_fit_spec fit = {.cache = admission->spec.cache,
+                              .flavors = admission->flavors,
+                              .flavor_count = admission->flavor_count,
+                              .avoid = &avoid};
     uint64_t end = assume_holds(admission, &fit, now_ms, now_s);
     uint32_t count = collect(admission, entries, now_ms, &due);
     for (uint32_t i = 0; i < count && i < ROUND_MAX; i++) {

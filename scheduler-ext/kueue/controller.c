@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/meta.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/time_text.h"
 #include "kube/informer.h"
-#include "kube/status.h"
 
 enum { SOON_MS = 100, RETRY_MS = 5000, WRITES_MAX = 64 };
 enum kueue_kind { KUEUE_FLAVORS, KUEUE_CHECKS, KUEUE_WORKLOADS, KUEUE_KINDS };
@@ -223,7 +223,7 @@ static void saw_check(struct gt_kueue *kueue, const cJSON *object)
     struct gt_admission_check check;
     char text[400];
     if (gt_admission_check_read(object, &check, NULL) < 0 || !is_in_domain(&check)) {
-        gt_admission_remove_check(kueue->admission, gt_kube_meta(object, "name"));
+        gt_admission_remove_check(kueue->admission, gt_meta_name(object));
         return;
     }
     struct gt_condition active = active_of(&check, text, sizeof(text));

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/json_get.h"
 #include "base/text.h"
 #include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/owners/owners.h"
@@ -15,45 +14,15 @@ enum { SUPERNODES_NAMED = 8 };
 
 /* ---- where its pods may run ---- */
 
-static bool copy_members(cJSON *to, const cJSON *from)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, from)
-    {
-        cJSON *copy = cJSON_Duplicate(item, true);
-        bool added =
-            copy && (cJSON_IsArray(to) ? cJSON_AddItemToArray(to, copy)
-                                       : item->string && cJSON_AddItemToObject(to, item->string, copy));
-        if (!added) {
-            cJSON_Delete(copy);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* As Kueue makes them when it admits them: with the labels and tolerations of their flavors. */
 static int exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_set *pod_set,
                    struct gt_node_set *to, struct gt_err **err)
 {
-    cJSON *selector = cJSON_CreateObject(), *tolerations = cJSON_CreateArray();
-    bool whole = selector && tolerations && copy_members(selector, pod_set->selector) &&
-                 copy_members(tolerations, pod_set->tolerations);
-    const cJSON *flavor;
-    cJSON_ArrayForEach(flavor, pod_set->flavors)
-    {
-        const char *name = cJSON_GetStringValue(flavor);
-        const cJSON *known = name ? cJSON_GetObjectItemCaseSensitive(spec->flavors, name) : NULL;
-        whole = whole && copy_members(selector, gt_get(known, "nodeLabels")) &&
-                copy_members(tolerations, gt_get(known, "tolerations"));
-    }
-    const struct gt_pod pod = {.node_selector = cJSON_GetArraySize(selector) ? selector : NULL,
-                               .has_required_affinity = pod_set->has_required_affinity,
-                               .required_terms = pod_set->terms,
-                               .tolerations = cJSON_GetArraySize(tolerations) ? tolerations : NULL};
-    int r = whole ? gt_cache_exclude_unfit(spec->cache, &pod, to, err) : gt_fail_sys(err, ENOMEM, "pod set");
-    cJSON_Delete(selector);
-    cJSON_Delete(tolerations);
+    struct gt_pod_where where;
+    int r = gt_workload_where(pod_set, spec->flavors, spec->flavor_count, &where, err);
+    if (r < 0)
+        return r;
+    r = gt_cache_exclude_unfit(spec->cache, &where, to, err);
+    gt_workload_where_done(&where);
     return r;
 }
 

@@ -9,7 +9,8 @@
 /* Whether the cluster, as it is at this moment, can take the units of one Workload. Nothing is changed. */
 struct gt_fit_spec {
     struct gt_cache *cache;
-    const cJSON *flavors;            /* specs of ResourceFlavors, by name */
+    const struct gt_resource_flavor *flavors;
+    unsigned flavor_count;
     const struct gt_node_set *avoid; /* nodes that are kept for others */
     uint32_t held;                   /* Workloads whose places are taken, only for the text */
 };

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_get.h"
-#include "base/time_text.h"
-#include "kube/status.h"
+#include "api/event.h"
 
 /* The API server's selectors know no "or": one informer a reason. Of those that are there at a time so many
  * are followed; they go after an hour. */
@@ -25,32 +23,18 @@ struct gt_owner_events {
     struct gt_kube_informer *informers[GT_COUNT(selectors)];
 };
 
-static uint64_t later(uint64_t time, const cJSON *text)
-{
-    int64_t other = gt_time_of_text(cJSON_GetStringValue(text));
-    return other > 0 && (uint64_t)other > time ? (uint64_t)other : time;
-}
-
-/* When it happened last: which field tells it depends on the library that wrote it. */
-static uint64_t time_of(const cJSON *event)
-{
-    uint64_t time = later(0, gt_get(event, "lastTimestamp"));
-    time = later(time, gt_get(event, "eventTime"));
-    return later(time, gt_get_at(event, "series", "lastObservedTime"));
-}
-
-static void on_event(void *arg, cJSON *event)
+static void on_event(void *arg, cJSON *object)
 {
     struct gt_owner_events *events = arg;
     const struct gt_owner_events_spec *spec = &events->spec;
-    const cJSON *about = gt_get(event, "involvedObject");
-    const char *namespace_ = gt_kube_meta(event, "namespace"), *name = gt_get_string(about, "name");
-    enum gt_owner_kind kind =
-        gt_owner_kind_of(gt_get_string(about, "apiVersion"), gt_get_string(about, "kind"));
+    struct gt_event_object event;
+    uint64_t last_s;
+    gt_event_read(object, &event, &last_s);
+    enum gt_owner_kind kind = gt_owner_kind_of(event.api_version, event.kind);
     if (kind < GT_OWNER_KINDS &&
-        gt_owners_failed(spec->owners, kind, namespace_, name, gt_get_string(about, "uid"), time_of(event)) &&
+        gt_owners_failed(spec->owners, kind, event.namespace_, event.name, event.uid, last_s) &&
         spec->on_owner)
-        spec->on_owner(spec->arg, kind, namespace_, name);
+        spec->on_owner(spec->arg, kind, event.namespace_, event.name);
 }
 
 /* What an Event said stays true when it is gone. */

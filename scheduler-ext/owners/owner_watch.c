@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
+#include "api/meta.h"
 #include "base/clock.h"
-#include "kube/status.h"
 
 enum { WITHOUT_MS = 30000, POD_GROUPS = GT_OWNER_KINDS, QUEUES, FOLLOWERS };
 
@@ -61,7 +61,7 @@ static void on_object(void *arg, cJSON *object)
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     if (spec->prepare && follower->number < GT_OWNER_KINDS)
         spec->prepare(spec->arg, (enum gt_owner_kind)follower->number, object);
-    take(arg, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"), object);
+    take(arg, gt_meta_namespace(object), gt_meta_name(object), object);
 }
 
 static void on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)

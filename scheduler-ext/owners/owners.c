@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "kube/index.h"
-#include "kube/status.h"
 
 struct owner_slot {
     struct gt_owner *owner; /* NULL: the slot is empty */
@@ -133,7 +133,7 @@ static char *check_rules(const struct owner_slot *before, const struct gt_owner 
 
 void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object)
 {
-    const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
+    const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);
     struct owner_slot new = {0};
     if (gt_owner_read(kind, object, owners->resource, &new.owner, NULL) < 0)
         owners->counters.refused++;

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/digest.h"
 #include "base/table.h"
-#include "kube/status.h"
 
 struct gt_pod_groups {
     const char *resource;
@@ -86,7 +86,7 @@ bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object)
 {
     struct gt_pod_group read;
     if (gt_pod_group_read(object, &read, NULL) < 0)
-        return gt_pod_groups_remove(groups, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
+        return gt_pod_groups_remove(groups, gt_meta_namespace(object), gt_meta_name(object));
     const struct gt_pod_group *old = find(groups, read.namespace_, read.name);
     if (old && old->is_admitted == read.is_admitted && old->min_member == read.min_member &&
         strcmp(old->queue, read.queue) == 0)
@@ -124,7 +124,7 @@ bool gt_pod_groups_put_queue(struct gt_pod_groups *groups, const cJSON *object)
 {
     struct gt_volcano_queue read;
     if (gt_volcano_queue_read(object, groups->resource, &read, NULL) < 0)
-        return gt_pod_groups_remove_queue(groups, gt_kube_meta(object, "name"));
+        return gt_pod_groups_remove_queue(groups, gt_meta_name(object));
     struct gt_volcano_queue *queue = find_queue(groups, read.name);
     if (queue) {
         bool same = queue->capability == read.capability && queue->allocated == read.allocated;

@@ -3,7 +3,6 @@
 
 #include "api/names.h"
 #include "base/digest.h"
-#include "kube/status.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
@@ -31,25 +30,13 @@ static uint64_t room_in(const struct bound *bound)
 
 /* ---- quotas ---- */
 
-static void note(struct gt_placement *placement, const char *name, const struct gt_err *error)
+void gt_placement_observe_quota(struct gt_placement *placement, struct gt_resource_quota *quota)
 {
-    if (placement->spec.on_note)
-        placement->spec.on_note(placement->spec.arg, true, name, gt_err_text(error));
-}
-
-void gt_placement_observe_quota(struct gt_placement *placement, const cJSON *object)
-{
-    const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
-    struct gt_resource_quota *quota = NULL;
     gt_auto_err struct gt_err *error = NULL;
-    int r = gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error);
-    if (quota)
-        r = gt_quotas_put(&placement->quotas, quota, &error);
-    else if (r >= 0)
-        gt_quotas_remove(&placement->quotas, namespace_, name);
-    if (r < 0)
-        note(placement, name, error); /* the last sound one stays */
-    else if (placement->lacking)
+    if (gt_quotas_put(&placement->quotas, quota, &error) < 0) {
+        if (placement->spec.on_note)
+            placement->spec.on_note(placement->spec.arg, true, "quotas", gt_err_text(error));
+    } else if (placement->lacking)
         gt_placement_wake(placement);
 }
 

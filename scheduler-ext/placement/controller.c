@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "kube/status.h"
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
@@ -174,17 +173,12 @@ static void object_changed(struct gt_placement *placement, const struct placemen
         placement->has_orphans = true;
 }
 
-void gt_placement_observe_object(struct gt_placement *placement, const cJSON *json)
+void gt_placement_observe_object(struct gt_placement *placement, struct gt_gpu_placement *content)
 {
-    struct gt_gpu_placement *content = NULL;
-    gt_auto_err struct gt_err *error = NULL;
-    struct placement_object *object = gt_placement_object_get(
-        &placement->objects, gt_kube_meta(json, "namespace"), gt_kube_meta(json, "name"));
-    if (!object)
-        return;
-    if (gt_gpu_placement_read(json, &content, &error) < 0) {
-        if (placement->spec.on_note)
-            placement->spec.on_note(placement->spec.arg, true, object->name, gt_err_text(error));
+    struct placement_object *object =
+        gt_placement_object_get(&placement->objects, content->namespace_, content->name);
+    if (!object) {
+        gt_gpu_placement_free(content);
         return;
     }
     struct placement_object *before = gt_placement_object_head(&placement->objects, object);

@@ -2,6 +2,8 @@
 #ifndef GPUTOPO_PLACEMENT_CONTROLLER_H
 #define GPUTOPO_PLACEMENT_CONTROLLER_H
 
+#include "api/gpu_placement.h"
+#include "api/resource_quota.h"
 #include "kube/event.h"
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
@@ -107,12 +109,12 @@ void gt_placement_stop(struct gt_placement *placement);
 void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_pod *pod);
 void gt_placement_observe_pod_deleted(struct gt_placement *placement, const char *namespace_,
                                       const char *name);
-/* Of the informer of GPUPlacements, also while it does not act. */
-void gt_placement_observe_object(struct gt_placement *placement, const cJSON *object);
+/* Of the informer of GPUPlacements, also while it does not act. Takes it over, as the next one. */
+void gt_placement_observe_object(struct gt_placement *placement, struct gt_gpu_placement *content);
 void gt_placement_observe_object_deleted(struct gt_placement *placement, const char *namespace_,
                                          const char *name);
 /* Of the informer of ResourceQuotas, likewise; without one no quota counts. */
-void gt_placement_observe_quota(struct gt_placement *placement, const cJSON *object);
+void gt_placement_observe_quota(struct gt_placement *placement, struct gt_resource_quota *quota);
 void gt_placement_observe_quota_deleted(struct gt_placement *placement, const char *namespace_,
                                         const char *name);
 void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod);

@@ -29,13 +29,13 @@ void gt_placement_report_spares(struct gt_placement *placement)
         else
             snprintf(text, sizeof(text),
                      "%" PRIu64 " spare nodes are more than its %u nodes: it has no spares", spares, nodes);
-        const struct gt_kube_event event = {.api_version = GT_API_GROUP_VERSION,
-                                            .kind = GT_KIND_SUPERNODE,
-                                            .name = name,
-                                            .warning = true,
-                                            .reason = "TooManySpares",
-                                            .action = "Place",
-                                            .note = text};
+        const struct gt_event_object event = {.api_version = GT_API_GROUP_VERSION,
+                                              .kind = GT_KIND_SUPERNODE,
+                                              .name = name,
+                                              .warning = true,
+                                              .reason = "TooManySpares",
+                                              .action = "Place",
+                                              .note = text};
         if (placement->spec.on_note)
             placement->spec.on_note(placement->spec.arg, true, name, text);
         if (placement->spec.recorder)

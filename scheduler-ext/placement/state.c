@@ -96,15 +96,15 @@ void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool 
         placement->spec.on_note(placement->spec.arg, warning, pjob->job->key, text);
     if (!placement->spec.recorder || !pod)
         return;
-    struct gt_kube_event event = {.api_version = "v1",
-                                  .kind = "Pod",
-                                  .namespace_ = pod->meta.namespace_,
-                                  .name = pod->meta.name,
-                                  .uid = pod->uid,
-                                  .warning = warning,
-                                  .reason = reason,
-                                  .action = action,
-                                  .note = text};
+    struct gt_event_object event = {.api_version = "v1",
+                                    .kind = "Pod",
+                                    .namespace_ = pod->meta.namespace_,
+                                    .name = pod->meta.name,
+                                    .uid = pod->uid,
+                                    .warning = warning,
+                                    .reason = reason,
+                                    .action = action,
+                                    .note = text};
     gt_kube_record(placement->spec.recorder, &event);
     if (!pod->meta.owner_kind || !pod->meta.owner_name || !pod->owner_api_version)
         return;
@@ -133,15 +133,15 @@ void gt_placement_report_no_gpus(struct gt_placement *placement, const struct re
         record->unread ? record->unread : "it asks for no GPUs: there is nothing to plan, its gate goes";
     if (placement->spec.on_note)
         placement->spec.on_note(placement->spec.arg, true, gt_record_name(record), text);
-    const struct gt_kube_event event = {.api_version = "v1",
-                                        .kind = "Pod",
-                                        .namespace_ = gt_record_namespace(record),
-                                        .name = gt_record_name(record),
-                                        .uid = record->object.uid,
-                                        .warning = true,
-                                        .reason = record->unread ? "Unreadable" : "NoGPUs",
-                                        .action = "Place",
-                                        .note = text};
+    const struct gt_event_object event = {.api_version = "v1",
+                                          .kind = "Pod",
+                                          .namespace_ = gt_record_namespace(record),
+                                          .name = gt_record_name(record),
+                                          .uid = record->object.uid,
+                                          .warning = true,
+                                          .reason = record->unread ? "Unreadable" : "NoGPUs",
+                                          .action = "Place",
+                                          .note = text};
     if (placement->spec.recorder)
         gt_kube_record(placement->spec.recorder, &event);
 }

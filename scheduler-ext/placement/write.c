@@ -2,11 +2,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
 #include "api/removal.h"
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "kube/status.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Those that only tell why a job waits go behind all others, and never take up all the room. */
@@ -347,7 +347,7 @@ static void wait_for_change(const struct write *write, uint64_t ms)
 static void note_success(struct write *write, const struct gt_kube_answer *answer)
 {
     struct record *record = write->record;
-    const char *version = answer->object ? gt_kube_meta(answer->object, "resourceVersion") : "";
+    const char *version = answer->object ? gt_meta_version(answer->object) : "";
     record->refusals = 0;
     count(write);
     if (is_of_claim(

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/lease.h"
 #include "api/lease_note.h"
+#include "api/meta.h"
 #include "base/clock.h"
-#include "kube/lease.h"
-#include "kube/status.h"
 #include "scheduler-ext/decide/foreign_lease.h"
 #include "scheduler-ext/volcano/engine.h"
 
@@ -21,7 +21,7 @@ void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object)
 {
     gt_foreign_lease_take(volcano->cache, object, gt_clock_ms());
     free(volcano->companion);
-    volcano->companion = strdup(gt_kube_meta(object, "namespace"));
+    volcano->companion = strdup(gt_meta_namespace(object));
 }
 
 void gt_volcano_remove_lease(struct gt_volcano *volcano)
@@ -61,7 +61,7 @@ const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_name
 {
     gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
     const uint64_t now = gt_clock_ms();
-    struct gt_kube_lease lease = {.holder = "vc-scheduler", .duration_s = DURATION_S};
+    struct gt_lease lease = {.holder = "vc-scheduler", .duration_s = DURATION_S};
     if (!volcano->companion)
         return NULL;
     write_note(volcano, &note);
@@ -75,7 +75,7 @@ const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_name
     struct gt_buf *body = &volcano->body;
     gt_buf_done(body);
     *body = (struct gt_buf)GT_BUF(LEASE_MAX);
-    gt_kube_lease_write(body, volcano->companion, GT_VC_SCHEDULER_NAME, &lease);
+    gt_lease_write(body, volcano->companion, GT_VC_SCHEDULER_NAME, &lease);
     free(volcano->note);
     volcano->note = body->failed ? NULL : strdup(text);
     volcano->published_ms = now;

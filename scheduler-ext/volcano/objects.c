@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/clock.h"
 #include "scheduler-ext/volcano/engine.h"
 
@@ -44,13 +45,11 @@ static void put_pod(struct gt_volcano *volcano, const cJSON *object)
 /* Without memory it stays when a list does not name it any more. */
 static void know(struct gt_volcano *volcano, unsigned resource, const cJSON *object)
 {
-    const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    const char *namespace_ = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "namespace"));
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "name"));
+    const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);
     struct gt_index *index = &volcano->known[resource];
-    struct gt_index_entry *entry = name ? gt_index_find(index, namespace_ ? namespace_ : "", name) : NULL;
-    if (!entry && name)
-        entry = gt_index_add(index, namespace_ ? namespace_ : "", name);
+    struct gt_index_entry *entry = *name ? gt_index_find(index, namespace_, name) : NULL;
+    if (!entry && *name)
+        entry = gt_index_add(index, namespace_, name);
     if (entry)
         entry->mark = (uint32_t)volcano->session_number;
 }

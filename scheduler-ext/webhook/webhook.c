@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/pod_json_patch.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
@@ -298,7 +299,7 @@ static int see_own_claim(const struct gt_webhook *webhook, const struct review *
 {
     if (webhook->claims == GT_CLAIMS_OFF)
         return 0;
-    cJSON *spec = cJSON_GetObjectItemCaseSensitive(changeable(review, "object"), "spec");
+    cJSON *spec = gt_pod_spec(changeable(review, "object"));
     int r = gt_own_claim_replace(webhook->cache, review->namespace_, webhook->resource, spec, patch, refusal);
     if (r < 0)
         gt_pod_spec_ask_for_one(spec, webhook->resource); /* so that it is seen whose it is */
@@ -336,8 +337,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
         /* The claim of a pod is there after the pod: its devices are written while it has the gate. */
         if (!waits || doubt || claims || !give_place(webhook, &review, &seen, &verdict.patch)) {
             gt_pod_json_remove_plan(pod, &verdict.patch);
-            if (claims &&
-                !gt_pod_json_add_claim(gt_get(review.object, "spec"), webhook->resource, &verdict.patch) &&
+            if (claims && !gt_pod_json_add_claim(review.object, webhook->resource, &verdict.patch) &&
                 !verdict.warning)
                 verdict.warning = too_much;
             if (waits)
@@ -375,7 +375,7 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
     bool update = is(review->operation, "UPDATE");
     if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
-        gt_get_at(review->object, "metadata", "deletionTimestamp"))
+        gt_meta_is_deleting(review->object))
         return;
     if (webhook->claims != GT_CLAIMS_OFF) {
         gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,

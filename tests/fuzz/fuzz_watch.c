@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "kube/lines.h"
 #include "kube/page.h"
 #include "kube/peek.h"
-#include "kube/status.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LINE_MAX_BYTES = 256 };
@@ -26,7 +26,7 @@ static bool see_line(void *arg, const char *line, size_t len)
     seen->bytes += len + 1;
     seen->count++;
     cJSON *json = cJSON_ParseWithLength(line, len);
-    gt_kube_meta(cJSON_GetObjectItemCaseSensitive(json, "object"), "resourceVersion");
+    gt_meta_version(cJSON_GetObjectItemCaseSensitive(json, "object"));
     cJSON_Delete(json);
     return true;
 }

@@ -16,12 +16,11 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "api/lease.h"
 #include "kube/event.h"
 #include "kube/informer.h"
 #include "kube/kubeconfig.h"
-#include "kube/lease.h"
 #include "kube/lines.h"
-#include "kube/status.h"
 
 enum { ORDERS_MAX = 4096, LINE_MAX_BYTES = 64 << 20, PART_MAX = 128 };
 
@@ -328,7 +327,7 @@ static int start_informer(struct order *order, const cJSON *json, struct gt_err 
 /* Creates or renews a lease: "holder", and "resourceVersion" where it is an update. */
 static int start_lease(struct order *order, const cJSON *json, struct gt_err **err)
 {
-    struct gt_kube_lease lease = {.duration_s = 15, .transitions = number(json, "transitions")};
+    struct gt_lease lease = {.duration_s = 15, .transitions = number(json, "transitions")};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     gt_time_text_fine(&now, 6, lease.renewed);
@@ -337,7 +336,7 @@ static int start_lease(struct order *order, const cJSON *json, struct gt_err **e
     snprintf(lease.holder, sizeof(lease.holder), "%s", text(json, "holder"));
     snprintf(lease.resource_version, sizeof(lease.resource_version), "%s", version ? version : "");
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
-    gt_kube_lease_write(&body, text(json, "namespace"), text(json, "name"), &lease);
+    gt_lease_write(&body, text(json, "namespace"), text(json, "name"), &lease);
     const struct gt_kube_request request = {.verb = version ? GT_KUBE_UPDATE : GT_KUBE_CREATE,
                                             .resource = &gt_kube_leases,
                                             .namespace_ = text(json, "namespace"),
@@ -349,15 +348,15 @@ static int start_lease(struct order *order, const cJSON *json, struct gt_err **e
 
 static void record(const cJSON *json)
 {
-    const struct gt_kube_event event = {.api_version = text(json, "apiVersion"),
-                                        .kind = text(json, "kind"),
-                                        .namespace_ = text(json, "namespace"),
-                                        .name = text(json, "name"),
-                                        .uid = text(json, "uid"),
-                                        .warning = flag(json, "warning"),
-                                        .reason = text(json, "reason"),
-                                        .action = text(json, "action"),
-                                        .note = text(json, "note")};
+    const struct gt_event_object event = {.api_version = text(json, "apiVersion"),
+                                          .kind = text(json, "kind"),
+                                          .namespace_ = text(json, "namespace"),
+                                          .name = text(json, "name"),
+                                          .uid = text(json, "uid"),
+                                          .warning = flag(json, "warning"),
+                                          .reason = text(json, "reason"),
+                                          .action = text(json, "action"),
+                                          .note = text(json, "note")};
     gt_kube_record(recorder, &event);
 }
 

@@ -20,11 +20,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "api/meta.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "kube/kubeconfig.h"
 #include "kube/lines.h"
-#include "kube/status.h"
 #include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
@@ -88,6 +88,30 @@ static void say(cJSON *json)
 
 /* ---- informers ---- */
 
+static void on_note(void *arg, bool warning, const char *job, const char *text);
+
+static void on_placement(const cJSON *object)
+{
+    struct gt_gpu_placement *placement = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    if (gt_gpu_placement_read(object, &placement, &error) < 0)
+        on_note(NULL, true, gt_meta_name(object), gt_err_text(error));
+    else
+        gt_placement_observe_object(host.placement, placement);
+}
+
+static void on_quota(const cJSON *object)
+{
+    struct gt_resource_quota *quota = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    if (gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error) < 0)
+        on_note(NULL, true, gt_meta_name(object), gt_err_text(error));
+    else if (quota)
+        gt_placement_observe_quota(host.placement, quota);
+    else
+        gt_placement_observe_quota_deleted(host.placement, gt_meta_namespace(object), gt_meta_name(object));
+}
+
 static void on_object(void *arg, cJSON *object)
 {
     const struct follower *follower = arg;
@@ -103,17 +127,17 @@ static void on_object(void *arg, cJSON *object)
         gt_cache_supernode(host.cache, object);
         break;
     case KIND_PLACEMENT:
-        gt_placement_observe_object(host.placement, object);
+        on_placement(object);
         break;
     case KIND_QUOTA:
-        gt_placement_observe_quota(host.placement, object);
+        on_quota(object);
         break;
     case KIND_CLAIM:
         gt_cache_claim(host.cache, object);
         break;
     case KIND_TEMPLATE:
         gt_cache_claim_template(host.cache, object);
-        gt_own_claims_observe_template(host.own_claims, gt_kube_meta(object, "namespace"));
+        gt_own_claims_observe_template(host.own_claims, gt_meta_namespace(object));
         break;
     default:
         gt_pod_read(object, GT_RESOURCE_GPU, &pod);
@@ -172,8 +196,6 @@ static void start_when_synced(void)
     cJSON_AddBoolToObject(json, "started", true);
     say(json);
 }
-
-static void on_note(void *arg, bool warning, const char *job, const char *text);
 
 static void on_synced(void *arg)
 {

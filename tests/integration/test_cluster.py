@@ -536,7 +536,7 @@ class Withdraw(Case):
                 self.assertEqual(set(body["metadata"]), {"name", "uid"})
                 self.assertTrue(body["metadata"]["uid"].startswith("uid-"))
         pods, _, _ = self.api.place("/api/v1/namespaces/x/pods")
-        self.assertEqual([self.api.objects[pods, name]["spec"]["schedulingGates"] for name in ("waits", "waits-for-both")],
+        self.assertEqual([self.api.objects[pods, name]["spec"].get("schedulingGates", []) for name in ("waits", "waits-for-both")],
                          [[], [other]])
 
     def test_nothing_there(self):

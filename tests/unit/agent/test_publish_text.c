@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "agent/publish_text.h"
+#include "api/meta.h"
 #include "base/json_get.h"
-#include "kube/status.h"
 
 enum { GPUS = 4, LOOK_US = 100 };
 
@@ -134,7 +134,7 @@ static void annotations(void **state)
     gt_publish_scores_update(&b->scores, b->inventory, b->usage);
     gt_publish_write_annotations("n1", "u-1", &b->scores, GPUS + 1, &text);
     cJSON *body = parse(&text);
-    assert_string_equal(gt_kube_meta(body, "uid"), "u-1");
+    assert_string_equal(gt_meta_uid(body), "u-1");
     const cJSON *map = cJSON_GetObjectItem(cJSON_GetObjectItem(body, "metadata"), "annotations");
     const char *names[] = {"metax-tech.com/gpu.topology.losses", "metax-tech.com/gpu.topology.scores"};
     for (unsigned i = 0; i < 2; i++) { /* decimal keys, integers, one for each count that can be asked */

@@ -100,8 +100,8 @@ static void test_everything(void **state)
     assert_string_equal(pod->plan_node, "n1");
     assert_int_equal(pod->fence, 7);
     assert_string_equal(pod->plan_gpus, "{}");
-    assert_true(cJSON_IsObject(pod->node_selector) && cJSON_IsArray(pod->tolerations) &&
-                cJSON_IsObject(pod->affinity) && pod->has_required_affinity);
+    assert_true(cJSON_IsObject(pod->where.selector) && cJSON_IsArray(pod->where.tolerations) &&
+                cJSON_IsObject(pod->affinity) && pod->where.has_terms);
     const struct gt_condition *conditions = pod->conditions;
     assert_int_equal(conditions[GT_POD_SCHEDULED].status, GT_CONDITION_FALSE);
     assert_true(gt_condition_has(&conditions[GT_POD_SCHEDULED], "Unschedulable"));

@@ -38,8 +38,7 @@ static void check_plan(const struct gt_pod *pod)
     assert_string_equal(pod->plan_node, "n\"1");
     assert_string_equal(pod->plan_gpus, "{}");
     assert_string_equal(gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK), "3");
-    const cJSON *field =
-        cJSON_GetArrayItem(cJSON_GetObjectItem(pod->required_terms->child, "matchFields"), 0);
+    const cJSON *field = cJSON_GetArrayItem(cJSON_GetObjectItem(pod->where.terms->child, "matchFields"), 0);
     assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(field, "values"), 0)->valuestring, "n\"1");
 }
 
@@ -207,13 +206,13 @@ static void limits_become_a_claim(void **state)
             cJSON_AddItemToObject(cJSON_GetObjectItem(main, "resources"), "claims",
                                   parsed("[{\"name\":\"nic\"}]"));
         gt_pod_read(object, GT_RESOURCE_GPU, &before);
-        assert_true(gt_pod_json_add_claim(spec, GT_RESOURCE_GPU, &operations));
+        assert_true(gt_pod_json_add_claim(object, GT_RESOURCE_GPU, &operations));
         apply(object, &operations);
         gt_pod_read(object, GT_RESOURCE_GPU, &pod);
         assert_string_equal(pod.claim_template, "gputopo-gpus-4");
         assert_int_equal(pod.gpus.total, before.gpus.total);
         assert_string_equal(pod.gpus.names[0], "main");
-        assert_true(gt_pod_json_add_claim(spec, GT_RESOURCE_GPU, &operations)); /* it has one */
+        assert_true(gt_pod_json_add_claim(object, GT_RESOURCE_GPU, &operations)); /* it has one */
         assert_int_equal(operations.len, 0);
     }
 }

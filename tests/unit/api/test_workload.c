@@ -67,9 +67,9 @@ static void test_all_of_it(void **state)
     assert_int_equal(workload->checks[0].since_s, 60);
     assert_int_equal(workload->checks[0].retries, 2);
     assert_int_equal(workload->pod_set_count, 1);
-    assert_non_null(workload->pod_sets[0].selector);
-    assert_non_null(workload->pod_sets[0].tolerations);
-    assert_false(workload->pod_sets[0].has_required_affinity);
+    assert_non_null(workload->pod_sets[0].where.selector);
+    assert_non_null(workload->pod_sets[0].where.tolerations);
+    assert_false(workload->pod_sets[0].where.has_terms);
     assert_non_null(workload->pod_sets[0].flavors);
     assert_non_null(workload->job);
     assert_int_equal(workload->job->spec.count, 1);

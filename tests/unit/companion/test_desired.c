@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "base/json_get.h"
-#include "kube/status.h"
 #include "scheduler-ext/companion/desired.h"
 
 static bool holds(const char *desired, const char *have)

@@ -17,7 +17,7 @@
  */
 struct server {
     bool is_there, away;
-    struct gt_kube_lease lease;
+    struct gt_lease lease;
     unsigned version, writes;
     char note[64];
 };
@@ -126,14 +126,14 @@ static void receive(void *arg, const char *note)
 static cJSON *lease_object(const struct server *server)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(4096);
-    gt_kube_lease_write(&text, "ns", "lease", &server->lease);
+    gt_lease_write(&text, "ns", "lease", &server->lease);
     return cJSON_Parse(text.data);
 }
 
 /* What the server makes of a request; the HTTP status. */
 static unsigned serve(struct server *server, const struct candidate *c)
 {
-    struct gt_kube_lease lease;
+    struct gt_lease lease;
     if (c->request.verb == GT_KUBE_GET)
         return server->is_there ? 200 : 404;
     if (c->request.verb == GT_KUBE_CREATE && server->is_there)
@@ -143,11 +143,11 @@ static unsigned serve(struct server *server, const struct candidate *c)
     cJSON *body = cJSON_Parse(c->body);
     if (c->request.verb == GT_KUBE_CREATE)
         cJSON_AddStringToObject(cJSON_GetObjectItem(body, "metadata"), "resourceVersion", "none");
-    assert_int_equal(gt_kube_lease_read(body, &lease, NULL), 0);
+    assert_int_equal(gt_lease_read(body, &lease, NULL), 0);
     bool late = c->request.verb == GT_KUBE_UPDATE &&
                 strcmp(lease.resource_version, server->lease.resource_version) != 0;
     if (!late)
-        snprintf(server->note, sizeof(server->note), "%s", gt_kube_lease_note(body));
+        snprintf(server->note, sizeof(server->note), "%s", gt_lease_note(body));
     cJSON_Delete(body);
     if (late)
         return 409;
@@ -346,7 +346,7 @@ static void test_another_replica_takes_it(void **state)
     (void)state;
     join(&world, 0, "a");
     pass(&world, 3000);
-    struct gt_kube_lease *lease = &world.server.lease;
+    struct gt_lease *lease = &world.server.lease;
     snprintf(lease->holder, sizeof(lease->holder), "other");
     snprintf(lease->resource_version, sizeof(lease->resource_version), "other-1");
     lease->duration_s = 6;

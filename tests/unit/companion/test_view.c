@@ -9,7 +9,6 @@
 
 #include "api/names.h"
 #include "base/json_get.h"
-#include "kube/status.h"
 #include "scheduler-ext/companion/view.h"
 #include "tests/unit/cache/cache_world.h"
 

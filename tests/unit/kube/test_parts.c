@@ -15,7 +15,6 @@
 #include "kube/backoff.h"
 #include "kube/buckets.h"
 #include "kube/index.h"
-#include "kube/lease.h"
 #include "kube/list.h"
 #include "kube/status.h"
 
@@ -216,40 +215,6 @@ static void test_index(void **state)
     assert_int_equal(index.table.count, 0);
 }
 
-static void test_lease(void **state)
-{
-    (void)state;
-    struct gt_kube_lease lease = {
-        .holder = "me \"x\"", .duration_s = 15, .transitions = 3, .resource_version = "77"};
-    const struct timespec when = {.tv_sec = 1769860800, .tv_nsec = 123456789};
-    gt_time_text_fine(&when, 6, lease.renewed);
-    assert_string_equal(lease.renewed, "2026-01-31T12:00:00.123456Z");
-    gt_auto_buf struct gt_buf text = GT_BUF(4096);
-    gt_kube_lease_write(&text, "ns", "l", &lease);
-    cJSON *json = cJSON_Parse(text.data);
-    assert_non_null(json);
-    assert_string_equal(gt_kube_meta(json, "namespace"), "ns");
-    struct gt_kube_lease again = {0};
-    assert_int_equal(gt_kube_lease_read(json, &again, NULL), 0);
-    assert_memory_equal(&lease, &again, sizeof(lease));
-    cJSON_Delete(json);
-
-    static const char *const bad[] = {"{}", "[]", "null", "{\"metadata\":{\"name\":\"x\"}}"};
-    for (size_t i = 0; i < GT_COUNT(bad); i++) {
-        json = cJSON_Parse(bad[i]);
-        assert_int_equal(gt_kube_lease_read(json, &again, NULL), -EBADMSG);
-        cJSON_Delete(json);
-    }
-    json = cJSON_Parse(
-        "{\"metadata\":{\"name\":\"x\",\"resourceVersion\":\"1\"},"
-        "\"spec\":{\"leaseDurationSeconds\":1e300,\"leaseTransitions\":-5,\"holderIdentity\":4}}");
-    assert_int_equal(gt_kube_lease_read(json, &again, NULL), 0);
-    assert_int_equal(again.duration_s, 0);
-    assert_int_equal(again.transitions, 0);
-    assert_string_equal(again.holder, "");
-    cJSON_Delete(json);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,7 +225,6 @@ int main(void)
         cmocka_unit_test(test_siphash),
         cmocka_unit_test(test_buckets),
         cmocka_unit_test(test_index),
-        cmocka_unit_test(test_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@
 #include "kube/lines.h"
 #include "kube/page.h"
 #include "kube/peek.h"
-#include "kube/status.h"
 #include "tests/unit/seed.h"
 
 struct seen {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_LEASE_H
-#define GPUTOPO_KUBE_LEASE_H
+#ifndef GPUTOPO_API_LEASE_H
+#define GPUTOPO_API_LEASE_H
 
 #include <cjson/cJSON.h>
 #include <time.h>
@@ -8,30 +8,30 @@
 #include "base/buf.h"
 #include "base/time_text.h"
 
-enum { GT_KUBE_HOLDER_MAX = 256, GT_KUBE_VERSION_MAX = 128 };
+enum { GT_LEASE_HOLDER_MAX = 256, GT_LEASE_VERSION_MAX = 128 };
 
 /*
  * A Lease of coordination.k8s.io/v1. It is got, created and updated with gt_kube_start() on gt_kube_leases;
  * an update that carries the resourceVersion of what was read is refused with 409 where somebody was faster.
  */
-struct gt_kube_lease {
-    char holder[GT_KUBE_HOLDER_MAX];  /* "": nobody */
+struct gt_lease {
+    char holder[GT_LEASE_HOLDER_MAX]; /* "": nobody */
     unsigned duration_s;              /* 0: not said */
     unsigned transitions;             /* how often the holder changed */
     char acquired[GT_TIME_TEXT_SIZE]; /* as it was read; "" where it was not there */
     char renewed[GT_TIME_TEXT_SIZE];
-    char resource_version[GT_KUBE_VERSION_MAX]; /* "" for a create */
+    char resource_version[GT_LEASE_VERSION_MAX]; /* "" for a create */
     const char *note; /* written as GT_ANNOTATION_LEASE_NOTE, borrowed; NULL, and after a read: none */
 };
 
 /* -EBADMSG where the object is no lease. */
-int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt_err **err);
+int gt_lease_read(const cJSON *object, struct gt_lease *ret, struct gt_err **err);
 
 /* What the holder has noted there; "" for nothing. */
-const char *gt_kube_lease_note(const cJSON *object);
+const char *gt_lease_note(const cJSON *object);
 
 /* Appends the object as JSON. */
-void gt_kube_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
-                         const struct gt_kube_lease *lease);
+void gt_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
+                    const struct gt_lease *lease);
 
 #endif

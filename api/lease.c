@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/lease.h"
+#include "api/lease.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
-#include "kube/status.h"
 
 static unsigned number(const cJSON *object, const char *key)
 {
@@ -18,31 +18,29 @@ static unsigned number(const cJSON *object, const char *key)
     return (unsigned)value;
 }
 
-int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt_err **err)
+int gt_lease_read(const cJSON *object, struct gt_lease *ret, struct gt_err **err)
 {
-    if (!*gt_kube_meta(object, "name") || !*gt_kube_meta(object, "resourceVersion"))
+    if (!*gt_meta_name(object) || !*gt_meta_version(object))
         return gt_fail(err, EBADMSG, "lease: no name or no resourceVersion");
     const cJSON *spec = gt_get(object, "spec");
-    struct gt_kube_lease lease = {.duration_s = number(spec, "leaseDurationSeconds"),
-                                  .transitions = number(spec, "leaseTransitions")};
+    struct gt_lease lease = {.duration_s = number(spec, "leaseDurationSeconds"),
+                             .transitions = number(spec, "leaseTransitions")};
     bool fits = gt_text_copy(lease.holder, sizeof(lease.holder), gt_get_string(spec, "holderIdentity")) &&
                 gt_text_copy(lease.acquired, sizeof(lease.acquired), gt_get_string(spec, "acquireTime")) &&
                 gt_text_copy(lease.renewed, sizeof(lease.renewed), gt_get_string(spec, "renewTime")) &&
-                gt_text_copy(lease.resource_version, sizeof(lease.resource_version),
-                             gt_kube_meta(object, "resourceVersion"));
+                gt_text_copy(lease.resource_version, sizeof(lease.resource_version), gt_meta_version(object));
     if (!fits)
-        return gt_fail(err, EBADMSG, "lease %s: a text in it is too long", gt_kube_meta(object, "name"));
+        return gt_fail(err, EBADMSG, "lease %s: a text in it is too long", gt_meta_name(object));
     *ret = lease;
     return 0;
 }
 
-const char *gt_kube_lease_note(const cJSON *object)
+const char *gt_lease_note(const cJSON *object)
 {
     return gt_get_string(gt_get_at(object, "metadata", "annotations"), GT_ANNOTATION_LEASE_NOTE);
 }
 
-void gt_kube_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
-                         const struct gt_kube_lease *lease)
+void gt_lease_write(struct gt_buf *to, const char *namespace_, const char *name, const struct gt_lease *lease)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "coordination.k8s.io/v1");

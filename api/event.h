@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_EVENT_H
+#define GPUTOPO_API_EVENT_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Event: written as one of events.k8s.io/v1, read as one of v1, whose selectors know the reason. */
+struct gt_event_object {
+    const char *api_version, *kind; /* of the object that it is about */
+    const char *namespace_;         /* NULL for an object in none: the event is put into "default" */
+    const char *name, *uid;         /* uid may be NULL */
+    bool warning;
+    const char *reason; /* "LinkDown": one word, at most 128 bytes */
+    const char *action; /* what was done: "Publish" */
+    const char *note;   /* a sentence; cut after 1,000 bytes */
+};
+
+struct gt_event_origin {
+    const char *name, *namespace_;     /* of the Event */
+    const char *controller, *instance; /* who writes it */
+    const char *time;                  /* RFC 3339, with microseconds */
+};
+/* Appends the object. */
+void gt_event_write(const struct gt_event_object *event, const struct gt_event_origin *origin,
+                    struct gt_buf *to);
+
+/* What it is about; texts belong to the object, "" for what is missing. *ret_last_s: when it happened last,
+ * as Unix time; 0 not known. */
+void gt_event_read(const cJSON *object, struct gt_event_object *ret, uint64_t *ret_last_s);
+
+#endif
