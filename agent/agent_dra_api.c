@@ -160,28 +160,49 @@ static void remove_slice(struct gt_agent *agent, const char *name)
     gt_kube_start(agent->kube, &request, on_written, failed, &call, NULL);
 }
 
+/* An API server that does not know counters drops them without a word. */
+static void on_counters(struct gt_agent *agent, const struct gt_resource_slice_head *head)
+{
+    static const char why[] = "composites are not offered: this Kubernetes keeps no counters in "
+                              "ResourceSlices (feature gate DRAPartitionableDevices, on from 1.36)";
+    bool known = agent->dra_counters == GT_COUNTERS_KEPT;
+    agent->dra_counters = head->counter_set_count ? GT_COUNTERS_KEPT : GT_COUNTERS_DROPPED;
+    if (!head->counter_set_count) {
+        gt_warning(why);
+        gt_agent_record_event(agent, true, "CompositesNotOffered", "%s", why);
+        remove_slice(agent, head->name);
+    }
+    if (!known || !head->counter_set_count)
+        gt_agent_publish_changed(agent->publish);
+}
+
 static void on_slice(void *arg, cJSON *object)
 {
     struct gt_agent *agent = arg;
     struct gt_resource_slice_head head;
-    char own[GT_SLICE_NAME_SIZE];
+    char own[GT_SLICE_NAME_SIZE], counters[GT_SLICE_NAME_SIZE];
     gt_resource_slice_name(agent->options->node_name, own);
+    gt_resource_slice_counters_name(agent->options->node_name, counters);
     if (gt_resource_slice_read(object, &head, NULL) < 0)
         return;
-    if (!agent->dra_offers || strcmp(head.name, own) != 0)
+    if (gt_agent_publishes_counters(agent) && strcmp(head.name, counters) == 0)
+        on_counters(agent, &head);
+    else if (!agent->dra_offers || strcmp(head.name, own) != 0)
         remove_slice(agent, head.name);
 }
 
 static void on_slice_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     struct gt_agent *agent = arg;
-    char own[GT_SLICE_NAME_SIZE];
+    char own[GT_SLICE_NAME_SIZE], counters[GT_SLICE_NAME_SIZE];
     (void)namespace_, (void)object;
     gt_resource_slice_name(agent->options->node_name, own);
-    if (!agent->dra_offers || strcmp(name, own) != 0)
+    gt_resource_slice_counters_name(agent->options->node_name, counters);
+    bool is_own = agent->dra_offers && strcmp(name, own) == 0;
+    if (!is_own && !(gt_agent_publishes_counters(agent) && strcmp(name, counters) == 0))
         return;
-    gt_info("the ResourceSlice was deleted, made again");
-    gt_agent_publish_slice(agent->publish);
+    gt_info("the ResourceSlice was deleted, made again", GT_STR("slice", name));
+    gt_agent_publish_again(agent->publish, is_own ? GT_PUBLISH_SLICE : GT_PUBLISH_COUNTERS);
 }
 
 static void on_slices_failed(void *arg, const struct gt_err *error)

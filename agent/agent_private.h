@@ -91,6 +91,8 @@ struct gt_agent {
     bool dra_refused; /* a claim was, since a device was given back last */
     char supernode[256]; /* by the Node's label, "" not known */
     struct gt_kube_informer *dra_slices;
+    /* Whether the API server keeps the counters that composites need. */
+    enum { GT_COUNTERS_UNKNOWN, GT_COUNTERS_KEPT, GT_COUNTERS_DROPPED } dra_counters;
     int dra_slices_error;          /* of the last failure, 0: none since the last list */
     struct gt_kube_list *dra_pods; /* those that wait, while they are listed */
     unsigned dra_retried;          /* of them */

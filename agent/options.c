@@ -71,6 +71,8 @@ static const struct gt_option table[] = {
     {"dra-taint", "EFFECT",
      "offer unhealthy GPUs with this taint, NoSchedule or NoExecute, or none of them (none)", gt_option_word,
      AGENT_FIELD(taint), .words = taint_words},
+    {"dra-composites", NULL, "with dra: offer pairs, link zones and the whole node, too (off)", gt_option_set,
+     AGENT_FIELD(composites)},
     {"device-strategy", "HOW", "containers get GPUs as devices, cdi (names) or both (devices)",
      gt_option_word, AGENT_FIELD(strategy), .words = strategies},
     {"cdi-dir", "DIR", "where the CDI spec is written (/var/run/cdi)", gt_option_text, AGENT_FIELD(cdi_dir)},

@@ -45,6 +45,7 @@ struct gt_agent_options {
     enum gt_device_strategy strategy;
     enum gt_advertise advertise;
     enum gt_taint taint; /* of unhealthy GPUs */
+    bool composites;     /* of GPUs are offered, too (--advertise=dra) */
     bool device_plugin, honour_plan, oneshot;
     bool print_fault_table;
     bool help, version; /* asked for: print it and do nothing else */

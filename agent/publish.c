@@ -18,6 +18,16 @@ static bool is_of_object(enum gt_publish_lane lane)
     return lane == GT_PUBLISH_OBJECT || lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE;
 }
 
+static bool is_slice(enum gt_publish_lane lane)
+{
+    return lane == GT_PUBLISH_SLICE || lane == GT_PUBLISH_COUNTERS;
+}
+
+static const char *slice_name(const struct gt_publish *publish, enum gt_publish_lane lane)
+{
+    return lane == GT_PUBLISH_SLICE ? publish->options.slice_name : publish->options.counters_name;
+}
+
 static void arm_heartbeat(struct gt_publish *publish)
 {
     uint64_t fifth = publish->options.heartbeat_ms / 5;
@@ -37,7 +47,7 @@ static bool is_due(const struct gt_publish *publish, enum gt_publish_lane lane)
     const struct lane *lanes = publish->lanes;
     if (publish->options.node_only && is_of_object(lane))
         return false;
-    if (lane == GT_PUBLISH_SLICE && !publish->options.slice_name)
+    if (is_slice(lane) && !slice_name(publish, lane))
         return false;
     if (!makes_object(publish))
         return lane == GT_PUBLISH_WIRING && (lanes[lane].changed || lanes[lane].again);
@@ -111,12 +121,12 @@ static struct gt_kube_request request_of(const struct gt_publish *publish, enum 
     bool of_object = is_of_object(which);
     struct gt_kube_request request = {
         .verb = which == GT_PUBLISH_OWNER ? GT_KUBE_GET : GT_KUBE_APPLY,
-        .resource = of_object                   ? &gt_kube_node_gpu_topologies
-                    : which == GT_PUBLISH_SLICE ? &gt_kube_resource_slices
-                                                : &gt_kube_nodes,
-        .name = which == GT_PUBLISH_SLICE ? publish->options.slice_name : publish->options.node_name,
+        .resource = of_object         ? &gt_kube_node_gpu_topologies
+                    : is_slice(which) ? &gt_kube_resource_slices
+                                      : &gt_kube_nodes,
+        .name = is_slice(which) ? slice_name(publish, which) : publish->options.node_name,
         .field_manager = gt_publish_lane_manager(which),
-        .force = of_object || which == GT_PUBLISH_SLICE ||
+        .force = of_object || is_slice(which) ||
                  (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
         .metadata_only = which == GT_PUBLISH_OWNER,
         .no_object = !is_step(which),

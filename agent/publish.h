@@ -10,7 +10,7 @@
  * Decides what is written to the API server next, and when. Knows no clock, no connection and no GPUs
  * (docs/reference/publishing.md). All on the loop's thread.
  *
- * There are seven lanes, and one request at a time. The first two are there to be done once, the others are
+ * There are eight lanes, and one request at a time. The first two are there to be done once, the others are
  * written again when their text has changed, at most once a second each, and at every heartbeat.
  */
 enum gt_publish_lane {
@@ -20,7 +20,8 @@ enum gt_publish_lane {
     GT_PUBLISH_USAGE,       /* what changes often; both need OBJECT */
     GT_PUBLISH_ANNOTATIONS, /* of the Node; needs OWNER */
     GT_PUBLISH_LABELS,      /* of the Node; needs OWNER */
-    GT_PUBLISH_SLICE,       /* the node's ResourceSlice (--advertise=dra); needs OWNER */
+    GT_PUBLISH_COUNTERS,    /* the ResourceSlice of its counters (--dra-composites); needs OWNER */
+    GT_PUBLISH_SLICE,       /* the one of its devices (--advertise=dra); needs OWNER */
     GT_PUBLISH_LANES,
 };
 
@@ -58,9 +59,9 @@ struct gt_publish_port {
 };
 
 struct gt_publish_options {
-    const char *node_name;  /* lives as long as the publisher */
-    const char *slice_name; /* likewise; NULL: no ResourceSlice */
-    uint64_t heartbeat_ms;  /* plus or minus a fifth */
+    const char *node_name;                  /* lives as long as the publisher */
+    const char *slice_name, *counters_name; /* likewise; NULL: no such ResourceSlice */
+    uint64_t heartbeat_ms;                  /* plus or minus a fifth */
     bool force_annotations;
     bool node_only; /* no NodeGPUTopology: annotations and labels of the Node alone */
 };

@@ -26,7 +26,7 @@ struct gt_agent_publish {
     struct gt_agent_condition conditions[GT_TOPOLOGY_CONDITIONS];
     struct gt_publish_scores scores;
     unsigned labels_left_out; /* somebody else's */
-    char slice_name[GT_SLICE_NAME_SIZE];
+    char slice_name[GT_SLICE_NAME_SIZE], counters_name[GT_SLICE_NAME_SIZE];
 };
 
 /* ---- the port: one request at a time, the loop's timer and clock ---- */
@@ -136,23 +136,45 @@ static unsigned capacity_of(const struct gt_inventory *inventory)
 }
 
 /* Not before it is known who uses what, and the driver can take claims. */
+static bool may_offer(const struct gt_agent *agent)
+{
+    struct gt_dra_stats stats;
+    gt_dra_stats(agent->dra, &stats);
+    return gt_usage_now(agent->usage)->known && stats.registered;
+}
+
+bool gt_agent_publishes_counters(const struct gt_agent *agent)
+{
+    return agent->options->composites && agent->dra_offers && agent->dra_counters != GT_COUNTERS_DROPPED &&
+           (!agent->inventory || agent->inventory->node->gpu_count <= GT_COMPOSITE_GPUS_MAX);
+}
+
+static bool write_counters(const struct gt_agent *agent, const char *uid, struct gt_buf *to)
+{
+    if (!may_offer(agent) || !gt_agent_publishes_counters(agent))
+        return false;
+    gt_resource_slice_write_counters(agent->options->node_name, uid, to);
+    return true;
+}
+
+/* Where there are counters, they have to be kept first. */
 static bool write_slice(const struct gt_agent *agent, const char *uid, struct gt_buf *to)
 {
     static const char *const effects[] = {
         [GT_TAINT_NONE] = NULL, [GT_TAINT_NO_SCHEDULE] = "NoSchedule", [GT_TAINT_NO_EXECUTE] = "NoExecute"};
-    const struct gt_usage *usage = gt_usage_now(agent->usage);
-    struct gt_dra_stats stats;
-    gt_dra_stats(agent->dra, &stats);
-    if (!usage->known || !stats.registered)
+    bool composites = gt_agent_publishes_counters(agent);
+    if (!may_offer(agent) || (composites && agent->dra_counters != GT_COUNTERS_KEPT))
         return false;
     const struct gt_slice_facts facts = {
         .node_name = agent->options->node_name,
         .node_uid = uid,
         .supernode = agent->supernode,
         .inventory = agent->inventory,
-        .usage = usage,
+        .usage = gt_usage_now(agent->usage),
         .others = agent->dra_others,
         .taint_effect = effects[agent->options->taint],
+        .claims = gt_dra_claims(agent->dra),
+        .composites = composites,
     };
     gt_slice_write(&facts, to);
     return true;
@@ -183,6 +205,8 @@ static bool source_write(void *arg, enum gt_publish_lane lane, const char *uid, 
     case GT_PUBLISH_LABELS:
         gt_publish_write_labels(name, uid, inventory->node, publish->labels_left_out, to);
         return true;
+    case GT_PUBLISH_COUNTERS:
+        return write_counters(agent, uid, to);
     case GT_PUBLISH_SLICE:
         return write_slice(agent, uid, to);
     case GT_PUBLISH_OWNER:
@@ -252,10 +276,10 @@ void gt_agent_publish_refresh(struct gt_agent_publish *publish)
     gt_publish_refresh(publish->engine);
 }
 
-void gt_agent_publish_slice(struct gt_agent_publish *publish)
+void gt_agent_publish_again(struct gt_agent_publish *publish, enum gt_publish_lane lane)
 {
     if (publish)
-        gt_publish_again(publish->engine, GT_PUBLISH_SLICE);
+        gt_publish_again(publish->engine, lane);
 }
 
 void gt_agent_publish_stop(struct gt_agent_publish *publish)
@@ -272,12 +296,15 @@ GT_DEFINE_CLEANUP(struct gt_agent_publish *, gt_agent_publish_stop)
 static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
 {
     const struct gt_agent_options *options = publish->agent->options;
+    bool by_claims = options->advertise == GT_ADVERTISE_DRA;
     gt_resource_slice_name(options->node_name, publish->slice_name);
+    gt_resource_slice_counters_name(options->node_name, publish->counters_name);
     const struct gt_publish_options engine = {
         .node_name = options->node_name,
         .heartbeat_ms = (uint64_t)options->heartbeat_s * 1000,
         .force_annotations = options->device_plugin,
-        .slice_name = options->advertise == GT_ADVERTISE_DRA ? publish->slice_name : NULL,
+        .slice_name = by_claims ? publish->slice_name : NULL,
+        .counters_name = by_claims && options->composites ? publish->counters_name : NULL,
         .node_only = options->publish == GT_PUBLISH_NODE_ONLY,
     };
     const struct gt_publish_source source = {source_write, source_wanted, source_found, source_conflict,

@@ -15,8 +15,10 @@ int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret
 /* All take NULL. Something that is published may have changed; somebody asked for everything anew. */
 void gt_agent_publish_changed(struct gt_agent_publish *publish);
 void gt_agent_publish_refresh(struct gt_agent_publish *publish);
-/* The ResourceSlice is gone. */
-void gt_agent_publish_slice(struct gt_agent_publish *publish);
+/* What this lane wrote is gone. */
+void gt_agent_publish_again(struct gt_agent_publish *publish, enum gt_publish_lane lane);
+/* Composites are offered, or will be when the API server has the counters that they need. */
+bool gt_agent_publishes_counters(const struct gt_agent *agent);
 void gt_agent_publish_stop(struct gt_agent_publish *publish);
 
 /* False, nothing written, where nothing is published. */

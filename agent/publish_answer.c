@@ -94,7 +94,8 @@ static void node_found(struct gt_publish *publish, const struct gt_kube_answer *
     publish->lanes[GT_PUBLISH_OBJECT].done = false;
     publish->lanes[GT_PUBLISH_ANNOTATIONS].again = true;
     publish->lanes[GT_PUBLISH_LABELS].again = true;
-    publish->lanes[GT_PUBLISH_SLICE].again = true; /* the Node owns it */
+    publish->lanes[GT_PUBLISH_COUNTERS].again = true; /* the Node owns them */
+    publish->lanes[GT_PUBLISH_SLICE].again = true;
 }
 
 static void node_missing(struct gt_publish *publish)

@@ -13,6 +13,7 @@ static const struct {
     [GT_PUBLISH_USAGE] = {"usage", GT_MANAGER_USAGE},
     [GT_PUBLISH_ANNOTATIONS] = {"annotations", GT_MANAGER_AGENT},
     [GT_PUBLISH_LABELS] = {"labels", GT_MANAGER_LABELS},
+    [GT_PUBLISH_COUNTERS] = {"counters", GT_MANAGER_AGENT},
     [GT_PUBLISH_SLICE] = {"slice", GT_MANAGER_AGENT},
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/slice.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "api/resource_slice.h"
 #include "base/bits.h"
-#include "topology/model/device_name.h"
+#include "deviceplugin/dra/claim_cdi.h"
 
 enum { ORDER_SEARCH_US = 200 };
 
@@ -17,7 +17,7 @@ static const struct gt_device *device_of(const struct gt_inventory *inventory, u
     return NULL;
 }
 
-static uint64_t offered(const struct gt_slice_facts *facts)
+static uint64_t may_be_given(const struct gt_slice_facts *facts)
 {
     uint64_t mask = 0;
     for (unsigned i = 0; i < facts->inventory->node->gpu_count; i++) {
@@ -26,6 +26,30 @@ static uint64_t offered(const struct gt_slice_facts *facts)
             mask |= UINT64_C(1) << i;
     }
     return mask & ~facts->others;
+}
+
+/* Those of `given` that a claim holds by a composite which these do not make up. */
+static uint64_t hidden(const struct gt_slice_facts *facts, uint64_t given)
+{
+    const struct gt_node *node = facts->inventory->node;
+    uint64_t mask = 0;
+    for (unsigned i = 0; facts->claims && i < facts->claims->count; i++)
+        for (unsigned k = 0; k < facts->claims->list[i].device_count; k++) {
+            const struct gt_dra_claimed_device *held = &facts->claims->list[i].devices[k];
+            if (held->admin || !held->composite[0])
+                continue;
+            const struct gt_device *device = gt_dra_find_device(facts->inventory, held->device);
+            uint64_t whole = facts->composites ? gt_composite_of_node(node, held->composite) : 0;
+            if (device && (!whole || whole & ~given))
+                mask |= UINT64_C(1) << device->gpu;
+        }
+    return mask;
+}
+
+static uint64_t offered(const struct gt_slice_facts *facts)
+{
+    uint64_t given = may_be_given(facts);
+    return given & ~hidden(facts, given);
 }
 
 /* The best one of `free`, and its best partner. */
@@ -57,9 +81,75 @@ static unsigned make_order(const struct gt_slice_facts *facts, unsigned ret[stat
 }
 
 /* Why an unhealthy GPU is so, as the value of a taint. */
-static const char *taint_of(const struct gt_gpu *gpu)
+static const char *taint_of(const struct gt_slice_facts *facts, uint64_t gpus)
 {
-    return gpu->cause < GT_SIGNALS ? gt_signal_name(gpu->cause) : "unhealthy";
+    for (uint64_t rest = gpus; rest; rest &= rest - 1) {
+        const struct gt_gpu *gpu = &facts->inventory->node->gpus[gt_bit_first(rest)];
+        if (!device_of(facts->inventory, gpu->index)->healthy)
+            return gpu->cause < GT_SIGNALS ? gt_signal_name(gpu->cause) : "unhealthy";
+    }
+    return NULL;
+}
+
+/* ---- composites ---- */
+
+struct ranked {
+    uint64_t gpus;
+    bool free;
+    uint32_t weight, cut; /* S of the GPUs; what the other free ones lose */
+};
+
+static int compare_ranked(const void *x, const void *y)
+{
+    const struct ranked *a = x, *b = y;
+    if (a->free != b->free)
+        return a->free ? -1 : 1;
+    if (a->weight != b->weight)
+        return a->weight > b->weight ? -1 : 1;
+    if (a->cut != b->cut)
+        return a->cut < b->cut ? -1 : 1;
+    return a->gpus < b->gpus ? -1 : 1;
+}
+
+static uint32_t sum_of(const struct gt_class *class, uint64_t gpus)
+{
+    return class ? gt_class_sum(class, gpus) : 0;
+}
+
+/* Those of a type that `all` make up, best first; their number. */
+static unsigned rank(const struct gt_slice_facts *facts, enum gt_composite_type type, uint64_t all,
+                     struct ranked ret[static GT_COMPOSITES_MAX])
+{
+    const struct gt_class *class = facts->inventory->class;
+    uint64_t list[GT_COMPOSITES_MAX], free = all & facts->usage->free;
+    unsigned found = gt_composite_list(facts->inventory->node, type, list), count = 0;
+    for (unsigned i = 0; i < found; i++) {
+        uint64_t gpus = list[i];
+        if (gpus & ~all)
+            continue;
+        struct ranked *one = &ret[count++];
+        *one = (struct ranked){gpus, !(gpus & ~free), sum_of(class, gpus), 0};
+        if (one->free)
+            one->cut = sum_of(class, free) - one->weight - sum_of(class, free & ~gpus);
+    }
+    qsort(ret, count, sizeof(*ret), compare_ranked);
+    return count;
+}
+
+static void add_composites(const struct gt_slice_facts *facts, uint64_t all, struct gt_resource_slice *slice,
+                           char names[static GT_SLICE_COUNTED_MAX][GT_DRA_DEVICE_SIZE])
+{
+    struct ranked ranked[GT_COMPOSITES_MAX];
+    for (unsigned type = GT_COMPOSITE_TYPES; type--;) { /* pairs, the most, last */
+        unsigned count = rank(facts, (enum gt_composite_type)type, all, ranked);
+        for (unsigned i = 0; i < count && slice->device_count < GT_SLICE_COUNTED_MAX; i++) {
+            char *name = names[slice->device_count];
+            gt_composite_name(slice->node, (enum gt_composite_type)type, ranked[i].gpus, name);
+            slice->devices[slice->device_count++] =
+                (struct gt_slice_device){name, ranked[i].gpus, (enum gt_composite_type)type, ranked[i].weight,
+                                         taint_of(facts, ranked[i].gpus)};
+        }
+    }
 }
 
 void gt_slice_write(const struct gt_slice_facts *facts, struct gt_buf *to)
@@ -68,15 +158,19 @@ void gt_slice_write(const struct gt_slice_facts *facts, struct gt_buf *to)
                                       .node_uid = facts->node_uid,
                                       .node = facts->inventory->node,
                                       .supernode = facts->supernode,
-                                      .taint_effect = facts->taint_effect};
-    char names[GT_GPUS_MAX][GT_DRA_DEVICE_SIZE];
+                                      .taint_effect = facts->taint_effect,
+                                      .has_counters = facts->composites};
+    char names[GT_SLICE_COUNTED_MAX][GT_DRA_DEVICE_SIZE];
     unsigned order[GT_GPUS_MAX], count = make_order(facts, order);
     for (unsigned i = 0; i < count; i++) {
-        const struct gt_gpu *gpu = &slice.node->gpus[order[i]];
-        if (!gt_dra_device_name(gpu->bdf, names[i]))
+        char *name = names[slice.device_count];
+        uint64_t gpu = UINT64_C(1) << order[i];
+        if (!gt_dra_device_name(slice.node->gpus[order[i]].bdf, name))
             continue;
-        slice.devices[slice.device_count++] = (struct gt_slice_device){
-            names[i], gpu, device_of(facts->inventory, order[i])->healthy ? NULL : taint_of(gpu)};
+        slice.devices[slice.device_count++] =
+            (struct gt_slice_device){.name = name, .gpus = gpu, .taint = taint_of(facts, gpu)};
     }
+    if (facts->composites)
+        add_composites(facts, offered(facts), &slice, names);
     gt_resource_slice_write(&slice, to);
 }

@@ -5,21 +5,33 @@
 
 #include "api/names.h"
 #include "api/read.h"
+#include "base/bits.h"
 #include "base/digest.h"
 #include "base/json_write.h"
 #include "base/text.h"
 
-enum { ATTRIBUTE_MAX = 64, GENERATION = 1, SLICES = 1 };
+enum { ATTRIBUTE_MAX = 64, GENERATION = 1, COUNTER_SETS_MAX = 8 };
 
+static const char counter_set[] = "gpus";
 static const char standard[] = "resource.kubernetes.io/"; /* attributes that drivers share */
+
+static void make_name(const char *node_name, const char *driver, char to[static GT_SLICE_NAME_SIZE])
+{
+    if (strlen(node_name) + strlen(driver) + 2 <= GT_SLICE_NAME_SIZE)
+        snprintf(to, GT_SLICE_NAME_SIZE, "%s-%s", node_name, driver);
+    else
+        snprintf(to, GT_SLICE_NAME_SIZE, "%s-%016llx", driver,
+                 (unsigned long long)gt_digest_bytes(GT_DIGEST_EMPTY, node_name, strlen(node_name)));
+}
 
 void gt_resource_slice_name(const char *node_name, char to[static GT_SLICE_NAME_SIZE])
 {
-    if (strlen(node_name) + strlen(GT_DRA_DRIVER) + 2 <= GT_SLICE_NAME_SIZE)
-        snprintf(to, GT_SLICE_NAME_SIZE, "%s-%s", node_name, GT_DRA_DRIVER);
-    else
-        snprintf(to, GT_SLICE_NAME_SIZE, "%s-%016llx", GT_DRA_DRIVER,
-                 (unsigned long long)gt_digest_bytes(GT_DIGEST_EMPTY, node_name, strlen(node_name)));
+    make_name(node_name, GT_DRA_DRIVER, to);
+}
+
+void gt_resource_slice_counters_name(const char *node_name, char to[static GT_SLICE_NAME_SIZE])
+{
+    make_name(node_name, GT_DRA_DRIVER "-counters", to);
 }
 
 /* A text of at most 64 bytes, cut at a character. Left out where it is empty. */
@@ -48,23 +60,63 @@ static void add_int(struct gt_buf *to, const char *domain, const char *name, int
     gt_json_end(to, '}');
 }
 
-static void write_attributes(const struct gt_resource_slice *slice, const struct gt_gpu *gpu,
-                             struct gt_buf *to)
+/* The first of a device's GPUs. */
+static const struct gt_gpu *first_of(const struct gt_resource_slice *slice,
+                                     const struct gt_slice_device *device)
 {
-    gt_json_begin(to, "attributes", '{');
+    return &slice->node->gpus[gt_bit_first(device->gpus)];
+}
+
+static void write_gpu(const struct gt_gpu *gpu, struct gt_buf *to)
+{
     add_string(to, "", "type", "gpu");
     add_int(to, "", "index", gpu->index);
     add_string(to, "", "uuid", gpu->uuid);
-    add_string(to, "", "product", gpu->product);
-    if (gpu->zone) /* one without direct links matches no other */
-        add_int(to, "", "linkZone", gpu->zone);
+    add_string(to, standard, "pciBusID", gpu->bdf);
+}
+
+static void write_composite(const struct gt_resource_slice *slice, const struct gt_slice_device *device,
+                            struct gt_buf *to)
+{
+    unsigned links = 0;
+    for (unsigned i = 0; i < slice->node->link_count; i++) {
+        const struct gt_link *link = &slice->node->links[i];
+        links += link->kind == GT_LINK_MX && link->state != GT_LINK_STATE_DOWN &&
+                 device->gpus >> link->a & device->gpus >> link->b & 1;
+    }
+    add_string(to, "", "type", gt_composite_word(device->type));
+    add_int(to, "", "gpus", gt_bit_count(device->gpus));
+    add_int(to, "", "links", links);
+    add_int(to, "", "weight", device->weight);
+}
+
+/* What all GPUs of a device have alike; a single one is alike. */
+static void write_attributes(const struct gt_resource_slice *slice, const struct gt_slice_device *device,
+                             struct gt_buf *to)
+{
+    const struct gt_gpu *first = first_of(slice, device);
+    bool product = true, zone = first->zone, root = true, numa = first->numa_node >= 0;
+    for (uint64_t rest = device->gpus; rest; rest &= rest - 1) {
+        const struct gt_gpu *gpu = &slice->node->gpus[gt_bit_first(rest)];
+        product = product && strcmp(gpu->product, first->product) == 0;
+        zone = zone && gpu->zone == first->zone; /* one without direct links matches no other */
+        root = root && strcmp(gpu->path.root, first->path.root) == 0;
+        numa = numa && gpu->numa_node == first->numa_node;
+    }
+    gt_json_begin(to, "attributes", '{');
+    if (gt_bit_count(device->gpus) == 1)
+        write_gpu(first, to);
+    else
+        write_composite(slice, device, to);
+    add_string(to, "", "product", product ? first->product : "");
+    if (zone)
+        add_int(to, "", "linkZone", first->zone);
     add_string(to, "", "supernode", slice->supernode);
     add_string(to, "", "serverUUID", slice->node->server_uuid);
     add_string(to, "", "driverVersion", slice->node->driver_version);
-    add_string(to, standard, "pciBusID", gpu->bdf);
-    add_string(to, standard, "pcieRoot", gpu->path.root);
-    if (gpu->numa_node >= 0)
-        add_int(to, standard, "numaNode", gpu->numa_node);
+    add_string(to, standard, "pcieRoot", root ? first->path.root : "");
+    if (numa)
+        add_int(to, standard, "numaNode", first->numa_node);
     gt_json_end(to, '}');
 }
 
@@ -83,13 +135,46 @@ static void write_memory(uint64_t bytes, struct gt_buf *to)
     gt_buf_puts(to, "}}");
 }
 
+static uint64_t memory_of(const struct gt_resource_slice *slice, const struct gt_slice_device *device)
+{
+    uint64_t sum = 0;
+    for (uint64_t rest = device->gpus; rest; rest &= rest - 1) {
+        uint64_t bytes = slice->node->gpus[gt_bit_first(rest)].memory_bytes;
+        if (!bytes)
+            return 0;
+        sum += bytes;
+    }
+    return sum;
+}
+
+/* One counter of 1 for each of these GPUs. */
+static void write_counters(uint64_t gpus, struct gt_buf *to)
+{
+    gt_json_begin(to, "counters", '{');
+    for (uint64_t rest = gpus; rest; rest &= rest - 1) {
+        char name[16];
+        snprintf(name, sizeof(name), "gpu-%u", gt_bit_first(rest));
+        gt_json_begin(to, name, '{');
+        gt_json_add_text(to, "value", "1");
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, '}');
+}
+
 static void write_device(const struct gt_resource_slice *slice, const struct gt_slice_device *device,
                          struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "name", device->name);
-    write_attributes(slice, device->gpu, to);
-    write_memory(device->gpu->memory_bytes, to);
+    write_attributes(slice, device, to);
+    write_memory(memory_of(slice, device), to);
+    if (slice->has_counters) {
+        gt_json_begin(to, "consumesCounters", '[');
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "counterSet", counter_set);
+        write_counters(device->gpus, to);
+        gt_buf_puts(to, "}]");
+    }
     if (device->taint) {
         gt_json_begin(to, "taints", '[');
         gt_json_begin(to, NULL, '{');
@@ -101,10 +186,10 @@ static void write_device(const struct gt_resource_slice *slice, const struct gt_
     gt_json_end(to, '}');
 }
 
-void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_buf *to)
+/* All but what the slice offers. */
+static void write_head(const char *name, const char *node_name, const char *node_uid, unsigned slices,
+                       struct gt_buf *to)
 {
-    char name[GT_SLICE_NAME_SIZE];
-    gt_resource_slice_name(slice->node_name, name);
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "resource.k8s.io/v1");
     gt_json_add_text(to, "kind", "ResourceSlice");
@@ -114,20 +199,27 @@ void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_bu
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "v1");
     gt_json_add_text(to, "kind", "Node");
-    gt_json_add_text(to, "name", slice->node_name);
-    gt_json_add_text(to, "uid", slice->node_uid);
+    gt_json_add_text(to, "name", node_name);
+    gt_json_add_text(to, "uid", node_uid);
     gt_json_add_bool(to, "controller", true);
     gt_json_end(to, '}');
     gt_json_end(to, ']');
     gt_json_end(to, '}');
     gt_json_begin(to, "spec", '{');
     gt_json_add_text(to, "driver", GT_DRA_DRIVER);
-    gt_json_add_text(to, "nodeName", slice->node_name);
+    gt_json_add_text(to, "nodeName", node_name);
     gt_json_begin(to, "pool", '{');
-    gt_json_add_text(to, "name", slice->node_name);
+    gt_json_add_text(to, "name", node_name);
     gt_json_add_int(to, "generation", GENERATION);
-    gt_json_add_int(to, "resourceSliceCount", SLICES);
+    gt_json_add_int(to, "resourceSliceCount", slices);
     gt_json_end(to, '}');
+}
+
+void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_buf *to)
+{
+    char name[GT_SLICE_NAME_SIZE];
+    gt_resource_slice_name(slice->node_name, name);
+    write_head(name, slice->node_name, slice->node_uid, slice->has_counters ? 2 : 1, to);
     gt_json_begin(to, "devices", '[');
     for (unsigned i = 0; i < slice->device_count; i++)
         write_device(slice, &slice->devices[i], to);
@@ -136,12 +228,25 @@ void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_bu
     gt_json_end(to, '}');
 }
 
+/* As many counters as there may be: were they the node's GPUs, both slices would have to change at once. */
+void gt_resource_slice_write_counters(const char *node_name, const char *node_uid, struct gt_buf *to)
+{
+    char name[GT_SLICE_NAME_SIZE];
+    gt_resource_slice_counters_name(node_name, name);
+    write_head(name, node_name, node_uid, 2, to);
+    gt_json_begin(to, "sharedCounters", '[');
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "name", counter_set);
+    write_counters((UINT64_C(1) << GT_COMPOSITE_GPUS_MAX) - 1, to);
+    gt_buf_puts(to, "}]}}");
+}
+
 int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *ret, struct gt_err **err)
 {
-    struct gt_resource_slice_head head = {"", "", "", "", 0};
+    struct gt_resource_slice_head head = {"", "", "", "", 0, 0};
     const struct gt_at at = {"ResourceSlice", "", err}, of_spec = {"ResourceSlice", "spec", err},
                        of_pool = {"ResourceSlice", "spec.pool", err};
-    const cJSON *spec = gt_get(object, "spec"), *devices = NULL;
+    const cJSON *spec = gt_get(object, "spec"), *devices = NULL, *sets = NULL;
     const char *version;
     int r = gt_api_meta(&at, object, &head.name, &version);
     if (r >= 0)
@@ -152,6 +257,8 @@ int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *r
         r = gt_api_text(&of_pool, gt_get(spec, "pool"), "name", GT_API_TEXT_MAX, &head.pool);
     if (r >= 0)
         r = gt_get_array(&of_spec, spec, "devices", GT_SLICE_DEVICES_MAX, &devices, &head.device_count);
+    if (r >= 0)
+        r = gt_get_array(&of_spec, spec, "sharedCounters", COUNTER_SETS_MAX, &sets, &head.counter_set_count);
     if (r < 0)
         return r;
     *ret = head;

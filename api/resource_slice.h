@@ -6,25 +6,31 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "topology/model/node.h"
+#include "topology/model/composite.h"
 
 /*
  * ResourceSlice (resource.k8s.io/v1): the GPUs that a node offers to Dynamic Resource Allocation, in the
- * order in which the scheduler shall take them. One slice is the node's whole pool, so that it can be changed
- * in place.
+ * order in which the scheduler shall take them. One slice has all devices of the node's pool, so that it can
+ * be changed in place. Where composites are offered, a second one has a counter for each GPU, which every
+ * device with that GPU uses up, so that no two of them are given. It never changes.
  */
 enum {
     GT_SLICE_NAME_SIZE = 254,
-    GT_SLICE_DEVICES_MAX = 128, /* as the API server has it; GT_GPUS_MAX are fewer */
+    GT_SLICE_DEVICES_MAX = 128, /* as the API server has it */
+    GT_SLICE_COUNTED_MAX = 64,  /* of devices with counters or taints; GT_GPUS_MAX are not more */
 };
 
 /* The name of a node's slice: "<node>-<driver>", or, where that is too long, the driver and a digest. */
 void gt_resource_slice_name(const char *node_name, char to[static GT_SLICE_NAME_SIZE]);
+/* Likewise of its counters: "<node>-<driver>-counters". */
+void gt_resource_slice_counters_name(const char *node_name, char to[static GT_SLICE_NAME_SIZE]);
 
 struct gt_slice_device {
-    const char *name; /* a DNS label */
-    const struct gt_gpu *gpu;
-    const char *taint; /* why nobody should get it: a value of a label; NULL: no taint */
+    const char *name;            /* a DNS label */
+    uint64_t gpus;               /* of the node: one, or those of a composite */
+    enum gt_composite_type type; /* of a composite */
+    unsigned weight;             /* likewise: the sum of its pairs' (topology/model/loss.h) */
+    const char *taint;           /* why nobody should get it: a value of a label; NULL: no taint */
 };
 
 struct gt_resource_slice {
@@ -32,17 +38,19 @@ struct gt_resource_slice {
     const struct gt_node *node;
     const char *supernode;    /* "" not known */
     const char *taint_effect; /* "NoSchedule" or "NoExecute", for those with a taint */
+    bool has_counters;        /* there is a slice of counters, too, and devices use them */
     unsigned device_count;
-    struct gt_slice_device devices[GT_GPUS_MAX];
+    struct gt_slice_device devices[GT_SLICE_COUNTED_MAX];
 };
 
-/* Appends a body of server-side apply. */
+/* Append bodies of server-side apply. */
 void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_buf *to);
+void gt_resource_slice_write_counters(const char *node_name, const char *node_uid, struct gt_buf *to);
 
 /* What is read of one. Texts are borrowed. */
 struct gt_resource_slice_head {
     const char *name, *driver, *node_name, *pool;
-    unsigned device_count;
+    unsigned device_count, counter_set_count;
 };
 /* -EINVAL with the path of what is wrong. */
 int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *ret, struct gt_err **err);

@@ -98,6 +98,7 @@ static void write_claim(const struct gt_dra_claim *claim, struct gt_buf *to)
         gt_json_begin(to, NULL, '{');
         gt_json_add_text(to, "request", claim->devices[i].request);
         gt_json_add_text(to, "device", claim->devices[i].device);
+        gt_json_add_text_if(to, "composite", claim->devices[i].composite);
         if (claim->devices[i].admin)
             gt_json_add_bool(to, "admin", true);
         gt_json_end(to, '}');
@@ -127,11 +128,15 @@ static int read_device(const struct gt_at *at, const cJSON *json, struct gt_dra_
     if (r >= 0)
         r = gt_get_text(at, json, "device", ret->device, sizeof(ret->device));
     if (r >= 0)
+        r = gt_get_text(at, json, "composite", ret->composite, sizeof(ret->composite));
+    if (r >= 0)
         r = gt_get_bool(at, json, "admin", &ret->admin);
     if (r >= 0 && !is_name(ret->request, "-"))
         r = gt_at_fail(at, "request", "is no name of a request");
     if (r >= 0 && !gt_dra_device_bdf(ret->device, bdf))
         r = gt_at_fail(at, "device", "is no name of a GPU");
+    if (r >= 0 && ret->composite[0] && !gt_composite_is_name(ret->composite))
+        r = gt_at_fail(at, "composite", "is no name of a composite");
     return r;
 }
 

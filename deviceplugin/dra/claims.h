@@ -3,7 +3,7 @@
 #define GPUTOPO_DEVICEPLUGIN_DRA_CLAIMS_H
 
 #include "base/buf.h"
-#include "topology/model/device_name.h"
+#include "topology/model/composite.h"
 
 /*
  * The claims that are prepared on this node, and which devices each holds. Plain data: no file, no clock
@@ -30,7 +30,10 @@ struct gt_dra_claim_id {
 struct gt_dra_claimed_device {
     char request[GT_DRA_REQUEST_SIZE]; /* without the part behind a slash */
     char device[GT_DRA_DEVICE_SIZE];   /* topology/model/device_name.h */
-    bool admin;                        /* for monitoring: it holds nothing */
+    /* By which it was given (topology/model/composite.h); "" by itself. Before a claim is expanded
+     * (prepare.h): of several GPUs, which have no name of their own yet. */
+    char composite[GT_DRA_DEVICE_SIZE];
+    bool admin; /* for monitoring: it holds nothing */
 };
 
 struct gt_dra_claim {

@@ -180,7 +180,9 @@ static int check_and_take(struct gt_dra_read *read, struct gt_err **err)
     if (!read->claim
              .device_count) /* it was prepared when the call came, and another instance has unprepared it */
         return gt_fail(err, ECANCELED, "%s", unprepared);
-    int r = gt_dra_claim_check(&facts, &read->claim, err);
+    int r = gt_dra_claim_expand(dra->inventory, &read->claim, err);
+    if (r >= 0)
+        r = gt_dra_claim_check(&facts, &read->claim, err);
     return r < 0 ? r : take(dra, &read->claim, err);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "deviceplugin/dra/claim_cdi.h"
 
@@ -26,13 +27,16 @@ static int add_device(struct gt_dra_claim *claim, const struct gt_dra_result *re
     struct gt_dra_claimed_device *device = &claim->devices[claim->device_count];
     if (!copy_request(result->request, device->request))
         return gt_fail(err, EINVAL, "the allocation names a request \"%.80s\"", result->request);
-    if (!gt_dra_device_bdf(result->device, bdf) ||
-        !gt_text_copy(device->device, sizeof(device->device), result->device))
+    bool composite = gt_composite_is_name(result->device);
+    if (!composite && !gt_dra_device_bdf(result->device, bdf))
         return gt_fail(err, EINVAL, "the allocation names a device \"%.80s\", which is no GPU",
                        result->device);
     for (unsigned i = 0; i < claim->device_count; i++)
-        if (strcmp(claim->devices[i].device, device->device) == 0)
-            return gt_fail(err, EINVAL, "the allocation has the device %s twice", device->device);
+        if (strcmp(claim->devices[i].device, result->device) == 0 ||
+            strcmp(claim->devices[i].composite, result->device) == 0)
+            return gt_fail(err, EINVAL, "the allocation has the device %s twice", result->device);
+    gt_text_copy(device->device, sizeof(device->device), composite ? "" : result->device);
+    gt_text_copy(device->composite, sizeof(device->composite), composite ? result->device : "");
     device->admin = result->admin;
     claim->device_count++;
     return 0;
@@ -56,6 +60,52 @@ int gt_dra_claim_make(const struct gt_dra_claim_id *id, const struct gt_dra_allo
             claim.pod_count++;
     if (r == 0)
         *ret = claim;
+    return r;
+}
+
+static const char *given_as(const struct gt_dra_claimed_device *device)
+{
+    return device->composite[0] ? device->composite : device->device;
+}
+
+static int add_gpu(struct gt_dra_claim *claim, const struct gt_dra_claimed_device *device,
+                   struct gt_err **err)
+{
+    for (unsigned i = 0; i < claim->device_count; i++)
+        if (strcmp(claim->devices[i].device, device->device) == 0)
+            return gt_fail(err, EINVAL, "%s and %s of the allocation overlap: both have %s",
+                           given_as(&claim->devices[i]), given_as(device), device->device);
+    if (claim->device_count == GT_DRA_CLAIM_DEVICES_MAX)
+        return gt_fail(err, EINVAL, "the claim has more than %d GPUs", GT_DRA_CLAIM_DEVICES_MAX);
+    claim->devices[claim->device_count++] = *device;
+    return 0;
+}
+
+static int add_composite(const struct gt_node *node, struct gt_dra_claim *claim,
+                         const struct gt_dra_claimed_device *device, struct gt_err **err)
+{
+    struct gt_dra_claimed_device one = *device;
+    uint64_t gpus = gt_composite_of_node(node, device->composite);
+    int r = gpus ? 0 : gt_fail(err, ENODEV, "the GPUs of this node do not make up %s now", device->composite);
+    for (uint64_t rest = gpus; r == 0 && rest; rest &= rest - 1) {
+        gt_dra_device_name(node->gpus[gt_bit_first(rest)].bdf, one.device);
+        r = add_gpu(claim, &one, err);
+    }
+    return r;
+}
+
+int gt_dra_claim_expand(const struct gt_inventory *inventory, struct gt_dra_claim *claim, struct gt_err **err)
+{
+    struct gt_dra_claim whole = *claim;
+    int r = 0;
+    whole.device_count = 0;
+    for (unsigned i = 0; r == 0 && i < claim->device_count; i++) {
+        const struct gt_dra_claimed_device *device = &claim->devices[i];
+        r = device->device[0] ? add_gpu(&whole, device, err)
+                              : add_composite(inventory->node, &whole, device, err);
+    }
+    if (r == 0)
+        *claim = whole;
     return r;
 }
 
@@ -89,6 +139,8 @@ int gt_dra_claim_check(const struct gt_dra_facts *facts, const struct gt_dra_cla
     for (unsigned i = 0; i < claim->device_count; i++) {
         gt_auto_err struct gt_err *one = NULL;
         int r = check_device(facts, &claim->devices[i], &one);
+        if (r < 0 && claim->devices[i].composite[0])
+            gt_wrap(&one, "%s", claim->devices[i].composite);
         if (r < 0 && r != -EAGAIN)
             return gt_fail(err, -r, "%s", gt_err_text(one));
         if (r < 0 && !waits) {

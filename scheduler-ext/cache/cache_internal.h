@@ -73,6 +73,7 @@ struct cache_node {
     const char *product;
     char **device_ids;   /* one block, class GPUs of them */
     char **device_names; /* as claims have them; NULL: there are no claims */
+    uint8_t *zones;      /* link zones, for composites in claims; NULL likewise */
     uint32_t devices_version;
     uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: of `used`, what a named pod has */
     uint64_t health_unknown;       /* of the healthy ones */

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "scheduler-ext/cache/cache_internal.h"
+#include "topology/model/composite.h"
 
 /*
  * What follows from the facts about one node. GPUs that nobody uses are given to the pods that sit on it:
@@ -170,10 +171,13 @@ uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim)
     const struct cache_node *node = claim->at;
     unsigned gpus = node && node->device_names ? gt_class_gpus(node->class) : 0;
     uint64_t mask = 0;
-    for (unsigned i = 0; i < claim->device_count; i++)
+    for (unsigned i = 0; gpus && i < claim->device_count; i++) {
+        const struct gt_composite_gpus of = {gpus, (const char *const *)node->device_names, node->zones};
+        mask |= gt_composite_find(&of, claim->devices[i]);
         for (unsigned g = 0; g < gpus; g++)
             if (strcmp(claim->devices[i], node->device_names[g]) == 0)
                 mask |= UINT64_C(1) << g;
+    }
     return mask;
 }
 

@@ -12,6 +12,7 @@ struct facts {
     struct gt_class *class;
     const char *product;
     char **device_ids, **device_names;
+    uint8_t *zones;
     struct cache_owner *owners;
     uint32_t owner_count;
 };
@@ -31,6 +32,7 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
     gt_cache_string_drop(cache, facts->product);
     gt_cache_release(&cache->bytes, facts->device_ids);
     gt_cache_release(&cache->bytes, facts->device_names);
+    gt_cache_release(&cache->bytes, facts->zones);
     drop_owners(cache, facts->owners, facts->owner_count);
 }
 
@@ -96,7 +98,10 @@ static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, 
         if (!gt_dra_device_name(node->gpus[i].bdf, texts[i]))
             texts[i][0] = '\0';
     facts->device_names = make_list(cache, texts, node->gpu_count);
-    return facts->device_names;
+    facts->zones = gt_cache_alloc(&cache->bytes, node->gpu_count);
+    for (unsigned i = 0; facts->zones && i < node->gpu_count; i++)
+        facts->zones[i] = (uint8_t)node->gpus[i].zone;
+    return facts->device_names && facts->zones;
 }
 
 /* False without memory. */
@@ -132,12 +137,14 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
                         .product = node->product,
                         .device_ids = node->device_ids,
                         .device_names = node->device_names,
+                        .zones = node->zones,
                         .owners = node->owners,
                         .owner_count = node->owner_count};
     drop_facts(cache, &old);
     node->class = NULL;
     node->product = NULL;
     node->device_ids = node->device_names = NULL;
+    node->zones = NULL;
     node->owners = NULL;
     node->owner_count = 0;
     node->has_topology = false;
@@ -170,6 +177,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
     node->product = facts->product;
     node->device_ids = facts->device_ids;
     node->device_names = facts->device_names;
+    node->zones = facts->zones;
     node->owners = facts->owners;
     node->owner_count = facts->owner_count;
     node->healthy = gt_node_usable(topology->node);

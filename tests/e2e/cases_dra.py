@@ -9,6 +9,7 @@ import grpc
 
 from cases_claims import ClaimCases
 from cases_daemonset import OPEN
+from cases_composites import CompositeCases
 from cases_plugin import ONCE
 from harness import claims, pods
 from harness.account import apply
@@ -111,8 +112,10 @@ class DraCases:
 
     def allocate(self, name, *indices):
         """Writes the allocation of a claim, as anybody with the right may, unchecked."""
-        results = [{"request": "gpus", "driver": DRIVER, "pool": "node1",
-                    "device": self.node.device_name(self.node.machine.gpus[index])} for index in indices]
+        self.allocate_devices(name, *(self.node.device_name(self.node.machine.gpus[index]) for index in indices))
+
+    def allocate_devices(self, name, *devices):
+        results = [{"request": "gpus", "driver": DRIVER, "pool": "node1", "device": device} for device in devices]
         status = {"allocation": {
             "allocationTimestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "devices": {"results": results},
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node1"]}]}]}}}
@@ -211,11 +214,8 @@ class DraCases:
 
     def unknown_devices(self):
         self.apply(claim("odd", 1), claim("alien", 1))
-        results = {"alien": "gpu-0000-ff-1f-7", "odd": "something"}
-        for name, device in results.items():
-            status = {"allocation": {"allocationTimestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                                     "devices": {"results": [{"request": "gpus", "driver": DRIVER, "pool": "node1", "device": device}]}}}
-            self.cluster.kubectl("patch", "resourceclaim", name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+        for name, device in {"alien": "gpu-0000-ff-1f-7", "odd": "something"}.items():
+            self.allocate_devices(name, device)
             self.apply(claiming(name, claim=name))
         self.told("alien", "gpu-0000-ff-1f-7 is no GPU of this node")
         self.told("odd", '"something", which is no GPU')
@@ -543,6 +543,7 @@ class DraCases:
         case(of + f"{CHURNED} pods come and go: planned, prepared and seen are the same", self.churn)
         case(of + "to the device plugin and back, with pods", self.back_and_forth)
         case(of + "what the agent's token may not write", self.may_not)
+        CompositeCases(self).run()
         ClaimCases(self).run()
         case(of + "the agent's memory", self.footprint)
         self.report.case(of + "the agent ends cleanly", quick(lambda: self.node.agent.stop()))

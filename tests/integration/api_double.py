@@ -321,6 +321,7 @@ class ApiDouble:
         self.tokens = set(tokens)
         self.bookmark_interval = bookmark_interval
         self.gone_as_status = False
+        self.dropped = set()  # fields of a spec that it does not know
         # Bound for as long as this object lives, so that nobody else gets the port while the server is away
         self.keeper = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         weakref.finalize(self, self.keeper.close)
@@ -474,6 +475,8 @@ class ApiDouble:
     def store(self, collection, name, obj, kind):
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
+        for field in self.dropped:
+            obj.get("spec", {}).pop(field, None)
         self.objects[collection, name] = obj
         self.note(kind, collection, obj)
 

@@ -64,12 +64,13 @@ class ClaimCase(PlacementCase):
     def results(self, name):
         return ((self.claim(name) or {}).get("status", {}).get("allocation") or {}).get("devices", {}).get("results", [])
 
-    def allocate(self, name, node, *gpus):
-        """As somebody else."""
+    def allocate(self, name, node, *devices):
+        """As somebody else; GPUs by index, composites by name."""
         found = self.claim(name)
         self.api.add(CLAIMS, self.claim_name(name), **{k: v for k, v in found.items() if k not in ("apiVersion", "kind")} | {
             "status": {"allocation": {"devices": {"results": [
-                {"request": "gpus-0", "driver": DRIVER, "pool": node, "device": self.device(gpu)} for gpu in gpus]}}}})
+                {"request": "gpus-0", "driver": DRIVER, "pool": node, "device": one if isinstance(one, str) else self.device(one)}
+                for one in devices]}}}})
 
     @staticmethod
     def device(gpu):

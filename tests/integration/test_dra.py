@@ -30,6 +30,7 @@ DRIVER = "gpu.metax-tech.com"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 PODS = "/api/v1/namespaces/default/pods"
 SLICES = ("/apis/resource.k8s.io/v1", None, "resourceslices")
+COUNTERS = f"n1-{DRIVER}-counters"
 SERVICES = ["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]
 
 
@@ -95,11 +96,23 @@ class DraTest(unittest.TestCase):
         self.assertEqual(agent.stop(), 0, agent.lines)
 
     def slice(self):
-        found = [obj for where, obj in self.api.objects.items() if where[0] == SLICES]
+        found = [obj for where, obj in list(self.api.objects.items()) if where[0] == SLICES and "sharedCounters" not in obj["spec"]]
         return found[0] if found else None
 
-    def claim(self, name, *indices, pool="n1", driver=DRIVER, uid=None, pods=("p",)):
-        results = [{"request": "gpus", "driver": driver, "pool": pool, "device": self.names[index]} for index in indices]
+    def counters(self):
+        found = [obj for where, obj in list(self.api.objects.items()) if where[0] == SLICES and where[1] == COUNTERS]
+        return found[0] if found else None
+
+    def composites(self):
+        return [device["name"] for device in self.slice()["spec"]["devices"] if not device["name"].startswith("gpu-")]
+
+    def place(self, index):
+        return self.names[index].removeprefix("gpu-")
+
+    def claim(self, name, *devices, pool="n1", driver=DRIVER, uid=None, pods=("p",)):
+        """`devices`: GPUs by index, composites by name."""
+        results = [{"request": "gpus", "driver": driver, "pool": pool,
+                    "device": self.names[device] if isinstance(device, int) else device} for device in devices]
         self.api.add(CLAIMS, name, metadata={"uid": uid or f"uid-of-{name}"}, status={
             "allocation": {"devices": {"results": results}},
             "reservedFor": [{"resource": "pods", "name": pod, "uid": "x"} for pod in pods]})
@@ -303,6 +316,54 @@ class DraTest(unittest.TestCase):
         self.api.add("/apis/resource.k8s.io/v1/resourceslices", "stray", spec={
             "driver": DRIVER, "nodeName": "n1", "pool": {"name": "n1", "generation": 7, "resourceSliceCount": 1}})
         self.assertTrue(wait_for(lambda: (SLICES, "stray") not in self.api.objects), self.agents[0].lines)
+
+    def test_composites(self):
+        """Pairs, zones and the node, counted; a claim of one gets its GPUs; what overlaps is refused."""
+        driver = self.start("--dra-composites")
+        spec = self.counters()["spec"]
+        self.assertEqual((len(spec["sharedCounters"]), spec["pool"]), (1, self.slice()["spec"]["pool"]))
+        self.assertEqual(spec["pool"]["resourceSliceCount"], 2)
+        self.assertEqual([name[:5] for name in self.composites()], ["node-", "zone-", "zone-"] + ["pair-"] * 12)
+        self.assertIn(f"zone-{self.place(4)}-4", self.composites())
+        used = {device["name"]: sorted(device["consumesCounters"][0]["counters"]) for device in self.slice()["spec"]["devices"]}
+        pair = f"pair-{self.place(1)}-{self.place(2)}"
+        self.assertEqual((used[self.names[5]], used[pair]), (["gpu-5"], ["gpu-1", "gpu-2"]))
+        self.claim("pair", pair)
+        self.claim("zone", f"zone-{self.place(4)}-4")
+        self.claim("odd", "pair-no-such")
+        self.claim("overlaps", pair, f"zone-{self.place(0)}-4")
+        self.claim("whole", "node-8")
+        self.assertEqual(driver.prepare("pair", "zone"), {"pair": (self.names[1:3], ""), "zone": (self.names[4:], "")})
+        self.assertEqual(self.state()["pair"], self.names[1:3])
+        self.assertTrue(wait_for(lambda: self.composites()[3] == f"pair-{self.place(0)}-{self.place(3)}"), self.composites())
+        got = driver.prepare("odd", "overlaps")
+        self.assertIn("do not make up pair-no-such now", got["odd"][1])
+        self.assertIn(f"overlap: both have {self.names[1]}", got["overlaps"][1])
+        self.assertEqual(driver.unprepare("zone"), [""])
+        self.assertIn(f"node-8: {self.names[1]} is held by the claim default/pair", driver.prepare("whole")["whole"][1])
+        # Switched off: no composite is offered, and not the GPUs that are held by one.
+        self.stop()
+        driver = self.start()
+        self.assertTrue(wait_for(lambda: not self.counters() and len(self.slice()["spec"]["devices"]) == 6), self.agents[-1].lines)
+        self.assertEqual(self.slice()["spec"]["pool"]["resourceSliceCount"], 1)
+        self.assertEqual(driver.prepare("pair"), {"pair": (self.names[1:3], "")})
+        self.assertEqual(driver.unprepare("pair"), [""])
+        self.assertTrue(wait_for(lambda: sorted(device["name"] for device in self.slice()["spec"]["devices"]) == self.names))
+
+    def test_counters_are_not_kept(self):
+        """As before Kubernetes 1.36: unknown fields are dropped without a word. Composites would be given twice."""
+        self.api.dropped.add("sharedCounters")
+        self.start("--dra-composites")
+        self.assertTrue(wait_for(lambda: self.slice() and not self.counters()), self.agents[0].lines)
+        self.assertEqual(sorted(device["name"] for device in self.slice()["spec"]["devices"]), self.names)
+        self.assertEqual(self.slice()["spec"]["pool"]["resourceSliceCount"], 1)
+        self.assertTrue(wait_for(lambda: any(obj.get("reason") == "CompositesNotOffered" for obj in list(self.api.objects.values()))))
+
+    def test_counters_are_deleted(self):
+        self.start("--dra-composites")
+        self.api.remove("/apis/resource.k8s.io/v1/resourceslices", COUNTERS)
+        self.assertTrue(wait_for(self.counters), self.agents[0].lines)
+        self.assertEqual(len(self.composites()), 15)
 
     def test_waiting_pods_are_tried_again(self):
         self.api.add(PODS, "waits", spec={"nodeName": "n1", "resourceClaims": [{"name": "x", "resourceClaimName": "y"}]}, status={"phase": "Pending"})

@@ -125,6 +125,22 @@ class PlacementClaimsTest(ClaimCase):
         self.wait_checked(*names)
         self.assertNotIn("s0-n2", {planned_node(self.pod(name)) for name in names})
 
+    def test_composites_of_others_are_planned_around(self):
+        """A pair, a zone or the whole node in a claim is all its GPUs."""
+        self.world(1, nodes_each=5)
+        for name, node, composite in (("pair", "s0-n0", "pair-0000-02-00-0-0000-05-00-0"), ("zone", "s0-n1", "zone-0000-01-00-0-8"),
+                                      ("whole", "s0-n2", "node-8")):
+            self.add_pod(name, {"metadata": {}, "spec": {"containers": [{"name": "main", "image": "none"}]}})
+            self.add_claim(name, "gputopo-gpus-1")
+            self.allocate(name, node, composite)
+        self.add_job("a", 2, 16)
+        self.start()
+        self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, group=16, gated=False))[1]))
+        for i in range(2):
+            self.create(f"a-{i}", i, group=16)
+        self.wait_checked("a-0", "a-1")
+        self.assertEqual({planned_node(self.pod(f"a-{i}")) for i in range(2)}, {"s0-n3", "s0-n4"})
+
     def test_allocation_seen_in_flight(self):
         """kube-scheduler gives a planned GPU away while the plan is being written: the job is planned anew."""
         self.world(2)

@@ -61,9 +61,9 @@ class DraNode(Node):
                 if item["spec"]["driver"] == DRIVER and item["spec"].get("nodeName") == f"node{self.number}"]
 
     def offered(self):
-        """The indices in the order of the slice; None while there is none."""
-        slices = self.slices()
-        return [self.names[device["name"]] for device in slices[0]["spec"].get("devices", [])] if slices else None
+        """The indices of single GPUs in the order of the slice; None while there is none."""
+        slices = [one for one in self.slices() if "sharedCounters" not in one["spec"]]
+        return [self.names[device["name"]] for device in slices[0]["spec"].get("devices", []) if device["name"] in self.names] if slices else None
 
     def claim_of(self, pod):
         """The claim of the pod, also the one that the scheduler makes for plain limits; None while there is none."""
@@ -79,15 +79,19 @@ class DraNode(Node):
         results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
         return sorted(self.names[result["device"]] for result in results)
 
+    def check_held(self, pod):
+        """Prepared and seen are the same; returns the indices."""
+        held = self.prepared().get(self.claim_of(pod)["metadata"]["name"], [])
+        seen = self.seen(pod)
+        same(seen.made_up(), self.machine.expected_nodes(held), f"device nodes in {pod}, against what is prepared for it")
+        uuids = [pods_uuid for pods_uuid in seen.env.get("METAX_GPU_UUIDS", "").split(",") if pods_uuid]
+        same(self.machine.indices(uuids), held, f"UUIDs told to {pod}")
+        return held
+
     def check_claimed(self, pod):
         """Planned, prepared and seen are the same; returns the indices."""
         planned = self.allocated(self.claim_of(pod))
-        seen = self.seen(pod)
-        same(seen.made_up(), self.machine.expected_nodes(planned), f"device nodes in {pod}, against its claim")
-        uuids = [pods_uuid for pods_uuid in seen.env.get("METAX_GPU_UUIDS", "").split(",") if pods_uuid]
-        same(self.machine.indices(uuids), planned, f"UUIDs told to {pod}")
-        held = self.prepared().get(self.claim_of(pod)["metadata"]["name"])
-        same(held, planned, f"what the agent has prepared for {pod}")
+        same(self.check_held(pod), planned, f"GPUs of {pod}, against its claim")
         return planned
 
     def state(self):

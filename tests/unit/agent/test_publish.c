@@ -15,13 +15,16 @@
 enum { SENT_MAX = 4096, HEARTBEAT = 300000 };
 
 /* The world outside, with a clock that stands until it is told to go. */
+/* Without composites. */
+enum { LANES_USED = GT_PUBLISH_LANES - 1 };
+
 struct world {
     uint64_t now, wake_at;
     uint64_t random; /* what random_below() gives, cut to its range */
     struct gt_publish *publish;
 
     char text[GT_PUBLISH_LANES][32]; /* what there is to say; "" nothing */
-    bool wanted;
+    bool wanted, composites;
     unsigned conflicts; /* how many times a conflict changes the labels' text */
     unsigned found;
 
@@ -72,7 +75,7 @@ static enum gt_publish_lane lane_of(const struct gt_kube_request *request)
     if (request->verb == GT_KUBE_GET)
         return GT_PUBLISH_OWNER;
     if (strcmp(request->resource->plural, "resourceslices") == 0)
-        return GT_PUBLISH_SLICE;
+        return strcmp(request->name, "s1") == 0 ? GT_PUBLISH_SLICE : GT_PUBLISH_COUNTERS;
     if (!node && !request->subresource)
         return GT_PUBLISH_OBJECT;
     if (!node)
@@ -234,6 +237,7 @@ static void make_publish(struct world *w, bool node_only)
 {
     const struct gt_publish_options options = {.node_name = "n1",
                                                .slice_name = "s1",
+                                               .counters_name = w->composites ? "c1" : NULL,
                                                .heartbeat_ms = HEARTBEAT,
                                                .force_annotations = true,
                                                .node_only = node_only};
@@ -259,6 +263,7 @@ static int set_up(void **state)
                                  [GT_PUBLISH_USAGE] = "free",
                                  [GT_PUBLISH_ANNOTATIONS] = "maps",
                                  [GT_PUBLISH_LABELS] = "abc",
+                                 [GT_PUBLISH_COUNTERS] = "one each",
                                  [GT_PUBLISH_SLICE] = "gpus"}};
     make_publish(w, false);
     *state = w;
@@ -282,6 +287,8 @@ static void begin(struct world *w)
 static void first(void **state)
 {
     struct world *w = *state;
+    w->composites = true;
+    make_publish(w, false);
     begin(w);
     assert_int_equal(w->count, GT_PUBLISH_LANES);
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
@@ -311,7 +318,7 @@ static void the_node_only(void **state)
     assert_int_equal(count_of(w, GT_PUBLISH_OWNER), 1);
     assert_true(count_of(w, GT_PUBLISH_ANNOTATIONS) > 2);
     assert_int_equal(w->count, 1 + count_of(w, GT_PUBLISH_ANNOTATIONS) + count_of(w, GT_PUBLISH_LABELS) +
-                                   count_of(w, GT_PUBLISH_SLICE));
+                                   count_of(w, GT_PUBLISH_COUNTERS) + count_of(w, GT_PUBLISH_SLICE));
     struct gt_publish_stats stats;
     gt_publish_stats(w->publish, &stats);
     assert_true(stats.current);
@@ -372,7 +379,7 @@ static void heartbeat(void **state)
     pass(w, 1000 + HEARTBEAT / 30 - 1);
     assert_int_equal(w->count, 0); /* the first jitter */
     pass(w, 2);
-    assert_int_equal(w->count, GT_PUBLISH_LANES);
+    assert_int_equal(w->count, LANES_USED);
     uint64_t at = last_of(w, GT_PUBLISH_WIRING)->at;
     pass(w, HEARTBEAT * 6 / 5);
     assert_int_equal(count_of(w, GT_PUBLISH_WIRING), 2);
@@ -394,7 +401,7 @@ static void refresh(void **state)
     begin(w);
     gt_publish_refresh(w->publish);
     pass(w, 1000);
-    assert_int_equal(w->count, GT_PUBLISH_LANES + 5);
+    assert_int_equal(w->count, LANES_USED + 5);
 }
 
 static void away_and_back(void **state)
@@ -692,7 +699,7 @@ static void a_thousand(void **state)
     }
     for (unsigned i = 0; i < START_S; i++) {
         print_message("second %2u of a start: %u requests\n", i, per_second[i]);
-        assert_true(per_second[i] <= GT_PUBLISH_LANES * AGENTS * 30 * 1000 / HEARTBEAT * 6 / 5);
+        assert_true(per_second[i] <= LANES_USED * AGENTS * 30 * 1000 / HEARTBEAT * 6 / 5);
     }
     double rate = at_rest / (12.0 * HEARTBEAT / 1000);
     print_message("at rest: %.1f requests a second, a quarter of them writes\n", rate);

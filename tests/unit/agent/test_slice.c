@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/slice.h"
+#include "deviceplugin/dra/claims.h"
 #include "tests/unit/deviceplugin/machine.h"
 
 /* The last digits of the places in the order of the slice, "0 1 2". */
@@ -81,11 +82,114 @@ static void only_what_is_offered(void **state)
     assert_non_null(strstr(text.data, "\"value\":\"unhealthy\""));
 }
 
+/* The names of composites in the order of the slice. */
+static const char *composites_of(const struct gt_slice_facts *facts)
+{
+    static char order[4096];
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
+    gt_slice_write(facts, &text);
+    assert_false(text.failed);
+    order[0] = '\0';
+    for (const char *at = text.data; (at = strstr(at, "\"name\":\"")); at++) {
+        const char *name = at + strlen("\"name\":\"");
+        size_t len = strcspn(name, "\"");
+        if (strncmp(name, "gpu-", 4) != 0 && strncmp(name, "n\"", 2) != 0 && strncmp(name, "n-", 2) != 0)
+            snprintf(order + strlen(order), sizeof(order) - strlen(order), "%.*s ", (int)len, name);
+    }
+    return order;
+}
+
+#define PAIR(a, b) "pair-0000-1" #a "-00-0-0000-1" #b "-00-0 "
+
+static void composites(void **state)
+{
+    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *ill = NULL;
+    struct gt_slice_facts facts = {
+        .node_name = "n", .node_uid = "u", .supernode = "", .inventory = inventory};
+    (void)state;
+    facts.usage = make_usage(0xff, 0);
+    assert_string_equal(composites_of(&facts), "");
+    facts.composites = true;
+    assert_string_equal(order_of(&facts), "0 1 2 3 4 5 6 7");
+    assert_string_equal(composites_of(&facts),
+                        "node-8 zone-0000-10-00-0-4 zone-0000-14-00-0-4 " PAIR(0, 1) PAIR(0, 2) PAIR(1, 2)
+                            PAIR(0, 3) PAIR(1, 3) PAIR(2, 3) PAIR(4, 5) PAIR(4, 6) PAIR(5, 6) PAIR(4, 7)
+                                PAIR(5, 7) PAIR(6, 7));
+    /* Two are left of a mesh: that pair is the next, it costs the others nothing. What is in use is last. */
+    facts.usage = make_usage(0xfa, 0x05);
+    const char *list = composites_of(&facts);
+    assert_int_equal(strncmp(list, "node-8 zone-0000-14-00-0-4 zone-0000-10-00-0-4 " PAIR(1, 3) PAIR(4, 5),
+                             strlen("node-8 zone-0000-14-00-0-4 zone-0000-10-00-0-4 " PAIR(1, 3) PAIR(4, 5))),
+                     0);
+    /* What has a GPU that is not offered is not, or has its taint. */
+    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "ill", &ill, NULL), 0);
+    facts.inventory = ill;
+    facts.usage = make_usage(0xfb, 0);
+    assert_string_equal(composites_of(&facts),
+                        "zone-0000-14-00-0-4 " PAIR(0, 1) PAIR(0, 3) PAIR(1, 3) PAIR(4, 5) PAIR(4, 6)
+                            PAIR(5, 6) PAIR(4, 7) PAIR(5, 7) PAIR(6, 7));
+    facts.taint_effect = "NoSchedule";
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
+    gt_slice_write(&facts, &text);
+    const char *node = strstr(text.data, "\"name\":\"node-8\"");
+    assert_non_null(node);
+    assert_non_null(strstr(node, "\"taints\""));
+    assert_true(strstr(node, "\"taints\"") < strstr(node, "\"name\":\"zone-"));
+}
+
+/* A claim holds a composite that is not in the slice: neither are its GPUs, which the scheduler cannot know
+ * to be in use. */
+static void held_composites(void **state)
+{
+    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *ill = NULL;
+    struct gt_dra_claim claim = {.device_count = 2};
+    const struct gt_dra_claims claims = {&claim, 1};
+    struct gt_slice_facts facts = {
+        .node_name = "n", .node_uid = "u", .supernode = "", .inventory = inventory, .claims = &claims};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        gt_dra_device_name(inventory->node->gpus[1 + i].bdf, claim.devices[i].device);
+        gt_composite_name(inventory->node, GT_COMPOSITE_PAIR, 6, claim.devices[i].composite);
+    }
+    facts.usage = make_usage(0xf9, 0x06);
+    assert_string_equal(order_of(&facts), "0 3 4 5 6 7"); /* composites were switched off */
+    facts.composites = true;
+    assert_string_equal(order_of(&facts), "0 3 4 5 6 7 1 2");
+    assert_non_null(strstr(composites_of(&facts), PAIR(1, 2)));
+    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "ill", &ill, NULL), 0);
+    facts.inventory = ill;
+    assert_string_equal(order_of(&facts), "0 3 4 5 6 7");
+    assert_null(strstr(composites_of(&facts), "-11-"));
+    claim.devices[0].admin = claim.devices[1].admin = true; /* for monitoring */
+    facts.usage = make_usage(0xfb, 0);
+    assert_string_equal(order_of(&facts), "0 1 3 4 5 6 7");
+}
+
+/* Of more than a slice may have, pairs are left out. */
+static void as_many_as_fit(void **state)
+{
+    struct gt_node *node = machine_new(16, 0);
+    for (unsigned i = 0; i < node->link_count; i++)
+        node->links[i].kind = GT_LINK_MX;
+    gt_auto_inventory struct gt_inventory *inventory = machine_inventory(node, NULL);
+    struct gt_slice_facts facts = {
+        .node_name = "n", .node_uid = "u", .supernode = "", .inventory = inventory, .composites = true};
+    unsigned spaces = 0;
+    (void)state;
+    facts.usage = make_usage(0xffff, 0);
+    const char *list = composites_of(&facts);
+    assert_int_equal(strncmp(list, "node-16 zone-", 13), 0);
+    for (; *list; list++)
+        spaces += *list == ' ';
+    assert_int_equal(spaces, 64 - 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best_first),
-        cmocka_unit_test(only_what_is_offered),
+        cmocka_unit_test(best_first),     cmocka_unit_test(only_what_is_offered),
+        cmocka_unit_test(composites),     cmocka_unit_test(held_composites),
+        cmocka_unit_test(as_many_as_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

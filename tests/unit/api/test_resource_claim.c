@@ -146,7 +146,7 @@ static void slices_are_written(void **state)
         .supernode = "rack",
         .taint_effect = "NoSchedule",
         .device_count = 2,
-        .devices = {{"gpu-b", &node->gpus[1], NULL}, {"gpu-a", &node->gpus[0], "xid"}},
+        .devices = {{.name = "gpu-b", .gpus = 2}, {.name = "gpu-a", .gpus = 1, .taint = "xid"}},
     };
     gt_resource_slice_write(&slice, &text);
     assert_false(text.failed);
@@ -174,6 +174,66 @@ static void slices_are_written(void **state)
             fail_msg("%s lacks %s", text.data, parts[i]);
     assert_null(strstr(text.data, "linkZone")); /* neither has a direct link */
     assert_null(strstr(text.data, ":-1"));
+    assert_null(strstr(text.data, "ounters"));
+    assert_non_null(strstr(text.data, "\"resourceSliceCount\":1}"));
+}
+
+static void composites_are_written(void **state)
+{
+    gt_auto_node struct gt_node *node = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 20), counters = GT_BUF(1 << 20);
+    struct gt_resource_slice_head head;
+    (void)state;
+    assert_int_equal(gt_node_new(3, 0, &node, NULL), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:1%u:00.0", i);
+        snprintf(gpu->path.root, sizeof(gpu->path.root), "pci0000:1%u", i);
+        snprintf(gpu->product, sizeof(gpu->product), "C500");
+        gpu->memory_bytes = 64ULL << 30;
+        gpu->numa_node = i / 2;
+    }
+    gt_node_link(node, 0, 1)->kind = GT_LINK_MX;
+    assert_int_equal(gt_node_finish(node, NULL), 0);
+    const struct gt_resource_slice slice = {
+        .node_name = "n1",
+        .node_uid = "u",
+        .node = node,
+        .supernode = "",
+        .has_counters = true,
+        .device_count = 3,
+        .devices = {{.name = "gpu", .gpus = 4},
+                    {.name = "pair", .gpus = 3, .type = GT_COMPOSITE_PAIR, .weight = 50},
+                    {.name = "node", .gpus = 7, .type = GT_COMPOSITE_NODE, .weight = 60}},
+    };
+    gt_resource_slice_write(&slice, &text);
+    static const char *const parts[] = {
+        ("{\"name\":\"pair\",\"attributes\":{\"type\":{\"string\":\"pair\"},\"gpus\":{\"int\":2},"
+         "\"links\":{\"int\":1},\"weight\":{\"int\":50},\"product\":{\"string\":\"C500\"},\"linkZone\":{"
+         "\"int\":1},"
+         "\"resource.kubernetes.io/"
+         "numaNode\":{\"int\":0}},\"capacity\":{\"memory\":{\"value\":\"131072Mi\"}},"
+         "\"consumesCounters\":[{\"counterSet\":\"gpus\",\"counters\":{\"gpu-0\":{\"value\":\"1\"},\"gpu-1\":"
+         "{"
+         "\"value\":\"1\"}}}]}"),
+        ("{\"name\":\"node\",\"attributes\":{\"type\":{\"string\":\"node\"},\"gpus\":{\"int\":3},"
+         "\"links\":{\"int\":1},\"weight\":{\"int\":60},\"product\":{\"string\":\"C500\"}},\"capacity\""),
+        "\"counters\":{\"gpu-2\":{\"value\":\"1\"}}",
+        "\"resourceSliceCount\":2}",
+    };
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (!strstr(text.data, parts[i]))
+            fail_msg("%s lacks %s", text.data, parts[i]);
+    gt_resource_slice_write_counters("n1", "u", &counters);
+    cJSON *json = cJSON_Parse(counters.data);
+    assert_non_null(json);
+    assert_int_equal(gt_resource_slice_read(json, &head, NULL), 0);
+    assert_string_equal(head.name, "n1-" GT_DRA_DRIVER "-counters");
+    assert_int_equal(head.device_count, 0);
+    assert_int_equal(head.counter_set_count, 1);
+    cJSON_Delete(json);
+    assert_non_null(strstr(counters.data, "\"gpu-31\":{\"value\":\"1\"}"));
+    assert_null(strstr(counters.data, "\"gpu-32\""));
 }
 
 static void long_names_fit(void **state)
@@ -250,7 +310,7 @@ int main(void)
         cmocka_unit_test(claims_are_read),         cmocka_unit_test(templates_are_read),
         cmocka_unit_test(requests_are_read),       cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(allocations_are_written), cmocka_unit_test(slices_are_written),
-        cmocka_unit_test(long_names_fit),
+        cmocka_unit_test(composites_are_written),  cmocka_unit_test(long_names_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "scheduler-ext/cache/audit.h"
 #include "tests/unit/cache/cache_world.h"
+#include "topology/model/composite.h"
 
 /* The detector: each kind of finding, what is none, and many sound clusters. */
 
@@ -258,8 +259,9 @@ static void test_misplaced(void **state)
     assert_found(scene, 0, 0, 1); /* a node without an agent */
 }
 
-/* A claim of the pod with GPUs from..to. */
-static void give_claim(struct scene *scene, const char *pod, unsigned from, unsigned to)
+/* A claim of the pod with the GPUs from..to of node "l0", or with the composite of this name. */
+static void give_claim_of(struct scene *scene, const char *pod, unsigned from, unsigned to,
+                          const char *composite)
 {
     char text[4096];
     uint32_t node = gt_cluster_find_node(gt_cache_cluster(scene->cache), "l0");
@@ -273,12 +275,45 @@ static void give_claim(struct scene *scene, const char *pod, unsigned from, unsi
         len += snprintf(text + len, sizeof(text) - (size_t)len,
                         "%s{\"request\":\"gpus\",\"driver\":\"gpu.metax-tech.com\",\"pool\":\"l0\","
                         "\"device\":\"%s\"}",
-                        gpu > from ? "," : "", gt_cache_device_name(scene->cache, node, gpu));
+                        gpu > from ? "," : "",
+                        composite ? composite : gt_cache_device_name(scene->cache, node, gpu));
     snprintf(text + len, sizeof(text) - (size_t)len, "]}}}}");
     cJSON *claim = cJSON_Parse(text);
     assert_non_null(claim);
     gt_cache_claim(scene->cache, claim);
     cJSON_Delete(claim);
+}
+
+static void give_claim(struct scene *scene, const char *pod, unsigned from, unsigned to)
+{
+    give_claim_of(scene, pod, from, to, NULL);
+}
+
+/* A composite is all its GPUs. */
+static void test_composites(void **state)
+{
+    struct scene *scene = *state;
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(scene->cache), "l0");
+    char zone[GT_DRA_DEVICE_SIZE], pair[2 * GT_DRA_DEVICE_SIZE];
+    snprintf(zone, sizeof(zone), "zone-%s-8", gt_cache_device_name(scene->cache, node, 0) + 4);
+    snprintf(pair, sizeof(pair), "pair-%s-%s", gt_cache_device_name(scene->cache, node, 0) + 4,
+             gt_cache_device_name(scene->cache, node, 7) + 4);
+    const struct {
+        const char *name;
+        uint64_t gpus;
+    } composites[] = {{"node-8", 0xff}, {zone, 0xff}, {pair, 0x81}, {"node-7", 0}};
+    for (unsigned i = 0; i < GT_COUNT(composites); i++) {
+        struct gt_cluster_node info;
+        give_claim_of(scene, "a", 0, 0, composites[i].name);
+        assert_true(gt_cluster_get_node(gt_cache_cluster(scene->cache), node, &info));
+        assert_int_equal(info.free, 0xff & ~composites[i].gpus);
+        assert_true(gt_cache_claim_holds(gt_cache_find_claim(scene->cache, "ns", "a-claim"), node,
+                                         composites[i].gpus));
+    }
+    give_claim(scene, "b", 4, 4);
+    give_claim_of(scene, "a", 0, 0, zone);
+    settle(scene);
+    assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_DOUBLE_CLAIMED), 1);
 }
 
 /* It is about the claim whose pod has to wait; where neither pod has its GPUs yet, always about the same. */
@@ -402,6 +437,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_double_planned, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_claim, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_misplaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_composites, set_up_claims, tear_down),
         cmocka_unit_test_setup_teardown(test_double_claimed, set_up_claims, tear_down),
         cmocka_unit_test_setup_teardown(test_object_counts, set_up, tear_down),
         cmocka_unit_test(test_random),

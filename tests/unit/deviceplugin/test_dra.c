@@ -147,6 +147,74 @@ static void last_guard(void **state)
     gt_dra_claims_done(&claims);
 }
 
+/* Four GPUs, of which 0 to 2 are linked. */
+static struct gt_inventory *linked_inventory(void)
+{
+    struct gt_node *node = machine_new(4, 1);
+    for (unsigned i = 0; i < node->link_count; i++)
+        node->links[i].kind = node->links[i].b < 3 ? GT_LINK_MX : GT_LINK_SYS;
+    return machine_inventory(node, NULL);
+}
+
+static int expand(const struct gt_inventory *inventory, const char *one, const char *two,
+                  struct gt_dra_claim *ret, const char *text)
+{
+    const struct gt_dra_result results[] = {{"gpus", one, false}, {"more", two, false}};
+    gt_auto_err struct gt_err *err = NULL;
+    char why[200];
+    int r = make(results, two ? 2 : 1, ret, why);
+    if (r == 0)
+        r = gt_dra_claim_expand(inventory, ret, &err);
+    if (err)
+        snprintf(why, sizeof(why), "%s", gt_err_text(err));
+    if (!strstr(why, text))
+        fail_msg("\"%s\" lacks \"%s\"", why, text);
+    return r;
+}
+
+static void composites_become_gpus(void **state)
+{
+    static const char first[] = "pair-0000-10-00-0-0000-11-00-0", zone[] = "zone-0000-10-00-0-3";
+    gt_auto_inventory struct gt_inventory *inventory = linked_inventory(), *ill = NULL;
+    struct gt_dra_claims claims = {0};
+    struct gt_dra_claim claim, again;
+    (void)state;
+    assert_int_equal(expand(inventory, zone, "gpu-0000-13-00-0", &claim, ""), 0);
+    assert_int_equal(claim.device_count, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        char name[GT_DRA_DEVICE_SIZE];
+        snprintf(name, sizeof(name), "gpu-0000-1%u-00-0", i);
+        assert_string_equal(claim.devices[i].device, name);
+        assert_string_equal(claim.devices[i].composite, i < 3 ? zone : "");
+        assert_string_equal(claim.devices[i].request, i < 3 ? "gpus" : "more");
+    }
+    again = claim;
+    assert_int_equal(gt_dra_claim_expand(inventory, &again, NULL), 0);
+    assert_memory_equal(&again, &claim, sizeof(claim));
+    assert_int_equal(expand(inventory, "node-4", NULL, &claim, ""), 0);
+    assert_int_equal(claim.device_count, 4);
+    assert_int_equal(expand(inventory, "node-8", NULL, &claim, "do not make up node-8 now"), -ENODEV);
+    assert_int_equal(expand(inventory, "zone-0000-10-00-0-4", NULL, &claim, "do not make up zone-"), -ENODEV);
+    assert_int_equal(claim.device_count, 1);
+    assert_int_equal(expand(inventory, first, zone, &claim, "overlap: both have gpu-0000-10-00-0"), -EINVAL);
+    assert_int_equal(expand(inventory, "gpu-0000-11-00-0", first, &claim, "overlap: both have"), -EINVAL);
+    assert_int_equal(expand(inventory, first, first, &claim, "twice"), -EINVAL);
+    assert_int_equal(expand(inventory, "node-", NULL, &claim, "which is no GPU"), -EINVAL);
+    assert_int_equal(expand(inventory, "pair-0000-10-00-0-../x", NULL, &claim, "which is no GPU"), -EINVAL);
+    /* Another claim has one of its GPUs; one is ill. */
+    const struct gt_dra_claim held = make_claim("held", 2);
+    assert_return_code(gt_dra_claims_add(&claims, &held, NULL), 0);
+    assert_int_equal(expand(inventory, zone, NULL, &claim, ""), 0);
+    assert_int_equal(check(inventory, &claims, 0, &claim,
+                           "zone-0000-10-00-0-3: gpu-0000-11-00-0 is held by the claim ns/held"),
+                     -EAGAIN);
+    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &ill, NULL), 0);
+    assert_int_equal(
+        check(ill, &claims, 0, &claim, "zone-0000-10-00-0-3: gpu-0000-12-00-0 is unhealthy: it burns"),
+        -ENODEV);
+    gt_dra_claims_done(&claims);
+}
+
 static void files_are_read_back(void **state)
 {
     static const char *const wrong[] = {
@@ -161,6 +229,8 @@ static void files_are_read_back(void **state)
         "{\"version\":1,\"claims\":[{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"x\",\"devices\":[{"
         "\"request\":\"r\",\"device\":\"d\"}]}]}",
         "{\"version\":1,\"claims\":[{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"x\",\"devices\":[{"
+        "\"request\":\"r\",\"device\":\"gpu-0000-10-00-0\",\"composite\":\"mesh\"}]}]}",
+        "{\"version\":1,\"claims\":[{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"x\",\"devices\":[{"
         "\"request\":\"r\",\"device\":\"gpu-0000-10-00-0\"}]},"
         "{\"namespace\":\"a\",\"name\":\"c\",\"uid\":\"y\",\"devices\":[{\"request\":\"r\",\"device\":\"gpu-"
         "0000-10-00-0\"}]}]}",
@@ -171,6 +241,8 @@ static void files_are_read_back(void **state)
         char name[2] = {(char)('a' + i), '\0'};
         struct gt_dra_claim claim = make_claim(name, 3U << 2 * i);
         claim.devices[1].admin = i == 1;
+        if (i == 2)
+            snprintf(claim.devices[0].composite, sizeof(claim.devices[0].composite), "node-8");
         assert_return_code(gt_dra_claims_add(&claims, &claim, NULL), 0);
     }
     gt_auto_buf struct gt_buf text = GT_BUF(GT_DRA_FILE_MAX), other = GT_BUF(GT_DRA_FILE_MAX);
@@ -179,6 +251,7 @@ static void files_are_read_back(void **state)
     gt_dra_claims_write(&again, &other);
     assert_string_equal(text.data, other.data);
     assert_int_equal(again.count, 3);
+    assert_string_equal(again.list[2].devices[0].composite, "node-8");
     assert_true(gt_dra_claims_remove(&again, "uid-a"));
     assert_false(gt_dra_claims_remove(&again, "uid-a"));
     assert_null(gt_dra_claims_holder(&again, "gpu-0000-10-00-0"));
@@ -384,6 +457,7 @@ int main(void)
         cmocka_unit_test(names_are_places),
         cmocka_unit_test(allocations_become_claims),
         cmocka_unit_test(last_guard),
+        cmocka_unit_test(composites_become_gpus),
         cmocka_unit_test(files_are_read_back),
         cmocka_unit_test_setup_teardown(store_is_shared, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(store_needs_a_directory, make_directory, remove_directory),

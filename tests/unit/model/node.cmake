@@ -4,6 +4,7 @@ target_include_directories(node_samples PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 
 gputopo_unit_test(node SOURCES test_node.c USES node_samples m)
 gputopo_unit_test(node_json SOURCES test_node_json.c USES node_samples PkgConfig::CJSON)
+gputopo_unit_test(composite SOURCES test_composite.c USES gt_model)
 gputopo_unit_test(health SOURCES test_health.c USES gt_model)
 gputopo_unit_test(render SOURCES test_render.c USES node_samples)
 
