@@ -13,7 +13,6 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/table.h"
-#include "kube/informer.h"
 
 enum {
     USE_CHECK_MS = 60000, /* which are in use */
@@ -37,12 +36,11 @@ struct claim_template {
 
 struct gt_claim_templates {
     const struct gt_part_env *env;
-    struct gt_kube_informer *informer;
     struct gt_source *timer;
     struct gt_table table;
     uint64_t check_ms;
     unsigned running;
-    bool leads, synced, failing;
+    bool leads, listed;
 };
 
 /* ---- the table ---- */
@@ -100,7 +98,7 @@ static void drop(struct claim_template *one)
 
 static void soon(struct gt_claim_templates *templates)
 {
-    if (templates->leads && templates->synced)
+    if (templates->leads && templates->listed)
         gt_source_arm(templates->timer, 0);
 }
 
@@ -195,7 +193,7 @@ static void on_timer(void *arg)
 {
     struct gt_claim_templates *templates = arg;
     uint64_t now = gt_clock_ms();
-    if (!templates->leads || !templates->synced)
+    if (!templates->leads || !templates->listed)
         return;
     if (now >= templates->check_ms) {
         check_use(templates);
@@ -223,43 +221,34 @@ void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const 
 
 /* ---- what is there ---- */
 
-static void on_object(void *arg, cJSON *object)
+void gt_claim_templates_observe(struct gt_claim_templates *templates, const cJSON *object)
 {
-    struct gt_claim_templates *templates = arg;
-    const char *name = gt_meta_name(object), *uid = gt_meta_uid(object);
+    const char *name = gt_meta_name(object), *namespace_ = gt_meta_namespace(object);
     struct gt_claim_sizes sizes;
-    struct claim_template *one = gt_claim_template_sizes(name, &sizes)
-                                     ? find_or_add(templates, gt_meta_namespace(object), name)
-                                     : NULL;
+    if (!gt_meta_is_companions(object)) {
+        gt_claim_templates_observe_deleted(templates, namespace_, name);
+        return;
+    }
+    struct claim_template *one =
+        gt_claim_template_sizes(name, &sizes) ? find_or_add(templates, namespace_, name) : NULL;
     if (one)
-        snprintf(one->uid, sizeof(one->uid), "%s", uid);
+        snprintf(one->uid, sizeof(one->uid), "%s", gt_meta_uid(object));
 }
 
-static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
+void gt_claim_templates_observe_deleted(struct gt_claim_templates *templates, const char *namespace_,
+                                        const char *name)
 {
-    struct gt_claim_templates *templates = arg;
     struct claim_template *one = find(templates, namespace_, name);
-    (void)object;
     if (!one)
         return;
     one->uid[0] = '\0';
     soon(templates);
 }
 
-static void on_synced(void *arg)
+void gt_claim_templates_on_listed(struct gt_claim_templates *templates)
 {
-    struct gt_claim_templates *templates = arg;
-    templates->synced = true;
-    templates->failing = false;
+    templates->listed = true;
     soon(templates);
-}
-
-static void on_error(void *arg, const struct gt_err *error)
-{
-    struct gt_claim_templates *templates = arg;
-    gt_log(templates->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
-           GT_STR("kind", "ResourceClaimTemplate"), GT_STR("error", gt_err_text(error)));
-    templates->failing = true;
 }
 
 /* ---- life ---- */
@@ -280,7 +269,6 @@ void gt_claim_templates_free(struct gt_claim_templates *templates)
 {
     if (!templates)
         return;
-    gt_kube_informer_free(templates->informer);
     for (struct claim_template *next = after(templates, NULL), *one; (one = next);) {
         next = after(templates, one);
         free_template(one);
@@ -297,20 +285,7 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
     if (!templates)
         return gt_fail_sys(err, ENOMEM, "templates of claims");
     templates->env = env;
-    const struct gt_kube_informer_spec spec = {
-        .selection = {.resource = &gt_kube_resource_claim_templates,
-                      .label_selector = GT_LABEL_MANAGED_BY "=" GT_COMPANION_NAME,
-                      .metadata_only = true},
-        .on_add = on_object,
-        .on_update = on_object,
-        .on_delete = on_deleted,
-        .on_synced = on_synced,
-        .on_error = on_error,
-        .arg = templates,
-    };
     int r = gt_loop_add_timer(env->loop, on_timer, templates, &templates->timer, err);
-    if (r >= 0)
-        r = gt_kube_informer_start(env->kube, &spec, &templates->informer, err);
     if (r < 0) {
         gt_claim_templates_free(templates);
         return r;

@@ -18,5 +18,10 @@ void gt_claim_templates_free(struct gt_claim_templates *templates); /* NULL is a
 /* Nothing is on its way after a `false`. */
 void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads);
 void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const struct gt_pod *pod);
+/* Of all ResourceClaimTemplates; and once all were listed, before which nothing is written. */
+void gt_claim_templates_observe(struct gt_claim_templates *templates, const cJSON *object);
+void gt_claim_templates_observe_deleted(struct gt_claim_templates *templates, const char *namespace_,
+                                        const char *name);
+void gt_claim_templates_on_listed(struct gt_claim_templates *templates);
 
 #endif

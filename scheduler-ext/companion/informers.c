@@ -171,7 +171,7 @@ static void came(void *arg, cJSON *object)
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template(informers->cache, object);
-        NOTIFY(informers, observe_claim_template, informers->handlers[i_].arg, gt_meta_namespace(object));
+        NOTIFY(informers, observe_claim_template, informers->handlers[i_].arg, object);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
@@ -219,6 +219,7 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template_deleted(informers->cache, namespace_, name);
+        NOTIFY(informers, observe_claim_template_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:

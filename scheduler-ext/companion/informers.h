@@ -52,7 +52,8 @@ struct gt_cache_handlers {
     void (*observe_placement_deleted)(void *arg, const char *namespace_, const char *name);
     void (*observe_quota_deleted)(void *arg, const char *namespace_, const char *name);
     void (*on_unreadable)(void *arg, const char *name, const char *why); /* of these two kinds */
-    void (*observe_claim_template)(void *arg, const char *namespace_);   /* the cache has it */
+    void (*observe_claim_template)(void *arg, const cJSON *object);      /* the cache has it */
+    void (*observe_claim_template_deleted)(void *arg, const char *namespace_, const char *name);
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_deleted)(void *arg, struct gt_cache_pod *pod);
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
 #include "base/prometheus.h"
 #include "base/text.h"
@@ -120,11 +121,27 @@ static void observe_quota_deleted(void *arg, const char *namespace_, const char 
     gt_placement_observe_quota_deleted(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
-static void observe_claim_template(void *arg, const char *namespace_)
+static void observe_claim_template(void *arg, const cJSON *object)
 {
     struct placement_part *part = arg;
+    if (part->templates)
+        gt_claim_templates_observe(part->templates, object);
     if (part->own_claims)
-        gt_own_claims_observe_template(part->own_claims, namespace_);
+        gt_own_claims_observe_template(part->own_claims, gt_meta_namespace(object));
+}
+
+static void observe_claim_template_deleted(void *arg, const char *namespace_, const char *name)
+{
+    struct placement_part *part = arg;
+    if (part->templates)
+        gt_claim_templates_observe_deleted(part->templates, namespace_, name);
+}
+
+static void on_listed(void *arg, enum gt_informer_kind kind)
+{
+    struct placement_part *part = arg;
+    if (part->templates && kind == GT_INFORMER_CLAIM_TEMPLATES)
+        gt_claim_templates_on_listed(part->templates);
 }
 
 static void prepare_owner(void *arg, enum gt_owner_kind kind, cJSON *object)
@@ -433,21 +450,24 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     if (r < 0)
         return r;
     gt_informers_add_handlers(
-        env->informers, &(struct gt_cache_handlers){.observe_pod = observe_pod,
-                                                    .made_pod = made_pod,
-                                                    .observe_pod_deleted = observe_pod_deleted,
-                                                    .observe_placement = observe_placement,
-                                                    .observe_placement_deleted = observe_placement_deleted,
-                                                    .observe_quota = observe_quota,
-                                                    .on_unreadable = on_unreadable,
-                                                    .observe_quota_deleted = observe_quota_deleted,
-                                                    .observe_claim_template = observe_claim_template,
-                                                    .on_pod = on_pod,
-                                                    .on_pod_deleted = on_pod_deleted,
-                                                    .on_refused = on_refused,
-                                                    .on_capacity = on_capacity,
-                                                    .on_relist = on_relist,
-                                                    .arg = part});
+        env->informers,
+        &(struct gt_cache_handlers){.observe_pod = observe_pod,
+                                    .made_pod = made_pod,
+                                    .observe_pod_deleted = observe_pod_deleted,
+                                    .observe_placement = observe_placement,
+                                    .observe_placement_deleted = observe_placement_deleted,
+                                    .observe_quota = observe_quota,
+                                    .on_unreadable = on_unreadable,
+                                    .observe_quota_deleted = observe_quota_deleted,
+                                    .observe_claim_template = observe_claim_template,
+                                    .observe_claim_template_deleted = observe_claim_template_deleted,
+                                    .on_pod = on_pod,
+                                    .on_pod_deleted = on_pod_deleted,
+                                    .on_refused = on_refused,
+                                    .on_capacity = on_capacity,
+                                    .on_relist = on_relist,
+                                    .on_listed = on_listed,
+                                    .arg = part});
     *ret = gt_steal(made);
     return 0;
 }
