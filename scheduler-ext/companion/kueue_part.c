@@ -2,11 +2,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "api/meta.h"
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/kueue/controller.h"
 #include "scheduler-ext/placement/controller.h"
+#include "scheduler-ext/webhook/own_claim.h"
 
 /* The part "kueue": the AdmissionCheck, on the leader. */
 
@@ -32,6 +34,15 @@ static bool may_write(void *arg)
     return part->leads && part->env->is_leading(part->env->leading_arg);
 }
 
+/* Claims that name ResourceClaimTemplates of users count as the limits that they stand for. */
+static void prepare(void *arg, cJSON *workload)
+{
+    const struct kueue_part *part = arg;
+    if (part->env->options->placement.claims != GT_CLAIMS_OFF)
+        gt_own_claims_replace(gt_informers_cache(part->env->informers), gt_meta_namespace(workload),
+                              GT_RESOURCE_GPU, workload);
+}
+
 static void read_counters(const struct kueue_part *part, struct gt_kueue_counters *ret)
 {
     struct gt_kueue_counters now = {0};
@@ -54,6 +65,7 @@ static void on_sync_timer(void *arg)
                                        .cache = gt_informers_cache(part->env->informers),
                                        .is_node_reserved = is_node_reserved,
                                        .may_write = may_write,
+                                       .prepare = prepare,
                                        .arg = part};
     if (!part->leads || part->kueue)
         return;

@@ -243,6 +243,8 @@ static void came(void *arg, cJSON *object)
     struct kueue_channel *channel = arg;
     struct gt_kueue *kueue = channel->kueue;
     gt_auto_err struct gt_err *error = NULL;
+    if (channel->kind == KUEUE_WORKLOADS)
+        kueue->spec.prepare(kueue->spec.arg, object);
     if (channel->kind == KUEUE_FLAVORS)
         gt_admission_put_flavor(kueue->admission, object);
     else if (channel->kind == KUEUE_CHECKS)

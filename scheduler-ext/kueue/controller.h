@@ -19,6 +19,7 @@ struct gt_kueue_spec {
     struct gt_cache *cache;
     bool (*is_node_reserved)(void *arg, uint32_t node); /* as in gt_admission_spec */
     bool (*may_write)(void *arg);                       /* asked before each write */
+    void (*prepare)(void *arg, cJSON *workload);        /* changes one before it is read */
     void *arg;
 };
 

@@ -58,6 +58,8 @@ class KueueDouble(StrictDouble):
 
 
 class Kueue(unittest.TestCase):
+    by_claims = False
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="gputopo-kueue-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
@@ -74,13 +76,15 @@ class Kueue(unittest.TestCase):
             self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
 
     def use(self, node, used=True):
-        self.api.add(TOPOLOGIES, node, status=topology(node, used=[(gpu, "other", "pod") for gpu in range(8)] if used else []))
+        self.api.add(TOPOLOGIES, node, status=topology(node, used=[(gpu, "other", "pod") for gpu in range(8)] if used else [],
+                                                       by_claims=self.by_claims))
 
     def add_check(self, name="supernodes", controller=CONTROLLER, **spec):
         self.api.add(CHECKS, name, metadata={"generation": 1}, spec={"controllerName": controller, **spec})
 
-    def start(self, parts="kueue"):
-        companion = Companion(SCHEDULER, f"--only={parts}", "--kubeconfig", self.config, "--namespace=gputopo-system", "--leader-elect=false")
+    def start(self, parts="kueue", *options):
+        companion = Companion(SCHEDULER, f"--only={parts}", "--kubeconfig", self.config, "--namespace=gputopo-system", "--leader-elect=false",
+                              *options)
         self.addCleanup(lambda: self.assertEqual(companion.stop(), 0, companion.lines))
         self.assertTrue(wait_for(companion.is_ready), companion.lines)
         return companion
@@ -161,6 +165,21 @@ class Kueue(unittest.TestCase):
         for node in range(3):
             self.use(f"s0-n{node}", False)
         self.wait_check("fits", "Ready")
+
+    def test_claims_of_users(self):
+        """Pods that ask by a ResourceClaimTemplate of their user count as those with limits."""
+        self.by_claims = True
+        self.world()
+        self.add_check()
+        self.api.add("/apis/resource.k8s.io/v1/namespaces/ns/resourceclaimtemplates", "eight", spec={"spec": {"devices": {"requests": [
+            {"name": "mine", "exactly": {"deviceClassName": "gpu.metax-tech.com", "allocationMode": "ExactCount", "count": 8}}]}}})
+        self.start("placement,kueue", "--claims=groups")
+        by_claim = {"containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpus"}]}}],
+                    "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "eight"}]}
+        self.add_workload("fits", **by_claim)
+        self.assertEqual(self.wait_check("fits", "Ready")["message"], FITS + "s0")
+        self.add_workload("rule", group=12, **by_claim)
+        self.wait_check("rule", "Rejected", "gpu-group-size 12 is not a multiple of the pod's 8 GPUs")
 
     def test_never(self):
         self.world()
