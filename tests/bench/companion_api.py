@@ -114,7 +114,7 @@ class Api(RealServer):
             raise SystemExit(str(failed[0]))
         return time.monotonic() - begin
 
-    def fill(self, nodes, labels=lambda n: {}):
+    def fill(self, nodes, labels=lambda n: {}, by_claims=False):
         for plural, kind in (("nodegputopologies", "NodeGPUTopology"), ("supernodes", "Supernode")):
             self.kubectl("create", "-f", "-", text=json.dumps(definition(plural, kind)))
         self.kubectl("create", "-f", f"{CRDS}/gpuplacements.yaml")
@@ -123,7 +123,7 @@ class Api(RealServer):
         names = [node_name(n) for n in range(nodes)]
         requests = [(NODES, node(name, labels(n))) for n, name in enumerate(names)]
         requests += [(TOPOLOGIES, {"apiVersion": TOPOLOGY_API, "kind": "NodeGPUTopology", "metadata": {"name": name},
-                                   "status": topology(name, GPUS)}) for name in names]
+                                   "status": topology(name, GPUS, by_claims=by_claims)}) for name in names]
         requests += [(SUPERNODES, {"apiVersion": TOPOLOGY_API, "kind": "Supernode", "metadata": {"name": f"super-{s:04}"},
                                    "status": supernode_status(names[s * PER_SUPERNODE:(s + 1) * PER_SUPERNODE])})
                      for s in range(-(-nodes // PER_SUPERNODE))]
@@ -158,10 +158,11 @@ class Api(RealServer):
 class Watch:
     """When pods came, were lifted, and were bound; by name. The API server ends a watch that reads too slowly: it is begun
     again where it ended."""
+    PATH = PODS
 
     def __init__(self, api):
         self.api, self.closed = api, False
-        self.version = api.ask("GET", PODS + "?limit=1")["metadata"]["resourceVersion"]
+        self.version = api.ask("GET", self.PATH + "?limit=1")["metadata"]["resourceVersion"]
         self.came, self.lifted, self.bound, self.nodes = {}, {}, {}, {}
         self.connection = api.connect(timeout=600)
         self.thread = threading.Thread(target=self.read, daemon=True)
@@ -170,7 +171,7 @@ class Watch:
     def read(self):
         try:
             while not self.closed:
-                self.connection.request("GET", f"{PODS}?watch=1&resourceVersion={self.version}")
+                self.connection.request("GET", f"{self.PATH}?watch=1&resourceVersion={self.version}")
                 answer = self.connection.getresponse()
                 while line := answer.readline():
                     self.take(json.loads(line)["object"])
