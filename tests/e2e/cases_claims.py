@@ -4,11 +4,14 @@ import collections
 import concurrent.futures
 import json
 import os
+import pathlib
 
+from cases_plugin import ONCE
 from harness import audit, install, pods
 from harness.claims import DraNode, claiming, template
-from harness.placed import RESOURCE, Placed, annotation, job, pod_template, statefulset
+from harness.placed import GROUP_SIZE, IMAGE, RESOURCE, Placed, annotation, job, pod_template, statefulset
 from harness.report import quick
+from harness.schedulers import TrainingOperator, Volcano
 from harness.waiting import Failed, same, until
 
 KUSTOMIZATION = """apiVersion: kustomize.config.k8s.io/v1beta1
@@ -64,7 +67,7 @@ class ClaimCases:
     def job_ran(self, name, count, gpus):
         return self.ran(f"job-name={name}", f"job-{name}", count, gpus)
 
-    def ran(self, selector, placement, count, gpus, name="gputopo-gpus"):
+    def ran(self, selector, placement, count, gpus, name="gputopo-gpus", container="c0"):
         """Until its pods run: one claim a pod, and planned, allocated, prepared and seen are the same. Returns {node: its GPUs}."""
         held = {}
         for pod in self.placed.bound(selector, count):
@@ -74,13 +77,13 @@ class ClaimCases:
             same([(one["name"], one.get("resourceClaimTemplateName")) for one in spec["resourceClaims"]],
                  [(name, f"gputopo-gpus-{gpus}")], f"claims of {of}")
             same(annotation(pod, "node"), spec["nodeName"], f"the node of {of}, as planned")
-            planned = node.machine.indices(json.loads(annotation(pod, "gpus"))["c0"])
+            planned = node.machine.indices(json.loads(annotation(pod, "gpus"))[container])
             same(len(planned), gpus, f"planned GPUs of {of}")
-            same(node.check_claimed(of), planned, f"allocated, prepared and seen GPUs of {of}, against its plan")
+            same(node.check_claimed(of, container), planned, f"allocated, prepared and seen GPUs of {of}, against its plan")
             until(f"the owner {of} in the NodeGPUTopology", lambda: node.published()[0].get(of) == planned or (False, node.published()))
             held.setdefault(node.number, []).extend(planned)
         object_ = self.cluster.get("gpuplacements.topology.metax-tech.com", placement)
-        same([one.get("claimTemplate") for one in object_["spec"]["templates"]], [f"gputopo-gpus-{gpus}"], "claims in its GPUPlacement")
+        same({one.get("claimTemplate") for one in object_["spec"]["templates"]}, {f"gputopo-gpus-{gpus}"}, "claims in its GPUPlacement")
         object_ = object_["status"]
         same((object_["phase"], sorted(set(object_["nodes"]))), ("Placed", [f"node{number}" for number in sorted(held)]), "its GPUPlacement")
         return {number: sorted(gpus) for number, gpus in held.items()}
@@ -228,6 +231,35 @@ class ClaimCases:
         same(planned, [], f"rounds of {ROUNDS} in which a planned GPU was in two claims")
         return f"{ROUNDS} rounds; in {others} kube-scheduler gave one GPU to two claims of its own"
 
+    def manuals_job(self):
+        """The manual's PyTorchJob, of a size for two nodes, by Kubeflow's training operator and Volcano 1.14.1 as it comes, which knows
+        nothing of claims."""
+        volcano, operator = (pathlib.Path(directory) for directory in self.dra.others)
+        volcano = Volcano(self.placed, volcano)
+        init = self.cluster.state / "init.yaml"  # its own asks for a name server, which is not here
+        init.write_text(json.dumps([{"name": "init", "image": IMAGE, "imagePullPolicy": "Never", "command": ONCE}]))
+        operator = TrainingOperator(self.cluster, operator, gang=False, init=init)
+        try:
+            volcano.start(volcano.without_us())
+            operator.start()
+            [manifest] = self.placed.example("pytorchjob.yaml", lambda spec: [one["template"] for one in spec["pytorchReplicaSpecs"].values()])
+            specs = manifest["spec"]["pytorchReplicaSpecs"]
+            specs["Worker"]["replicas"] = 3
+            specs["Master"]["template"]["metadata"]["annotations"][GROUP_SIZE] = "8"
+            for one in specs.values():
+                one["template"]["spec"]["nodeSelector"] = {}
+                one["template"]["spec"]["containers"][0]["resources"]["limits"][RESOURCE] = 4
+            self.placed.create(manifest)
+            held = self.ran("training.kubeflow.org/job-name=pytorch-demo", "pytorchjob-pytorch-demo", 4, 4, container="pytorch")
+            same(held, {1: list(range(8)), 2: list(range(8))}, "GPUs of the job")
+            same({pod["spec"]["schedulerName"] for pod in self.placed.pods().values()}, {"volcano"}, "schedulers of its pods")
+            self.no_gpu_twice()
+            self.cluster.kubectl("delete", "pytorchjobs.kubeflow.org", "--all", "--wait", "--cascade=foreground")
+        finally:
+            operator.stop()
+            volcano.stop()
+            self.cluster.kubectl("delete", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "-l", "!app.kubernetes.io/part-of")
+
     def templates_go(self):
         """Templates that no pod names any more."""
         self.clean()
@@ -252,6 +284,8 @@ class ClaimCases:
         case("pods of a StatefulSet go: the next ones have claims of their own, in their unit's supernode", self.successors)
         if self.dra.newest: # of two pods at once 1.34.1 itself has given one GPU to both
             case("a job and single pods come at once: no GPU is in two claims", self.at_once)
+            if self.dra.others:
+                case("the manual's PyTorchJob by Volcano", self.manuals_job)
             case("templates that no pod names go", self.templates_go)
         self.report.case(of + "nothing is left of claims", self.clean)
         self.report.case(of + "the second agent ends cleanly", quick(lambda: self.nodes[2].agent.stop()))

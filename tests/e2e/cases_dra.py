@@ -47,9 +47,10 @@ class Asking(threading.Thread):
 
 
 class DraCases:
-    def __init__(self, report, cluster, build, recording, version):
+    def __init__(self, report, cluster, build, recording, version, others=None):
+        """`others`: the directories of Volcano and of the training operator, None where they could not be built."""
         self.report, self.cluster, self.build, self.recording = report, cluster, build, recording
-        self.version = version
+        self.version, self.others = version, others
         self.newest = version != "1.34.1"
         self.node = None
 

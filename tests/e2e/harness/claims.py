@@ -79,19 +79,19 @@ class DraNode(Node):
         results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
         return sorted(self.names[result["device"]] for result in results)
 
-    def check_held(self, pod):
+    def check_held(self, pod, container="c0"):
         """Prepared and seen are the same; returns the indices."""
         held = self.prepared().get(self.claim_of(pod)["metadata"]["name"], [])
-        seen = self.seen(pod)
+        seen = self.seen(pod, container)
         same(seen.made_up(), self.machine.expected_nodes(held), f"device nodes in {pod}, against what is prepared for it")
         uuids = [pods_uuid for pods_uuid in seen.env.get("METAX_GPU_UUIDS", "").split(",") if pods_uuid]
         same(self.machine.indices(uuids), held, f"UUIDs told to {pod}")
         return held
 
-    def check_claimed(self, pod):
+    def check_claimed(self, pod, container="c0"):
         """Planned, prepared and seen are the same; returns the indices."""
         planned = self.allocated(self.claim_of(pod))
-        same(self.check_held(pod), planned, f"GPUs of {pod}, against its claim")
+        same(self.check_held(pod, container), planned, f"GPUs of {pod}, against its claim")
         return planned
 
     def state(self):

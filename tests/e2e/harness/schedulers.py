@@ -245,12 +245,13 @@ class TrainingOperator:
         exec "$program" "$@"
     """).format(secret=SECRET)
 
-    def __init__(self, cluster, directory, gang=True):
-        """`gang`: it makes PodGroups of Volcano."""
+    def __init__(self, cluster, directory, gang=True, init=None):
+        """`gang`: it makes PodGroups of Volcano. `init`: a file with the init containers of workers."""
         self.cluster, self.directory = cluster, directory
         self.program = Program(
             cluster, "training-operator", "unshare", "--mount", "env", "MY_POD_NAMESPACE=kubeflow", "sh", "-euc", self.START,
             "sh", cluster.state, directory / "training-operator.v1", *(["--gang-scheduler-name=volcano"] if gang else []),
+            *([f"--pytorch-init-container-template-file={init}"] if init else []),
             "--enable-scheme=pytorchjob", "--pytorch-init-container-image=local.test/pause:1", "--metrics-bind-address=127.0.0.1:8182",
             "--health-probe-bind-address=127.0.0.1:8183")
 
