@@ -12,18 +12,18 @@
 
 #include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
+#include "tests/unit/jobs/mesh_cluster.h"
 #include "tests/unit/seed.h"
 
 /* Who has to go, against all sets of pods. */
 
-enum { NODES = 6, GPUS = 8, VICTIMS_MAX = 11, UNITS_MAX = 4, PODS_MAX = 24 };
+enum { NODES = MESH_NODES, GPUS = MESH_GPUS, VICTIMS_MAX = 11, UNITS_MAX = 4, PODS_MAX = 24 };
 
 static uint64_t seed;
 
 static unsigned below(unsigned n)
 {
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(seed >> 33) % n;
+    return mesh_below(&seed, n);
 }
 
 struct world {
@@ -38,35 +38,17 @@ struct world {
 
 static void make_world(struct world *world, unsigned supernodes)
 {
+    unsigned supers[NODES] = {0};
     *world = (struct world){0};
-    assert_int_equal(gt_cluster_new(&world->cluster, NULL), 0);
-    struct gt_weights weights = {.n = GPUS};
-    for (unsigned i = 0; i < GPUS; i++)
-        for (unsigned j = 0; j < GPUS; j++)
-            weights.w[i][j] = i != j;
-    gt_auto_class struct gt_class *class = NULL;
-    uint32_t id, supers[NODES];
-    assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
-    assert_int_equal(gt_cluster_add_class(world->cluster, class, &id, NULL), 0);
-    for (unsigned i = 0; i < supernodes; i++) {
-        char name[8];
-        snprintf(name, sizeof(name), "s%u", i);
-        assert_int_equal(gt_cluster_add_supernode(world->cluster, name, 1, GT_NONE, &supers[i], NULL), 0);
-    }
-    for (unsigned i = 0; i < NODES; i++) {
-        char name[8];
-        snprintf(name, sizeof(name), "n%u", i);
-        uint32_t super = supernodes ? supers[i % supernodes] : GT_NONE;
-        assert_int_equal(gt_cluster_add_node(world->cluster, name, id, super, &world->nodes[i], NULL), 0);
-    }
+    for (unsigned i = 0; i < NODES && supernodes; i++)
+        supers[i] = i % supernodes;
+    world->cluster = mesh_cluster_new(supernodes, supers, world->nodes);
 }
 
 /* A pod that may go (`job` GT_NONE: that may not). */
 static void run(struct world *world, unsigned node, uint64_t mask, int priority, uint32_t job)
 {
-    struct gt_cluster_node n;
-    gt_cluster_get_node(world->cluster, world->nodes[node], &n);
-    gt_cluster_set_free(world->cluster, world->nodes[node], n.free & ~mask);
+    mesh_cluster_take(world->cluster, world->nodes[node], mask);
     if (job != GT_NONE)
         world->victims[world->count++] = (struct gt_victim){world->nodes[node], mask, priority, job, true};
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TESTS_MESH_CLUSTER_H
+#define GPUTOPO_TESTS_MESH_CLUSTER_H
+
+#include <stdint.h>
+
+#include "scheduler-ext/core/cluster.h"
+
+/* A cluster of nodes that are one mesh each, small enough to try every set of pods. */
+
+enum { MESH_NODES = 6, MESH_GPUS = 8 };
+
+/* Supernodes s0, s1... (0: none). supers[i] is that of node i. The caller frees the cluster. */
+struct gt_cluster *mesh_cluster_new(unsigned supernodes, const unsigned supers[MESH_NODES],
+                                    uint32_t ret_nodes[MESH_NODES]);
+
+/* GPUs of the node are in use from now on. */
+void mesh_cluster_take(struct gt_cluster *cluster, uint32_t node, uint64_t mask);
+
+/* A number below n; the state goes on with each call. */
+unsigned mesh_below(uint64_t *state, unsigned n);
+
+#endif
