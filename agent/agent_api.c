@@ -54,13 +54,6 @@ static void disconnect(struct gt_agent *agent)
     gt_kube_free(gt_steal(agent->kube));
 }
 
-static void on_oversize(void *arg, const char *object, size_t max)
-{
-    (void)arg;
-    gt_warning("an object is too large to be read: what was known of it stays", GT_STR("object", object),
-               GT_INT("limit", max));
-}
-
 static int connect_to(struct gt_agent *agent, struct gt_err **err)
 {
     gt_auto_kube_config struct gt_kube_config config = {0};
@@ -68,7 +61,7 @@ static int connect_to(struct gt_agent *agent, struct gt_err **err)
     if (r >= 0)
         r = gt_kube_new(agent->loop, &config, GT_AGENT_NAME, &agent->kube, err);
     if (r >= 0)
-        gt_kube_on_oversize(agent->kube, on_oversize, NULL);
+        gt_kube_on_oversize(agent->kube, gt_kube_log_oversize, NULL);
     if (r >= 0)
         r = gt_agent_recorder_start(agent, err);
     if (r >= 0 && honours_plans(agent->options))

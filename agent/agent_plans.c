@@ -2,7 +2,6 @@
 #include "agent/agent_private.h"
 #include "api/pod.h"
 #include "base/clock.h"
-#include "base/json_get.h"
 #include "base/log.h"
 
 /* What is planned for the pods of this node: their annotations, followed; handed to the plugin as they

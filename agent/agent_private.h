@@ -170,10 +170,10 @@ void gt_agent_api_stop(struct gt_agent *agent);
 int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_plans_stop(struct gt_agent *agent);
 void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *holdings);
-/* False, nothing written, where none are followed. `*ret_current`: the API server tells of every change. */
+/* False, nothing written, where none are followed. `*ret_current`: the API server sends every change. */
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current);
 
-/* agent_tell.c: Events about the Node. Does nothing without an API server. */
+/* agent_recorder.c: Events about the Node. Does nothing without an API server. */
 int gt_agent_recorder_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_recorder_stop(struct gt_agent *agent);
 void gt_agent_record_event(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)

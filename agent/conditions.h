@@ -27,7 +27,7 @@ struct gt_condition_facts {
     const char *usage_at;          /* when it last answered, RFC 3339; "" never */
 };
 
-/* Works them out anew; where a status is another than before, it changed at `now`. */
+/* Works them out again; where a status is another than before, it changed at `now`. */
 void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                           const struct gt_condition_facts *facts, const char *now);
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "topology/model/node_json.h"
 
 enum {
     HEALTH_FILE_MAX = 256 << 10,

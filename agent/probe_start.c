@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/probe_start.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,21 +15,6 @@ static bool is_socket(const char *path)
         return S_ISSOCK(status.st_mode);
     /* The probe's container may come up later. */
     return len > 5 && strcmp(path + len - 5, ".sock") == 0;
-}
-
-/* gputopo-probe in the directory of this very program. */
-static bool find_beside(char *to, size_t size)
-{
-    static const char name[] = "gputopo-probe";
-    ssize_t len = readlink("/proc/self/exe", to, size - 1);
-    if (len <= 0)
-        return false;
-    to[len] = '\0';
-    char *slash = strrchr(to, '/');
-    if (!slash || (size_t)(slash + 1 - to) + sizeof(name) > size)
-        return false;
-    memcpy(slash + 1, name, sizeof(name));
-    return access(to, X_OK) == 0;
 }
 
 int gt_probe_start(const struct gt_agent_options *options, struct gt_probe_client **ret, const char **ret_why,
@@ -53,7 +39,7 @@ int gt_probe_start(const struct gt_agent_options *options, struct gt_probe_clien
         return r;
     }
     if (!program) {
-        if (!find_beside(beside, sizeof(beside))) {
+        if (!gt_file_beside_program("gputopo-probe", beside, sizeof(beside))) {
             *ret_why = "gputopo-probe is not installed beside gputopo-agent";
             return 0;
         }

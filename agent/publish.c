@@ -4,7 +4,6 @@
 
 #include "agent/publish_answer.h"
 #include "base/digest.h"
-#include "base/log.h"
 
 enum { PUBLISH_BODY_MAX = 1 << 20, PUBLISH_ANSWER_MAX = 4 << 20 };
 

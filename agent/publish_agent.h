@@ -12,7 +12,7 @@ struct gt_agent_publish;
 /* By agent->kube, which must live longer. */
 int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, struct gt_err **err);
 
-/* All take NULL. Something that is published may have changed; somebody asked for everything anew. */
+/* All take NULL. Something that is published may have changed; somebody asked for everything again. */
 void gt_agent_publish_changed(struct gt_agent_publish *publish);
 void gt_agent_publish_refresh(struct gt_agent_publish *publish);
 /* What this lane wrote is gone. */

@@ -30,7 +30,7 @@ static bool keep_link(const struct gt_node *before, const struct gt_node *node, 
     kept.a = link->a;
     kept.b = link->b;
     if (link->path_kind != GT_LINK_UNKNOWN)
-        kept.path_kind = link->path_kind; /* the kernel still tells that */
+        kept.path_kind = link->path_kind; /* the kernel still reports that */
     kept.stale = true;
     *link = kept;
     return true;

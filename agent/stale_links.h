@@ -7,7 +7,7 @@
 /*
  * Brings direct links of the node before, and the servers that it reached, into a finished node whose vendor
  * library is silent about both GPUs, marked stale. Both must be the same cards at the same places. The node
- * is finished anew; *ret_kept says whether anything was kept.
+ * is finished again; *ret_kept says whether anything was kept.
  */
 int gt_stale_links_keep(const struct gt_node *before, struct gt_node *node, bool *ret_kept,
                         struct gt_err **err);

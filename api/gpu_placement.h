@@ -11,7 +11,7 @@
 /*
  * GPUPlacement: what a job asks for and the plan it got. One a job; the companion alone writes it. A plan
  * that one object does not hold stands in parts, objects of the same kind that the job's object names: a part
- * is written once and never changed, and its name tells its content.
+ * is written once and never changed, and its name depends on its content.
  */
 
 enum gt_gpu_placement_phase {
@@ -40,7 +40,7 @@ enum {
 struct gt_gpu_placement_pod {
     uint32_t rank, unit, node; /* the last two are positions in the tables */
     uint64_t gpus;             /* mask */
-    const char *name;          /* NULL where the rank tells it */
+    const char *name;          /* NULL where it follows from the rank */
 };
 
 struct gt_gpu_placement_template {
@@ -113,7 +113,7 @@ void gt_gpu_placement_name(const char *kind, const char *job, struct gt_buf *to)
  */
 void gt_gpu_placement_part_name(const struct gt_gpu_placement *part, struct gt_buf *to);
 
-/* Whether it is a part, and holds what its name tells. */
+/* Whether it is a part, and its content matches its name. */
 bool gt_gpu_placement_is_part(const struct gt_gpu_placement *placement);
 
 /*

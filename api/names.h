@@ -93,7 +93,7 @@
 #define GT_LABEL_JOB_INDEX          "batch.kubernetes.io/job-completion-index"
 #define GT_LABEL_STATEFUL_SET_INDEX "apps.kubernetes.io/pod-index"
 
-/* Volcano: a pod's PodGroup, and the name that its scheduler has unless it is told another. */
+/* Volcano: a pod's PodGroup, and the default name of its scheduler. */
 #define GT_ANNOTATION_POD_GROUP "scheduling.k8s.io/group-name"
 #define GT_SCHEDULER_VOLCANO    "volcano"
 

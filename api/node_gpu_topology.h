@@ -7,7 +7,7 @@
 #include "topology/model/node.h"
 
 /*
- * NodeGPUTopology: what a node's agent tells of its GPUs, and of who has them. Named as the node. Bits of
+ * NodeGPUTopology: what a node's agent reports of its GPUs, and of their users. Named as the node. Bits of
  * masks are indices of the node's GPUs, in the order of their PCI addresses; in the object they may stand in
  * any order, and free ones and owners mean their `index` there.
  */

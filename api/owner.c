@@ -153,7 +153,7 @@ static void set_minimum(struct gt_owner *owner, const char *what, uint32_t minim
         owner->spec.minimum = minimum;
 }
 
-/* Of the workers alone, `what` says, so many are enough. `most` 0: not told. */
+/* `what` says that so many of the workers alone are enough. `most` 0: not given. */
 static void set_least_workers(struct reader *reader, const char *what, uint32_t least, uint32_t most)
 {
     uint64_t minimum = 0;
@@ -204,7 +204,7 @@ static bool read_nodes(const char **at, uint32_t *ret)
     return true;
 }
 
-/* Its object has no field for that: the launcher is told, "dlrover-run --nnodes=MIN:MAX". */
+/* Its object has no field for that; an argument of the launcher says it: "dlrover-run --nnodes=MIN:MAX". */
 static void read_launcher(struct reader *reader, const cJSON *words)
 {
     static const char option[] = "--nnodes";

@@ -38,7 +38,7 @@ struct gt_job_template {
     unsigned containers;
     const char *group, *atomic, *loss; /* annotations, NULL: none */
     uint32_t first;                    /* the index of its first pod */
-    uint32_t minimum; /* so many of its pods start together, or nothing of the job; 0: not told */
+    uint32_t minimum; /* so many of its pods start together, or nothing of the job; 0: not given */
 };
 
 struct gt_job_spec {
@@ -57,7 +57,7 @@ struct gt_owner {
     uint64_t version;    /* another where its spec is another; 0: not known */
     uint64_t uid;        /* digest; 0: not known */
     bool stopped;        /* it makes no pods now: it is suspended, has ended, or is being deleted */
-    /* Pods that have succeeded, or failed for good: the pods at hand do not tell, and nobody makes them
+    /* Pods that have succeeded, or failed for good: the pods at hand do not show it, and nobody makes them
      * again. */
     uint32_t ended;     /* how many */
     uint64_t *ended_at; /* of an Indexed Job also which, one bit for each rank; NULL: not known */

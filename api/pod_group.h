@@ -21,7 +21,7 @@
 struct gt_pod_group {
     const char *namespace_, *name;
     const char *queue;   /* "default" where it names none */
-    unsigned min_member; /* pods; 0: not told */
+    unsigned min_member; /* pods; 0: not given */
     bool is_admitted;    /* its queue has let it in: its phase is there, and is not Pending */
 };
 

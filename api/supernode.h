@@ -35,7 +35,7 @@ struct gt_supernode_object {
     const struct gt_supernode_member *members;
     unsigned member_count;
     int64_t nodes, capacity, free;          /* with those of the supernodes below; -1 not known */
-    int64_t spares;                         /* nodes left to replacements for lost ones; -1 not told */
+    int64_t spares;                         /* nodes left to replacements for lost ones; -1: not given */
     enum gt_condition_status links_healthy; /* of all of them */
     struct gt_condition conditions[GT_SUPERNODE_CONDITIONS];
 };

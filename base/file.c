@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 
@@ -113,4 +114,15 @@ int gt_file_write(const char *path, const void *data, size_t len, unsigned mode,
         return gt_fail_sys(err, -r, "%s", path);
     }
     return 0;
+}
+
+bool gt_file_beside_program(const char *name, char *to, size_t size)
+{
+    size_t name_size = strlen(name) + 1;
+    ssize_t len = readlink("/proc/self/exe", to, size - 1);
+    char *slash = len > 0 ? memrchr(to, '/', (size_t)len) : NULL;
+    if (!slash || (size_t)(slash + 1 - to) + name_size > size)
+        return false;
+    memcpy(slash + 1, name, name_size);
+    return access(to, X_OK) == 0;
 }

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_BASE_FILE_H
 #define GPUTOPO_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -25,5 +26,8 @@ int gt_file_check(const char *dir, const char *name, struct gt_err **err);
 
 /* Writes a file whole or not at all: a temporary file beside it, fsync, rename. `mode` as in open(2). */
 int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err);
+
+/* Whether the directory of this very program has the program `name`; its path is then in `to`. */
+bool gt_file_beside_program(const char *name, char *to, size_t size);
 
 #endif

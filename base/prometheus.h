@@ -24,7 +24,7 @@ void gt_prom_real(struct gt_buf *to, const char *name, const char *type, const c
 void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help, const double *limits,
                        const uint64_t *buckets, unsigned count, double sum);
 
-/* gputopo_build_info, and the process_* metrics where /proc tells them. */
+/* gputopo_build_info, and the process_* metrics where /proc has them. */
 void gt_prom_build(struct gt_buf *to);
 void gt_prom_process(struct gt_buf *to);
 

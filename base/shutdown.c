@@ -2,7 +2,6 @@
 #include "base/shutdown.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>

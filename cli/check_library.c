@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/json_get.h"
@@ -69,9 +68,9 @@ static void check_versions(const struct cli_checked *of, struct cli_checks *to)
     if (!cli_check_answered(of, "mxSmlGetMacaVersion", check))
         return;
     cli_check_found(check, "library %s",
-                    of->node->library_version[0] ? of->node->library_version : "tells nothing");
+                    of->node->library_version[0] ? of->node->library_version : "not reported");
     cli_check_found(check, "driver %s",
-                    of->node->driver_version[0] ? of->node->driver_version : "tells nothing");
+                    of->node->driver_version[0] ? of->node->driver_version : "not reported");
     cli_check_evaluate(check, of->node->library_version[0] && of->node->driver_version[0]);
 }
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/text.h"
 #include "cli/plan.h"
 
 /* `plan --relocate`: which pods of the file move where, so that the job fits. */

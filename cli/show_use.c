@@ -6,11 +6,10 @@
 #include <time.h>
 
 #include "api/meta.h"
-#include "base/json_get.h"
+#include "base/json.h"
 #include "base/time_text.h"
 #include "cli/http_get.h"
 #include "cli/near.h"
-#include "topology/model/node_json.h"
 
 #define AGENT_DEFAULT "127.0.0.1:9400"
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/use.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/json_get.h"
 #include "base/text.h"
-#include "topology/model/node_json_get.h"
 
 /* A list of GPU numbers below `gpus`; an absent one sets nothing, *ret_there says so. */
 static int read_mask(const struct gt_at *at, const cJSON *object, const char *key, unsigned gpus,

@@ -15,12 +15,12 @@
  */
 enum { CLI_VIEW_MAX = 1 << 22, CLI_STALE_S = 15 * 60 };
 
-/* What a cluster file tells of a node, and the picture does not. */
+/* What a cluster file has of a node, and the picture does not. */
 struct cli_view_node {
     uint32_t supernode; /* in the picture, GT_NONE: in none */
     uint32_t wiring;    /* GT_NONE: not known */
     char *topology;     /* its JSON where that is kept, else NULL */
-    int64_t observed;   /* Unix time, 0: not told */
+    int64_t observed;   /* Unix time, 0: not known */
 };
 
 struct cli_view_supernode {
@@ -50,7 +50,7 @@ void cli_view_init(struct cli_view *view, int64_t now, bool keep_topology);
 void cli_view_done(struct cli_view *view);
 #define cli_auto_view __attribute__((cleanup(cli_view_done)))
 
-/* Of a struct cli_view, as a list calls them. Clear: forget what was added so far, since a list begins anew.
+/* Of a struct cli_view, as a list calls them. Clear: forget what was added so far, since a list begins again.
  * Supernodes are added before nodes. */
 void cli_view_clear_nodes(void *arg);
 void cli_view_clear_supernodes(void *arg);
@@ -65,7 +65,7 @@ int cli_view_finish(struct cli_view *view, struct gt_err **err);
 
 void cli_view_problem(struct cli_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The job that a pod belongs to as far as its name tells: without the number or the random letters that
+/* The job that a pod belongs to, guessed from its name: without the number or the random letters that
  * controllers put behind it. Writes into `to` what stands for all its pods. */
 void cli_job_of_pod(const char *pod, char *to, size_t size);
 

@@ -12,7 +12,7 @@
 
 enum { RPC_BACKLOG = 32, ACCEPT_PAUSE_FIRST_MS = 50, ACCEPT_PAUSE_MAX_MS = 2000, RPC_ACCEPTS_AT_ONCE = 32 };
 
-/* A connection that somebody else owns and closes: the inode tells whether the number still means it. */
+/* A connection that somebody else owns and closes: the inode shows whether the number still means it. */
 struct connection {
     int fd;
     ino_t inode;

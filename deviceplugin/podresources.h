@@ -77,7 +77,7 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
 /* Something was allocated, or the kubelet has just taken us in: ask soon. Calls in a row become one. */
 void gt_podresources_soon(struct gt_podresources *client);
 
-/* The kubelet seems to have restarted: its answers settle anew. A new socket is noticed without this. */
+/* The kubelet seems to have restarted: its answers settle again. A new socket is noticed without this. */
 void gt_podresources_restarted(struct gt_podresources *client);
 
 void gt_podresources_stats(const struct gt_podresources *client, struct gt_podresources_stats *ret);

@@ -203,8 +203,8 @@ static void on_accepted(void *arg, int fd)
     gt_rpc_server_add(registration->server, fd);
 }
 
-/* Serves on a socket that no other instance, and no earlier attempt of this one, ever had: the kubelet tells
- * plugins apart by it. */
+/* Serves on a socket that no other instance, and no earlier attempt of this one, ever had: the kubelet
+ * distinguishes plugins by it. */
 static int serve(struct gt_registration *registration, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(4096);
@@ -409,7 +409,7 @@ static void on_dir_changed(void *arg)
         registration->failures = 0;
         attempt(registration);
     } else if (registration->held_back && !gt_other_plugins_unchanged(registration->others)) {
-        /* Not at once: a kubelet that hears of our socket and of the end of the other's connection in one
+        /* Not at once: a kubelet that sees our socket and the end of the other's connection in one
          * moment forgets our connection, and does not notice when we end. */
         registration->held_back = false;
         gt_source_arm(registration->timer, OTHER_ENDED_MS);

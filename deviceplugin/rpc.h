@@ -26,7 +26,7 @@ GT_DEFINE_CLEANUP(struct gt_rpc *, gt_rpc_free)
  * a time, it is the oldest: all others wait for it. Safe from any thread. */
 uint64_t gt_rpc_busy_ms(const struct gt_rpc *rpc);
 
-/* gRPC's status codes, those that we send or tell apart. */
+/* gRPC's status codes that we send or distinguish. */
 enum gt_rpc_status {
     GT_RPC_OK = 0,
     GT_RPC_CANCELLED = 1,
@@ -96,7 +96,7 @@ int gt_rpc_server_new(struct gt_rpc *rpc, const struct gt_rpc_service *service, 
 /* Serves one connection; `fd` is a connected socket and belongs to gRPC from now on. */
 void gt_rpc_server_add(struct gt_rpc_server *server, int fd);
 
-/* Open streams shall send their message anew. Several changes while a message is on its way become one. */
+/* Open streams shall send their message again. Several changes while a message is on its way become one. */
 void gt_rpc_server_changed(struct gt_rpc_server *server);
 
 /* Ends the streams with UNAVAILABLE, lets running calls finish, cuts off who does not go within a fifth of a

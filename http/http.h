@@ -100,7 +100,7 @@ struct gt_http_spec {
     gt_http_on_body *on_body; /* NULL: every body is collected */
     void *arg;                /* of every callback */
     struct gt_http_tls tls;   /* copied */
-    /* `error` NULL: the files were loaded anew; otherwise why not, called once for each state of the files.
+    /* `error` NULL: the files were loaded again; otherwise why not, called once for each state of the files.
      */
     void (*on_tls)(void *arg, const char *error);
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/log.h"
 #include "base/version.h"
 #include "kube/internal.h"
 
@@ -100,6 +101,13 @@ void gt_kube_counters(const struct gt_kube *kube, struct gt_kube_counters *ret)
 {
     *ret = kube->counters;
     ret->waiting = kube->call_count - kube->counters.running;
+}
+
+void gt_kube_log_oversize(void *arg, const char *object, size_t max)
+{
+    (void)arg;
+    gt_warning("an object is too large to be read: what was known of it stays", GT_STR("object", object),
+               GT_INT("limit", max));
 }
 
 void gt_kube_on_oversize(struct gt_kube *kube, gt_kube_oversize_report *report, void *arg)

@@ -89,6 +89,8 @@ void gt_kube_cancel(struct gt_kube_call *call);
  */
 typedef void gt_kube_oversize_report(void *arg, const char *object, size_t max);
 void gt_kube_on_oversize(struct gt_kube *kube, gt_kube_oversize_report *report, void *arg);
+/* A report that warns in the log; for daemons. */
+gt_kube_oversize_report gt_kube_log_oversize;
 
 /* For metrics. */
 struct gt_kube_counters {

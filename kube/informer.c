@@ -152,7 +152,7 @@ static void on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
 
 /*
  * An object that is too large to be read now. What was known of it stays, so that what it holds is not taken
- * to be free; one that was made anew under its name is another. Called between enter() and leave().
+ * to be free; one that was made again under its name is another. Called between enter() and leave().
  */
 static void pass_over(struct gt_kube_informer *informer, bool is_gone, const char *namespace_,
                       const char *name, const char *uid)

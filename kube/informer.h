@@ -6,7 +6,7 @@
 
 /*
  * Follows a set of objects: a list, then a watch, and a list again where the watch was lost; it never gives
- * up. Objects are handed on, not kept: only names and uids are remembered, to tell an addition from an
+ * up. Objects are handed on, not kept: only names and uids are remembered, to distinguish an addition from an
  * update, and to report after a new list what was deleted meanwhile. A later list reports all objects again:
  * its user may know of an own write that a restored etcd has lost. An object that was deleted and made again
  * under its name meanwhile is reported as deleted and added. Of an object that has become too large to be

@@ -161,7 +161,7 @@ static void read_page(struct gt_kube_list *list, const char *body, size_t body_l
 }
 
 /*
- * The page was too large. Fewer objects, down to one; that one is passed over, and its metadata tell its name
+ * The page was too large. Fewer objects, down to one; that one is passed over, and its metadata have its name
  * and where the list continues. At the beginning of the list another object could come first meanwhile: there
  * the version is asked for before, and the object again as of that version.
  */

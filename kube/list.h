@@ -17,7 +17,7 @@ struct gt_kube_selection {
  * A list, in pages. A page that is larger than page_max is asked for again with half as many objects, and
  * each page that fits is followed by one of twice as many, up to the limit. An object that alone is larger is
  * passed over: see gt_kube_on_oversize(). Where the server has forgotten the place to continue at (410), the
- * list starts anew.
+ * list starts again.
  */
 struct gt_kube_list;
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* What the beginning of a watch event tells of it. "" where it does not come so far, or is too long. */
+/* What the beginning of a watch event says of it. "" where it does not come so far, or is too long. */
 struct gt_kube_peek {
     char type[16];
     char namespace_[256], name[256], uid[64], resource_version[64];

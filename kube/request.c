@@ -221,7 +221,7 @@ void gt_kube_on_timer(void *arg)
         else
             set_state(call, CALL_QUEUED);
     }
-    if (failed) { /* others of this kind have their turn at the next kick */
+    if (failed) { /* others of this kind go at the next timer */
         answer_call(failed, 0, NULL, gt_steal(failed->failed), NULL);
         return;
     }

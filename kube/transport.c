@@ -295,7 +295,7 @@ static void deliver_all(struct gt_transport *transport)
     }
 }
 
-/* Nobody would tell when a socket is ready: all that may wait for it fail, and their callers try again. */
+/* Nothing would report when a socket is ready: all that may wait for it fail, and their callers try again. */
 static void fail_starved(struct gt_transport *transport)
 {
     transport->starved = false;

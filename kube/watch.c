@@ -119,7 +119,7 @@ static bool on_line(void *arg, const char *line, size_t len)
 
 /*
  * An event that is too large is passed over by itself. That an object is gone is known from its beginning;
- * where that does not say which one, only a new list can tell.
+ * where that does not say which one, only a new list can show it.
  */
 static bool on_long(void *arg, const char *line, size_t len)
 {
@@ -281,7 +281,7 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
         gt_fail(&watch->failed, ESTALE, "watch: the objects have gone back from version %s to %s",
                 watch->version, gt_meta_version(object));
         watch->lost = true;
-    } else if (gt_err_code(watch->failed) == EFBIG) { /* it does not tell: as if nothing had been asked */
+    } else if (gt_err_code(watch->failed) == EFBIG) { /* it does not say: as if nothing had been asked */
         gt_err_free(gt_steal(watch->failed));
     } else if (watch->failed) {
         gt_wrap(&watch->failed, "watch");
@@ -295,7 +295,7 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
 /*
  * A server whose etcd was restored from a backup has lower versions than it had. A watch from one of before
  * then says nothing, without an error, until they are as high again, and what happens meanwhile is never
- * told. Only a list says what the version is. Where few objects are selected, a list of one may cost the
+ * sent. Only a list says what the version is. Where few objects are selected, a list of one may cost the
  * server a look at all of them, unless it answers from its cache: then it does not heed the limit.
  */
 static int check_version(struct gt_kube_watch *watch, struct gt_err **err)

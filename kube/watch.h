@@ -9,7 +9,7 @@
  * A watch that keeps itself alive: on a connection of its own, resumed from the last resourceVersion seen
  * (bookmarks included) when it ends, with back-off and jitter where it ends in failure. It gives up in two
  * cases only: the server no longer knows that resourceVersion (410), or does not know it yet: it was restored
- * from a backup. Then the objects must be listed anew. An event that is larger than line_max is passed over:
+ * from a backup. Then the objects must be listed again. An event that is larger than line_max is passed over:
  * see gt_kube_on_oversize().
  */
 struct gt_kube_watch;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Go modules that a program was made of, as its own build information tells, and the licences in their sources."""
+"""The Go modules that a program was made of, as its own build information lists them, and the licences in their sources."""
 import functools
 import pathlib
 import re

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
-#include <stdio.h>
 
 #include "cli/simulate/simulate.h"
 #include "scheduler-ext/core/score.h"

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "deviceplugin/cdi_parts.h"
 #include "deviceplugin/variables.h"
 

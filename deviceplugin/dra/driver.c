@@ -67,8 +67,8 @@ bool gt_dra_is_left(const char *kubelet_dir, const char *driver)
 
 /* ---- the claims on disk ---- */
 
-/* Makes the specs of all prepared claims anew, where they are not right. What is lost meanwhile keeps its
- * spec: that a GPU is lost is told elsewhere. */
+/* Makes the specs of all prepared claims again, where they are not right. What is lost meanwhile keeps its
+ * spec: that a GPU is lost is reported elsewhere. */
 static void refresh_specs(struct gt_dra *dra)
 {
     const struct gt_dra_claims *claims = gt_dra_store_claims(dra->store);

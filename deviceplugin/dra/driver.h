@@ -35,7 +35,7 @@ struct gt_dra_events { /* none may free the driver */
     void (*prepared)(void *arg, const struct gt_dra_claim_id *claim, unsigned device_count,
                      const char *error);
     void (*unprepared)(void *arg, const struct gt_dra_claim_id *claim, const char *error);
-    /* Whether each prepared claim has its CDI spec, told every few seconds: NULL, or a sentence why one
+    /* Whether each prepared claim has its CDI spec, reported every few seconds: NULL, or a sentence why one
      * cannot be written. Containers of that claim that restart may fail. */
     void (*specs)(void *arg, const char *error);
     /* Who holds what is another thing now. */

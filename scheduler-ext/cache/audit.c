@@ -29,7 +29,7 @@ static uint64_t gpus_beside_plan(const struct cache_pod *pod)
     return pod->at ? pod->owned & ~pod->resolved : 0;
 }
 
-/* Whether the object tells of a plan. What the planner has in mind and nobody has written is none. */
+/* Whether the object has a plan. What the planner has in mind and nobody has written is none. */
 static bool is_planned(const struct cache_pod *pod)
 {
     return pod->plan && !pod->overrides;

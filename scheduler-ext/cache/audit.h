@@ -10,7 +10,7 @@
  * NodeGPUTopology says. No I/O, no clock.
  *
  * It goes round all nodes again and again, a few pods at a time. A finding stands once it has been there for
- * GT_AUDIT_SETTLE_MS, since nodes tell of their GPUs later than pods change; it ends when two rounds have not
+ * GT_AUDIT_SETTLE_MS, since nodes report their GPUs later than pods change; it ends when two rounds have not
  * seen it.
  */
 struct gt_audit;

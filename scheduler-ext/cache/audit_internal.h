@@ -37,8 +37,8 @@ struct gt_audit {
 
 /* ---- audit_findings.c ---- */
 
-/* Sees a finding about a pod, or a claim. `key` tells it from others of its kind; the note is written where
- * it is a new one. */
+/* Sees a finding about a pod, or a claim. `key` distinguishes it from others of its kind; the note is written
+ * where it is a new one. */
 void gt_audit_see(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,
                   const struct cache_pod *pod, const char *format, ...) __attribute__((format(printf, 5, 6)));
 void gt_audit_see_claim(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,

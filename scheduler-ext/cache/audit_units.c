@@ -8,7 +8,7 @@
 /*
  * Whether the pods of a job that are on nodes lie together. Which unit a pod is of, and its rank, is what its
  * plan says. Ranks of a unit are consecutive; which of them is the first is known only as far as the ranks at
- * hand tell, so an atom counts as torn where it is with every first rank that is possible.
+ * hand show it, so an atom counts as torn where it is with every first rank that is possible.
  */
 enum { FIRSTS_MAX = 256 }; /* first ranks that are tried; of a unit that lacks more pods nothing is said */
 

@@ -192,7 +192,7 @@ struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struc
  * before the next object or tick. */
 int gt_cache_plan_pod(struct gt_cache *cache, struct gt_cache_pod *pod, uint32_t node, uint64_t mask,
                       struct gt_err **err);
-/* Gives the plan up, although the pod's object may still tell of it; a new one may follow, from
+/* Gives the plan up, although the pod's object may still have it; a new one may follow, from
  * gt_cache_plan_pod() or as another text in the object. */
 void gt_cache_unplan_pod(struct gt_cache *cache, struct gt_cache_pod *pod);
 
@@ -229,7 +229,7 @@ int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_n
 bool gt_cache_has_spares(const struct gt_cache *cache); /* some supernode was given them */
 /* How many it is to have, also where those are more than its nodes. */
 uint64_t gt_cache_spares_of(const struct gt_cache *cache, const char *supernode, uint32_t standard);
-/* A supernode that has fewer, of which this was not told since; NULL: there is none. INT64_MAX: what its
+/* A supernode that has fewer, of which this was not reported since; NULL: there is none. INT64_MAX: what its
  * annotation says is no number. */
 const char *gt_cache_next_excess(struct gt_cache *cache, uint32_t standard, uint64_t *ret_spares,
                                  uint32_t *ret_nodes);
@@ -287,12 +287,12 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node, struct gt_ca
 struct gt_cache_report {
     const char *name;
     const char *label; /* that names its supernode; NULL: none */
-    /* Of the NodeGPUTopology; nothing of it is told while that is not filled. */
+    /* Of the NodeGPUTopology; not set while that is not filled. */
     bool is_filled;
-    const char *server_uuid;    /* NULL: not told */
+    const char *server_uuid;    /* NULL: not known */
     const char *const *remotes; /* servers that it sees */
     uint32_t remote_count;
-    int gpus, free; /* -1: not told */
+    int gpus, free; /* -1: not known */
     enum gt_condition_status links;
     const char *gpu_attributes; /* JSON: [{"attributes":{"index":"0",...}},...]; NULL: not kept */
 };

@@ -11,7 +11,7 @@
 /*
  * What the files of the cache share. Facts are kept as records, by name, and records may be named before
  * their object is there. What follows from facts about one node (is it in the cluster, what is free, assumed,
- * lost) is computed anew from all of them whenever one changes (gt_cache_recompute), so that the order in
+ * lost) is computed again from all of them whenever one changes (gt_cache_recompute), so that the order in
  * which objects come does not matter.
  *
  * Each of these calls only those before it: memory and strings; resources; records, sizes, jobs, constraints,
@@ -89,10 +89,10 @@ struct cache_node {
     struct cache_taint **taints;
     uint32_t label_count, taint_count;
     bool ready, cordoned, has_gpus, taints_counted;
-    bool is_gone;          /* it was deleted */
-    uint64_t unready_ms;   /* since when it is not Ready, by the cache's time */
-    int64_t unready_s;     /* the same as the Node tells it, where it was so when it was first seen; 0: it was
-                              not */
+    bool is_gone;        /* it was deleted */
+    uint64_t unready_ms; /* since when it is not Ready, by the cache's time */
+    int64_t unready_s;   /* the same as the Node reports it, where it was so when it was first seen; 0: it was
+                            not */
     uint64_t unhealthy_ms; /* a GPU was last found unhealthy, or gone */
 
     struct gt_cache_report report; /* of both */
@@ -125,20 +125,20 @@ bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *nod
 void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node);
 
 bool gt_cache_is_open(const struct cache_node *node); /* new pods may come */
-/* Whoever follows the pods that are there, or are planned for it, is told. */
+/* Notifies those who follow the pods that are there, or are planned for it. */
 void gt_cache_node_changed(struct gt_cache *cache, const struct cache_node *node);
 
 /* ---- resources besides GPUs ---- */
 
 struct cache_column {
     const char *name;                      /* NULL: not in use */
-    uint32_t refs;                         /* rows that tell of it, and requests */
+    uint32_t refs;                         /* rows that have it, and requests */
     int64_t *allocatable, *left, *emptied; /* [row] */
 };
 
 uint32_t gt_cache_take_row(struct gt_cache *cache);           /* GT_NONE without memory */
-void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* with nothing told and nothing charged */
-/* NULL: nothing is told of it. */
+void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* with nothing reported and nothing charged */
+/* NULL: nothing is known of it. */
 void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *reported);
 void gt_cache_resources_done(struct gt_cache *cache);
 
@@ -322,7 +322,7 @@ struct gt_cache {
     uint32_t *row_of;          /* likewise: node->row */
     uint32_t by_id_size;
     struct cache_pod *first_changed, *last_changed;
-    struct cache_pod *silent; /* whom the caller changes and need not be told of */
+    struct cache_pod *silent; /* which the caller changes: no notice of it */
     struct cache_column columns[CACHE_COLUMNS_MAX];
     uint8_t mix_column[GT_MIX_RESOURCES];       /* of CPU and memory, + 1; 0: there is none */
     uint32_t row_count, row_capacity, row_free; /* row_free: a row + 1, 0: none */
@@ -344,9 +344,9 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node);
  * at. */
 void gt_cache_follow_supernode(struct gt_cache *cache, struct cache_node *node);
 
-/* A change to be told, and the telling at the end of a call. */
+/* A change to notify of, and the notices at the end of a call. */
 void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod);
-void gt_cache_unchanged(struct gt_cache *cache, const struct cache_pod *pod); /* it is not told */
+void gt_cache_unchanged(struct gt_cache *cache, const struct cache_pod *pod); /* no notice of it */
 void gt_cache_notify(struct gt_cache *cache);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* What the callbacks are told at the end of a call. */
+/* The callbacks at the end of a call. */
 
 void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod)
 {

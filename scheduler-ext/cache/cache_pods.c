@@ -157,7 +157,7 @@ static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache
     return true;
 }
 
-/* Who it is, or why jobs/ cannot tell. */
+/* Who it is, or why jobs/ cannot say. */
 static bool identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_buf *key)
 {
     struct gt_cache_pod *pub = &pod->pub;
@@ -200,7 +200,7 @@ static void empty(struct gt_cache *cache, struct cache_pod *pod)
 
 /* ---- changes ---- */
 
-/* The plan that counts now that the object tells of `told`. */
+/* The plan that counts now that the object has `reported`. */
 static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct cache_plan *plan = NULL;

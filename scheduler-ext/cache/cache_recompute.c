@@ -9,7 +9,7 @@
  * What follows from the facts about one node. GPUs that nobody uses are given to the pods that sit on it:
  * first to those on the node with a plan; then to those that are planned for it, as long as enough is left
  * for pods on the node without a plan; these get the agent's choice among the rest. Each kind by age, but of
- * the planned ones those without a gate first: theirs can no more be planned anew.
+ * the planned ones those without a gate first: theirs can no more be planned again.
  */
 #define FOREIGN_OWNER UINT64_MAX /* no job's, and no caller's */
 
@@ -187,7 +187,7 @@ static bool is_claim_of(const struct cache_claim *claim, const struct cache_pod 
     return !*claim->pub.pod_uid || strcmp(claim->pub.pod_uid, pod->pub.uid) == 0;
 }
 
-/* GPUs that claims have. A plan's own claim tells no more than the plan, whose GPUs are assumed until the CR
+/* GPUs that claims have. A plan's own claim says no more than the plan, whose GPUs are assumed until the CR
  * names the pod. */
 static uint64_t find_claimed(const struct scene *scene)
 {

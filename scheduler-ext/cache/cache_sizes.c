@@ -4,10 +4,10 @@
 #include "scheduler-ext/jobs/rules.h"
 
 /*
- * Which unit sizes are in play: what the jobs' pods ask for, told to the cluster's chain. A job counts with
+ * Which unit sizes are in play: what the jobs' pods ask for, added to the cluster's chain. A job counts with
  * the most GPUs that its pods have had at one time, and its sizes are those that a pod of it said last: the
  * pod that has the annotation may end before the others. All replicas see the same pods; one that starts
- * learns anew from those that are there.
+ * learns again from those that are there.
  */
 
 static void report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus)

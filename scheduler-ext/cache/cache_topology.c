@@ -6,7 +6,7 @@
 #include "scheduler-ext/cache/cache_internal.h"
 #include "topology/model/device_name.h"
 
-/* NodeGPUTopology: what a node's agent tells of its GPUs and who has them. */
+/* NodeGPUTopology: what a node's agent reports of its GPUs and their users. */
 
 struct facts {
     struct gt_class *class;

@@ -55,7 +55,8 @@ void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint)
     gt_cache_release(&cache->bytes, taint);
 }
 
-/* Counts the node's taints where pods may come, so that choosy pods are known without asking every node. */
+/* Counts the node's taints where pods may come, so that constrained pods are known without asking every node.
+ */
 void gt_cache_count_taints(struct cache_node *node)
 {
     bool count = gt_cache_is_open(node);

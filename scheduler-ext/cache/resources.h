@@ -64,8 +64,8 @@ struct gt_cache_demand { /* of pods that are to be placed */
 uint32_t gt_cache_limits(struct gt_cache *cache, const struct gt_cache_demand *demands, unsigned count,
                          enum gt_cache_room room, bool worst, struct gt_plan_limit *to);
 
-/* Takes what it asks for (NULL: nothing) from a node for a while, or gives it back: who waits is not told.
- * False, and nothing is taken, where the node lacks it. */
+/* Takes what it asks for (NULL: nothing) from a node for a while, or gives it back: those who wait get no
+ * notice. False, and nothing is taken, where the node lacks it. */
 bool gt_cache_assume_room(struct gt_cache *cache, uint32_t node, const struct gt_cache_request *request);
 void gt_cache_forget_room(struct gt_cache *cache, uint32_t node, const struct gt_cache_request *request);
 

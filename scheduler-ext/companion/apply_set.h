@@ -9,11 +9,11 @@
 /*
  * Keeps one kind of object in the API server as it is desired: makes, applies and deletes the objects that
  * carry our label, and nothing else. An object without the label under a desired name is left as it is, and
- * gt_apply_set_state_of() tells so. Nothing is written that is there already, nothing before the whole list
+ * gt_apply_set_state_of() says so. Nothing is written that is there already, nothing before the whole list
  * of what is there has been seen, and nothing by a replica that does not lead.
  *
  * Writes: 8 at a time, 50 a second over time (100 at once), one at a time for an object, with back-off where
- * it fails. What the server says to a write counts at once; what the watch tells is believed from the
+ * it fails. What the server says to a write counts at once; what the watch sends is believed from the
  * moment on when it has caught up with that, or after 5 seconds.
  */
 struct gt_apply_set;
@@ -32,7 +32,7 @@ struct gt_apply_set_spec {
     bool is_optional;     /* the kind may not be known to the cluster */
     const char *selector; /* label selector of what is watched; NULL: all */
     bool reports_own;     /* on_change is called after our own writes, too */
-    /* What is there has changed, or is known now: desired states may have to be made anew. */
+    /* What is there has changed, or is known now: desired states may have to be made again. */
     void (*on_change)(void *arg);
     void *arg;
 };

@@ -153,7 +153,7 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
 {
     struct gt_apply_set_seen seen = {0};
     if (object && !see(entry->set, object, &seen))
-        return; /* the watch will tell */
+        return; /* the watch will send it */
     bool has_echo = was_observed(entry, &seen);
     if (entry->observed_count > has_echo)
         entry->set->spec.on_change(entry->set->spec.arg);
@@ -172,7 +172,7 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
     entry->awaited_until = gt_clock_ms() + CATCH_UP_MS;
 }
 
-/* What the watch tells; it takes `seen` over. */
+/* An object from the watch; it takes `seen` over. */
 static void observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
 {
     struct gt_apply_set *set = entry->set;

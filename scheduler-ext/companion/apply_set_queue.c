@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 
 enum { WRITES_RUNNING_MAX = 8, PER_SECOND = 50 };

@@ -12,7 +12,7 @@ struct gt_audit_watch;
 
 int gt_audit_watch_new(const struct gt_part_env *env, struct gt_audit_watch **ret, struct gt_err **err);
 void gt_audit_watch_free(struct gt_audit_watch *watch); /* NULL is allowed */
-/* Who begins to lead tells all that stands. */
+/* A new leader reports all present findings. */
 void gt_audit_watch_lead(struct gt_audit_watch *watch, bool leads);
 void gt_audit_watch_metrics(const struct gt_audit_watch *watch, struct gt_buf *to);
 

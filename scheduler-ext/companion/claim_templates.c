@@ -112,7 +112,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
     templates->running--;
     if (!answer->error || answer->status == 404) {
         one->failures = 0;
-        one->next_ms = gt_clock_ms() + TEMPLATE_RETRY_MS; /* the watch tells of it */
+        one->next_ms = gt_clock_ms() + TEMPLATE_RETRY_MS; /* the watch sends it */
     } else {
         gt_log(one->failures ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write a ResourceClaimTemplate",
                GT_STR("namespace", one->namespace_), GT_STR("name", one->name),

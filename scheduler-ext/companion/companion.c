@@ -103,13 +103,6 @@ static int make_instance(struct gt_companion *companion, struct gt_err **err)
     return 0;
 }
 
-static void on_oversize(void *arg, const char *object, size_t max)
-{
-    (void)arg;
-    gt_warning("an object is too large to be read: what was known of it stays", GT_STR("object", object),
-               GT_INT("limit", max));
-}
-
 static int start_client(struct gt_companion *companion, struct gt_err **err)
 {
     const struct gt_companion_options *options = companion->options;
@@ -123,7 +116,7 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
     if (r >= 0)
         r = gt_kube_new(companion->loop, &config, GT_COMPANION_NAME, &companion->kube, err);
     if (r >= 0)
-        gt_kube_on_oversize(companion->kube, on_oversize, NULL);
+        gt_kube_on_oversize(companion->kube, gt_kube_log_oversize, NULL);
     if (r >= 0)
         r = gt_kube_recorder_new(companion->kube, GT_DOMAIN "/" GT_COMPANION_NAME, companion->instance,
                                  EVENTS_PER_MINUTE, &companion->recorder, err);

@@ -12,7 +12,7 @@
  *
  *     data: {ml: "3", default: "1"}
  *
- * A value that is no number from 1 to 1000 counts as if it were not there, and is told in the log.
+ * A value that is no number from 1 to 1000 counts as if it were not there, and is logged.
  */
 struct gt_namespace_weights;
 

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/log.h"
-#include "kube/index.h"
 
 struct gt_problem_events {
     struct gt_kube_recorder *recorder;

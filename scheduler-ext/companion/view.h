@@ -7,7 +7,7 @@
 #include "scheduler-ext/companion/groups.h"
 #include "scheduler-ext/companion/servers.h"
 
-/* The supernodes of one moment, and what their nodes add up to. Made anew at every change; points into the
+/* The supernodes of one moment, and what their nodes add up to. Made again at every change; points into the
  * cache it was made of, so it does not outlive their next change. */
 struct gt_sum {
     uint32_t nodes, gpus, free;

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/bits.h"
+#include "base/compare.h"
 #include "scheduler-ext/core/advise_search.h"
 #include "scheduler-ext/core/capacity.h"
 
@@ -19,7 +20,7 @@ static int by_place(const void *a, const void *b)
     return (x->pod > y->pod) - (x->pod < y->pod);
 }
 
-/* The movable pods that would free GPUs a job can use: neither broken nor promised, on an eligible node. */
+/* The movable pods that would free GPUs a job can use: neither broken nor assumed, on an eligible node. */
 static void find_items(struct advisor *advisor, const struct gt_cluster *cluster,
                        const struct gt_advise_pod *pods, uint32_t count)
 {
@@ -101,12 +102,6 @@ static int find(struct advisor *advisor, const struct gt_cluster *cluster, const
     return gt_advise_greedy(advisor);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static int collect(const struct advisor *advisor, struct gt_advice *advice)
 {
     for (uint32_t i = 0; i < advisor->item_count; i++)
@@ -122,7 +117,7 @@ static int collect(const struct advisor *advisor, struct gt_advice *advice)
             advice->moved[at++] = advisor->items[i].pod;
             advice->gpus += advisor->items[i].gain;
         }
-    qsort(advice->moved, advice->count, sizeof(*advice->moved), by_number);
+    qsort(advice->moved, advice->count, sizeof(*advice->moved), gt_compare_uint32);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/bits.h"
+#include "base/compare.h"
 
 int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **ret, struct gt_err **err)
 {
@@ -16,12 +17,6 @@ int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **r
             room[node.supernode] += gt_bit_count(node.available) / gpus;
     *ret = room;
     return 0;
-}
-
-static int descending(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x < y) - (x > y);
 }
 
 int gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods, uint32_t atom, struct gt_bounds *ret,
@@ -43,7 +38,7 @@ int gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods, uint32_t a
         }
     }
     bounds.anywhere = bounds.slots / pods;
-    qsort(atoms, count, sizeof(*atoms), descending);
+    qsort(atoms, count, sizeof(*atoms), gt_compare_uint32_down);
     uint64_t held = 0;
     for (uint32_t s = 0; s < count && atoms[s]; s++) {
         held += atoms[s];

@@ -121,7 +121,7 @@ bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t superno
 bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t *common);
 
 /*
- * Assumptions: GPUs promised to a pod that does not use them yet. `owner` is the caller's number for the job.
+ * Assumptions: GPUs of a pod that does not use them yet. `owner` is the caller's number for the job.
  * An assumption ends by
  *   forget:  the pod is gone; they are available again;
  *   expire:  like forget, for all whose time is over.

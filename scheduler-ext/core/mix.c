@@ -9,7 +9,7 @@
 
 enum {
     LEVELS = 512,   /* of a resource; a node that has more counts as the last */
-    NEWS_MAX = 64,  /* pods that come before the worths are computed anew */
+    NEWS_MAX = 64,  /* pods that come before the worths are computed again */
     KNOWN_MIN = 64, /* of fewer pods nothing is concluded */
     STRANDED_STEPS = 1024,
 };

@@ -8,7 +8,7 @@
 #include "base/err.h"
 
 /*
- * The mix of pods: what those that came ask for, of GPUs, CPU and memory. It tells how many GPUs of a node
+ * The mix of pods: what those that came ask for, of GPUs, CPU and memory. It says how many GPUs of a node
  * a placement strands: free ones that pods to come cannot use, for want of GPUs beside them, CPU or memory.
  *
  * The worth of a node that has g GPUs and c of a resource left is how many of these GPUs pods of the mix are
@@ -30,7 +30,7 @@ enum {
     GT_MIX_SHAPES = 64, /* the heaviest are kept */
 };
 
-/* What a pod asks for, or what is left of a node. Of a node that tells nothing INT64_MAX. */
+/* What a pod asks for, or what is left of a node. INT64_MAX: the node reports nothing. */
 struct gt_mix_amounts {
     unsigned gpus;
     int64_t of[GT_MIX_RESOURCES]; /* thousandths of a core, bytes */

@@ -50,7 +50,7 @@ static void insert(struct names *names, uint32_t id)
     names->table[i] = tag(h) | (id + 1);
 }
 
-/* Builds the table anew with room for `capacity` names at a load of at most one half. */
+/* Builds the table again with room for `capacity` names at a load of at most one half. */
 static int rebuild(struct names *names, uint32_t count, uint32_t capacity)
 {
     uint32_t size = 16;

@@ -116,21 +116,10 @@ static bool place_all(struct job *job, enum order order, struct gt_plan_failure 
 /* The lowest supernode that all pods of the unit share, and how many tier-1 ones they touch. */
 static void describe_unit(const struct job *job, struct gt_plan_unit *unit)
 {
-    struct gt_cluster *cluster = job->cluster;
-    uint32_t shared = GT_NONE, count = 0, stamp = gt_core_stamp(cluster);
-    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
-        uint32_t super = gt_pod_super(job, i);
-        if (super == GT_NONE || cluster->mark[super] == stamp)
-            continue;
-        cluster->mark[super] = stamp;
-        if (count++ == 0)
-            shared = super;
-        while (shared != GT_NONE && !gt_core_is_below(cluster, super, shared))
-            shared = cluster->supers[shared].parent;
-    }
-    unit->supernodes = count;
+    uint32_t shared;
+    unit->supernodes = gt_unit_mark_supernodes(job, unit, &shared);
     unit->supernode = shared;
-    unit->tier = shared == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[shared].tier;
+    unit->tier = shared == GT_NONE ? GT_TIERS_MAX + 1 : job->cluster->supers[shared].tier;
 }
 
 bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,

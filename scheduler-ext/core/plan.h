@@ -59,7 +59,7 @@ struct gt_plan_unit {
     uint32_t next_slots;
     unsigned next_lost, next_touched; /* out: its room, and the sizes that would have lost a place there, or
                                          room */
-    uint32_t fewest; /* out: no placement of this unit at its turn touches fewer tier-1 supernodes */
+    uint32_t fewest; /* out: no placement of this unit in its order touches fewer tier-1 supernodes */
 };
 
 enum gt_plan_reason {

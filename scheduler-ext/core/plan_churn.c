@@ -293,7 +293,7 @@ static uint32_t count_feasible(const struct room *room, uint32_t pods)
     return count;
 }
 
-/* Chosen by whole nodes, told of in pods: as for any other unit. */
+/* Chosen by whole nodes, reported in pods: as for any other unit. */
 static void describe_small(struct gt_plan_unit *unit, const struct gt_cluster *cluster,
                            const struct room *room, const struct two *two)
 {

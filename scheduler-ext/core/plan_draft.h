@@ -43,7 +43,7 @@ struct job {
 
 /* ---- the draft ---- */
 
-/* Begins anew: nothing is placed. */
+/* Begins again: nothing is placed. */
 void gt_draft_begin(struct job *job);
 /* Counts the slots for pods of `gpus`, kept until the next call for the same place. NULL: no such pod fits
  * anywhere, or no memory to count. */

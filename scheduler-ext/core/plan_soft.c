@@ -14,26 +14,6 @@ static uint32_t atoms_left(const struct job *job, const struct gt_plan_unit *uni
     return left;
 }
 
-/* The supernodes that the unit is in already get the new mark. The lowest supernode that has all of them in
- * *ret_shared, GT_NONE where there is none. Returns how many they are. */
-static uint32_t mark_places(const struct job *job, const struct gt_plan_unit *unit, uint32_t *ret_shared)
-{
-    struct gt_cluster *cluster = job->cluster;
-    uint32_t count = 0, shared = GT_NONE, stamp = gt_core_stamp(cluster);
-    for (uint32_t pod = unit->first; pod < unit->first + unit->pods; pod++) {
-        uint32_t super = gt_pod_super(job, pod);
-        if (super == GT_NONE || cluster->mark[super] == stamp)
-            continue;
-        cluster->mark[super] = stamp;
-        if (count++ == 0)
-            shared = super;
-        while (shared != GT_NONE && !gt_core_is_below(cluster, super, shared))
-            shared = cluster->supers[shared].parent;
-    }
-    *ret_shared = shared;
-    return count;
-}
-
 static bool place_atoms(struct job *job, const struct gt_plan_unit *unit, uint32_t super, uint32_t atoms,
                         uint32_t *run)
 {
@@ -52,8 +32,8 @@ static bool place_atoms(struct job *job, const struct gt_plan_unit *unit, uint32
 static bool complete(struct job *job, const struct gt_plan_unit *unit, uint32_t left, const struct room *room)
 {
     uint32_t super, run = 0;
-    return mark_places(job, unit, &super) == 1 && room->slots[super] / gt_unit_run(unit) >= left &&
-           place_atoms(job, unit, super, left, &run);
+    return gt_unit_mark_supernodes(job, unit, &super) == 1 &&
+           room->slots[super] / gt_unit_run(unit) >= left && place_atoms(job, unit, super, left, &run);
 }
 
 void gt_complete_started(struct job *job, const struct gt_plan_unit *kind, const struct room *room)
@@ -267,7 +247,7 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
     if (spread.all < left)
         return false;
     sort_by_atoms(&spread);
-    uint32_t places = mark_places(job, unit, &domain);
+    uint32_t places = gt_unit_mark_supernodes(job, unit, &domain);
     if (!places)
         domain = choose_domain(&spread);
     while (domain != GT_NONE && spread.below[domain] < left)

@@ -28,3 +28,21 @@ bool gt_unit_is_fresh(const struct job *job, const struct gt_plan_unit *unit, co
     return gt_unit_is_kind(unit, kind) && !gt_run_is_placed(job, unit->first, unit->pods) &&
            !gt_run_has_started(job, unit->first, unit->pods);
 }
+
+uint32_t gt_unit_mark_supernodes(const struct job *job, const struct gt_plan_unit *unit, uint32_t *ret_shared)
+{
+    struct gt_cluster *cluster = job->cluster;
+    uint32_t count = 0, shared = GT_NONE, stamp = gt_core_stamp(cluster);
+    for (uint32_t pod = unit->first; pod < unit->first + unit->pods; pod++) {
+        uint32_t super = gt_pod_super(job, pod);
+        if (super == GT_NONE || cluster->mark[super] == stamp)
+            continue;
+        cluster->mark[super] = stamp;
+        if (count++ == 0)
+            shared = super;
+        while (shared != GT_NONE && !gt_core_is_below(cluster, super, shared))
+            shared = cluster->supers[shared].parent;
+    }
+    *ret_shared = shared;
+    return count;
+}

@@ -25,6 +25,11 @@ bool gt_run_has_started(const struct job *job, uint32_t first, uint32_t count);
 /* The supernode of a pod that has a node; GT_NONE where that node is gone. */
 uint32_t gt_pod_super(const struct job *job, uint32_t pod);
 
+/* Gives the tier-1 supernodes that have pods of the unit the next mark, and returns how many they are.
+ * *ret_shared is the lowest supernode that has all of them; GT_NONE: there is none. */
+uint32_t gt_unit_mark_supernodes(const struct job *job, const struct gt_plan_unit *unit,
+                                 uint32_t *ret_shared);
+
 /* Whether a unit of a kind has neither places nor running pods. */
 bool gt_unit_is_fresh(const struct job *job, const struct gt_plan_unit *unit,
                       const struct gt_plan_unit *kind);

@@ -83,7 +83,7 @@ static int order(const struct item *a, const struct item *b)
     return order_by_age(&a->entry, &b->entry);
 }
 
-/* ---- turns of namespaces ---- */
+/* ---- fairness between namespaces ---- */
 
 static uint64_t start_of(const struct gt_queue_share *share)
 {
@@ -363,7 +363,7 @@ static bool has_waited(const struct gt_queue *queue, const struct item *item, ui
            (entry->reserved_until_ms > now || since + queue->spec.patience_ms <= now);
 }
 
-/* It becomes the holder, or goes on: nodes come and go, so it too chooses anew in each round. */
+/* It becomes the holder, or goes on: nodes come and go, so it too chooses again in each round. */
 static void hold(struct gt_queue *queue, struct item *item, uint64_t now)
 {
     uint64_t end = item->entry.reserved_until_ms > now ? item->entry.reserved_until_ms

@@ -22,8 +22,8 @@
  * job in order that has been waiting for `patience` becomes the holder: nodes are chosen that it would need,
  * and who comes behind it in the order may not use them. So they run empty, and the holder waits no longer
  * than the pods that were on them when they were chosen. There is one holder at a time. When its reservation
- * ends, its patience begins anew. The next holder is a job that has waited for as long: first one that had no
- * reservation yet, then the one whose reservation ended longest ago. A job that only grows is never the
+ * ends, its patience begins again. The next holder is a job that has waited for as long: first one that had
+ * no reservation yet, then the one whose reservation ended longest ago. A job that only grows is never the
  * holder.
  */
 struct gt_queue;
@@ -47,7 +47,7 @@ struct gt_queue_entry {
     uint64_t created_s;           /* Unix time, older goes first */
     uint64_t number;              /* breaks ties, different for each job */
     uint64_t since_ms;            /* it waits since then */
-    uint64_t reserved_until_ms;   /* the end of its last reservation, as hold() was told; 0: it had none */
+    uint64_t reserved_until_ms;   /* the end of its last reservation, as given to hold(); 0: it had none */
     uint64_t shape;               /* jobs of one shape fit or do not fit alike; 0: like no other */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/compare.h"
 
 /*
  * First the least set of pods that gt_advise() knows, if they all find a place and no set can be better. Else
@@ -291,12 +292,6 @@ static void choose_jobs(struct relocator *r, uint32_t size, uint32_t at, uint32_
     }
 }
 
-static int by_number_down(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x < y) - (x > y);
-}
-
 /* [n]: the most pods that n jobs have. */
 static int count_most(const struct relocator *r, uint32_t **ret_most)
 {
@@ -305,7 +300,7 @@ static int count_most(const struct relocator *r, uint32_t **ret_most)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
     for (uint32_t i = 0; i < r->job_count; i++)
         most[i + 1] = r->jobs[i + 1] - r->jobs[i];
-    qsort(most + 1, r->job_count, sizeof(*most), by_number_down);
+    qsort(most + 1, r->job_count, sizeof(*most), gt_compare_uint32_down);
     for (uint32_t i = 1; i <= r->job_count; i++)
         most[i] += most[i - 1];
     *ret_most = most;
@@ -324,19 +319,14 @@ static void search(struct relocator *r, const uint32_t *most, uint32_t least_pod
 
 /* ---- the set that gt_advise() knows ---- */
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void try_advice(struct relocator *r, const struct gt_advice *advice)
 {
     if (advice->count > MOVES_MAX)
         return;
     for (uint32_t i = 0; i < r->candidate_count; i++) {
         const struct move_candidate *candidate = &r->candidates[i];
-        if (!bsearch(&candidate->pod, advice->moved, advice->count, sizeof(*advice->moved), by_number))
+        if (!bsearch(&candidate->pod, advice->moved, advice->count, sizeof(*advice->moved),
+                     gt_compare_uint32))
             continue;
         r->chosen[r->chosen_count++] = candidate;
         r->chosen_gpus += candidate->need;

@@ -8,7 +8,7 @@
  * Which running pods to move, and where to, so that a pending job fits and they run again. Like gt_advise(),
  * which lets pods leave for nowhere; the cluster is not changed.
  *
- * All of them stop first, then they start anew. To move a pod interrupts its job. So least is: the fewest
+ * All of them stop first, then they start again. To move a pod interrupts its job. So least is: the fewest
  * jobs, then the fewest pods, then the fewest GPUs of pods that move.
  */
 struct gt_relocate_pod {

@@ -2,7 +2,6 @@
 #include "scheduler-ext/core/score.h"
 
 #include <errno.h>
-#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>

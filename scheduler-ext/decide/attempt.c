@@ -14,13 +14,6 @@ void gt_attempt_done(struct gt_attempt *attempt)
     *attempt = (struct gt_attempt){0};
 }
 
-static uint32_t place_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                         const struct gt_cluster *cluster, uint32_t at)
-{
-    uint64_t mask;
-    return gt_job_view_place(view, reservations, cluster, at, &mask);
-}
-
 /* The GPUs of a member that has its place; 0: not known. */
 static uint64_t gpus_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
                         uint32_t at)
@@ -137,9 +130,10 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
         if (gt_member_is_open(&view->members[i]))
             pods[i].node = GT_NONE;
         else
-            pods[i] = (struct gt_plan_pod){.running = true,
-                                           .node = place_of(view, reservations, gt_cache_cluster(cache), i),
-                                           .mask = gpus_of(view, reservations, i)};
+            pods[i] = (struct gt_plan_pod){
+                .running = true,
+                .node = gt_job_view_place(view, reservations, gt_cache_cluster(cache), i, NULL),
+                .mask = gpus_of(view, reservations, i)};
     int r = exclude(cache, view, avoid, leave, ret, err);
     return r < 0 ? r : gt_demands_make(cache, view, room, &ret->demands, err);
 }

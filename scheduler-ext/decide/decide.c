@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -76,13 +75,6 @@ static bool find_places(struct gt_cache *cache, const struct gt_job_view *view,
     return gt_part_is_allowed(view) ? find_part(&search) : plan_attempt(cache, view, attempt, ret_failure);
 }
 
-static uint32_t place_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                         const struct gt_cluster *cluster, uint32_t at)
-{
-    uint64_t mask;
-    return gt_job_view_place(view, reservations, cluster, at, &mask);
-}
-
 /* Whether there is anything to say of where it lies. */
 static bool lies_somewhere(const struct gt_attempt *attempt, const struct gt_plan_unit *unit)
 {
@@ -113,7 +105,7 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
         return false;
     gt_job_view_run(view, at, &first, &end);
     for (uint32_t i = first; i < end; i++) {
-        uint32_t other = place_of(view, reservations, cluster, i);
+        uint32_t other = gt_job_view_place(view, reservations, cluster, i, NULL);
         if (i != at && other != GT_NONE && supernode_of(cluster, other) != supernode_of(cluster, node))
             return false;
     }
@@ -274,8 +266,8 @@ static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *vie
                : decision;
 }
 
-/* Whether what is promised to a member may be given up: not while its unit moves, for nothing else is kept of
- * that. */
+/* Whether what is reserved for a member may be given up: not while its unit moves, for nothing else is
+ * reserved of that. */
 static bool is_revocable(const struct gt_job_view *view, const struct gt_reservations *reservations,
                          uint32_t at)
 {
@@ -284,7 +276,7 @@ static bool is_revocable(const struct gt_job_view *view, const struct gt_reserva
            !reservations->reservations[at].moves && !gt_job_view_unit_moves(view, member->unit);
 }
 
-/* Gives up what is only promised, of the members from `first` on, `count` of them: plans of gated pods, and
+/* Gives up what is only reserved, of the members from `first` on, `count` of them: plans of gated pods, and
  * places of pods that are not made. */
 static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
                     uint32_t first, uint32_t count)

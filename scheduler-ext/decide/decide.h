@@ -12,7 +12,7 @@ enum gt_decision {
     GT_DECISION_PLACED,  /* they are planned in the cache, and have their reservations */
     GT_DECISION_NOTHING, /* there was nothing to place */
     GT_DECISION_WAITS,   /* it does not fit; *failure and the text say why */
-    GT_DECISION_BOUND,   /* it does not fit beside its own promises, which have to be kept */
+    GT_DECISION_BOUND,   /* it does not fit beside its own reservations, which must stay */
     GT_DECISION_FAILED,  /* something else went wrong; the text says what */
 };
 
@@ -23,7 +23,7 @@ struct gt_decide_spec {
     uint64_t reserve_until;          /* of the places of pods that are not made yet */
     uint64_t gpus_max;               /* where a part will do, no more than these; 0: no limit */
     bool crowded;                    /* other jobs wait for room, see gt_cluster_set_crowded() */
-    bool keep;                       /* no promise is given up: a write that names it may be on its way */
+    bool keep;                       /* no reservation is given up: a write that names it may be on its way */
 };
 
 /*
@@ -36,16 +36,16 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
                            struct gt_plan_failure *ret_failure, struct gt_buf *text);
 
 /*
- * Gives up promises that would tear a run, and says whether there were any: before the first gate of a job
- * goes all of its promises, afterwards those of the run. Pods have some of an older plan and some of a newer
- * one where a write of the older one came late. `keep`: nothing is given up, it only says whether it would
- * be.
+ * Gives up reservations that would tear a run, and says whether there were any: before the first gate of a
+ * job goes all of its reservations, afterwards those of the run. Pods have some of an older plan and some of
+ * a newer one where a write of the older one came late. `keep`: nothing is given up, it only says whether it
+ * would be.
  */
 bool gt_decide_repair(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
                       bool keep);
 
-/* Gives up the places of pods that do not exist; of a job before its first gate goes all promises. The view
- * is of no use afterwards. */
+/* Gives up the places of pods that do not exist; of a job before its first gate goes all reservations. The
+ * view is of no use afterwards. */
 void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
                          struct gt_reservations *reservations);
 
@@ -53,7 +53,7 @@ void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
  * Keeps another place for members that have to leave theirs, before they do: those of [first, end), which is
  * a run, that `leaves` names, `leaves` NULL: all of it. What of the run has no place is placed with them; the
  * others of the run stay where they are. So none is found (GT_DECISION_WAITS) where the run would be torn, or
- * where promises to pods of it would have to change.
+ * where reservations for pods of it would have to change.
  */
 enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view,
                                 struct gt_reservations *reservations, uint32_t first, uint32_t end,

@@ -8,7 +8,7 @@
 
 enum {
     REPAIRS_MAX = 8,   /* plans, until each node holds what is on it */
-    SHORTAGES_MAX = 8, /* resources that are told */
+    SHORTAGES_MAX = 8, /* resources that are named */
 };
 
 /* ---- what is needed ---- */

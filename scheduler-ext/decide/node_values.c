@@ -18,7 +18,7 @@ uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote)
 
 bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus)
 {
-    /* Without room even if nothing were promised: the scheduler says so itself, or knows of GPUs that have
+    /* Without room even if nothing were reserved: the scheduler says so itself, or knows of GPUs that have
      * become free since the node reported. */
     return bits(gt_node_unpromised(node, remote)) < gpus && bits(node->free & node->healthy) >= gpus &&
            node->assumed | remote;
@@ -57,7 +57,7 @@ double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, u
     return value_of(cache, pod, id, -1, value);
 }
 
-/* One without GPUs that tells of nothing else is none of our business. */
+/* A node without GPUs that reports nothing else does not concern us. */
 static bool asks(const struct gt_mix_amounts *pod)
 {
     return pod->gpus || pod->of[GT_MIX_CPU] > 0 || pod->of[GT_MIX_MEMORY] > 0;

@@ -7,10 +7,10 @@
 
 /* What nodes are worth to a pod, in the numbers that each scheduler expects. No I/O. */
 
-/* GPUs that are promised to no job, also on a node that no plan would use: a scheduler may. `remote`: of
- * others that are promised, as another replica told. */
+/* GPUs that are reserved for no job, also on a node that no plan would use: a scheduler may. `remote`: of
+ * others that are reserved, as another replica reports. */
 uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote);
-/* Whether what is free would do for a pod of so many GPUs, if it were not promised to others. */
+/* Whether what is free would do for a pod of so many GPUs, if it were not reserved for others. */
 bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
 
 /*

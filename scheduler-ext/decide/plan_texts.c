@@ -75,7 +75,7 @@ static int add_containers(const struct gt_cache *cache, const struct gt_cache_po
         listed = init == GT_NONE ? listed : init;
         r = add_container(cache, node, pod->container_names[c], mask, draft, err);
     }
-    /* by a claim they have the first GPUs of the others, which need not be told */
+    /* by a claim they have the first GPUs of the others, which need not be named */
     unsigned inits = pod->claim_template ? 0 : pod->inits;
     for (unsigned c = containers; c < containers + inits && r >= 0; c++)
         if (c != listed && draft->count < GT_POD_PLAN_CONTAINERS_MAX)

@@ -7,7 +7,7 @@
 #include "scheduler-ext/core/cluster.h"
 
 /*
- * The ranks of planned pods whose names do not tell them (of a ReplicaSet, or any controller that is not
+ * The ranks of planned pods whose names do not give them (of a ReplicaSet, or any controller that is not
  * known): what the order of names was when they were planned, from memory or from their annotations. A pod
  * that takes another's place has another name, and must not shift the others.
  */

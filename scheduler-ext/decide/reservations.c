@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/bits.h"
-#include "kube/index.h"
+#include "base/digest.h"
 
 uint64_t gt_reservations_node_digest(const struct gt_cluster *cluster, uint32_t node)
 {
@@ -188,7 +188,7 @@ uint64_t gt_reservations_next_end(const struct gt_reservations *reservations)
     return first_end(reservations, true);
 }
 
-uint64_t gt_reservations_promise_end(const struct gt_reservations *reservations)
+uint64_t gt_reservations_reserved_end(const struct gt_reservations *reservations)
 {
     uint64_t end = first_end(reservations, false);
     return end == UINT64_MAX ? first_end(reservations, true) : end;

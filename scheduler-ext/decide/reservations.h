@@ -24,7 +24,7 @@ struct gt_reservation {
     uint64_t node_digest; /* of its name: ids are used again */
     uint64_t mask;
     uint64_t until;             /* RESERVED, WISHED: a time of the caller, UINT64_MAX: no end */
-    uint64_t reserved_until_ms; /* RESERVED: until then it is promised to a pod that is being made; admit.c */
+    uint64_t reserved_until_ms; /* HELD: until then it is offered to a pod that is being made; admit.c */
     struct gt_cache_hold *hold; /* HELD: what the pod will need besides GPUs; NULL: nothing */
 };
 
@@ -69,7 +69,7 @@ bool gt_reservations_wanted(const struct gt_reservations *reservations);
 /* When the first place is over. */
 uint64_t gt_reservations_next_end(const struct gt_reservations *reservations);
 /* Likewise of those for pods that were never made, where there are any. */
-uint64_t gt_reservations_promise_end(const struct gt_reservations *reservations);
+uint64_t gt_reservations_reserved_end(const struct gt_reservations *reservations);
 void gt_reservations_done(struct gt_reservations *reservations, struct gt_cluster *cluster);
 
 /* A digest of a node's name; 0 where there is no such node. */

@@ -57,7 +57,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /*
- * Gives pods whose names tell no rank names that do: the rank that they were planned with, for others the
+ * Gives pods whose names have no rank names that do: the rank that they were planned with, for others the
  * lowest that nobody has, in the order of their names. `members` of the job there are, made or not.
  */
 static int name_by_rank(const struct gt_ranks *ranks, struct inputs *inputs, uint32_t members,
@@ -96,7 +96,7 @@ static int name_by_rank(const struct gt_ranks *ranks, struct inputs *inputs, uin
     return 0;
 }
 
-/* Names tell an order and no gaps: where members are missing, the others move to their ranks. Each moves
+/* Names give an order and no gaps: where members are missing, the others move to their ranks. Each moves
  * behind those before it, so from the last on its new place is empty. */
 static void spread(const struct inputs *inputs, struct gt_job *job)
 {
@@ -111,7 +111,7 @@ static void spread(const struct inputs *inputs, struct gt_job *job)
     }
 }
 
-/* A pod that has a place, or the promise of one. */
+/* A pod that has a place, or a reserved one. */
 static bool has_place(const struct gt_cache_pod *pod)
 {
     return pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_ASSUMED;
@@ -238,7 +238,7 @@ static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *
 /* Members that are not made: those of a job or a unit that begins, or of a job that comes one by one, have a
  * place kept for a time. A job begins until its first gate goes: a new leader, or one whose kept place was
  * taken, plans for them again. Where some have ended and nothing says which, no places are kept; nor for
- * those whose turn it is not. */
+ * those that come later. */
 static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                           const struct gt_reservations *reservations)
 {
@@ -272,7 +272,8 @@ static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spe
     }
 }
 
-/* Of a job that runs in turns, the pods of a unit come one by one: they are planned when all are there. */
+/* Of a job that runs unit by unit, the pods of a unit come one by one: they are planned when all are there.
+ */
 static void judge_turns(struct gt_job_view *view, const struct gt_owner *owner)
 {
     for (uint32_t u = 0; owner && owner->spec.at_once && u < view->job->units.count; u++) {
@@ -300,6 +301,8 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reser
 {
     const struct gt_job_view_member *member = &view->members[at];
     const struct gt_cache_pod *pod = member->pod;
+    uint64_t unused;
+    ret_mask = ret_mask ? ret_mask : &unused;
     *ret_mask = 0;
     switch (member->state) {
     case GT_MEMBER_PLACED:
@@ -327,8 +330,7 @@ unsigned gt_job_view_tier(const struct gt_job_view *view, const struct gt_reserv
     struct gt_cluster_supernode supernode;
     uint32_t common = GT_NONE;
     for (uint32_t i = unit ? unit->first : 0; unit && i < unit->first + unit->pods; i++) {
-        uint64_t mask;
-        uint32_t node = gt_job_view_place(view, reservations, cluster, i, &mask);
+        uint32_t node = gt_job_view_place(view, reservations, cluster, i, NULL);
         if (node != GT_NONE && !gt_cluster_widen(cluster, node, &common))
             return 0;
     }
@@ -358,8 +360,7 @@ bool gt_job_view_is_torn(const struct gt_job_view *view, const struct gt_reserva
     uint32_t super = GT_NONE;
     for (uint32_t i = first; i < end && i < view->count; i++) {
         struct gt_cluster_node node;
-        uint64_t mask;
-        if (!gt_cluster_get_node(cluster, gt_job_view_place(view, reservations, cluster, i, &mask), &node))
+        if (!gt_cluster_get_node(cluster, gt_job_view_place(view, reservations, cluster, i, NULL), &node))
             continue;
         if (super != GT_NONE && super != node.supernode)
             return true;

@@ -10,8 +10,8 @@
 
 /*
  * One job as it stands at this moment: its members in rank order, where each of them is with its placing, and
- * the units. Made anew from the cache whenever something is to be decided, so that no event can be missed. No
- * I/O, no clock.
+ * the units. Made again from the cache whenever something is to be decided, so that no event can be missed.
+ * No I/O, no clock.
  */
 enum gt_member_state {
     GT_MEMBER_PLACED,     /* on a node */
@@ -44,7 +44,7 @@ struct gt_job_view {
     uint32_t missing;                  /* members without a pod */
     bool grouped;                      /* it has units; otherwise there is nothing to place */
     bool whole;                        /* none of its pods has a place: it is planned from the start */
-    bool gave_up;                      /* out of gt_decide(): promises were given up */
+    bool gave_up;                      /* out of gt_decide(): reservations were given up */
     uint64_t left_gpus;                /* likewise: of units that wait on, others having their places */
     const struct gt_node_set *refused; /* of the spec: none of its members is placed there */
     const struct gt_node_set *spares;  /* of the spec, too */
@@ -56,14 +56,14 @@ struct gt_job_view_spec {
     const struct gt_node_set *refused; /* nodes that its scheduler refused; NULL: none */
     const struct gt_node_set
         *spares; /* nodes for pods of units that have begun in their supernodes; NULL: none */
-    /* Whether a gated pod's gate has gone, of which the cache is still to be told. NULL: of none. */
+    /* Whether a gated pod's gate has gone, which the cache does not know yet. NULL: of none. */
     bool (*is_lifted)(const void *arg, const struct gt_cache_pod *pod);
     const void *arg;
     uint64_t now;
     uint64_t wanted_until;   /* a pod that left a running job wants its place back until then */
     uint64_t leave_before_s; /* of pods that have to leave, none was made later; 0: none has to */
     uint64_t moving_until;   /* the places of those after them are kept until then */
-    uint32_t minimum;        /* so many of all its pods start together, as others say; 0: not told */
+    uint32_t minimum;        /* so many of all its pods start together, as others say; 0: not given */
     bool none_come;          /* nobody makes its missing pods now */
     bool ungated;            /* the caller binds the pods: one without gate and plan waits for its place */
     uint64_t missing_until;  /* places of pods that are not made are kept until then */
@@ -80,8 +80,8 @@ void gt_job_view_free(struct gt_job_view *view);
 GT_DEFINE_CLEANUP(struct gt_job_view *, gt_job_view_free)
 #define gt_auto_job_view GT_CLEANUP(gt_job_view_free)
 
-/* Where a member is, or is planned or promised to be; GT_NONE: nowhere that is known. *ret_mask are its GPUs,
- * 0 where they are not known. */
+/* The node of a member: where it is, or where its place is planned or reserved. GT_NONE: not known. *ret_mask
+ * (may be NULL) are its GPUs, 0 where they are not known. */
 uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reservations *reservations,
                            const struct gt_cluster *cluster, uint32_t at, uint64_t *ret_mask);
 /* The tier of the lowest supernode that holds all places of a unit; 0: there is none. */
@@ -118,7 +118,7 @@ static inline bool gt_job_view_stays(const struct gt_job_view_member *member)
                            member->state == GT_MEMBER_LOST || member->state == GT_MEMBER_LOOSE);
 }
 
-/* Whether a member is beyond its gate: the plan can no more be made anew as a whole. */
+/* Whether a member is beyond its gate: the plan can no more be made again as a whole. */
 static inline bool gt_job_view_has_begun(const struct gt_job_view *view)
 {
     return view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED] || view->states[GT_MEMBER_LOST] ||

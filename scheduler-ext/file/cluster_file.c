@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/json_line.h"
 #include "scheduler-ext/file/reader.h"
-#include "topology/model/node_json.h"
 
 void gt_cluster_file_free(struct gt_cluster_file *file)
 {

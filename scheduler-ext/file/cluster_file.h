@@ -18,7 +18,7 @@ enum {
 
 struct gt_cluster_pod {
     char *name;
-    char *job; /* "" not told */
+    char *job; /* "" not known */
     uint32_t node;
     uint64_t mask; /* the GPUs it uses; never free ones */
     uint32_t

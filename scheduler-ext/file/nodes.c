@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,7 +56,7 @@ static int check_order(const struct gt_at *at, const cJSON *gpus, const struct g
     return 0;
 }
 
-/* Wired as a node that stands before it in the file, where only what is unhealthy is told apart. */
+/* Wired as a node that stands before it in the file, where only the unhealthy GPUs differ. */
 static int read_like(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
                      uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
 {

@@ -7,7 +7,6 @@
 #include "api/pod_group.h"
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/jobs/rules.h"
 
 /* Many controllers write the same key in both places, older ones in one of them. */
 static const char *either(const struct gt_pod_meta *pod, const char *key)
@@ -77,7 +76,7 @@ static int identify_volcano(const struct gt_pod_meta *pod, struct gt_pod_identit
     ret->role = task;
     if (index)
         return read_index(pod, GT_LABEL_VOLCANO_INDEX, index, ret, err);
-    gt_auto_buf struct gt_buf before = GT_BUF(1024); /* older than v1.9: the name tells */
+    gt_auto_buf struct gt_buf before = GT_BUF(1024); /* older than v1.9: from the name */
     gt_buf_printf(&before, "%s-%s", ret->job, task);
     if (before.data && index_of_name(pod, before.data, ret))
         return 0;

@@ -38,7 +38,7 @@ void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *ide
 
 const char *gt_job_kind_name(enum gt_job_kind kind);
 
-/* Whether nothing tells the ranks of its pods but the order of their names. */
+/* Whether only the order of the names gives the ranks of its pods. */
 static inline bool gt_job_kind_is_nameless(enum gt_job_kind kind)
 {
     return kind == GT_JOB_OWNED || kind == GT_JOB_POD_GROUP;

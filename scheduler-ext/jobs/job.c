@@ -355,7 +355,7 @@ static int make_units(struct job_builder *builder)
     return gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, builder->err);
 }
 
-/* Of a job that runs in turns, a unit could not be there as a whole. */
+/* Of a job that runs unit by unit, a unit could not be there as a whole. */
 static int check_turns(struct job_builder *builder)
 {
     const struct gt_job_units *units = &builder->job->units;

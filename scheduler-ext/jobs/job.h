@@ -23,7 +23,7 @@ struct gt_job {
     struct gt_job_member *members; /* in rank order: members and pods of the plan have the same numbers */
     uint32_t member_count;
     uint32_t others;  /* pods that ask for no GPUs */
-    uint32_t minimum; /* so many of all pods start together, or nothing; 0: not told */
+    uint32_t minimum; /* so many of all pods start together, or nothing; 0: not given */
     struct gt_job_sizes sizes;
     struct gt_job_units units;
 };

@@ -23,7 +23,7 @@ struct gt_job_texts {
 enum gt_on_node_loss {
     GT_ON_NODE_LOSS_WAIT, /* it waits for room in its supernode */
     GT_ON_NODE_LOSS_UNIT, /* it moves as a whole */
-    GT_ON_NODE_LOSS_JOB,  /* it moves, and all other pods of the job begin anew */
+    GT_ON_NODE_LOSS_JOB,  /* it moves, and all other pods of the job begin again */
 };
 
 struct gt_job_sizes {

@@ -217,7 +217,7 @@ static bool has_place(const struct gt_cache_pod *pod)
 }
 
 /* Whether its pods have their places: those of a job have them together. Of kinds that are not known here the
- * time alone tells. */
+ * time alone shows. */
 static bool is_planned(const struct gt_cache *cache, const struct gt_workload *workload)
 {
     enum gt_owner_kind kind = gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);

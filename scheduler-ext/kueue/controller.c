@@ -91,7 +91,7 @@ static struct kueue_write *find_write(const struct gt_kueue *kueue, enum kueue_k
     return write;
 }
 
-/* The state of a Workload is decided anew, from what it says then; that of a check is what it is. */
+/* The state of a Workload is decided again, from what it says then; that of a check is what it is. */
 static void on_failed(struct kueue_write *write, const struct gt_err *error)
 {
     struct gt_kueue *kueue = write->kueue;
@@ -181,7 +181,7 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
 /* ---- AdmissionChecks ---- */
 
 /* Whether it is about a controller of this name. A word that we do not know in our own domain is nobody
- * else's either: it is told so. */
+ * else's either, and says so. */
 static bool is_in_domain(const struct gt_admission_check *check)
 {
     return strncmp(check->controller, GT_KUEUE_CONTROLLER_DOMAIN, strlen(GT_KUEUE_CONTROLLER_DOMAIN)) == 0;

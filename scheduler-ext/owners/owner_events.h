@@ -7,14 +7,14 @@
 
 /*
  * Follows the Events by which controllers say that they cannot create a pod (a quota, a webhook, a policy),
- * and notes them with the owners. No field of the owners tells it. All on the loop's thread.
+ * and notes them with the owners. No field of the owners has it. All on the loop's thread.
  */
 struct gt_owner_events;
 
 struct gt_owner_events_spec {
     struct gt_kube *kube;
     struct gt_owners *owners;
-    /* An owner failed anew. May be NULL, as the next. */
+    /* An owner failed again. May be NULL, as the next. */
     void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
     void (*on_error)(void *arg, const struct gt_err *error);
     void *arg;

@@ -60,7 +60,7 @@ struct gt_picture_pod {
 struct gt_picture_node {
     const char *name, *product;
     const char *note; /* what is not as it should be, one line; "" nothing */
-    bool known;       /* false: nothing can be told of it but its name and the note */
+    bool known;       /* false: only its name and the note are known */
     bool use_known;
     unsigned gpus;
     unsigned flags;                    /* the companion's alone: `gputopo cluster` does not read Nodes */
@@ -125,6 +125,9 @@ void gt_picture_count(struct gt_picture_counts *to, const struct gt_picture_node
  * too long loses its middle, since nodes differ at the end. */
 void gt_picture_label(const struct gt_picture *picture, const struct gt_picture_node *node,
                       unsigned characters, char *to, size_t size);
+
+/* A member with an ID, null for GT_NONE. */
+void gt_picture_add_id(struct gt_buf *to, const char *key, uint32_t id);
 
 /* As /debug/model has them (docs/reference/debug-endpoints.md): an object each. `supernode`, `parent`: names,
  * or NULL; `observed`: when its agent published last, RFC 3339, or NULL; `nodes`: names of the node_count of

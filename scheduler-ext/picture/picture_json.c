@@ -32,7 +32,7 @@ void gt_picture_add_flags(struct gt_buf *note, const struct gt_picture_node *nod
         gt_picture_add_note(note, "health unknown");
 }
 
-static void add_id(struct gt_buf *to, const char *key, uint32_t id)
+void gt_picture_add_id(struct gt_buf *to, const char *key, uint32_t id)
 {
     if (id == GT_NONE)
         gt_json_add_null(to, key);
@@ -46,11 +46,11 @@ static void add_pod(struct gt_buf *to, const struct gt_picture_pod *pod)
     snprintf(name, sizeof(name), "%s/%s", pod->namespace_, pod->name);
     gt_json_add_text(to, "job", pod->job);
     gt_json_add_text(to, "pod", name);
-    add_id(to, "unit", pod->unit);
-    add_id(to, "rank", pod->rank);
+    gt_picture_add_id(to, "unit", pod->unit);
+    gt_picture_add_id(to, "rank", pod->rank);
 }
 
-/* The state in JSON, which tells of the health by itself. */
+/* The state in JSON, which has the health in a member of its own. */
 static enum gt_picture_state plain(enum gt_picture_state state)
 {
     return state == GT_PICTURE_NOT_KNOWN            ? GT_PICTURE_FREE

@@ -185,7 +185,7 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
 static void add_reserved_until(const struct pjob *pjob, const struct gt_job_view *view,
                                struct gt_gpu_placement *to, struct object_times *times)
 {
-    uint64_t end = gt_reservations_promise_end(&pjob->reservations);
+    uint64_t end = gt_reservations_reserved_end(&pjob->reservations);
     to->promised_until = "";
     if (!view->states[GT_MEMBER_RESERVED] || end == UINT64_MAX)
         return;
@@ -237,7 +237,7 @@ static bool is_reported(const struct placement_known *reported, const struct gt_
            is_same_time(reported->reserved_until, now->reserved_until);
 }
 
-/* The state stays what it is: a job that is placed is so also where that cannot be told. */
+/* The state stays what it is: a job that is placed is so also where that cannot be written. */
 static void say_failure(struct pjob *pjob, const char *text)
 {
     struct gt_placement *placement = pjob->placement;
@@ -286,7 +286,7 @@ struct comparison {
     uint64_t epoch;
 };
 
-/* Whether the place of a member is only a promise, which the object must name. */
+/* Whether the place of a member is only reserved, so that the object must name it. */
 static bool is_only_reserved(const struct gt_job_view_member *member)
 {
     return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED ||
@@ -348,7 +348,7 @@ static bool names_others(const struct gt_job_view *view, const struct placement_
     return named < gt_placement_plan_pods(plan);
 }
 
-/* `all`: as if every promise were another. */
+/* `all`: as if every reservation had changed. */
 static void compare(struct reconcile *reconcile, bool all, struct comparison *ret)
 {
     bool facts_too = !reconcile->pjob->object->acknowledged; /* else they were written from here */

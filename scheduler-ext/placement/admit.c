@@ -130,7 +130,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
         return false;
     ret->offered_ms = &place.pjob->offered_ms;
     ret->reserved_until_ms = &reservation->reserved_until_ms;
-    ret->promised = reservation->reserved_until_ms > gt_clock_ms();
+    ret->taken = reservation->reserved_until_ms > gt_clock_ms();
     return true;
 }
 

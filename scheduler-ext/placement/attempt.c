@@ -5,10 +5,9 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/time_text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
-/* A waiting job's turn, and the nodes that are kept for the one that waits longest. */
+/* Tries to place a waiting job, and reserves nodes for the one that waits longest. */
 
 enum { PLAN_TEXT_MAX = 256 << 10 };
 

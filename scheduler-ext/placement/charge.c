@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "api/names.h"
 #include "base/digest.h"
 #include "scheduler-ext/placement/reconcile.h"
 
@@ -10,13 +9,13 @@
  * here, and by the ResourceQuotas that its pods will be charged to.
  *
  * A quota's status says what is used, by pods that exist. It is another stream than that of the pods, so a
- * pod may be in one and not yet in the other, and the place that it takes is a promise until it is seen.
- * Therefore what is used is, for new promises, the greater one of the status and the pods that are seen: too
- * much for a moment, never too little. For those that are made already it is the lower one, and they have to
- * be too many for a while.
+ * pod may be in one and not yet in the other, and the place that it takes is reserved until it is seen.
+ * Therefore what is used is, for new reservations, the greater one of the status and the pods that are seen:
+ * too much for a moment, never too little. For those that are made already it is the lower one, and they have
+ * to be too many for a while.
  */
 
-/* What limits a job's promises. */
+/* What limits a job's reservations. */
 struct bound {
     const struct gt_resource_quota *quota; /* NULL: --reserve-gpus-per-namespace */
     uint64_t allowed, used, reserved;
@@ -48,7 +47,7 @@ void gt_placement_observe_quota_deleted(struct gt_placement *placement, const ch
         gt_placement_wake(placement);
 }
 
-/* Pods of a job are alike in what scopes ask: any of them tells. */
+/* Pods of a job are alike in what scopes ask: any of them will do. */
 static bool is_charged(const struct pjob *pjob, const struct gt_resource_quota *quota)
 {
     const struct gt_cache_pod *pod = pjob->job->pods;
@@ -58,7 +57,7 @@ static bool is_charged(const struct pjob *pjob, const struct gt_resource_quota *
     return gt_resource_quota_matches(quota, &asked);
 }
 
-/* Whether a job comes before another one, or is it: in the order in which promises are kept. */
+/* Whether a job comes before another one, or is it: in the order in which reservations are served. */
 static bool is_before(const struct pjob *a, const struct pjob *b)
 {
     int32_t priority[2];
@@ -70,9 +69,9 @@ static bool is_before(const struct pjob *a, const struct pjob *b)
     return created[0] != created[1] ? created[0] < created[1] : a->job->number <= b->job->number;
 }
 
-/* What is promised to jobs that a quota charges; with `last` only to this one and those before it. */
-static uint64_t promised(const struct pjob *pjob, const struct gt_resource_quota *quota,
-                         const struct pjob *last)
+/* What is reserved for jobs that a quota charges; with `last` only to this one and those before it. */
+static uint64_t reserved_for(const struct pjob *pjob, const struct gt_resource_quota *quota,
+                             const struct pjob *last)
 {
     uint64_t gpus = 0;
     if (!quota->scope_count && !last)
@@ -103,7 +102,7 @@ static bool find_bound(const struct pjob *pjob, bool own, struct bound *ret)
         const struct bound bound = {.quota = quota,
                                     .allowed = quota->hard,
                                     .used = quota->used > seen ? quota->used : seen,
-                                    .reserved = promised(pjob, quota, NULL)};
+                                    .reserved = reserved_for(pjob, quota, NULL)};
         if (!found || room_in(&bound) < room_in(ret))
             *ret = bound;
         found = true;
@@ -111,7 +110,7 @@ static bool find_bound(const struct pjob *pjob, bool own, struct bound *ret)
     return found;
 }
 
-/* ---- before it is promised ---- */
+/* ---- before it is reserved ---- */
 
 static uint64_t wanted_gpus(const struct gt_job_view *view)
 {
@@ -139,7 +138,7 @@ static bool is_first_unit(const struct reconcile *reconcile)
            pjob->tenant->reserved == gt_reservations_charged(&pjob->reservations);
 }
 
-/* Of all that bounds its promises. */
+/* Of all that bounds its reservations. */
 static uint64_t digest_of(const struct pjob *pjob)
 {
     const uint64_t parts[] = {pjob->tenant->reserved, pjob->tenant->namespace_->asked,
@@ -213,7 +212,7 @@ void gt_placement_retry_lacking(struct gt_placement *placement)
 
 /* ---- afterwards ---- */
 
-/* A quota that has become too small for all promises, and for those of this job as well. */
+/* A quota that has become too small for all reservations, and for those of this job as well. */
 static const struct gt_resource_quota *too_small(const struct pjob *pjob)
 {
     const struct gt_cache_namespace *namespace_ = pjob->tenant->namespace_;
@@ -222,8 +221,8 @@ static const struct gt_resource_quota *too_small(const struct pjob *pjob)
         gt_quotas_of(&pjob->placement->quotas, namespace_->name, &count);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t used = quotas[i]->used < namespace_->asked ? quotas[i]->used : namespace_->asked;
-        if (is_charged(pjob, quotas[i]) && used + promised(pjob, quotas[i], NULL) > quotas[i]->hard &&
-            used + promised(pjob, quotas[i], pjob) > quotas[i]->hard)
+        if (is_charged(pjob, quotas[i]) && used + reserved_for(pjob, quotas[i], NULL) > quotas[i]->hard &&
+            used + reserved_for(pjob, quotas[i], pjob) > quotas[i]->hard)
             return quotas[i];
     }
     return NULL;

@@ -64,7 +64,7 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
                           .new_pod_ms = gt_clock_ms(),
                           .due_ms = UINT64_MAX,
                           .began_in_term = placement->in_term,
-                          .adopted = placement->in_term, /* it begins anew */
+                          .adopted = placement->in_term, /* it begins again */
                           .reason = ""};
     pjob->reservations.charged = &tenant->reserved;
     if (pjob->next)
@@ -276,7 +276,7 @@ static uint64_t on_now(void *arg)
     return gt_clock_ms();
 }
 
-/* ---- turns ---- */
+/* ---- rounds ---- */
 
 static void reconcile_marked(struct gt_placement *placement)
 {

@@ -34,7 +34,7 @@ enum gt_claims {
     GT_CLAIMS_OF_ALL,
 };
 
-/* What an operator may turn, as options of the companion. 0: the default. */
+/* What an operator may set, as options of the companion. 0: the default. */
 struct gt_placement_options {
     /* --on-lost-plan: who runs only jobs whose owners start again from a checkpoint has their pods made
      * again; the default leaves it to a person. */
@@ -122,7 +122,7 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
 void gt_placement_on_refused(struct gt_placement *placement, const char *namespace_, const char *name,
                              const char *why);
 void gt_placement_on_capacity(struct gt_placement *placement);
-/* A watch of pods or of GPUPlacements cannot be resumed, and all are listed anew: perhaps since the API
+/* A watch of pods or of GPUPlacements cannot be resumed, and all are listed again: perhaps since the API
  * server was restored from a backup, and versions have gone back. */
 void gt_placement_on_relist(struct gt_placement *placement);
 void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
@@ -135,7 +135,7 @@ void gt_placement_on_pod_group(struct gt_placement *placement, const char *names
 /* The place that is kept for a pod which is about to be made. */
 struct gt_placement_offer {
     struct gt_plan_texts texts;  /* gt_plan_texts_done() them */
-    bool promised;               /* to another one, a moment ago */
+    bool taken;                  /* for another one, a moment ago */
     uint64_t *reserved_until_ms; /* for gt_placement_reserve_offer(), until the controller runs again; as the
                                     next */
     uint64_t *offered_ms;
@@ -145,8 +145,8 @@ struct gt_placement_offer {
 bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta *meta,
                         const struct gt_pod_identity *identity, const char *api_version,
                         struct gt_placement_offer *ret);
-/* Nobody else is promised the place in the next ten seconds. Then, or as soon as a pod with this plan is
- * seen, it is as if nothing had been promised: a pod that is not made in the end leaves its place to the next
+/* Nobody else is offered the place in the next ten seconds. Then, or as soon as a pod with this plan is
+ * seen, it is as if nothing had been reserved: a pod that is not made in the end leaves its place to the next
  * one of its rank. */
 void gt_placement_reserve_offer(struct gt_placement_offer *offer);
 

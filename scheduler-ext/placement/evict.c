@@ -109,7 +109,7 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
         placement->counters.evicted++;
         eviction->refusals = 0;
         break;
-    case 404: /* another one has its name, or it is gone: we shall hear of it */
+    case 404: /* another one has its name, or it is gone: the watch will show it */
     case 409:
         placement->counters.conflicts++;
         break;

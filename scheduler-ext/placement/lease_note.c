@@ -3,8 +3,9 @@
 #include "scheduler-ext/placement/state.h"
 
 /*
- * What the replica that acts keeps, told to the others. They do not assume it in their cache: a pod gets its
- * place there as soon as its plan is written, which they see at once, and the note about it is older.
+ * The reservations of the leader, written for the other replicas. They do not assume it in their cache: a pod
+ * gets its place there as soon as its plan is written, which they see at once, and the note about it is
+ * older.
  */
 
 /* `mask` 0: the whole node. */

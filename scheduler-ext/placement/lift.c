@@ -45,7 +45,7 @@ static int make_text(const struct reconcile *reconcile, uint32_t at, unsigned ti
     return gt_plan_texts_make(reconcile->placement->spec.cache, member->pod, &place, ret, NULL);
 }
 
-/* The texts of all plans of gated pods, by member. False where one cannot be made: that pod is planned anew
+/* The texts of all plans of gated pods, by member. False where one cannot be made: that pod is planned again
  * at the next reconcile. */
 static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
 {

@@ -115,7 +115,7 @@ static void say_loss(const struct reconcile *reconcile, const struct losses *los
 /* ---- another place ---- */
 
 /* Notes who has to leave: of the run those that `gt_decide_move()` has chosen; where the whole job begins
- * anew, all others, too, which get their own places again. */
+ * again, all others, too, which get their own places again. */
 static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end, bool all)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -186,7 +186,7 @@ static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec
     return r;
 }
 
-/* True: a place is kept, and the job is to be looked at again. */
+/* True: a place is reserved, and the job is to be reconciled again. */
 static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
 {
     struct gt_placement *placement = reconcile->placement;
@@ -225,7 +225,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     return true;
 }
 
-/* Of pods of one and the same second nobody could tell later which have to leave. */
+/* Of pods of the same second nobody could say later which have to leave. */
 static bool is_quiet(struct reconcile *reconcile)
 {
     uint64_t when = reconcile->pjob->new_pod_ms + reconcile->placement->times.settle_ms;

@@ -53,11 +53,11 @@ struct placement_object *gt_placement_object_find(const struct placement_objects
 /* Finds it, or makes an empty one; NULL: too many, or no memory. */
 struct placement_object *gt_placement_object_get(struct placement_objects *objects, const char *namespace_,
                                                  const char *name);
-/* What the watch tells; takes `content` over. False: we know something newer. Without memory it is to be read
- * again, as with the next one. */
+/* An object from the watch; takes `content` over. False: we know something newer. Without memory it is to be
+ * read again, as with the next one. */
 bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_placement *content,
                                  uint64_t now);
-/* What an answer to our own request tells; takes `content` over, NULL: it is not there. `written`: it is what
+/* The answer to our own request; takes `content` over, NULL: it is not there. `written`: it is what
  * we wrote. */
 void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,
                                   bool written, uint64_t now);

@@ -54,7 +54,7 @@ static uint64_t settled(const struct reconcile *reconcile)
     return reconcile->pjob->new_pod_ms + (reconcile->expected ? times->owner_ms : times->settle_ms);
 }
 
-/* The API server has said so; the watch may tell of it much later. */
+/* The API server has said so; the watch may show it much later. */
 static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
 {
     const struct record *record = record_of(arg, pod);
@@ -348,7 +348,7 @@ bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_po
     return true;
 }
 
-/* What is to be told of a member whose plan is lost; NULL: it is not. */
+/* What to report of a member whose plan is lost; NULL: it is not. */
 static const char *loss_of(struct reconcile *reconcile, const struct gt_job_view_member *member,
                            const struct record *record, const char **ret_text)
 {
@@ -431,7 +431,7 @@ static void bring_in(struct reconcile *reconcile)
         return;
     }
     bool waits = gt_reserve_missing_waits(reconcile);
-    bool moves = reconcile->view->states[GT_MEMBER_MOVING]; /* then its state tells of that */
+    bool moves = reconcile->view->states[GT_MEMBER_MOVING]; /* then its state says so */
     if (!waits && !moves)
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
     if (!gt_placement_acknowledge(reconcile))

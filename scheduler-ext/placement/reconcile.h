@@ -12,13 +12,13 @@ struct reconcile;
 void gt_placement_reconcile(struct pjob *pjob);
 
 /* ---- attempt.c ---- */
-/* A waiting job's turn. */
+/* Tries to place a waiting job. */
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
 /* Chooses the nodes that are kept for it; NULL: for nobody. */
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms);
 
 /* ---- report.c ---- */
-/* Tells people why a job waits. `view` NULL: the job has none, since it breaks a rule. */
+/* Reports why a job waits. `view` NULL: the job has none, since it breaks a rule. */
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner,
                          bool warning);
 
@@ -31,7 +31,7 @@ bool gt_placement_may_reserve(struct reconcile *reconcile);
 /* Has those looked at again that may have now what they could not. */
 void gt_placement_retry_lacking(struct gt_placement *placement);
 void gt_placement_forget_lacking(struct pjob *pjob);
-/* Where a quota has been smaller for a while than what is used and promised, its places are given back, those
+/* Where a quota has been smaller for a while than what is used and reserved, its places are given back, those
  * of the newest jobs first. True: they were, or are about to be, and the job is looked at again. */
 bool gt_placement_give_back(struct reconcile *reconcile);
 
@@ -93,8 +93,8 @@ void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content
 
 /* ---- for both ways ---- */
 
-/* Reconciles one job: reconcile.c does what follows from it, attempt.c tries a waiting job when its turn in
- * the queue comes. */
+/* Reconciles one job: reconcile.c does what follows from it, attempt.c tries a waiting job when it is first
+ * in the queue comes. */
 struct reconcile {
     struct pjob *pjob;
     struct gt_placement *placement;
@@ -146,8 +146,8 @@ bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_po
  * Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
 bool gt_placement_acknowledge(struct reconcile *reconcile);
 
-/* Whether its promises may be given up, and their GPUs go to others: no write that names them can come any
- * more. Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
+/* Whether its reservations may be given up, and their GPUs go to others: no write that names them can come
+ * any more. Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
 bool gt_placement_may_give_up(struct reconcile *reconcile);
 
 /* Has the object say why the job waits. `view` NULL: the job has none. */
@@ -194,10 +194,10 @@ bool gt_placement_is_left_over(const struct gt_placement *placement, struct plac
  * Pods that have their GPUs by a claim. While such a pod is gated its claim holds the GPUs of its plan or
  * none: kube-scheduler binds it to just these then. A claim that holds others is cleared, and so is that of a
  * pod whose plan was lost, unless a scheduler has taken it. Each write holds for one version of the claim, so
- * none of an older plan comes later; what was written counts when the watch tells, for so every allocation
+ * none of an older plan comes later; what was written counts when the watch shows it, for so every allocation
  * that was there before has been seen, too.
  *
- * One GPU can still come into two claims: a scheduler chooses it before it hears of ours, and writes that
+ * One GPU can still come into two claims: a scheduler chooses it before it sees ours, and writes that
  * later. So gates stay for claims_ms (times.h) after all claims of their plans were seen; what is seen
  * meanwhile is planned around.
  */
@@ -208,7 +208,7 @@ bool gt_claim_is_ready(struct reconcile *reconcile, const struct gt_cache_pod *p
 /* Clears what no plan holds any more. */
 void gt_claims_clear(struct reconcile *reconcile);
 /* Pods on their nodes that cannot start, since another claim was first: where that lasts (unschedulable_ms)
- * it is told, and those whose owners make others are evicted, where that is wanted. In a round of
+ * it is reported, and those whose owners make others are evicted, where that is wanted. In a round of
  * evictions. */
 void gt_claims_handle_refused(struct reconcile *reconcile);
 

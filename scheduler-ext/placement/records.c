@@ -156,7 +156,7 @@ void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_po
         gt_pod_object_make(pod, &object, NULL) >= 0) {
         put_record(placement, namespace_, name, &object);
         report_no_gpus(placement, pod, gt_record_find(placement, namespace_, name));
-        /* The cache tells of what it keeps; conditions and versions are kept here alone. */
+        /* The cache says what it has; conditions and versions are kept here alone. */
         if (placement->started && known && known->job->user)
             gt_placement_mark(known->job->user);
     } else {

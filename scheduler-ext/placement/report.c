@@ -5,11 +5,11 @@
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
-/* Tells people why a job waits: in its GPUPlacement, in a condition of its first pods, in an event, and in
+/* Reports why a job waits: in its GPUPlacement, in a condition of its first pods, in an event, and in
  * the log. */
 
 enum {
-    CONDITIONS_MAX = 16,        /* pods of a job whose condition tells why it waits */
+    CONDITIONS_MAX = 16,        /* pods of a job whose condition says why it waits */
     CONDITION_AGAIN_MS = 60000, /* the same reason in other words */
 };
 

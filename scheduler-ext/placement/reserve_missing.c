@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "base/time_text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /* How long places are kept for pods of a job that do not exist. */

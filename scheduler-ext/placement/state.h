@@ -18,7 +18,7 @@
 
 /*
  * What the controller remembers: of pods (records), of jobs (pjob), of what is being written. Every event
- * only marks a job; once a turn of the loop each marked job is reconciled as a whole (reconcile.c), waiting
+ * only marks a job; once a round each marked job is reconciled as a whole (reconcile.c), waiting
  * jobs are tried (attempt.c), and writes are sent (write.c).
  */
 struct pjob;
@@ -53,7 +53,7 @@ struct tenant {                  /* a namespace that has jobs here; gt_cache_nam
     struct gt_queue_share share; /* first */
     struct gt_cache_namespace *namespace_;
     /* GPUs that its jobs have reserved for pods that do not exist. A pod that exists is charged by the API
-     * server's quota; a promise would be charged to nobody. */
+     * server's quota; a reservation would be charged to nobody. */
     uint64_t reserved;
     uint32_t jobs;
 };
@@ -106,9 +106,9 @@ struct pjob {
     uint64_t last_leaves_ms; /* the last pod of the job goes then, though no other one has come; 0: not set */
     uint64_t lift_ms;        /* gates may go though pods are missing; 0: not set */
     uint64_t due_ms;         /* to be looked at again; UINT64_MAX: when something happens */
-    uint64_t lacking_gpus;   /* it wants so many promised and may not; 0: it does not wait for that */
+    uint64_t lacking_gpus;   /* it wants so many reserved and may not; 0: it does not wait for that */
     uint64_t lacking_digest; /* of what bounded it then */
-    uint64_t over_limit_ms;  /* since then its promises are more than a quota allows; 0: they are not */
+    uint64_t over_limit_ms;  /* since then its reservations are more than a quota allows; 0: they are not */
     uint64_t rest_ms; /* it is not looked at before: a look at a big job costs, and each of its pods asks
                          for one */
     uint64_t tries;
@@ -130,7 +130,7 @@ struct gt_placement {
     struct gt_noted remote; /* of another replica, while it does not act */
     struct backoffs backoffs;
     struct gt_quotas quotas;
-    uint32_t lacking;            /* jobs that wait for what may be promised */
+    uint32_t lacking;            /* jobs that wait until more may be reserved */
     struct pjob *unbound, *lost; /* jobs with unbound_gpus, with has_lost */
     struct gt_source *timer;
     bool started, in_round;
@@ -173,9 +173,9 @@ uint64_t gt_placement_time_of_text(const char *text);
 /* Whether it acts, also by the clock. */
 bool gt_placement_may_write(const struct gt_placement *placement);
 
-/* The next turn comes at once. */
+/* The next round comes at once. */
 void gt_placement_wake(struct gt_placement *placement);
-/* The job is reconciled in the next turn; pods without GPUs are. */
+/* The job is reconciled in the next round; pods without GPUs are. */
 void gt_placement_mark(struct pjob *pjob);
 /* It is reconciled at this time at the latest. */
 void gt_placement_due(struct pjob *pjob, uint64_t when);
@@ -188,11 +188,11 @@ void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool 
                         const char *action, const char *text);
 /* What decides between jobs: the highest priority of a job's pods, and when the first of them was made. */
 void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s);
-/* Tells of a pod that is no job's. */
+/* Reports a pod that belongs to no job. */
 void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record);
 
-/* Than this version of the pod: the answer to a write may come before the watch tells of what was before
- * it, or after the watch has told of what came next. */
+/* Than this version of the pod: the answer to a write may come before the watch shows what was before
+ * it, or after the watch has shown what came next. */
 bool gt_record_is_newer(const struct record *record, const char *version);
 static inline const char *gt_record_namespace(const struct record *record)
 {
@@ -204,9 +204,9 @@ static inline const char *gt_record_name(const struct record *record)
 }
 
 /* ---- spares.c ---- */
-/* Looks for the spare nodes anew. */
+/* Looks for the spare nodes again. */
 void gt_placement_find_spares(struct gt_placement *placement);
-/* Tells of supernodes of which more are wanted than they have nodes. */
+/* Reports supernodes with more spare nodes wanted than they have nodes. */
 void gt_placement_report_spares(struct gt_placement *placement);
 
 /* ---- records.c ---- */

@@ -11,7 +11,7 @@ struct gt_placement_times {
     uint64_t owner_ms;  /* likewise where the object is of a kind that is followed: it is on its way */
     uint64_t gang_ms;   /* gates are lifted though pods are missing after so long */
     /* gates stay for so long after the claims of a plan were all seen: a scheduler that chose one of their
-     * GPUs before it heard of them writes that meanwhile */
+     * GPUs before it saw them writes that meanwhile */
     uint64_t claims_ms;
     uint64_t return_ms;   /* the place of a pod that left a running job is kept for so long */
     uint64_t eviction_ms; /* a job whose pods a scheduler evicted for others is not planned for so long */

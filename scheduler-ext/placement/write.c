@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
 
 #include "api/meta.h"
@@ -9,7 +8,7 @@
 #include "base/clock.h"
 #include "scheduler-ext/placement/write.h"
 
-/* Those that only tell why a job waits go behind all others, and never take up all the room. */
+/* Writes that only report why a job waits go behind all others, and never take up all the room. */
 
 enum {
     BODY_MAX = 512 << 10,
@@ -339,7 +338,7 @@ static void wait_for_change(const struct write *write, uint64_t ms)
     struct record *record = write->record;
     bool of_claim = is_of_claim(write);
     uint64_t until = gt_clock_ms() + ms;
-    /* we may have heard of a newer one meanwhile */
+    /* we may have seen a newer one meanwhile */
     *(of_claim ? &record->claim_stale : &record->stale) = write->version;
     *(of_claim ? &record->claim_stale_until_ms : &record->stale_until_ms) = until;
 }
@@ -350,8 +349,7 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
     const char *version = answer->object ? gt_meta_version(answer->object) : "";
     record->refusals = 0;
     count(write);
-    if (is_of_claim(
-            write)) { /* what stands in it counts when the watch tells, which tells of others before */
+    if (is_of_claim(write)) { /* its content counts when the watch shows it; the watch shows others before */
         wait_for_change(write, write->placement->times.retry_ms);
         return;
     }
@@ -363,7 +361,7 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
     if (write->kind == WRITE_FENCE)
         record->own_fence = write->fence;
     if (gt_record_is_newer(record, version))
-        return; /* the watch has told of that one, and will not again: writes with this one would all fail */
+        return; /* the watch has shown that one, and will not again: writes with this one would all fail */
     if (write->kind == WRITE_LIFT) {
         record->lifted = true;
     } else if (write->kind == WRITE_FENCE) {
@@ -397,7 +395,7 @@ static void note_problems(struct write *write, const struct gt_err *error)
     report(write, gt_err_text(error));
 }
 
-/* What the API server forbids or finds wrong it will refuse again: it is told once, and tried ever less
+/* What the API server forbids or finds wrong it will refuse again: it is reported once, and tried ever less
  * often. */
 static void note_refusal(struct write *write, const struct gt_err *error)
 {
@@ -421,7 +419,7 @@ static void note_refusal(struct write *write, const struct gt_err *error)
 static void note_failure(struct write *write, const struct gt_kube_answer *answer)
 {
     switch (answer->status) {
-    case 404: /* it has changed, or is gone: we shall hear of it */
+    case 404: /* it has changed, or is gone: the watch will show it */
     case 409:
         write->placement->counters.conflicts++;
         wait_for_change(write, write->placement->times.retry_ms);

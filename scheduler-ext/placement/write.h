@@ -52,7 +52,7 @@ void gt_write_forget_job(struct pjob *pjob);
 void gt_write_object_get(struct gt_placement *placement, struct placement_object *object, struct pjob *pjob);
 void gt_write_object_delete(struct gt_placement *placement, struct placement_object *object);
 
-/* The watch tells that a write of this kind has worked. If that is the one whose answer is still to come, it
+/* The watch shows that a write of this kind has worked. If that is the one whose answer is still to come, it
  * is counted now. `write` may be NULL. */
 void gt_write_worked(const struct write *write, enum write_kind kind);
 void gt_write_drop(struct write *write);

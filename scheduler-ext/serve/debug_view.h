@@ -34,7 +34,7 @@ const char *gt_debug_plan_state(const struct gt_cache_pod *pod);
 uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                            uint32_t *ret_node);
 
-/* Number of its unit, or rank, as its plan tells; GT_NONE: it does not. */
+/* Number of its unit, or rank, as its plan says; GT_NONE: it does not. */
 uint32_t gt_debug_pod_number(const struct gt_cache_pod *pod, const char *annotation);
 
 /* What the pods of a job ask for in all. */

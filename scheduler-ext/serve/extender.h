@@ -26,7 +26,7 @@ struct gt_extender_spec {
 int gt_extender_new(const struct gt_extender_spec *spec, struct gt_extender **ret, struct gt_err **err);
 void gt_extender_free(struct gt_extender *extender);
 
-/* Until the cache is complete questions are answered with 503: an answer could give promised GPUs away. */
+/* Until the cache is complete questions are answered with 503: an answer could give reserved GPUs away. */
 void gt_extender_set_ready(struct gt_extender *extender, bool ready);
 
 /* As gt_http_on_body: false where the path is none of the extender's. */

@@ -12,7 +12,7 @@
  *
  * Whether a node has GPUs enough, is healthy and tolerated is the scheduler's own business, and it knows
  * better and sooner. Three things are ours: a planned pod goes to its planned node and to no other, GPUs that
- * are promised to planned pods are kept from everybody else, and so are nodes that are kept for a large job
+ * are reserved for planned pods are refused to all others, and so are nodes that are reserved for a large job
  * that has waited for long. A node without a NodeGPUTopology is
  * unknown: it passes, and is worth least.
  */
@@ -21,7 +21,7 @@ enum { GT_FEASIBILITY_REASON_MAX = 192 };
 enum gt_feasibility {
     GT_FEASIBLE,
     GT_PLANNED_ELSEWHERE, /* the pod is planned for another node */
-    GT_GPUS_RESERVED,     /* what is free there is promised to others */
+    GT_GPUS_RESERVED,     /* what is free there is reserved for others */
     GT_NODE_RESERVED,     /* the node is kept for a job that waits */
 };
 

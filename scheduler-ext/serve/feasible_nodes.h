@@ -10,7 +10,7 @@ enum { GT_ASSESSED_BEST = 10, GT_ASSESSED_EXAMPLES = 3 };
 
 enum gt_refusal {
     GT_REFUSED_TOO_FEW,       /* fewer GPUs than it asks for are there for anybody */
-    GT_REFUSED_GPUS_RESERVED, /* promised to planned or starting pods */
+    GT_REFUSED_GPUS_RESERVED, /* for planned or starting pods */
     GT_REFUSED_NODE_RESERVED, /* for a job that waits */
     GT_REFUSED_SPARE,         /* left to replacements for lost nodes */
     GT_REFUSED_UNSUITED,      /* its selector, affinity or tolerations rule it out */

@@ -55,7 +55,7 @@ static bool put(struct model_writer *writer)
 
 /* ---- supernodes ---- */
 
-/* Names of nodes by the supernode that is told of them: those of s from first[s] to first[s + 1]. */
+/* Names of nodes by the supernode that they report: those of s from first[s] to first[s + 1]. */
 struct member_lists {
     const char **names;
     uint32_t *first;

@@ -13,14 +13,6 @@
 
 enum { NOTE_MAX = 400 };
 
-static void add_id(struct gt_buf *to, const char *key, uint32_t id)
-{
-    if (id == GT_NONE)
-        gt_json_add_null(to, key);
-    else
-        gt_json_add_unsigned(to, key, id);
-}
-
 /* NULL where it is 0. */
 static const char *time_text(const struct gt_debug_view *view, uint64_t ms, char to[static GT_TIME_TEXT_SIZE])
 {
@@ -161,8 +153,8 @@ void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_p
         add_claim(view, pod, to);
     }
     gt_json_add_unsigned(to, "wants", pod->gpus);
-    add_id(to, "unit", gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT));
-    add_id(to, "rank", gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_RANK));
+    gt_picture_add_id(to, "unit", gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT));
+    gt_picture_add_id(to, "rank", gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_RANK));
     gt_json_add_bool(to, "deleting", pod->deleting);
     gt_json_end(to, '}');
 }
@@ -221,13 +213,13 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     gt_model_time_json(to, "since", view, info.state == GT_PLACEMENT_NONE ? 0 : info.since_ms);
     gt_json_add_text_or_null(to, "reason", *info.reason ? info.reason : NULL);
     gt_json_add_text_or_null(to, "text", *info.text ? info.text : NULL);
-    add_id(to, "place", info.place);
+    gt_picture_add_id(to, "place", info.place);
     gt_json_add_unsigned(to, "tries", info.tries);
     gt_json_add_bool(to, "holds", info.holds_until_ms);
     gt_json_add_unsigned(to, "reservedGpus", info.reserved_gpus);
     gt_json_add_text_or_null(to, "groupSize", gt_debug_job_annotation(job, GT_ANNOTATION_GROUP));
     gt_json_add_text_or_null(to, "atomicGroupSize", gt_debug_job_annotation(job, GT_ANNOTATION_ATOMIC));
-    add_id(to, "units", units ? units : GT_NONE);
+    gt_picture_add_id(to, "units", units ? units : GT_NONE);
     add_lines(info.plan, to);
     add_counts(job, to);
     if (pods) {

@@ -32,7 +32,7 @@ enum {
 
 #define GT_JOIN_NONE UINT32_MAX
 
-struct gt_join_node { /* texts are borrowed, NULL: not told */
+struct gt_join_node { /* texts are borrowed, NULL: not known */
     const char *name;
     const char *server_uuid;
     const char *const *remotes;

@@ -98,7 +98,7 @@ struct gt_volcano {
     struct gt_cache *cache;
     struct gt_owners *owners;
     struct gt_ranks ranks;
-    struct gt_index own;                      /* pods whose plans are of a session: no object tells of them */
+    struct gt_index own;                      /* pods whose plans are of a session: no object has them */
     struct gt_index known[VOLCANO_RESOURCES]; /* objects that were put; their mark: before which session */
     struct gt_aware_weights weights;
     char *companion;    /* the namespace of gputopo-scheduler's Lease; NULL: there is none */

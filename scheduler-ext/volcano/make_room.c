@@ -8,7 +8,7 @@
 
 /* Who has to go so that a job can begin, and what is to be done in which order. */
 
-enum { EVICT_RETRY_MS = 5000 }; /* who found no pods to evict looks again after that */
+enum { ROOM_RETRY_MS = 5000 }; /* who found no pods to evict looks again after that */
 
 static struct volcano_job *asking_job(struct gt_volcano *volcano, uint32_t number)
 {
@@ -121,5 +121,5 @@ void gt_volcano_give_up_room(struct gt_volcano *volcano, uint32_t number)
     if (!job)
         return;
     gt_volcano_room_drop(volcano, job);
-    job->room_after_ms = gt_clock_ms() + EVICT_RETRY_MS;
+    job->room_after_ms = gt_clock_ms() + ROOM_RETRY_MS;
 }

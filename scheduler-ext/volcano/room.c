@@ -15,7 +15,7 @@
  * session.
  */
 enum {
-    LEAVERS_MS = 60000, /* places are kept for so long after the last of those pods was seen */
+    EVICTED_MS = 60000, /* places are reserved for so long after the last of those pods was seen */
 };
 
 /* The owner number of assumptions: no job of the cache has it, nor a reservation. */
@@ -141,7 +141,7 @@ static bool is_sound(struct gt_volcano *volcano, struct volcano_room *room, uint
         if (pod && !gt_volcano_is_leaving(&volcano->session, pod))
             return false; /* its eviction has failed */
         if (pod)
-            room->until_ms = now + LEAVERS_MS;
+            room->until_ms = now + EVICTED_MS;
     }
     if (now >= room->until_ms)
         return false;
@@ -286,7 +286,7 @@ static int add_room(struct gt_volcano *volcano, struct volcano_job *job, const s
         return -ENOMEM;
     room->job = job;
     room->made_in = volcano->session_number;
-    room->until_ms = gt_clock_ms() + LEAVERS_MS;
+    room->until_ms = gt_clock_ms() + EVICTED_MS;
     int r = fill_room(volcano, room, plan, victims, tasks, count);
     if (r < 0) {
         free_room(room);

@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/volcano/engine.h"
 
-/* Tasks of a session, and what is assumed for their pods though no object tells of it. */
+/* Tasks of a session, and what is assumed for their pods that no object has. */
 
 int gt_volcano_say(char *error, int code, const char *text)
 {

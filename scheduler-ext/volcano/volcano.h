@@ -105,7 +105,7 @@ int gt_volcano_check(struct gt_volcano *volcano, uint32_t task, uint32_t *ret_ra
  */
 int gt_volcano_place(struct gt_volcano *volcano, uint32_t task, uint32_t *ret_node, char *error);
 
-/* For a task without a place: ret[i] is 0 for each node where what is free is promised to others, else 1. */
+/* For a task without a place: ret[i] is 0 for each node where what is free is reserved for others, else 1. */
 void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t task, uint8_t *ret, uint32_t node_count);
 
 /* The session gave the task that node, or took it back. Of a task that runs: it is evicted, or is not after
@@ -157,9 +157,9 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t task, char *t
 
 /* ---- between two sessions ---- */
 
-/* The Lease that tells gputopo-scheduler which places are kept for pods to come: an object to be applied, and
- * its namespace; good until the next call. NULL where there is nothing new to say, or nobody to tell it. The
- * caller need not say whether it was written: what holds on is told again. */
+/* The Lease that shows gputopo-scheduler which places are reserved for pods to come: an object to be applied,
+ * and its namespace; good until the next call. NULL where there is nothing new to say, or no Lease to write.
+ * The caller need not say whether it was written: what still holds is written again. */
 const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_namespace);
 
 /* ---- for metrics and tests ---- */

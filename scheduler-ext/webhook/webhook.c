@@ -8,7 +8,6 @@
 #include "api/pod_json_patch.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
-#include "base/text.h"
 #include "kube/base64.h"
 #include "scheduler-ext/webhook/own_claim.h"
 #include "scheduler-ext/webhook/review.h"
@@ -127,7 +126,7 @@ static bool is(const char *text, const char *other)
 struct seen_pod {
     struct gt_pod pod;
     struct gt_pod_identity identity;
-    struct gt_err *unknown; /* why jobs/ cannot tell which pod it is */
+    struct gt_err *unknown; /* why jobs/ cannot say which pod it is */
     const struct gt_owner *owner;
     const char *broken; /* the rule that the owner breaks; NULL: none */
     enum gt_owner_kind kind;
@@ -222,7 +221,7 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
         return false;
     if (has_plan(pod, &offer.texts)) {
         given = true; /* it had its place from us, and another webhook has changed it since */
-    } else if (!offer.promised && !pod->gate_count && !pod->has_node_affinity) {
+    } else if (!offer.taken && !pod->gate_count && !pod->has_node_affinity) {
         /* It needs nothing but a place: what it says of nodes itself is left to the controller. */
         struct gt_pair pairs[GT_PLAN_PAIRS];
         gt_plan_pairs(&offer.texts, pairs);

@@ -92,7 +92,7 @@ uint64_t gt_check_controls(const uint8_t *block, uint64_t control, uint64_t in_s
 int gt_scan_fail(struct gt_scan *scan, unsigned at, int errnum, struct gt_err **err, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* What scan.c tells scan_shape.c. Each returns 0, or negative with *err set. */
+/* What scan.c calls of scan_shape.c. Each returns 0, or negative with *err set. */
 int gt_shape_open(struct gt_scan *scan, unsigned at, bool object, bool *ret_skip, struct gt_err **err);
 int gt_shape_close(struct gt_scan *scan, unsigned at, struct gt_err **err);
 int gt_shape_key(struct gt_scan *scan, unsigned at, struct gt_err **err);

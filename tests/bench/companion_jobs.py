@@ -254,7 +254,7 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
     # pods in a second
 
     def place(self, name, scheduler, part=None, gated=False, count=None, **how):
-        """All pods are there before the first is placed. Without door 3 the time runs from the first binding; with it from
+        """All pods are there before the first is placed. Without placement the time runs from the first binding; with it from
         when gputopo-scheduler says that it knows the cluster, so that all planning is within."""
         count = count or self.count
         with contextlib.ExitStack() as stack:
@@ -293,9 +293,9 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
 
     def flow(self, name, scheduler, part=None, units=False, prepare=None, beside=None, **how):
         """The scheduler runs while the pods are made, as by controllers: of each job one, and the others soon afterwards. The
-        time runs from the first request that makes one. With door 3 the API server asks the webhooks, and no pod is gated
-        that comes after the plan of its job. `units`: the jobs have a group size, as with door 3. `prepare` is given the pods of
-        each job, `beside` something in place of door 3."""
+        time runs from the first request that makes one. With placement the API server asks the webhooks, and no pod is gated
+        that comes after the plan of its job. `units`: the jobs have a group size, as with placement. `prepare` is given the pods of
+        each job, `beside` something in place of placement."""
         units = units or part == "placement"
         with contextlib.ExitStack() as stack:
             watch = stack.enter_context(self.watch())
@@ -392,10 +392,10 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
         print(f"# kube-scheduler: {self.count} pods of {POD_GPUS} GPUs in jobs of {GANG}")
         if shutil.which("kube-scheduler", path=SEARCH):
             self.place("kube-scheduler alone", self.kube_scheduler)
-            self.place("kube-scheduler, door 1", self.kube_scheduler, "extender")
-            self.place("kube-scheduler, door 3", self.kube_scheduler, "placement", True)
-            self.ratio("door 1 to alone", "kube-scheduler, door 1", "kube-scheduler alone")
-            self.ratio("door 3 to alone", "kube-scheduler, door 3", "kube-scheduler alone", ">0.8")
+            self.place("kube-scheduler, extender", self.kube_scheduler, "extender")
+            self.place("kube-scheduler, placement", self.kube_scheduler, "placement", True)
+            self.ratio("extender to alone", "kube-scheduler, extender", "kube-scheduler alone")
+            self.ratio("placement to alone", "kube-scheduler, placement", "kube-scheduler alone", ">0.8")
         else:
             print("skipped\tkube-scheduler is not there")
 
@@ -403,19 +403,19 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
         print(f"# As pods are made: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
         if shutil.which("kube-scheduler", path=SEARCH):
             self.flow("kube-scheduler alone, made", self.kube_scheduler)
-            self.flow("kube-scheduler, door 1, made", self.kube_scheduler, "extender")
-            self.flow("kube-scheduler, door 3, made", self.kube_scheduler, "placement")
-            self.ratio("door 1 to alone", "kube-scheduler, door 1, made", "kube-scheduler alone, made")
-            self.ratio("door 3 to alone", "kube-scheduler, door 3, made", "kube-scheduler alone, made", ">0.8")
+            self.flow("kube-scheduler, extender, made", self.kube_scheduler, "extender")
+            self.flow("kube-scheduler, placement, made", self.kube_scheduler, "placement")
+            self.ratio("extender to alone", "kube-scheduler, extender, made", "kube-scheduler alone, made")
+            self.ratio("placement to alone", "kube-scheduler, placement, made", "kube-scheduler alone, made", ">0.8")
         else:
             print("skipped\tkube-scheduler is not there")
         if self.has_volcano():
             self.flow("Volcano alone, made", self.volcano, volcano=True)
-            self.flow("Volcano, door 3, made", self.volcano, "placement", volcano=True)
+            self.flow("Volcano, placement, made", self.volcano, "placement", volcano=True)
             self.flow("Volcano, HyperNodes, made", lambda: self.volcano(TOPOLOGY_CONF), volcano=True, hard=True)
-            self.ratio("door 3 to alone", "Volcano, door 3, made", "Volcano alone, made", ">1")
-            self.ratio("door 3 to HyperNodes", "Volcano, door 3, made", "Volcano, HyperNodes, made", ">10")
-            self.ratio("kube-scheduler with door 3 to HyperNodes", "kube-scheduler, door 3, made", "Volcano, HyperNodes, made",
+            self.ratio("placement to alone", "Volcano, placement, made", "Volcano alone, made", ">1")
+            self.ratio("placement to HyperNodes", "Volcano, placement, made", "Volcano, HyperNodes, made", ">10")
+            self.ratio("kube-scheduler with placement to HyperNodes", "kube-scheduler, placement, made", "Volcano, HyperNodes, made",
                        ">10")
 
     def run_pairs(self):
@@ -458,12 +458,12 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
         print(f"# Volcano: {self.count} pods of {POD_GPUS} GPUs in jobs of {GANG}; with HyperNodes 256 at most")
         if self.has_volcano():
             self.place("Volcano alone", self.volcano, volcano=True)
-            self.place("Volcano, door 3", self.volcano, "placement", True, volcano=True)
+            self.place("Volcano, placement", self.volcano, "placement", True, volcano=True)
             self.place("Volcano, HyperNodes", lambda: self.volcano(TOPOLOGY_CONF), count=min(self.count, 256), volcano=True,
                        hard=True)
-            self.ratio("door 3 to alone", "Volcano, door 3", "Volcano alone", ">1")
-            self.ratio("door 3 to HyperNodes", "Volcano, door 3", "Volcano, HyperNodes", ">10")
-            self.ratio("kube-scheduler with door 3 to HyperNodes", "kube-scheduler, door 3", "Volcano, HyperNodes", ">10")
+            self.ratio("placement to alone", "Volcano, placement", "Volcano alone", ">1")
+            self.ratio("placement to HyperNodes", "Volcano, placement", "Volcano, HyperNodes", ">10")
+            self.ratio("kube-scheduler with placement to HyperNodes", "kube-scheduler, placement", "Volcano, HyperNodes", ">10")
 
     def run_plugins(self):
         """Volcano's scheduler with our plugins in it: no companion, no gates, no webhook."""

@@ -73,7 +73,7 @@ class CdiCases:
         return f"GPUs {got}"
 
     def restarted_elsewhere(self):
-        """The kernel numbers the DRM nodes of a GPU in use anew, and its container is restarted while no agent runs."""
+        """The kernel numbers the DRM nodes of a GPU in use again, and its container is restarted while no agent runs."""
         machine, ids = self.node.machine, self.node.used()["by-name", "c0"]
         gpu = machine.gpus[ids[0]]
         for name in machine.nodes_of(gpu):
@@ -154,7 +154,7 @@ class CdiCases:
         case = self.report.case
         if not case("--device-strategy cdi: a pod of 2 sees exactly its device nodes, each once", self.names):
             return
-        if case("  its container is restarted after the kernel has numbered a GPU anew, without an agent", self.restarted_elsewhere):
+        if case("  its container is restarted after the kernel has numbered a GPU again, without an agent", self.restarted_elsewhere):
             case("  without spec and agent it waits with its GPUs, and runs when the agent is back", self.missing)
         case("  the spec cannot be written: allocatable 0, and 8 when it can", self.unwritable)
         if case("--device-strategy both: likewise, each once", self.both):

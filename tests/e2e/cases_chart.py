@@ -134,7 +134,7 @@ def in_order(item):
         return {key: sorted(value) if key == "args" else in_order(value) for key, value in item.items()}
     if isinstance(item, list) and item and all(isinstance(one, dict) and "name" in one for one in item):
         return sorted((in_order(one) for one in item), key=lambda one: one["name"])
-    if isinstance(item, str):  # kustomize folds long lines anew
+    if isinstance(item, str):  # kustomize folds long lines again
         return " ".join(item.split())
     return [in_order(one) for one in item] if isinstance(item, list) else item
 

@@ -105,8 +105,8 @@ class CompositeCases:
         same(self.node.check_held("thief"), sorted(self.node.all), "GPUs of the node")
         self.dra.empty()
 
-    def ill(self):
-        """What has an ill GPU is not offered."""
+    def unhealthy(self):
+        """What has an unhealthy GPU is not offered."""
         self.node.machine.sick.add(0)
         self.node.agent.rescan()
         def without():
@@ -161,6 +161,6 @@ class CompositeCases:
         case("a claim of a pair gets the best linked one", self.best_pair)
         case("single GPUs spoil them", self.singles_spoil)
         case("what overlaps is refused", self.overlaps)
-        case("an ill GPU takes them out", self.ill)
+        case("an unhealthy GPU takes them out", self.unhealthy)
         case("the kubelet is killed: both slices are made again", self.kubelet_restarts)
         case("switched off while one is in use", self.ends)

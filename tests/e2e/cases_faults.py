@@ -200,7 +200,7 @@ class FaultCases:
 
     def compaction(self):
         """An informer sleeps while objects change, etcd forgets how, and the API server starts afresh: its place is gone
-        (410), it lists anew and tells each change once."""
+        (410), it lists again and tells each change once."""
         for name in ("stays", "changes", "goes"):
             self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "topology.metax-tech.com/v1alpha1",
                                                             "kind": "NodeGPUTopology", "metadata": {"name": name}})
@@ -309,5 +309,5 @@ class FaultCases:
     def live(self):
         case = self.report.case
         case("the API server is killed, a link goes down, the API server comes back: told", self.apiserver_away)
-        case("etcd is compacted: an informer whose place is gone lists anew, each change told once", self.compaction)
+        case("etcd is compacted: an informer whose place is gone lists again, each change told once", self.compaction)
         case("the agent's token expires and the kubelet renews it", self.token_expires)

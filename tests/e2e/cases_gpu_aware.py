@@ -82,7 +82,7 @@ class GpuAwareCases:
 
     @quick
     def burst(self):
-        """Twelve pods at once, faster than any agent tells: what is promised is not given twice, and whole nodes stay whole."""
+        """Twelve pods at once, faster than any agent reports: what is reserved is not given twice, and whole nodes stay whole."""
         names = [f"burst-{number}" for number in range(6)]
         self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
             self.pod(name, 1, self.scheduler.NAME) for name in names]})

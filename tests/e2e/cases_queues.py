@@ -237,7 +237,7 @@ class QueueCases:
         return {name: {pod: one["metadata"]["annotations"].get(PLAN + "node") for pod, one in self.of(name).items()} for name in self.KINDS}
 
     def reclaimed(self):
-        """A placed group loses its GPUs to the queue that they are due to; what is left of it is planned anew, or waits."""
+        """A placed group loses its GPUs to the queue that they are due to; what is left of it is planned again, or waits."""
         self.placed.create(queue("lender", weight=1, reclaimable=True))
         self.placed.create(queue("owner", weight=9, reclaimable=True))
         try:

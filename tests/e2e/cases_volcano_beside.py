@@ -74,7 +74,7 @@ class BesideCases:
         self.placed.no_gpu_twice()
         return f"successors ran after {' and '.join(times)}"
 
-    def promised(self):
+    def reserved_places(self):
         """Three workers of four are missing: the plugins see in the Lease that their nodes are kept, and use the four others."""
         [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]])
         worker = manifest["spec"]["replicaSpecs"]["worker"]
@@ -105,7 +105,7 @@ class BesideCases:
         self.placed.bound("volcano.sh/job-name=five", 5)
         return kept
 
-    def kept(self):
+    def reserved_by_plugins(self):
         """Three workers of four are missing, and this time the plugins keep their places: the companion sees it in their Lease, and a job of
         five nodes of the rack waits, while one of four goes to the others."""
         [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]])
@@ -198,7 +198,7 @@ class BesideCases:
         if not case("placement by the companion comes into the cluster, for labelled pods", self.begin):
             return
         case("what the companion planned the plugins leave alone, and the other way round", self.left_alone)
-        case("places that the companion keeps for pods to come, the plugins keep off", self.promised)
-        case("places that the plugins keep for pods to come, the companion keeps off", self.kept)
+        case("places that the companion reserves for pods to come, the plugins leave free", self.reserved_places)
+        case("places that the plugins reserve for pods to come, the companion leaves free", self.reserved_by_plugins)
         case("80 jobs of both come and go", self.churn)
         self.placed.clean()

@@ -10,7 +10,6 @@
  * Standard input's end ends the program.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>

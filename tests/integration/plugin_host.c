@@ -8,7 +8,6 @@
  * SIGHUP reads the file again, SIGUSR1 prints the counters, SIGTERM and SIGINT end it. DESCRIPTORS limits the
  * open descriptors (setrlimit), 0 for as many as there are.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -272,7 +272,7 @@ class OnARecording(Case):
                    if stat.S_ISSOCK(os.lstat(os.path.join(kubelet.directory, name)).st_mode)]
         self.assertEqual(sockets, ["kubelet.sock"])
 
-    def test_a_gpu_falls_ill_and_recovers(self):
+    def test_a_gpu_becomes_unhealthy_and_recovers(self):
         kubelet, agent = self.start_recorded()
         self.record(sick=[2])
         agent.signal(signal.SIGHUP)
@@ -883,7 +883,7 @@ class BesideSharedGpus(Case):
         self.assertIn("sGPU", agent.wait_event("node is not advertised")["why"])
         with self.assertRaises(AdmissionError):
             kubelet.admit("late", 1)
-        # The vendor's plugin starts anew: nothing is offered meanwhile, but a container holds a share.
+        # The vendor's plugin starts again: nothing is offered meanwhile, but a container holds a share.
         kubelet.book.extra = [("ns", "sharer", "c", SHARES, [f"{uuid(0)}-1"])]
         kubelet.book.elsewhere = {}
         calls = len(kubelet.book.calls)

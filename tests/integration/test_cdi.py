@@ -215,7 +215,7 @@ class Strategies(Case):
         self.assertEqual(self.injected(response), self.expected(PLAIN))
 
     def test_renumbered_in_between(self):
-        """The kernel numbers the DRM nodes anew, and no scan has seen it: Allocate does not name what is not there."""
+        """The kernel numbers the DRM nodes again, and no scan has seen it: Allocate does not name what is not there."""
         kubelet, agent = self.start("cdi")
         self.assertTrue(kubelet.wait_healthy(4))
         os.unlink(os.path.join(self.dev, "dri/card2"))

@@ -121,8 +121,8 @@ class ClusterFile(Case):
         plan = json.loads(self.done("plan", "--cluster", path, "--pods", "9", "--gpus", "8", "--group-size", "72",
                                     "--advise", "-o", "json"))
         self.assertFalse(plan["placed"])  # no rack of 9 nodes is empty
-        ill_racks = {member_of[n] for n, s in topologies.items() if s["healthyCount"] < 8}
-        self.assertEqual(plan["advice"]["possible"], len(ill_racks) < 5)
+        unhealthy_racks = {member_of[n] for n, s in topologies.items() if s["healthyCount"] < 8}
+        self.assertEqual(plan["advice"]["possible"], len(unhealthy_racks) < 5)
         for pod in plan["advice"]["move"]:
             self.assertIn((pod["name"], pod["node"], pod["gpus"][0]), owned)
 
@@ -172,7 +172,7 @@ class ClusterFile(Case):
         self.assertEqual([n["free"] for n in file["nodes"]], [[], list(range(8))])
         self.assertRegex(self.ask("cluster"), r"n1 +\?{8} +\? +use not known")
 
-    def test_list_begins_anew(self):
+    def test_list_begins_again(self):
         """410 in the middle of a list: what came before is not counted twice."""
         self.put({f"n{i}": node_status(f"n{i}", machine(), [("a", f"p-{i}", [0])]) for i in range(600)},
                  {"s": supernode_status([])})

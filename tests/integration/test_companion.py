@@ -489,7 +489,7 @@ class Conflicts(Case):
         self.wait(lambda: not self.members())
         self.add_report("n1", ["uuid-n2"])
         self.wait_members({name: ["n1", "n2"]})
-        # the server is installed anew under another name: its old Node goes, so the UUID is free
+        # the server is installed again under another name: its old Node goes, so the UUID is free
         for node in ("a0", "z9"):
             self.add_report(node)
         self.api.remove(NODES, "n1")

@@ -313,7 +313,7 @@ class LargeModel(Case):
                 seen[path].add(model["time"])
                 looks += 1
             time.sleep(0.05)
-        self.assertTrue(all(len(times) >= 4 for times in seen.values()), seen)  # and it is made anew
+        self.assertTrue(all(len(times) >= 4 for times in seen.values()), seen)  # and it is made again
 
 
 class Memory(Case):
@@ -615,7 +615,7 @@ class BadInput(Case):
             self.assertIn(b" 413 ", connection.recv(1000).split(b"\r\n")[0])
 
     def test_pods_that_contradict_each_other(self):
-        """A thousand of one job, each with another group size, and all promised the same GPUs."""
+        """A thousand of one job, each with another group size, and all with a plan for the same GPUs."""
         owner = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j", "controller": True}]
         for i in range(1000):
             self.api.add(PODS, f"j-{i}", metadata={

@@ -99,7 +99,7 @@ class Identity(Case):
         self.assertEqual(self.api.requests, [])
 
     def test_the_name_of_the_server_is_checked(self):
-        self.addCleanup(os.remove, f"{self.folder}/server.crt")  # made anew for the next test
+        self.addCleanup(os.remove, f"{self.folder}/server.crt")  # made again for the next test
         make_certificate(self.folder, "server", "/CN=elsewhere", "subjectAltName=DNS:elsewhere")
         self.api.stop()
         self.api.start()

@@ -208,7 +208,7 @@ class PlacementTest(PlacementCase):
                             (i, self.host.counters()))
         self.assertEqual(len({planned_node(self.pod(f"set-{i}")).split("-")[0] for i in range(4)}), 1)
 
-    def test_a_namespace_is_promised_no_more_than_it_may(self):
+    def test_a_namespace_reserves_no_more_than_it_may(self):
         """A wide job of which one pod is there holds nothing; it is planned when enough of them are."""
         self.world(5)
         self.start(namespacegpus=64)
@@ -698,7 +698,7 @@ class PlacementTest(PlacementCase):
         self.wait_lifted(*names, "a-3")
         self.assertFalse(self.is_lifted("other-0"))
 
-    def test_half_gang_is_not_lifted_when_a_place_falls_ill(self):
+    def test_half_gang_is_not_lifted_when_a_place_becomes_unhealthy(self):
         names = self.three_of_four()
         for unhealthy in self.nodes:  # one of them is kept for the pod that is missing
             self.api.add(TOPOLOGIES, unhealthy, status=topology(unhealthy, unhealthy=range(8)))
@@ -731,7 +731,7 @@ class PlacementTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.counters()["assumptions"]))
         self.assertEqual(self.host.counters()["assumptions"], 1)
 
-    def test_kept_place_that_falls_ill_is_noticed(self):
+    def test_reserved_place_that_becomes_unhealthy_is_noticed(self):
         self.world(1, nodes_each=5)
         self.start(retry=600000)
         self.api.add(SETS, "set", spec={"replicas": 4, "template": template(8, 32)})
@@ -964,7 +964,7 @@ class PlacementTest(PlacementCase):
         self.wait_lifted("a-1")
         self.assertEqual(planned_node(self.pod("a-1")), home)
 
-    def test_restarted_group_is_planned_anew(self):
+    def test_restarted_group_is_planned_again(self):
         self.world(2)
         self.start()
         names = self.add_gang("a", 8, 32)

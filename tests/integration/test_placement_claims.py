@@ -142,7 +142,7 @@ class PlacementClaimsTest(ClaimCase):
         self.assertEqual({planned_node(self.pod(f"a-{i}")) for i in range(2)}, {"s0-n3", "s0-n4"})
 
     def test_allocation_seen_in_flight(self):
-        """kube-scheduler gives a planned GPU away while the plan is being written: the job is planned anew."""
+        """kube-scheduler gives a planned GPU away while the plan is being written: the job is planned again."""
         self.world(2)
         self.add_job("a", 4, 32)
         self.start()

@@ -110,7 +110,7 @@ class Faults(PlacementCase):
     # a plan that changes
 
     def test_what_a_changed_plan_leaves_is_nobody_elses_while_old_writes_may_come(self):
-        """A leader stops while writes of a plan are on their way; the next one has to plan anew, and another job fits where the
+        """A leader stops while writes of a plan are on their way; the next one has to plan again, and another job fits where the
         old plan was. The old writes come before the fences."""
         self.world(2)
         event, waiting = self.hold("PATCH", "/a-[0-3]$")

@@ -400,7 +400,7 @@ class Gangs(PlacementCase):
                                              for event in self.events())), self.events())
 
     def test_suspended_and_resumed(self):
-        """Nothing is kept while it is suspended; it begins anew."""
+        """Nothing is kept while it is suspended; it begins again."""
         for kind, name, suspended, pods in (
                 (JOBS, "job-t", {"suspend": True}, lambda: self.add_indexed(0, 1, 2, 3)),
                 (PYTORCH_JOBS, "pytorchjob-p", {"runPolicy": {"suspend": True}}, self.add_pytorch_pods)):
@@ -436,7 +436,7 @@ class Gangs(PlacementCase):
             self.add_pod(f"p-{i}", pytorch_pod("p", "worker", i))
         return [f"p-{i}" for i in range(4)]
 
-    def test_suspended_with_promises(self):
+    def test_suspended_with_reservations(self):
         """Gated pods of a suspended job are about to go: what was kept for the others is given back at once."""
         self.racks(2)
         self.api.add(JOBS, "t", spec={"completionMode": "Indexed", "completions": 4, "parallelism": 4, "template": template(8, 16)})

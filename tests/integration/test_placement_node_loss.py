@@ -209,7 +209,7 @@ class NodeLoss(PlacementCase):
             time.sleep(2 * QUIET)
         self.assertEqual(self.host.job("ns/Job/a")["reservedGPUs"], 8)
 
-    def test_ill_gpus(self):
+    def test_unhealthy_gpus(self):
         self.world(2)
         self.begin()
         self.play()
@@ -248,7 +248,7 @@ class NodeLoss(PlacementCase):
         self.wait_settled(lambda places: node[:2] not in {p[:2] for p in places})
         self.assertEqual(sorted(self.api.evicted), ["a-0", "a-2", "a-3"])
 
-    def test_the_job_begins_anew(self):
+    def test_the_job_begins_again(self):
         """`job`: the other units are evicted, too, and all are placed again."""
         self.world(3)
         self.begin(pods=8, loss="job")

@@ -156,8 +156,8 @@ class PlacementQuotaTest(PlacementCase):
         self.begin_job("third", 2, 16)
         self.wait_exceeded("third", 0, 0, 48, 8, quota="running")
 
-    def test_quota_lowered_below_what_is_promised(self):
-        """The newest job gives back first; one whose gates have not gone is planned anew when there is room."""
+    def test_quota_lowered_below_what_is_reserved(self):
+        """The newest job gives back first; one whose gates have not gone is planned again when there is room."""
         self.world(4)
         self.quota(64, 16)
         self.start(gang=LONG)
@@ -175,7 +175,7 @@ class PlacementQuotaTest(PlacementCase):
         self.quota(64, 16)
         self.wait_job("new", state="writes", reservedGPUs=24)
 
-    def test_quota_lowered_below_what_a_running_job_is_promised(self):
+    def test_quota_lowered_below_what_a_running_job_has_reserved(self):
         """Its pods stay; those that come when there is room find their unit."""
         self.world(2)
         self.quota(32, 16)
@@ -192,7 +192,7 @@ class PlacementQuotaTest(PlacementCase):
         self.wait_lifted(*(f"a-{i}" for i in range(4)))
         self.assertEqual(len({planned_node(self.pod(f"a-{i}")).split("-")[0] for i in range(4)}), 1)
 
-    def test_priority_goes_before_age_when_promises_are_given_back(self):
+    def test_priority_goes_before_age_when_reservations_are_given_back(self):
         self.world(4)
         self.quota(64, 16)
         self.start(gang=LONG)

@@ -85,7 +85,7 @@ class PlacementResourcesTest(PlacementCase):
         self.wait_lifted(*names)
 
     def test_jobs_do_not_share_the_last_cpus(self):
-        """What a plan promises is taken, before the pod is bound and afterwards."""
+        """The places of a plan are taken, before the pod is bound and afterwards."""
         self.world(1, nodes_each=1)
         self.rooms(cpu="30", pods="110")
         self.start(retry=LONG)

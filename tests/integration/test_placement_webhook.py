@@ -138,7 +138,7 @@ class PlacementWebhookTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0))
         self.assertEqual((self.host.counters()["writes"], self.host.counters()["lost"]), (2, 0))
 
-    def test_place_is_promised_once(self):
+    def test_place_is_reserved_once(self):
         names = self.begin()
         pod = indexed_pod("a", 1, group=32, gated=False)
         offered = [self.review("mutate", pod, dry_run=True)[1] for _ in range(2)]
@@ -158,7 +158,7 @@ class PlacementWebhookTest(PlacementCase):
         time.sleep(10)
         self.assertEqual(self.host.counters()["lost"], 0)
 
-    def test_promise_ends(self):
+    def test_reservation_ends(self):
         self.begin()
         pod = indexed_pod("a", 1, group=32, gated=False)
         first = self.review("mutate", pod)[1]

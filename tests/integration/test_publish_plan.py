@@ -291,7 +291,7 @@ class NotHonoured(Case):
         self.assertEqual([n for n in self.agent.metrics() if "plan" in n], [])
         self.assertEqual(self.kubelet.book.untimely, 0)
 
-    def test_a_gpu_falls_ill_after_planning(self):
+    def test_a_gpu_becomes_unhealthy_after_planning(self):
         self.start()
         self.plan("p", [0, 7])
         with open(self.machine, encoding="utf-8") as file:

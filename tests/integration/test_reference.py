@@ -4,7 +4,7 @@
 
 Usage: test_reference.py DIRECTORY_OF_PROGRAMS [--write]
 
-Commands that README and pages show run, and print what is shown there; the picture of a node is drawn anew.
+Commands that README and pages show run, and print what is shown there; the picture of a node is drawn again.
 
 Option, value, default, metric and labels of each row of a table are made from the programs; what a thing means is
 written by hand, and comes from --help or # HELP for a row that is new. Without --write nothing is changed, and whatever

@@ -133,15 +133,15 @@ class Simulate(unittest.TestCase):
 
         fails = ["--mtbf", "500", "--repair", "12", "--node-loss-after", "60", "--restart-cost", "300"]
         whole, wait = run("--on-node-loss", "unit"), run(*fails, "--on-node-loss", "wait")
-        unit, anew = run(*fails, "--on-node-loss", "unit"), run(*fails, "--on-node-loss", "restart")
+        unit, again = run(*fails, "--on-node-loss", "unit"), run(*fails, "--on-node-loss", "restart")
         self.assertEqual((whole["moved"], whole["interrupted"], wait["moved"]), (0, 0, 0))
         self.assertAlmostEqual(whole["worked"], whole["served"], places=6)
         self.assertGreater(unit["moved"], 0)
         self.assertLess(unit["waitGpuMean"], wait["waitGpuMean"])
         self.assertLess(wait["worked"], wait["served"])
-        self.assertLessEqual(anew["waitGpuMean"], unit["waitGpuMean"] * 1.2)
+        self.assertLessEqual(again["waitGpuMean"], unit["waitGpuMean"] * 1.2)
         self.assertNotEqual(run(*fails, "--on-node-loss", "wait", "--spare-nodes", "1")["worked"], wait["worked"])
-        self.assertEqual({r["placed"] + r["rejected"] for r in (whole, wait, unit, anew)}, {2000})
+        self.assertEqual({r["placed"] + r["rejected"] for r in (whole, wait, unit, again)}, {2000})
 
     def test_jobs_that_start_small_and_quotas(self):
         jobs = ["--cluster", "8x8x8", "--trace", "mix:8,64,256", "--group", "64", "--jobs", "1500", "--load", "1.1", "--policy", "gputopo",

@@ -5,7 +5,7 @@
 The world: one job, two supernodes (nodes x0 x1 x2 and y0 y1 y2), two replicas of the companion of which the lease
 names one, and an API server that checks uid and resourceVersion. Faults: a request arrives any time later, after
 its answer was given up and its sender lost the lease; a watch lags; the lease passes to the other replica and
-back; a leader loses a planned node and plans anew; the GPUPlacement, or a part of it, is deleted by hand; the job is deleted. A
+back; a leader loses a planned node and plans again; the GPUPlacement, or a part of it, is deleted by hand; the job is deleted. A
 leader may give a node that its plan does not have to another job.
 
 Wanted in each state: no unit has pods without a gate in two supernodes, and no node is given to two of them (a
@@ -46,7 +46,7 @@ RULES = {
     "wait-unnamed": "so does one where there is no object",
     "offer-unsure": "nothing is offered while it is open what the API server has as the object",
     "lease": "nothing is sent when the lease has not been renewed",
-    "new-term": "who gets the lease again begins anew",
+    "new-term": "who gets the lease again begins again",
     "parts-fixed": "a part is never changed, another plan has another part",
     "parts-whole": "where a part is not there it counts as if there were no object",
     "parts-dropped": "a part is deleted only when the acknowledged object names another one and has its epoch or a later one",
@@ -59,7 +59,7 @@ class World(NamedTuple):
 
     units: tuple = ((0, 1),)
     passes: int = 1  # of the lease
-    moves: int = 1  # a leader plans anew
+    moves: int = 1  # a leader plans again
     lost: int = 1  # answers
     deletes: int = 1  # of the object, by hand
     ends: int = 0  # the job is deleted
@@ -601,7 +601,7 @@ class Model:
         if what == "sees":
             return f"{leader} sees {label[2]}"
         if what in ("plans", "moves"):
-            return f"{leader} plans{'' if what == 'plans' else ' anew'}: {self.plan_text(label[2])}"
+            return f"{leader} plans{'' if what == 'plans' else ' again'}: {self.plan_text(label[2])}"
         if what == "sends":
             return f"{leader} sends " + " and ".join(self.request_text(r) for r in label[2])
         if what == "gives":

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/discovery/facts.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/text.h"

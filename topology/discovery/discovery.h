@@ -48,7 +48,7 @@ int gt_scan(const struct gt_scan_options *options, struct gt_node **ret, struct 
 /*
  * A health check of the GPUs of a node that an earlier scan with the same options has found: *ret is a
  * copy of it with the evidence of now, which is not evaluated yet. What is read instead of a machine is
- * not read again. *ret_digest tells by gt_answers_digest() whether the vendor library tells of other GPUs or
+ * not read again. *ret_digest shows by gt_answers_digest() whether the vendor library reports other GPUs or
  * links than it did; 0 where it was not asked, or gave no answer.
  */
 int gt_scan_health(const struct gt_scan_options *options, const struct gt_node *node, struct gt_node **ret,

@@ -40,7 +40,7 @@ enum gt_signal_kind {
 enum { GT_EVIDENCE_TEXT = 128 };
 
 struct gt_evidence {
-    unsigned known; /* bits 1 << signal: this check could tell */
+    unsigned known; /* bits 1 << signal: this check knows it */
     unsigned seen;  /* of them, states that are there */
     uint32_t value[GT_SIGNALS];
     char text[GT_SIGNALS][GT_EVIDENCE_TEXT]; /* of those that are there, for people; "" as the signal says */

@@ -77,7 +77,7 @@ void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static
 
 /* ---- the search above 16 GPUs ---- */
 
-/* A module: GPUs that the rest cannot tell apart by its links, so that only their number counts outside. For
+/* A module: GPUs that the rest cannot distinguish by its links, so that only their number counts outside. For
  * each number a of them, lo <= a <= hi, the best way to take a. */
 struct gt_loss_part {
     unsigned lo, hi;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -170,7 +169,7 @@ static int read_gpus(struct node_reader *r, const cJSON *array)
     unsigned i = 0, file_index[GT_GPUS_MAX];
     for (const cJSON *item = array->child; item; item = item->next)
         TRY(read_gpu(r, i++, item));
-    /* Sorting sets the index anew: find each GPU again by its BDF, which is unique. */
+    /* Sorting sets the index again: find each GPU again by its BDF, which is unique. */
     char bdfs[GT_GPUS_MAX][GT_BDF_SIZE];
     for (i = 0; i < r->node->gpu_count; i++) {
         file_index[i] = r->node->gpus[i].index;

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "topology/model/node.h"
 #include "topology/model/node_internal.h"
 

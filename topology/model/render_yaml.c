@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <cjson/cJSON.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <yaml.h>

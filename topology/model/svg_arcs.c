@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "base/text.h"
 #include "topology/model/render_internal.h"
 #include "topology/model/svg.h"
 

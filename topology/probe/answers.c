@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/probe/answers.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/json_get.h"

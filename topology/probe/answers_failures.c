@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/buf.h"
 #include "topology/probe/answers_internal.h"
 
 /* What failed, one note a function, however many devices it failed for. */
 
-/* Functions that something is read from, and the one that can stand in for them. What PCI tells anyway, and
+/* Functions that something is read from, and the one that can stand in for them. What PCI gives anyway, and
  * what is asked for the record only, is not missed. */
 static const struct {
     const char *call, *instead;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/json_get.h"
 #include "topology/probe/answers_internal.h"
 
-/* What the vendor library tells about the health of GPUs: evidence, of which others make a verdict. */
+/* What the vendor library reports about the health of GPUs: evidence, of which others make a verdict. */
 
 enum { CENTIDEGREES = 100, COLDEST = -10000, HOTTEST = 30000 };
 

@@ -3,7 +3,6 @@
 
 #include "base/bits.h"
 #include "base/json_get.h"
-#include "base/text.h"
 #include "topology/probe/answers_internal.h"
 
 /*

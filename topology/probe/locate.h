@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-/* A vendor library as a file: where it lies, and what tells one file from its replacement. */
+/* A vendor library as a file: where it lies, and what distinguishes a file from its replacement. */
 struct gt_library {
     char path[PATH_MAX];  /* to be opened */
     char shown[PATH_MAX]; /* as seen below the root */

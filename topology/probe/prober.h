@@ -27,7 +27,7 @@ void gt_prober_free(struct gt_prober *prober);
 GT_DEFINE_CLEANUP(struct gt_prober *, gt_prober_free)
 #define gt_auto_prober GT_CLEANUP(gt_prober_free)
 
-/* What is asked (plan.c): everything, or only what tells of health. */
+/* What is asked (plan.c): everything, or only what concerns health. */
 struct gt_probe_plan {
     void (*ask)(struct gt_prober *prober, uint64_t *ret_devices); /* sets the devices that answered */
     bool patient; /* what hangs again and again is not queried each time */

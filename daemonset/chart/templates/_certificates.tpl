@@ -17,7 +17,7 @@
 {{ dict "dns" $own "ip" $addresses | toJson }}
 {{- end }}
 
-{{/* JSON: the data of the companion's Secret, of kube-scheduler's, and `names` and `renew`, which tell the next upgrade
+{{/* JSON: the data of the companion's Secret, of kube-scheduler's, and `names` and `renew`, which show the next upgrade
 whether they are still good. What is in the cluster is kept as long as it is. */}}
 {{- define "gputopo.certificates" -}}
 {{- $names := include "gputopo.names" . -}}

@@ -238,13 +238,13 @@ function listen() {
 }
 
 function theme(next) {
-  const wish = next || "automatic", system = matchMedia("(prefers-color-scheme: dark)");
+  const wanted = next || "automatic", system = matchMedia("(prefers-color-scheme: dark)");
   const apply = () => {
     const dark = page.theme === "dark" || (page.theme === "automatic" && system.matches);
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     $("theme").textContent = `Theme: ${page.theme}`;
   };
-  page.theme = ["automatic", "light", "dark"].includes(wish) ? wish : "automatic";
+  page.theme = ["automatic", "light", "dark"].includes(wanted) ? wanted : "automatic";
   apply();
   system.onchange = apply;
 }
@@ -293,15 +293,15 @@ async function ask() {
 }
 
 function start() {
-  const wishes = new URLSearchParams(location.search);
-  theme(wishes.get("theme"));
+  const asked = new URLSearchParams(location.search);
+  theme(asked.get("theme"));
   $("theme").addEventListener("click", () => theme({ automatic: "light", light: "dark", dark: "automatic" }[page.theme]));
-  $("filter").value = wishes.get("filter") || "";
+  $("filter").value = asked.get("filter") || "";
   page.words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   showHelp();
   listen();
   setInterval(tick, 1000);
-  ask().then(() => wishes.get("job") && page.jobs.has(wishes.get("job")) && pick(wishes.get("job")));
+  ask().then(() => asked.get("job") && page.jobs.has(asked.get("job")) && pick(asked.get("job")));
 }
 
 start();

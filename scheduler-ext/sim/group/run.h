@@ -39,7 +39,7 @@ struct sim_tenant { /* a namespace */
 struct sim_holder {
     const struct gt_sim_job *job; /* NULL: none */
     double reserved_until;        /* seconds */
-    bool changed;                 /* a kept node failed or came back: choose anew */
+    bool changed;                 /* a kept node failed or came back: choose again */
     struct gt_node_set reserved;
     struct gt_node_set shut; /* of those that have free GPUs, while others are placed */
     struct gt_cluster *model;
@@ -102,7 +102,7 @@ bool gt_run_may_hold(const struct group_run *run, uint32_t number, uint64_t gpus
 
 /* ---- spares.c ---- */
 
-/* The spare nodes of its supernode are chosen anew. */
+/* The spare nodes of its supernode are chosen again. */
 void gt_spares_node_changed(struct group_run *run, uint32_t node);
 
 /* ---- start.c, submit.c ---- */

@@ -42,7 +42,7 @@ static void over_after_a_while(void **state)
     shares.offered = 8;
     assert_true(gt_shares_evaluate(&shares, 1000));
     assert_false(gt_shares_evaluate(&shares, 900000));
-    shares.offered = 0; /* the vendor's plugin is starting anew */
+    shares.offered = 0; /* the vendor's plugin is starting again */
     assert_false(gt_shares_evaluate(&shares, 900000 + GT_SHARES_GONE_MS - 1));
     gt_shares_why(&shares, why, sizeof(why));
     assert_non_null(strstr(why, "last sign"));

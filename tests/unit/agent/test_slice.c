@@ -103,7 +103,7 @@ static const char *composites_of(const struct gt_slice_facts *facts)
 
 static void composites(void **state)
 {
-    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *ill = NULL;
+    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *unhealthy = NULL;
     struct gt_slice_facts facts = {
         .node_name = "n", .node_uid = "u", .supernode = "", .inventory = inventory};
     (void)state;
@@ -122,8 +122,8 @@ static void composites(void **state)
                              strlen("node-8 zone-0000-14-00-0-4 zone-0000-10-00-0-4 " PAIR(1, 3) PAIR(4, 5))),
                      0);
     /* What has a GPU that is not offered is not, or has its taint. */
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "ill", &ill, NULL), 0);
-    facts.inventory = ill;
+    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
+    facts.inventory = unhealthy;
     facts.usage = make_usage(0xfb, 0);
     assert_string_equal(composites_of(&facts),
                         "zone-0000-14-00-0-4 " PAIR(0, 1) PAIR(0, 3) PAIR(1, 3) PAIR(4, 5) PAIR(4, 6)
@@ -141,7 +141,7 @@ static void composites(void **state)
  * to be in use. */
 static void held_composites(void **state)
 {
-    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *ill = NULL;
+    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *unhealthy = NULL;
     struct gt_dra_claim claim = {.device_count = 2};
     const struct gt_dra_claims claims = {&claim, 1};
     struct gt_slice_facts facts = {
@@ -156,8 +156,8 @@ static void held_composites(void **state)
     facts.composites = true;
     assert_string_equal(order_of(&facts), "0 3 4 5 6 7 1 2");
     assert_non_null(strstr(composites_of(&facts), PAIR(1, 2)));
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "ill", &ill, NULL), 0);
-    facts.inventory = ill;
+    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
+    facts.inventory = unhealthy;
     assert_string_equal(order_of(&facts), "0 3 4 5 6 7");
     assert_null(strstr(composites_of(&facts), "-11-"));
     claim.devices[0].admin = claim.devices[1].admin = true; /* for monitoring */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_FEED_WORLD_H
-#define GPUTOPO_TESTS_FEED_WORLD_H
+#ifndef GPUTOPO_TESTS_CACHE_WORLD_H
+#define GPUTOPO_TESTS_CACHE_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
 
 #include "scheduler-ext/cache/cache.h"
 
@@ -16,7 +21,7 @@ struct world_owner {
 struct world_topology {
     const char *name;
     unsigned gpus;               /* of one mesh of direct links */
-    uint64_t unhealthy, unknown; /* unsure: of unknown health */
+    uint64_t unhealthy, unknown; /* unknown: of unknown health */
     uint64_t unnamed;            /* in use by nobody knows whom */
     struct world_owner owners[WORLD_OWNERS];
     bool silent_on_usage; /* no `free`, no owners */

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "tests/unit/cache/cache_world.h"
-#include "tests/unit/core/core_checks.h"
 
 /* Nodes that are lost for the pods on them, and where others may take their places. */
 

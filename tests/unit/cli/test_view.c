@@ -66,7 +66,7 @@ static void test_jobs(void **state)
     assert_string_equal(small, "abc");
 }
 
-/* A list that begins anew, as after a 410, leaves nothing behind. */
+/* A list that begins again, as after a 410, leaves nothing behind. */
 static void test_again(void **state)
 {
     (void)state;

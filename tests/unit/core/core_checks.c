@@ -9,7 +9,7 @@
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/slots.h"
 
-/* The invariants of a cluster: every number that is kept, computed anew. */
+/* The invariants of a cluster: every number that is kept, computed again. */
 
 static int check_masks(const struct gt_cluster *cluster, uint32_t id, struct gt_err **err)
 {

@@ -450,7 +450,7 @@ static void test_turns_end(void **state)
     gt_queue_remove(world->queue, second);
     expect_holder(world, 408, third, 508);
     gt_queue_remove(world->queue, third);
-    expect_holder(world, 410, NULL, 0); /* its patience begins anew */
+    expect_holder(world, 410, NULL, 0); /* its patience begins again */
     expect_holder(world, 412, first, 512);
     free_world(world);
 }
@@ -589,7 +589,7 @@ static void test_many_jobs(void **state)
     assert_true(many < 25 * few);
 }
 
-/* ---- turns of namespaces ---- */
+/* ---- fairness between namespaces ---- */
 
 static struct job *add_in(struct world *world, unsigned space, unsigned gpus, uint64_t created)
 {

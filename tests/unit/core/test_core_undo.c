@@ -143,7 +143,7 @@ static void do_remove(struct world *world, uint32_t node)
 
     for (unsigned i = 0; i < world->reservation_count; i++)
         if (world->reservations[i].node == node)
-            return; /* its promises would have to be made again on the way back */
+            return; /* its reservations would have to be made again on the way back */
     assert_true(gt_cluster_get_supernode(world->cluster, at.supernode, &super));
     struct step step = {.kind = REMOVED,
                         .node = node,
@@ -242,7 +242,7 @@ static void undo(struct world *world, const struct step *step)
         struct gt_cluster_node at = node_of(world, reservation->node);
         struct reservation again = *reservation;
 
-        /* The GPUs may have stopped being available while they were promised: lend them for a moment. */
+        /* The GPUs may have stopped being available while they were reserved: lend them for a moment. */
         gt_cluster_set_free(world->cluster, reservation->node, UINT64_MAX);
         gt_cluster_set_healthy(world->cluster, reservation->node, UINT64_MAX);
         gt_cluster_set_eligible(world->cluster, reservation->node, true);

@@ -290,7 +290,7 @@ static void follows_the_host(void **state)
     assert_true(says(host, "GPU-1") && !says(host, "GPU-3"));
 
     struct gt_node *node = machine_new(4, 0);
-    node->gpus[0].drm_card = 3; /* the kernel has numbered them anew */
+    node->gpus[0].drm_card = 3; /* the kernel has numbered them again */
     node->gpus[3].drm_card = 0;
     node->gpus[3].health = GT_GPU_UNHEALTHY; /* whoever has it may be restarted */
     gt_auto_inventory struct gt_inventory *swapped = machine_inventory(node, four);

@@ -175,7 +175,7 @@ static int expand(const struct gt_inventory *inventory, const char *one, const c
 static void composites_become_gpus(void **state)
 {
     static const char first[] = "pair-0000-10-00-0-0000-11-00-0", zone[] = "zone-0000-10-00-0-3";
-    gt_auto_inventory struct gt_inventory *inventory = linked_inventory(), *ill = NULL;
+    gt_auto_inventory struct gt_inventory *inventory = linked_inventory(), *unhealthy = NULL;
     struct gt_dra_claims claims = {0};
     struct gt_dra_claim claim, again;
     (void)state;
@@ -201,16 +201,16 @@ static void composites_become_gpus(void **state)
     assert_int_equal(expand(inventory, first, first, &claim, "twice"), -EINVAL);
     assert_int_equal(expand(inventory, "node-", NULL, &claim, "which is no GPU"), -EINVAL);
     assert_int_equal(expand(inventory, "pair-0000-10-00-0-../x", NULL, &claim, "which is no GPU"), -EINVAL);
-    /* Another claim has one of its GPUs; one is ill. */
+    /* Another claim has one of its GPUs; one is unhealthy. */
     const struct gt_dra_claim held = make_claim("held", 2);
     assert_return_code(gt_dra_claims_add(&claims, &held, NULL), 0);
     assert_int_equal(expand(inventory, zone, NULL, &claim, ""), 0);
     assert_int_equal(check(inventory, &claims, 0, &claim,
                            "zone-0000-10-00-0-3: gpu-0000-11-00-0 is held by the claim ns/held"),
                      -EAGAIN);
-    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &ill, NULL), 0);
+    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &unhealthy, NULL), 0);
     assert_int_equal(
-        check(ill, &claims, 0, &claim, "zone-0000-10-00-0-3: gpu-0000-12-00-0 is unhealthy: it burns"),
+        check(unhealthy, &claims, 0, &claim, "zone-0000-10-00-0-3: gpu-0000-12-00-0 is unhealthy: it burns"),
         -ENODEV);
     gt_dra_claims_done(&claims);
 }

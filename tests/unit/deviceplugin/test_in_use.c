@@ -129,7 +129,7 @@ static void the_lost_leave_when_nobody_holds_them(void **state)
     assert_string_equal(machine_list(f), "GPU-0+ GPU-1!");
     gt_auto_inventory struct gt_inventory *g = next_of(machine_new(1, 0), c, &none, then);
     assert_string_equal(machine_list(g), "GPU-0+");
-    /* once back, it begins anew */
+    /* once back, it begins again */
     gt_auto_inventory struct gt_inventory *h = next_of(machine_new(2, 0), c, &none, then);
     gt_auto_inventory struct gt_inventory *i = next_of(machine_new(1, 0), h, &none, then + 1);
     assert_string_equal(machine_list(i), "GPU-0+ GPU-1!");

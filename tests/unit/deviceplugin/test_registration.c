@@ -418,7 +418,7 @@ static void a_late_answer(void **state)
     assert_int_equal(w.failures, 0);
 }
 
-/* Pauses grow while it fails; once the kubelet has our devices they begin anew. */
+/* Pauses grow while it fails; once the kubelet has our devices they begin again. */
 static void what_was_is_forgiven(void **state)
 {
     w.other = true;

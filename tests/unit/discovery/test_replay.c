@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "topology/model/node_json.h"
+#include "base/json.h"
 #include "topology/model/render.h"
 
 /* Recordings: made, replayed, and given in every broken form that comes to mind. */

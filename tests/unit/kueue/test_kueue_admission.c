@@ -139,7 +139,7 @@ static void test_order_and_holds(void **state)
     expect(&fixture, "young Retry");
     assert_int_equal(fixture.requeue_s, 10);
     GIVE(&fixture, "young", .since = "2026-01-04T00:00:00Z", .version = "2");
-    decide(&fixture, 8000); /* has its time anew */
+    decide(&fixture, 8000); /* has its time again */
     expect(&fixture, "");
     decide(&fixture, 3000 + 120000); /* pods of the old one never came: others may have its room */
     expect(&fixture, "young Ready");
@@ -278,7 +278,7 @@ static void test_nothing_is_held_for_no_groups(void **state)
     teardown(&fixture);
 }
 
-/* What is held for a Workload is nobody else's: asked anew, it fits where it fitted. */
+/* What is held for a Workload is nobody else's: asked again, it fits where it fitted. */
 static void test_asked_again_while_it_holds(void **state)
 {
     struct fixture fixture;

@@ -90,7 +90,7 @@ static void at_once_and_after_clean_checks(void **state)
     assert_int_equal(check(health, table, &well, 0, 110), GT_GPU_UNHEALTHY);
     assert_int_equal(check(health, table, &well, 0, 115), GT_GPU_UNHEALTHY);
     assert_int_equal(check(health, table, &unavailable, 0, 120),
-                     GT_GPU_UNHEALTHY); /* the count begins anew */
+                     GT_GPU_UNHEALTHY); /* the count begins again */
     assert_int_equal(check(health, table, &well, 0, 125), GT_GPU_UNHEALTHY);
     assert_int_equal(check(health, table, &well, 0, 130), GT_GPU_UNHEALTHY);
     assert_int_equal(check(health, table, &well, 0, 135), GT_GPU_HEALTHY);
@@ -214,7 +214,7 @@ static void who_flaps_is_held_back(void **state)
     free(health);
 }
 
-/* Another card at the same place begins anew, in both directions; one whose UUID is not told may be the old.
+/* Another card at the same place begins again, in both directions; one whose UUID is not told may be the old.
  */
 static void a_card_is_swapped(void **state)
 {
@@ -255,7 +255,7 @@ static void gone_and_back(void **state)
     free(health);
 }
 
-/* ---- a plain second opinion: the whole past is kept, and read anew for each answer ---- */
+/* ---- a plain second opinion: the whole past is kept, and read again for each answer ---- */
 
 enum { PAST = 400 };
 

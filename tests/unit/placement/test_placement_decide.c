@@ -285,7 +285,7 @@ static void test_place_of_a_pod_that_left_ends(void **state)
         gt_job_view_free(view_of(cache, "ns/Job/a", owner, &reservations, now));
         assert_int_equal(gt_reservations_gpus(&reservations), 16);
         assert_int_equal(gt_reservations_next_end(&reservations), 13);
-        assert_int_equal(gt_reservations_promise_end(&reservations), 1000);
+        assert_int_equal(gt_reservations_reserved_end(&reservations), 1000);
     }
     gt_job_view_free(view_of(cache, "ns/Job/a", owner, &reservations, 13));
     assert_int_equal(gt_reservations_gpus(&reservations), 8);
@@ -339,7 +339,8 @@ static void test_many_places(void **state)
     gt_cache_free(cache);
 }
 
-/* A gang that is planned in part (the rest has no room any more) gives its promises up and is planned anew.
+/* A gang that is planned in part (the rest has no room any more) gives its reservations up and is planned
+ * again.
  */
 static void test_reservations_give_way(void **state)
 {
@@ -496,7 +497,7 @@ static void test_drain_of_what_never_fits(void **state)
 }
 
 /* Jobs come, in any order of their pods, and go; at every moment units lie in one supernode, no GPU is
- * promised twice, and in the end nothing is left. */
+ * reserved twice, and in the end nothing is left. */
 static void test_random_lives(void **state)
 {
     (void)state;

@@ -345,7 +345,7 @@ static uint32_t named_pods(struct gang *gang, uint64_t now)
     return content.object.pod_count;
 }
 
-/* Of a job all of which begins anew, a pod goes for the sake of others: it gets its place again however long
+/* Of a job all of which begins again, a pod goes for the sake of others: it gets its place again however long
  * it takes to end. */
 static void test_place_of_a_pod_that_moves_with_its_job(void **state)
 {

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "api/pod_plan.h"
+#include "base/digest.h"
 #include "base/text.h"
-#include "kube/index.h"
 #include "tests/unit/api/apply_patch.h"
 #include "tests/unit/cache/cache_world.h"
 #include "tests/unit/placement/json_path.h"

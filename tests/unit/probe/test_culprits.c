@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 
-#include "base/text.h"
 #include "topology/probe/culprits.h"
 
 static const char remote[] = "mxSmlGetMetaXLinkRemoteInfo", affinity[] = "mxSmlGetNodeAffinity";

@@ -170,7 +170,8 @@ static const char *failed_text(const cJSON *answer, const char *map, const char 
     return text ? text->valuestring : NULL;
 }
 
-/* GPUs promised to a planned pod are kept from others, and the planned pod goes to its node only. */
+/* GPUs that are reserved for a planned pod are refused to others, and the planned pod goes to its node only.
+ */
 static void test_reservations_stay(void **state)
 {
     struct host *host = *state;
@@ -245,7 +246,7 @@ static void test_what_another_replica_reserves(void **state)
     gt_loop_free(loop);
 }
 
-/* Too few GPUs whatever was promised: the scheduler counts better, and sooner, than the node reports. */
+/* Too few GPUs, reserved or not: the scheduler counts better, and sooner, than the node reports. */
 static void test_a_full_node_is_left_to_the_scheduler(void **state)
 {
     struct host *host = *state;

@@ -92,7 +92,7 @@ func (c *core) open(a *arrays) error {
 		unsafe.SliceData(a.tasks), C.uint32_t(len(a.tasks)), c.said))
 }
 
-// publish is a Lease to be applied, and its namespace; none where there is nothing new to tell.
+// publish is a Lease to be applied, and its namespace; none where there is nothing new to write.
 func (c *core) publish() (namespace string, lease []byte) {
 	var ns *C.char
 	text := C.GoString(C.gt_volcano_publish(c.c, &ns))

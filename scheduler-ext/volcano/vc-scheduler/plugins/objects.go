@@ -131,7 +131,7 @@ func (o *objects) publish(c *core) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if _, err := o.client.Resource(leases).Namespace(namespace).Patch(ctx, program, types.ApplyPatchType, lease, metav1.PatchOptions{FieldManager: program}); err != nil {
-			klog.Warningf("gputopo: the companion cannot be told which places are kept: %v", err)
+			klog.Warningf("gputopo: the Lease with the reserved places cannot be written: %v", err)
 		}
 	}()
 }

@@ -115,8 +115,8 @@ func (w *world) nodes() (nodes []*v1.Node) {
 	return nodes
 }
 
-// tell hands the world to a new library, as the reflectors would.
-func (w *world) tell(t testing.TB) {
+// publish hands the world to a new library, as the reflectors would.
+func (w *world) publish(t testing.TB) {
 	c, err := newCore()
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestUnits(t *testing.T) {
 	w.gang("none", 8, 8, "64", false) // no rack holds 64
 	w.gang("odd", 8, 8, "24", false)
 	w.gang("plain", 2, 2, "", false)
-	w.tell(t)
+	w.publish(t)
 	test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, AwareName))
 	defer test.Close()
 	test.Run([]framework.Action{allocate.New()})
@@ -282,7 +282,7 @@ func TestUnits(t *testing.T) {
 func TestOnlyNodeThere(t *testing.T) {
 	w := &world{racks: 1, perRack: 1}
 	w.gang("lone", 1, 8, "8", false)
-	w.tell(t)
+	w.publish(t)
 	test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, AwareName))
 	defer test.Close()
 	test.Run([]framework.Action{allocate.New()})
@@ -347,7 +347,7 @@ func TestAllocateTime(t *testing.T) {
 			for range times {
 				w := &world{racks: nodes / 16, perRack: 16}
 				w.gang("big", 64, 8, way.group, way.hyperNodes)
-				w.tell(t)
+				w.publish(t)
 				before := time.Now()
 				test, ssn := w.session(t, way.hyperNodes, way.tiers...)
 				opened := time.Since(before)

@@ -70,7 +70,7 @@ func (p *affinity) makeRoom(task *api.TaskInfo, number int) error {
 	return errors.New("Volcano does not let go who would have to")
 }
 
-// do is true where it has to be tried anew: somebody may not go, or a node does not serve, which it notes.
+// do is true where it has to be tried again: somebody may not go, or a node does not serve, which it notes.
 func (p *affinity) do(stmt *framework.Statement, first *api.TaskInfo, steps []step, mayGo, mayUse []uint8) bool {
 	ssn, queue, lacks := p.session.ssn, p.session.ssn.Queues[p.session.ssn.Jobs[first.Job].Queue], p.lacks
 	for _, step := range steps {

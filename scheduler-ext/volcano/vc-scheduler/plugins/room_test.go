@@ -39,7 +39,7 @@ func full(t *testing.T, queue string) *world {
 		w.group(name).Status.Phase = schedulingv1.PodGroupRunning
 	}
 	w.group("high").Spec.Queue = queue
-	w.tell(t)
+	w.publish(t)
 	return w
 }
 
@@ -204,7 +204,7 @@ func TestPreemptPartOfAGang(t *testing.T) {
 			pod.Annotations["metax-tech.com/gpu-group-size"] = "16"
 		}
 	}
-	w.tell(t)
+	w.publish(t)
 	is := w.act(t, evicting(true), preempt.New())
 	if len(is.evicted) != 2 || len(is.pipelined) != 2 {
 		t.Errorf("pods go: %v, and come: %v", is.evicted, is.pipelined)
@@ -302,7 +302,7 @@ func TestReclaimForTwoOnANode(t *testing.T) {
 	w.gang("halves", 4, 4, "16", false)
 	w.group("halves").Spec.Queue = "poor"
 	w.pods, w.groups = w.pods[4:], w.groups[1:] // without high
-	w.tell(t)
+	w.publish(t)
 	is := w.act(t, evicting(false), reclaim.New())
 	if len(is.evicted) != 2 || len(is.pipelined) != 4 {
 		t.Errorf("pods go: %v, and come: %v", is.evicted, is.pipelined)
