@@ -25,7 +25,7 @@ void gt_health_file_close(struct gt_health_file *file);
 
 /*
  * Adds the GPUs of the file, as unhealthy, to `health`, which is empty. No file is no error, nor is one from
- * before the last boot. An error: it makes no sense, or cannot be read; nothing was added then.
+ * before the last boot. An error: it is invalid, or cannot be read; nothing was added then.
  */
 int gt_health_file_read(struct gt_health_file *file, struct gt_health *health, uint64_t now_s,
                         struct gt_err **err);

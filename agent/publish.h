@@ -16,7 +16,7 @@
 enum gt_publish_lane {
     GT_PUBLISH_OWNER,       /* the Node is asked for its UID */
     GT_PUBLISH_OBJECT,      /* the NodeGPUTopology is made, owned by the Node; needs OWNER */
-    GT_PUBLISH_WIRING,      /* its status but for: */
+    GT_PUBLISH_WIRING,      /* its status except for: */
     GT_PUBLISH_USAGE,       /* what changes often; both need OBJECT */
     GT_PUBLISH_ANNOTATIONS, /* of the Node; needs OWNER */
     GT_PUBLISH_LABELS,      /* of the Node; needs OWNER */

@@ -10,7 +10,7 @@
 
 /*
  * GPUPlacement: what a job asks for and the plan it got. One a job; the companion alone writes it. A plan
- * that one object does not hold stands in parts, objects of the same kind that the job's object names: a part
+ * that one object does not hold is in parts, objects of the same kind that the job's object names: a part
  * is written once and never changed, and its name depends on its content.
  */
 
@@ -77,13 +77,13 @@ struct gt_gpu_placement {
     uint32_t part_count;
     const char *promised_until; /* places of pods that do not exist; as the next, RFC 3339 */
     const char *waiting_since, *planned_at;
-    const char *reserved_until; /* nodes are kept for it while it waits, or were */
+    const char *reserved_until; /* nodes are reserved for it while it waits, or were */
     /* "Unit": pods that are elsewhere than planned have to leave; "Job": all. Of those that were made until
      * `moving_before`, by the API server's clock. */
     const char *moving, *moving_before;
 };
 
-/* -EINVAL with the path of what makes no sense. One block with its texts: gt_gpu_placement_free() it. */
+/* -EINVAL with the path of what is invalid. One block with its texts: gt_gpu_placement_free() it. */
 int gt_gpu_placement_read(const cJSON *object, struct gt_gpu_placement **ret, struct gt_err **err);
 void gt_gpu_placement_free(struct gt_gpu_placement *placement);
 GT_DEFINE_CLEANUP(struct gt_gpu_placement *, gt_gpu_placement_free)
@@ -94,7 +94,7 @@ void gt_gpu_placement_write(const struct gt_gpu_placement *placement, struct gt_
 
 /*
  * Appends a merge patch of all that may change once it is created: templates, priority, onLostPlan and the
- * status. Uid and resourceVersion stand in it as preconditions. Without the plan: nodes, units, pods and
+ * status. Uid and resourceVersion are in it as preconditions. Without the plan: nodes, units, pods and
  * parts stay as they are in the object.
  */
 void gt_gpu_placement_write_patch(const struct gt_gpu_placement *placement, bool with_plan,

@@ -88,7 +88,7 @@ static size_t size_of_pod(const struct gt_gpu_placement_pod *pod, struct gt_buf 
            (pod->name ? strlen(pod->name) + 1 : 0) + sizeof("\":::\",") - 1;
 }
 
-/* Where a node stands in the slice's table, by its position in the whole plan's. */
+/* Where a node is in the slice's table, by its position in the whole plan's. */
 struct slice_builder {
     const struct gt_gpu_placement *whole;
     uint32_t *at; /* position + 1 */

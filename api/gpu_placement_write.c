@@ -59,7 +59,7 @@ void gt_gpu_placement_name(const char *kind, const char *job, struct gt_buf *to)
 
 /* ---- the object ---- */
 
-/* In a patch null takes away what may stand in the object. */
+/* In a patch null takes away what may be in the object. */
 static void write_text(const char *key, const char *text, bool patch, struct gt_buf *to)
 {
     if (*text || !patch)

@@ -91,7 +91,7 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
     node.vendor_gpus =
         cJSON_GetStringValue(gt_get_at(json, "metadata", "annotations", GT_ANNOTATION_VENDOR_GPUS));
     node.cordoned = cJSON_IsTrue(gt_get(spec, "unschedulable"));
-    /* What makes no sense counts as none. */
+    /* What is invalid counts as none. */
     gt_quantity_from_json(gt_get(gt_get(status, "capacity"), resource), GT_NODE_CAPACITY_MAX, resource,
                           &node.gpus, NULL);
     gt_resources_read(gt_get(status, "allocatable"), resource, &node.allocatable);

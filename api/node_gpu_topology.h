@@ -40,14 +40,14 @@ struct gt_node_gpu_topology {
 
     bool use_known; /* `free` is known */
     uint64_t free;
-    uint64_t owned; /* have an owner; one that is free too, which makes no sense, counts as owned */
+    uint64_t owned; /* have an owner; one that is free too, which is invalid, counts as owned */
     struct gt_gpu_owner owners[GT_GPUS_MAX]; /* of a GPU one at most, the first that is listed */
     unsigned owner_count;
     int64_t owners_written_s; /* by the API server's clock, from managedFields; Unix time, 0 unknown */
 };
 
-/* -EINVAL with the path of the culprit ("owners[2].gpu: ..."); paths begin in `status`, but for metadata. The
- * caller ends *ret with gt_node_gpu_topology_done(). */
+/* -EINVAL with the path of the culprit ("owners[2].gpu: ..."); paths begin in `status`, except for metadata.
+ * The caller ends *ret with gt_node_gpu_topology_done(). */
 int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **err);
 /* The same without free ones and owners: for who shows the rest also where these make no sense. */
 int gt_node_gpu_topology_read_wiring(const cJSON *object, struct gt_node_gpu_topology *ret,

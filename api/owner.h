@@ -65,7 +65,7 @@ struct gt_owner {
                            from the object */
 };
 
-/* Reads an object; gt_owner_free() it. `resource` is that of GPUs. -EINVAL where it makes no sense. NULL
+/* Reads an object; gt_owner_free() it. `resource` is that of GPUs. -EINVAL where it is invalid. NULL
  * without an error: its templates ask for no GPUs. */
 int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err);

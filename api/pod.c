@@ -227,7 +227,7 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
                      bool *bad)
 {
     const cJSON *spec = gt_get(object, "spec");
-    bool bad_plan = false; /* a plan that makes no sense is none */
+    bool bad_plan = false; /* a plan that is invalid is none */
     bool bad_node = false; /* set by read_spec() */
     to->meta.name = name_of(metadata, "name", bad);
     to->meta.namespace_ = name_of(metadata, "namespace", bad);

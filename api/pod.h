@@ -92,7 +92,7 @@ enum gt_pod_condition { GT_POD_SCHEDULED, GT_POD_PLACEMENT, GT_POD_DISRUPTED, GT
 
 struct gt_pod { /* it points to itself: not to be copied */
     struct gt_pod_meta meta;
-    /* What of it makes no sense, a sentence that lives for ever; NULL: nothing. Such a pod is not to be
+    /* What of it is invalid, a sentence that lives for ever; NULL: nothing. Such a pod is not to be
      * placed, and members may be missing here. */
     const char *invalid;
     const char *uid, *resource_version;

@@ -69,7 +69,7 @@ struct gt_claim_entry {
 };
 bool gt_claim_entry_next(const cJSON *spec, struct gt_claim_entry *entry);
 
-/* Containers that name a claim of the pod, but for ordinary init containers; each as often as it does. */
+/* Containers that name a claim of the pod, except for ordinary init containers; each as often as it does. */
 unsigned gt_claim_uses(const cJSON *spec, const char *name);
 
 /* Gives the first container of the spec one GPU by limits, where it has none. */

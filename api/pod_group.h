@@ -31,7 +31,7 @@ struct gt_volcano_queue {
     uint64_t allocated;  /* that they have, as its scheduler said last */
 };
 
-/* -EINVAL with the path of what makes no sense. */
+/* -EINVAL with the path of what is invalid. */
 int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_volcano_queue *ret,
                           struct gt_err **err);
 int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err);

@@ -8,7 +8,7 @@
 
 enum { GT_POD_LISTS_MAX = 64 << 10 }; /* bytes of each */
 
-/* A merge patch knows no keys of lists and writes them whole: what stands in them besides ours, as JSON. */
+/* A merge patch knows no keys of lists and writes them whole: what is in them besides ours, as JSON. */
 struct gt_pod_lists {
     char *gates;      /* but GT_GATE, without the brackets; NULL: none */
     char *conditions; /* but GT_CONDITION_PLACEMENT, likewise */

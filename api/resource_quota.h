@@ -10,7 +10,7 @@
 
 /*
  * ResourceQuota: what it says of GPUs. An extended resource has a quota under the name "requests.NAME" alone;
- * "NAME" and "limits.NAME" may stand in one and limit nothing.
+ * "NAME" and "limits.NAME" may be in one and limit nothing.
  */
 enum {
     GT_QUOTA_SCOPES_MAX = 16,  /* of a quota; Kubernetes has seven */
@@ -44,7 +44,7 @@ struct gt_resource_quota {
     unsigned scope_count;
 };
 
-/* One block with its texts: gt_resource_quota_free() it. -EINVAL with the path of what makes no sense. NULL
+/* One block with its texts: gt_resource_quota_free() it. -EINVAL with the path of what is invalid. NULL
  * without an error: it does not limit this resource. */
 int gt_resource_quota_read(const cJSON *object, const char *resource, struct gt_resource_quota **ret,
                            struct gt_err **err);

@@ -40,8 +40,8 @@ struct gt_supernode_object {
     struct gt_condition conditions[GT_SUPERNODE_CONDITIONS];
 };
 
-/* -EINVAL with the path of the culprit ("members[2].node: ..."); paths begin in `status`, but for metadata.
- * The caller ends *ret with gt_supernode_object_done(). */
+/* -EINVAL with the path of the culprit ("members[2].node: ..."); paths begin in `status`, except for
+ * metadata. The caller ends *ret with gt_supernode_object_done(). */
 int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret, struct gt_err **err);
 /* The same of an object's status alone; without a tier nothing is filled in. */
 int gt_supernode_object_read_status(const char *name, const cJSON *json, struct gt_supernode_object *ret,

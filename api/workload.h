@@ -59,7 +59,7 @@ struct gt_workload {
     char *refusal;        /* a sentence: why they cannot be read; NULL: they can */
 };
 
-/* `resource` is that of GPUs. gt_workload_free() it. -EINVAL with the path of what makes no sense. */
+/* `resource` is that of GPUs. gt_workload_free() it. -EINVAL with the path of what is invalid. */
 int gt_workload_read(const cJSON *object, const char *resource, struct gt_workload **ret,
                      struct gt_err **err);
 void gt_workload_free(struct gt_workload *workload);

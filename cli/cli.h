@@ -32,7 +32,7 @@ extern const char *cli_program;
 /* Messages, message.c. Each writes one line on stderr, whatever the text holds, and returns the exit code. */
 int cli_usage(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_failed(const char *verb, const struct gt_err *err);
-/* The same for something that makes no sense while the rest is done. */
+/* The same for something that is invalid while the rest is done. */
 void cli_warn(const char *verb, const char *text);
 
 /* Output, output.c. */

@@ -12,7 +12,7 @@ struct cli_shown {
     struct gt_node *node;
     struct cli_use use;
     char *notes;   /* when it was observed, and conditions that are not as they should be; lines */
-    char *problem; /* what of its use makes no sense; NULL: nothing */
+    char *problem; /* what of its use is invalid; NULL: nothing */
 };
 void cli_shown_done(struct cli_shown *shown);
 

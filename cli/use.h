@@ -24,7 +24,7 @@ struct cli_use {
 /* From a NodeGPUTopology that is filled. */
 void cli_use_from_topology(const struct gt_node_gpu_topology *topology, struct cli_use *ret);
 
-/* Reads one, with its use as not known where that makes no sense: *ret_problem then says what. */
+/* Reads one, with its use as not known where that is invalid: *ret_problem then says what. */
 int cli_use_read_topology(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **ret_problem,
                           struct gt_err **err);
 

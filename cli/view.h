@@ -11,7 +11,7 @@
 /*
  * Makes the picture of a cluster from its custom resources, for `gputopo cluster` and `gputopo supernodes`.
  * Objects are handed in one by one; of a node stay some hundred bytes. cli_view_finish() then joins, sorts
- * and counts. What makes no sense is named in `problems` and left out; the rest goes on.
+ * and counts. What is invalid is named in `problems` and left out; the rest goes on.
  */
 enum { CLI_VIEW_MAX = 1 << 22, CLI_STALE_S = 15 * 60 };
 

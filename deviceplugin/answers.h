@@ -70,7 +70,7 @@ struct gt_allocate_options {
     const char *uuid_variable; /* NULL: none */
     const char *nic_variable;  /* the NICs nearest to each GPU, "mlx5_0,mlx5_1;mlx5_2"; NULL: none */
     enum gt_device_strategy strategy;
-    struct gt_cdi *cdi; /* not NULL but for GT_STRATEGY_DEVICES */
+    struct gt_cdi *cdi; /* not NULL except for GT_STRATEGY_DEVICES */
     /* Asked about each ID of the inventory before it is given; false: it is given to nobody any more. */
     bool (*claim)(void *arg, const char *id); /* NULL: all are given */
 };

@@ -8,7 +8,7 @@
 /*
  * Finds the plan that a GetPreferredAllocation is about: asks the kubelet which pods wait, and blocks until
  * it answers. For the one handler thread of the plugin; never takes longer than its deadline and
- * GT_PLANNER_PLAN_MS but for what it takes to read an answer of GT_PLANNER_ANSWER_MAX bytes.
+ * GT_PLANNER_PLAN_MS except for what it takes to read an answer of GT_PLANNER_ANSWER_MAX bytes.
  */
 struct gt_planner;
 

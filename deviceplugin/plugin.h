@@ -27,7 +27,7 @@ struct gt_preference { /* one container's GetPreferredAllocation */
     uint64_t offered;                        /* the GPUs of the node out of which, healthy ones only */
     struct gt_choice choice;                 /* mask 0: the loss table had no say */
     enum gt_plan_result plan;                /* GT_PLAN_NONE also where none was looked for */
-    const char *namespace, *pod, *container; /* whose plan it is; "" but for GT_PLAN_HIT */
+    const char *namespace, *pod, *container; /* whose plan it is; "" except for GT_PLAN_HIT */
 };
 
 struct gt_plugin_events { /* all on the loop's thread; any may be NULL; none may free the plugin */

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-/* A kind of object as it stands in paths. Literals; lives as long as requests for it do. */
+/* A kind of object as it is in paths. Literals; lives as long as requests for it do. */
 struct gt_kube_resource {
     const char *group;   /* "" is the core group */
     const char *version; /* "v1" */

@@ -58,7 +58,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l atomic -x -d "G
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l mtbf -x -d "Hours to a failure"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l repair -x -d "Hours to the repair"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l replay -d "The jobs of a file at their times"
-complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l patience -x -d "Until nodes are kept"
+complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l patience -x -d "Until nodes are reserved"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l reserve-waiting -x -d "For so long"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l reserve-waiting-percent -x -d "Of all GPUs"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l quota -x -d "GPUs of a namespace"

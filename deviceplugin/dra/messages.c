@@ -193,7 +193,7 @@ static Dra__HealthState state_of(const struct gt_inventory *inventory, const str
                                                                        : DRA__HEALTH_STATE__HEALTH_UNKNOWN;
 }
 
-/* A place may stand in the inventory twice: a lost GPU, and the one that sits there now, which goes before.
+/* A place may be in the inventory twice: a lost GPU, and the one that sits there now, which goes before.
  */
 static bool is_repeated(const struct gt_inventory *inventory, unsigned i)
 {

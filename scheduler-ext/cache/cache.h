@@ -73,7 +73,7 @@ GT_DEFINE_CLEANUP(struct gt_cache *, gt_cache_free)
  * from 2^63 up, which no job has), not by id. */
 struct gt_cluster *gt_cache_cluster(struct gt_cache *cache);
 
-/* Objects, added or changed; the name of what is gone. An object that makes no sense changes nothing but the
+/* Objects, added or changed; the name of what is gone. An object that is invalid changes nothing but the
  * counter `refused`, and the last state stays. `now_ms` is a time of gt_clock_ms(). */
 void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now_ms);
 void gt_cache_topology_deleted(struct gt_cache *cache, const char *name);
@@ -127,7 +127,7 @@ enum gt_cache_plan {
 struct gt_cache_namespace {
     const char *name;
     uint64_t gpus;  /* of its pods that are on a node, or whose plan is held */
-    uint64_t asked; /* by its pods, wherever they are, but for those that are about to go */
+    uint64_t asked; /* by its pods, wherever they are, except for those that are about to go */
     uint32_t pod_count;
     void *user; /* as that of a job */
 };

@@ -271,7 +271,7 @@ void gt_cache_leave_job(struct cache_pod *pod);
 /* Frees a job without pods. */
 void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *job);
 
-/* From the annotations; NULL and 0 where there is none, NULL and -EINVAL where it makes no sense. */
+/* From the annotations; NULL and 0 where there is none, NULL and -EINVAL where it is invalid. */
 int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpus, unsigned count,
                        struct cache_plan **ret);
 void gt_cache_free_plan(struct gt_cache *cache, struct cache_plan *plan);

@@ -64,7 +64,7 @@ static bool has_other_gates(const struct gt_pod *pod)
     return pod->gate_count > pod->gated;
 }
 
-/* Of all that is kept, but for selectors and the like, which are shared and compared by themselves. */
+/* Of all that is kept, except for selectors and the like, which are shared and compared by themselves. */
 static uint64_t digest_of(const struct gt_cache *cache, const struct gt_pod *from)
 {
     const struct gt_pod_meta *meta = &from->meta;

@@ -5,7 +5,7 @@
 #include "scheduler-ext/cache/cache_internal.h"
 
 /*
- * Supernode objects come in any order. A record says what its object says; where it stands in the cluster
+ * Supernode objects come in any order. A record says what its object says; where it is in the cluster
  * follows: below the parent that it names if that is known and of a higher tier, else at the top. The core
  * cannot move a supernode, so one that moves is taken out with all below it and put in again.
  */
@@ -53,7 +53,7 @@ static void forget(struct gt_cache *cache, struct cache_supernode *supernode)
     gt_cache_release(&cache->bytes, supernode);
 }
 
-/* ---- where it stands in the cluster ---- */
+/* ---- where it is in the cluster ---- */
 
 static struct cache_supernode *parent_that_counts(const struct cache_supernode *supernode)
 {

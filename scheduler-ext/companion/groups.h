@@ -11,7 +11,7 @@
  *     - {name: rack-1, tier: 1, parent: hall, nodes: [n01, "n[02-16]"]}
  *
  * A name may have one range of numbers in brackets; what is in front of the bracket and behind it stays, and
- * numbers keep the width of the first one. What makes no sense is left out and noted; the rest counts.
+ * numbers keep the width of the first one. What is invalid is left out and noted; the rest counts.
  */
 enum {
     GT_GROUPS_TEXT_MAX = 4 << 20,
@@ -22,7 +22,7 @@ enum {
 struct gt_groups {
     struct gt_join_group *items; /* with all their texts, owned */
     uint32_t count;
-    /* A sentence for each thing that makes no sense, owned; those beyond the limit are not kept. */
+    /* A sentence for each thing that is invalid, owned; those beyond the limit are not kept. */
     char *notes[GT_GROUPS_NOTES_MAX];
     uint32_t note_count;
 };

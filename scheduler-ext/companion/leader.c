@@ -114,7 +114,7 @@ static void send(struct gt_leader *leader, struct gt_kube_request request, gt_ku
     fail(leader, gt_err_text(err));
 }
 
-/* What the server says now. False: it makes no sense. */
+/* What the server says now. False: it is invalid. */
 static bool take(struct gt_leader *leader, const cJSON *object)
 {
     struct gt_lease lease;

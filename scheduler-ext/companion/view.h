@@ -36,7 +36,7 @@ void gt_view_free(struct gt_view *view);
 GT_DEFINE_CLEANUP(struct gt_view *, gt_view_free)
 #define gt_auto_view GT_CLEANUP(gt_view_free)
 
-/* How a supernode stands in a projection; kept as a condition of the Supernode. */
+/* How a supernode is in a projection; kept as a condition of the Supernode. */
 struct gt_projected {
     const char *reason; /* a literal, one word; NULL: no condition */
     bool good;

@@ -10,7 +10,7 @@ static bool is_known(const struct job *job, const struct gt_plan_pod *pod)
     return (pod->running || pod->gpus) && gt_core_has_node(job->cluster, pod->node);
 }
 
-/* Links the pods of each node in rank order, but for those that have their GPUs; first[node] is where they
+/* Links the pods of each node in rank order, except for those that have their GPUs; first[node] is where they
  * begin. */
 static void link_pods(struct job *job, uint32_t *first)
 {

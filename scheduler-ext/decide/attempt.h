@@ -12,8 +12,8 @@ struct gt_attempt {
     struct gt_demands demands;
     uint32_t unsuitable;     /* of those: the job's pods may not run there */
     uint32_t refused;        /* of the others: its scheduler refused them */
-    uint32_t reserved_nodes; /* of the others: kept for somebody else */
-    uint32_t spares;         /* of the others: kept for replacements */
+    uint32_t reserved_nodes; /* of the others: reserved for somebody else */
+    uint32_t spares;         /* of the others: reserved for replacements */
     uint32_t reserved_gpus;  /* GPUs that are available there */
 };
 

@@ -90,7 +90,7 @@ static uint32_t supernode_of(const struct gt_cluster *cluster, uint32_t node)
     return gt_cluster_get_node(cluster, node, &info) ? info.supernode : GT_NONE;
 }
 
-/* A pod that comes to a kept place gets it, where the others of its run are still in that supernode. */
+/* A pod that comes to a reserved place gets it, where the others of its run are still in that supernode. */
 static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
                        uint32_t at)
 {

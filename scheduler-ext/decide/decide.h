@@ -17,7 +17,7 @@ enum gt_decision {
 };
 
 struct gt_decide_spec {
-    const struct gt_node_set *avoid; /* nodes that are kept for somebody else; NULL: none */
+    const struct gt_node_set *avoid; /* nodes that are reserved for somebody else; NULL: none */
     const char *avoid_for;           /* who, and until when */
     const struct gt_node_set *leave; /* nodes to use only where no others serve; NULL: none */
     uint64_t reserve_until;          /* of the places of pods that are not made yet */
@@ -27,9 +27,9 @@ struct gt_decide_spec {
 };
 
 /*
- * What is placed stays: members on a node, planned ones, kept places. Only where it cannot be done so, those
- * that are planned but still gated are planned again with the rest. The view is of no use afterwards but for
- * its texts: make a new one.
+ * What is placed stays: members on a node, planned ones, reserved places. Only where it cannot be done so,
+ * those that are planned but still gated are planned again with the rest. The view is of no use afterwards
+ * except for its texts: make a new one.
  */
 enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
                            struct gt_reservations *reservations, const struct gt_decide_spec *spec,

@@ -23,7 +23,7 @@ struct gt_noted {
 /* In the place of what was read before; words that make no sense are passed over. */
 void gt_noted_read(struct gt_noted *noted, const struct gt_cluster *cluster, const char *note);
 void gt_noted_done(struct gt_noted *noted);
-/* GPUs of a node that are kept for pods to come. */
+/* GPUs of a node that are reserved for pods to come. */
 uint64_t gt_noted_gpus(const struct gt_noted *noted, uint32_t node);
 
 #endif

@@ -28,7 +28,7 @@ static bool is_reserved(const struct gt_reservation *reservation)
     return reservation->state == GT_RESERVATION_HELD;
 }
 
-/* From here on its GPUs are kept, or are no longer. */
+/* From here on its GPUs are reserved, or are no longer. */
 static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool reserved)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];

@@ -5,9 +5,9 @@
 #include "scheduler-ext/cache/resources.h"
 
 /*
- * Places of a job's members, in the order of its ranks: where their pods are, and what is kept for pods that
- * are not there. A place is kept by assumptions of the job itself, besides those that the cache makes for
- * pods. No clock, no I/O.
+ * Places of a job's members, in the order of its ranks: where their pods are, and what is reserved for pods
+ * that are not there. A place is kept by assumptions of the job itself, besides those that the cache makes
+ * for pods. No clock, no I/O.
  */
 enum gt_reservation_state {
     GT_RESERVATION_NONE,   /* nothing is known, nothing is kept */
@@ -35,7 +35,7 @@ struct gt_reservations {
     uint32_t moving;                /* of them, for pods that move: who leaves is charged */
     uint64_t owner;                 /* of the assumptions; 0: none were ever made */
     uint64_t *charged;              /* counts the others, too; NULL: nobody is charged */
-    struct gt_cache *cache;         /* where more than GPUs is kept; NULL: nowhere */
+    struct gt_cache *cache;         /* where more than GPUs is reserved; NULL: nowhere */
     const struct gt_cache_job *job; /* of that cache, at the time of a call that keeps anything */
 };
 
@@ -54,14 +54,14 @@ void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_clu
                              uint32_t node, uint64_t mask, uint64_t until);
 /* What is kept there from now on is for who comes after the pod that is to leave. */
 void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at);
-/* What is kept for pods that were never made is kept until then at least. */
+/* What is reserved for pods that were never made is kept until then at least. */
 void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until);
-/* Gives one place up at once; true where GPUs were kept there. */
+/* Gives one place up at once; true where GPUs were reserved there. */
 bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at);
 /* The node of a place; GT_NONE where it is gone. */
 uint32_t gt_reservations_node(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
                               uint32_t at);
-/* How many GPUs are kept, and how many of them are charged. */
+/* How many GPUs are reserved, and how many of them are charged. */
 uint32_t gt_reservations_gpus(const struct gt_reservations *reservations);
 uint32_t gt_reservations_charged(const struct gt_reservations *reservations);
 /* Whether any place is wanted. */

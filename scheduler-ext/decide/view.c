@@ -146,7 +146,7 @@ bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner
     return owner && (view->missing <= owner->ended || gt_owner_has_ended(owner, view->job->members[at].rank));
 }
 
-/* Pods that have to leave, as it was noted when their next places were kept. */
+/* Pods that have to leave, as it was noted when their next places were reserved. */
 static void find_moving(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                         const struct gt_reservations *reservations)
 {
@@ -236,9 +236,9 @@ static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *
 }
 
 /* Members that are not made: those of a job or a unit that begins, or of a job that comes one by one, have a
- * place kept for a time. A job begins until its first gate goes: a new leader, or one whose kept place was
- * taken, plans for them again. Where some have ended and nothing says which, no places are kept; nor for
- * those that come later. */
+ * place kept for a time. A job begins until its first gate goes: a new leader, or one whose reserved place
+ * was taken, plans for them again. Where some have ended and nothing says which, no places are reserved; nor
+ * for those that come later. */
 static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                           const struct gt_reservations *reservations)
 {

@@ -22,7 +22,7 @@ enum gt_member_state {
     GT_MEMBER_PLANNED,    /* gated, its plan holds */
     GT_MEMBER_TO_PLACE,   /* gated, without a plan */
     GT_MEMBER_EARLY,      /* likewise, and pods of its unit come only when others have ended */
-    GT_MEMBER_RESERVED,   /* not made yet; a place is kept for it */
+    GT_MEMBER_RESERVED,   /* not made yet; a place is reserved for it */
     GT_MEMBER_TO_RESERVE, /* not made yet; it is to be planned with the others */
     GT_MEMBER_ABSENT,     /* not made, or gone; nothing is kept */
     GT_MEMBER_STATES,
@@ -35,7 +35,7 @@ struct gt_job_view_member {
 };
 
 struct gt_job_view {
-    struct gt_job *job; /* members stand in the same order as here */
+    struct gt_job *job; /* members are in the same order as here */
     struct gt_job_view_member *members;
     uint32_t count;
     uint32_t states[GT_MEMBER_STATES]; /* how many there are of each */

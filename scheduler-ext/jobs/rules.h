@@ -50,7 +50,7 @@ struct gt_job_units {
 };
 
 /*
- * The units of pods that stand in rank order, each with a GPU or more. Without a group size there are none.
+ * The units of pods that are in rank order, each with a GPU or more. Without a group size there are none.
  * An atomic size that equals the group size makes hard units, as does none. The caller frees the units with
  * gt_job_units_done().
  */

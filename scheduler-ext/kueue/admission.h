@@ -26,7 +26,7 @@ enum { GT_ADMISSION_WORKLOADS_MAX = 50000, GT_ADMISSION_CHECKS_MAX = 64, GT_ADMI
 struct gt_admission_spec {
     struct gt_cache *cache;
     const char *resource; /* of GPUs; lives as long */
-    /* Nodes that are kept for a job which waits; NULL: there are none. */
+    /* Nodes that are reserved for a job which waits; NULL: there are none. */
     bool (*is_node_reserved)(void *arg, uint32_t node);
     void *kept_arg;
     /* A Workload has this verdict; it may be written. False: it could not be, and is decided again later. */
@@ -48,7 +48,7 @@ void gt_admission_remove_check(struct gt_admission *admission, const char *name)
 void gt_admission_put_flavor(struct gt_admission *admission, const cJSON *object);
 void gt_admission_remove_flavor(struct gt_admission *admission, const char *name);
 
-/* An object was added or has changed, or is gone. -EINVAL where it makes no sense; it counts as gone. */
+/* An object was added or has changed, or is gone. -EINVAL where it is invalid; it counts as gone. */
 int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct gt_err **err);
 void gt_admission_remove(struct gt_admission *admission, const char *namespace_, const char *name);
 

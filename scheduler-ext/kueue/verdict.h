@@ -11,7 +11,7 @@ struct gt_fit_spec {
     struct gt_cache *cache;
     const struct gt_resource_flavor *flavors;
     unsigned flavor_count;
-    const struct gt_node_set *avoid; /* nodes that are kept for others */
+    const struct gt_node_set *avoid; /* nodes that are reserved for others */
     uint32_t held;                   /* Workloads whose places are taken, only for the text */
 };
 

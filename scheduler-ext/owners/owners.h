@@ -24,7 +24,7 @@ GT_DEFINE_CLEANUP(struct gt_owners *, gt_owners_free)
  * where it breaks a rule of the annotations. */
 int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err);
 
-/* An object was added or has changed, or is gone. One that makes no sense counts as gone. */
+/* An object was added or has changed, or is gone. One that is invalid counts as gone. */
 void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object);
 void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
                       const char *name);

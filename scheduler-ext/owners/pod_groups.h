@@ -18,7 +18,7 @@ void gt_pod_groups_free(struct gt_pod_groups *groups); /* NULL is allowed */
 GT_DEFINE_CLEANUP(struct gt_pod_groups *, gt_pod_groups_free)
 #define gt_auto_pod_groups GT_CLEANUP(gt_pod_groups_free)
 
-/* An object was added or has changed, or is gone. One that makes no sense counts as gone. True: what is found
+/* An object was added or has changed, or is gone. One that is invalid counts as gone. True: what is found
  * is another now. */
 bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object);
 bool gt_pod_groups_remove(struct gt_pod_groups *groups, const char *namespace_, const char *name);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Where everything stands in the picture of a cluster. */
+/* Where everything is in the picture of a cluster. */
 
 enum { HEAD_HEIGHT = 132, LEAST_WIDTH = 760, MANY = 400, VERY_MANY = 3000, CHARACTER = 7, NAME_MOST = 26 };
 
@@ -61,7 +61,7 @@ static void measure_nodes(const struct pic *pic, uint32_t nodes, struct svg_box 
     box->height = pic->scale.heading + inside + PIC_PADDING;
 }
 
-/* Frames that stand in rows, from left to right. */
+/* Frames that are in rows, from left to right. */
 struct shelf {
     int x, y, row_height, width; /* of the content so far; width is the widest row */
     int limit;

@@ -181,7 +181,7 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
     }
 }
 
-/* Until when places are kept for pods that do not exist. */
+/* Until when places are reserved for pods that do not exist. */
 static void add_reserved_until(const struct pjob *pjob, const struct gt_job_view *view,
                                struct gt_gpu_placement *to, struct object_times *times)
 {

@@ -6,12 +6,12 @@
 #include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/state.h"
 
-/* Pods that are made after the plan of their job: a place is kept for each, so it gets its plan when it is
- * made, and needs no gate and no further request. */
+/* Pods that are made after the plan of their job: a place is reserved for each, so it gets its plan when it
+ * is made, and needs no gate and no further request. */
 
 enum { OFFER_MS = 10000 };
 
-/* The place that is kept for a pod whose object says no more than who it is. */
+/* The place that is reserved for a pod whose object says no more than who it is. */
 struct reserved_place {
     struct gt_job *job; /* made from this pod and the owner alone; owned */
     struct pjob *pjob;
@@ -140,7 +140,7 @@ void gt_placement_reserve_offer(struct gt_placement_offer *offer)
     *offer->reserved_until_ms = *offer->offered_ms + OFFER_MS;
 }
 
-/* Before the cache sees it: the place is no longer kept for it, but its own. */
+/* Before the cache sees it: the place is no longer reserved for it, but its own. */
 void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *pod)
 {
     auto_place struct reserved_place place = {0};

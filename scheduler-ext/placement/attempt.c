@@ -166,7 +166,7 @@ enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
     return result;
 }
 
-/* ---- nodes kept for the one that waits longest ---- */
+/* ---- nodes reserved for the one that waits longest ---- */
 
 static uint64_t digest_of_kept(const struct gt_placement *placement)
 {
@@ -188,7 +188,7 @@ static uint32_t healthy_gpus(const struct gt_cluster *cluster, uint32_t id)
     return gt_cluster_get_node(cluster, id, &node) && node.eligible ? gt_bit_count(node.healthy) : 0;
 }
 
-/* How many GPUs the nodes have, where that is more than may be kept for one job; else 0. */
+/* How many GPUs the nodes have, where that is more than may be reserved for one job; else 0. */
 static uint32_t beyond_limit(const struct gt_placement *placement, const struct gt_node_set *nodes)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);

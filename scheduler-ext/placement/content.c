@@ -71,7 +71,7 @@ static void add_templates(const struct gt_job_view *view, const struct gt_owner 
 
 /* ---- the plan ---- */
 
-/* Where a node stands in the table, by its id in the cluster. */
+/* Where a node is in the table, by its id in the cluster. */
 struct node_table {
     uint32_t *at; /* [node]: place + 1 */
     const char **names;
@@ -92,7 +92,8 @@ static bool names_give_ranks(const struct gt_job_view *view)
     return !gt_job_kind_is_nameless(view->job->kind);
 }
 
-/* A pod that has come to a place which is kept for it has it, also for another leader, until it is planned.
+/* A pod that has come to a place which is reserved for it has it, also for another leader, until it is
+ * planned.
  */
 static uint32_t place_of(const struct gt_cluster *cluster, const struct gt_job_view *view,
                          const struct gt_reservations *reservations, uint32_t at, uint64_t *ret_mask)
@@ -332,7 +333,7 @@ static bool adopt_place(struct gt_cluster *cluster, struct gt_job_view *view,
     return true;
 }
 
-/* Who is missing. That its place is kept for it stands in the plan; while its pod is still ending, and its
+/* Who is missing. That its place is reserved for it is in the plan; while its pod is still ending, and its
  * job wants lost nodes left, it is so until another has come. */
 static void adopt_missing(struct gt_cluster *cluster, struct gt_job_view *view,
                           struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,

@@ -14,7 +14,7 @@
 /*
  * The placement controller (docs/reference/placement-controller.md): plans the gated pods of jobs with
  * groups, writes the plans, and lifts the gates. It acts between gt_placement_start() and
- * gt_placement_stop(), on one replica at a time. Everything that must outlive it stands in the
+ * gt_placement_stop(), on one replica at a time. Everything that must outlive it is in the
  * jobs' GPUPlacements and in the pods' annotations.
  *
  * All on the loop's thread. Each pod is given to the controller first (gt_placement_observe_pod()), then to
@@ -41,11 +41,11 @@ struct gt_placement_options {
     enum gt_lost_plan lost_plan;
     /* --claims: on where agents give GPUs by claims. */
     enum gt_claims claims;
-    /* --patience: a job that waits for so long has nodes kept for it; 60 s. Less where large jobs must start
-     * soon, more where no GPU may stay idle for one. */
+    /* --patience: a job that waits for so long has nodes reserved for it; 60 s. Less where large jobs must
+     * start soon, more where no GPU may stay idle for one. */
     uint64_t patience_ms;
-    /* --reserve-waiting: so long at a time nodes are kept for a job that waits; 10 min. More where pods run
-     * for longer, so that its nodes do run empty. */
+    /* --reserve-waiting: so long at a time nodes are reserved for a job that waits; 10 min. More where pods
+     * run for longer, so that its nodes do run empty. */
     uint64_t reserve_waiting_ms;
     /* --reserve-waiting-percent: of the cluster's GPUs, at most so much is on these nodes, or one node; 50.
      * More where a job of most of the cluster must start beside smaller ones. */
@@ -59,18 +59,18 @@ struct gt_placement_options {
     /* --node-loss-after: a node that is not Ready, or a GPU that is unhealthy, for so long is lost for the
      * pods on it; 5 min. More where nodes take longer to restart. */
     uint64_t node_loss_ms;
-    /* --reserve: where pods come one by one, places are kept for so long after the last one; 30 min. More
+    /* --reserve: where pods come one by one, places are reserved for so long after the last one; 30 min. More
      * where a pod takes long until it is ready and the next one is made. */
     uint64_t reserve_ms;
-    /* --reserve-missing: other jobs' places for pods that do not exist are kept for so long after the last
-     * pod came; 60 s. More where owners make their pods slowly, less where tenants are not trusted. */
+    /* --reserve-missing: other jobs' places for pods that do not exist are reserved for so long after the
+     * last pod came; 60 s. More where owners make their pods slowly, less where tenants are not trusted. */
     uint64_t reserve_missing_ms;
     /* --reserve-gpus: then, of units of which no pod is there, at most so many GPUs of a job; 512. Less where
      * such sets are made large and filled late. */
     uint64_t reserve_gpus;
-    /* --reserve-gpus-per-namespace: so many GPUs at most are kept for pods that do not exist, of all jobs of
-     * a namespace together; 512. Any job of 64 nodes is so planned with its first pod, a larger one when the
-     * rest of its pods has come. Less where tenants are not trusted. */
+    /* --reserve-gpus-per-namespace: so many GPUs at most are reserved for pods that do not exist, of all jobs
+     * of a namespace together; 512. Any job of 64 nodes is so planned with its first pod, a larger one when
+     * the rest of its pods has come. Less where tenants are not trusted. */
     uint64_t reserve_gpus_per_namespace;
 };
 
@@ -132,7 +132,7 @@ void gt_placement_on_pod_group(struct gt_placement *placement, const char *names
 
 /* ---- for the webhook ---- */
 
-/* The place that is kept for a pod which is about to be made. */
+/* The place that is reserved for a pod which is about to be made. */
 struct gt_placement_offer {
     struct gt_plan_texts texts;  /* gt_plan_texts_done() them */
     bool taken;                  /* for another one, a moment ago */
@@ -171,8 +171,8 @@ struct gt_placement_job { /* texts live until the controller runs again; "" wher
     const char *text;        /* a sentence: why it waits */
     const char *plan;        /* one line a unit, of the last plan made here */
     uint32_t place;          /* in the order of those that wait, from 0; GT_NONE: it does not wait */
-    uint64_t holds_until_ms; /* nodes are kept for it, a time of gt_clock_ms(); 0: none are */
-    uint32_t reserved_gpus;  /* kept for pods that are not there */
+    uint64_t holds_until_ms; /* nodes are reserved for it, a time of gt_clock_ms(); 0: none are */
+    uint32_t reserved_gpus;  /* reserved for pods that are not there */
     uint64_t tries;
 };
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
@@ -180,16 +180,17 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
 
 /* Whether a node waits for replacements of pods of its supernode, as of a moment ago. */
 bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node);
-/* Whether a node is kept for a job that waits or is a spare, and this pod should leave it alone. */
+/* Whether a node is reserved for a job that waits or is a spare, and this pod should leave it alone. */
 bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                               uint32_t node);
 
 /*
- * What only the leader knows: places that are kept for pods which are not there, and nodes that are kept for
- * a job that waits. It writes them into its Lease (api/lease_note.h), and the other replicas read them.
+ * What only the leader knows: places that are reserved for pods which are not there, and nodes that are
+ * reserved for a job that waits. It writes them into its Lease (api/lease_note.h), and the other replicas
+ * read them.
  */
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to);
-/* Replaces what the leader noted before; a word that makes no sense is passed over. */
+/* Replaces what the leader noted before; a word that is invalid is passed over. */
 void gt_placement_read_note(struct gt_placement *placement, const char *note);
 /* GPUs of a node that are kept by the leader's note, and so are not assumed in the cache. */
 uint64_t gt_placement_remote_gpus(const struct gt_placement *placement, uint32_t node);

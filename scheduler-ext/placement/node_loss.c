@@ -7,8 +7,8 @@
 
 /*
  * Units that have lost nodes, of jobs that want them moved (annotation on-node-loss). First another place is
- * kept for those pods that have to leave, and stands in the job's GPUPlacement; then they are evicted; the
- * pods after them get it when the last of the unit has gone. What a leader has begun stands in the object:
+ * kept for those pods that have to leave, and is in the job's GPUPlacement; then they are evicted; the
+ * pods after them get it when the last of the unit has gone. What a leader has begun is in the object:
  * which pods have to leave follows from where they are, and from when they were made.
  */
 
@@ -162,9 +162,9 @@ static void report_waits(struct reconcile *reconcile, const char *why, const str
         gt_placement_event(pjob, pjob->job->pods, true, "NodeLost", "Move", text);
 }
 
-/* Nodes that others are to use: those that pods are pinned to, and those kept for the job that has waited for
- * long. They are left to them where others serve, and the kept ones are out of reach where that job, by the
- * order of those that wait, comes before one of which some pods run. */
+/* Nodes that others are to use: those that pods are pinned to, and those reserved for the job that has waited
+ * for long. They are left to them where others serve, and the kept ones are out of reach where that job, by
+ * the order of those that wait, comes before one of which some pods run. */
 static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec, struct gt_err **err)
 {
     struct gt_placement *placement = reconcile->placement;
@@ -278,8 +278,8 @@ static bool give_up_broken(struct reconcile *reconcile)
     return any;
 }
 
-/* While one of the job's pods is there its object stays, and with it the places that are kept: the last one
- * goes when another has come. */
+/* While one of the job's pods is there its object stays, and with it the places that are reserved: the last
+ * one goes when another has come. */
 static bool may_leave_last(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;

@@ -71,7 +71,7 @@ void gt_placement_objects_done(struct placement_objects *objects);
 /* The job's object where it is a part's; otherwise the same one. */
 struct placement_object *gt_placement_object_head(const struct placement_objects *objects,
                                                   struct placement_object *object);
-/* Whether its plan stands in this part, among others. */
+/* Whether its plan is in this part, among others. */
 bool gt_placement_object_names(const struct placement_object *object, const char *part);
 
 /* The plan that the object of a job has, in itself or in its parts. Until one of them changes. */

@@ -14,7 +14,7 @@ static uint32_t pods_max(const struct gt_placement *placement)
     return max && max < GT_GPU_PLACEMENT_PODS_MAX ? max : GT_GPU_PLACEMENT_PODS_MAX;
 }
 
-/* Whether the first slice is the whole plan. Units without a place stand in it as empty texts. */
+/* Whether the first slice is the whole plan. Units without a place are in it as empty texts. */
 static bool is_all(const struct gt_gpu_placement_slice *slice, const struct gt_gpu_placement *whole)
 {
     size_t empty = (size_t)(whole->unit_count - slice->unit_count) * (sizeof("\"\",") - 1);

@@ -20,13 +20,13 @@ struct gt_pod_object {
     uint64_t nominated;     /* digest of status.nominatedNodeName; 0: none */
     uint64_t fence;         /* no plan of an older epoch is written to it; 0: none */
     bool planned;           /* it has the plan's annotations */
-    bool gated, others;     /* by our gate; by others that have to go first, but for Kueue's */
+    bool gated, others;     /* by our gate; by others that have to go first, except for Kueue's */
     const char *kueue_gate; /* it waits for Kueue by this gate, a literal; NULL: it does not */
     bool unschedulable;     /* the scheduler says so */
-    bool held;              /* likewise, but for its queue in Volcano: no node was looked at */
+    bool held;              /* likewise, except for its queue in Volcano: no node was looked at */
 };
 
-/* -EINVAL where it makes no sense. */
+/* -EINVAL where it is invalid. */
 int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, struct gt_err **err);
 void gt_pod_object_done(struct gt_pod_object *object);
 

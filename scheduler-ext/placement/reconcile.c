@@ -274,7 +274,7 @@ static uint64_t gpus_of(const struct gt_job_view *view)
     return gpus;
 }
 
-/* Of a new leader: since when it has waited, and whether nodes were kept for it. */
+/* Of a new leader: since when it has waited, and whether nodes were reserved for it. */
 static void adopt_wait(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;

@@ -14,7 +14,7 @@ void gt_placement_reconcile(struct pjob *pjob);
 /* ---- attempt.c ---- */
 /* Tries to place a waiting job. */
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
-/* Chooses the nodes that are kept for it; NULL: for nobody. */
+/* Chooses the nodes that are reserved for it; NULL: for nobody. */
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms);
 
 /* ---- report.c ---- */
@@ -49,7 +49,7 @@ void gt_placement_set_lost(struct pjob *pjob, bool lost);
 /* Adds the nodes of other jobs' pods whose gate has gone and whose plan is lost. */
 int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err);
 enum { PLACEMENT_HOLDER_SIZE = GT_GPU_PLACEMENT_JOB_MAX + GT_TIME_TEXT_SIZE + 16 };
-/* "NAMESPACE/KIND/NAME until TIME", of the job that nodes are kept for; "": there is none. */
+/* "NAMESPACE/KIND/NAME until TIME", of the job that nodes are reserved for; "": there is none. */
 void gt_placement_say_holder(const struct gt_placement *placement, char to[static PLACEMENT_HOLDER_SIZE]);
 
 /* ---- admission.c ---- */
@@ -121,7 +121,7 @@ bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_po
 
 /* ---- acknowledge.c ---- */
 /*
- * A plan is true once it stands in the job's GPUPlacement. The way of a plan to its pods:
+ * A plan is true once it is in the job's GPUPlacement. The way of a plan to its pods:
  *
  *  1. Pods get their plan only from an object that this leader has written in its term, and whose write the
  *     API server has acknowledged. So a new leader writes the object first, with a higher epoch: a write of
@@ -136,13 +136,13 @@ bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_po
  *     Such a place changes only when no request can last any more that was made before the last offer, or
  *     before this leader's term (request_ms of times.h; the watch of pods is not as far behind).
  *
- *  4. A plan that one object does not hold stands in parts, which are made first; the write of the job's
+ *  4. A plan that one object does not hold is in parts, which are made first; the write of the job's
  *     object that names them makes it true (parts.c below).
  *
  * tests/model/placement_protocol.py searches the states of this protocol.
  */
 
-/* Whether the places of gated pods, and those that are reserved, stand in the object as this leader wrote it.
+/* Whether the places of gated pods, and those that are reserved, are in the object as this leader wrote it.
  * Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
 bool gt_placement_acknowledge(struct reconcile *reconcile);
 
@@ -169,7 +169,7 @@ void gt_placement_attach(struct pjob *pjob);
 
 /* ---- parts.c ---- */
 /*
- * A plan that one object does not hold stands in parts. Only the write of the job's object makes it true, and
+ * A plan that one object does not hold is in parts. Only the write of the job's object makes it true, and
  * none of the rules of acknowledge.c is another one for it, since
  *
  *  - a part is made once and never changed: another plan has other parts. The digest in its name is that of

@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/placement/reconcile.h"
 
-/* How long places are kept for pods of a job that do not exist. */
+/* How long places are reserved for pods of a job that do not exist. */
 
 uint64_t gt_reserve_missing_ms(const struct reconcile *reconcile)
 {

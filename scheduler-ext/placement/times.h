@@ -13,7 +13,7 @@ struct gt_placement_times {
     /* gates stay for so long after the claims of a plan were all seen: a scheduler that chose one of their
      * GPUs before it saw them writes that meanwhile */
     uint64_t claims_ms;
-    uint64_t return_ms;   /* the place of a pod that left a running job is kept for so long */
+    uint64_t return_ms;   /* the place of a pod that left a running job is reserved for so long */
     uint64_t eviction_ms; /* a job whose pods a scheduler evicted for others is not planned for so long */
     uint64_t request_ms;  /* no request to the API server lasts longer (its --request-timeout) */
     uint64_t retry_ms;    /* after a failed write, and at least so often waiting jobs are tried */

@@ -30,7 +30,7 @@ bool gt_debug_is_settled(const struct gt_cache_job *job, const struct gt_placeme
 const char *gt_debug_pod_state(const struct gt_cache_pod *pod);
 const char *gt_debug_plan_state(const struct gt_cache_pod *pod);
 
-/* The GPUs that a pod has, or that are kept for it, and the node; 0 and GT_NONE: none. */
+/* The GPUs that a pod has, or that are reserved for it, and the node; 0 and GT_NONE: none. */
 uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                            uint32_t *ret_node);
 

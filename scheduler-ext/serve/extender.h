@@ -15,7 +15,7 @@ struct gt_extender;
 
 struct gt_extender_spec {
     struct gt_cache *cache;               /* outlives the extender */
-    const struct gt_placement *placement; /* likewise; NULL: nothing is kept for jobs that wait */
+    const struct gt_placement *placement; /* likewise; NULL: nothing is reserved for jobs that wait */
     bool client_wanted;                   /* kube-scheduler has to prove a certificate */
     /* Names with commas between them, of which that certificate has one; "any": no matter which. Outlives
      * the extender. */

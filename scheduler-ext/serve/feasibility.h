@@ -22,7 +22,7 @@ enum gt_feasibility {
     GT_FEASIBLE,
     GT_PLANNED_ELSEWHERE, /* the pod is planned for another node */
     GT_GPUS_RESERVED,     /* what is free there is reserved for others */
-    GT_NODE_RESERVED,     /* the node is kept for a job that waits */
+    GT_NODE_RESERVED,     /* the node is reserved for a job that waits */
 };
 
 struct gt_extender_pod {
@@ -37,7 +37,7 @@ struct gt_extender_pod {
 /* Finds the pod in the cache, for what is asked below. */
 void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *pod);
 
-/* One node, by id (GT_NONE: unknown). `placement` NULL: no nodes are kept. */
+/* One node, by id (GT_NONE: unknown). `placement` NULL: no nodes are reserved. */
 enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_placement *placement,
                                         const struct gt_extender_pod *pod, uint32_t node);
 

@@ -13,7 +13,7 @@
 /* What the end of the document needs, with the counters of what was left out. */
 enum { TAIL_MAX = 512, HEAD_MAX = 8192 };
 
-/* What is kept for a job without its pods while others are written with theirs. */
+/* What is reserved for a job without its pods while others are written with theirs. */
 enum { JOB_BYTES = 1024 };
 
 enum { KEYS_MAX = 256 << 20 }; /* a key may be as long as a namespace and a name, and there are 2^18 pods */

@@ -11,9 +11,10 @@
 /* Jobs with units: whether their annotations make sense, and their plans. */
 
 enum {
-    RETURN_MS = 30000,  /* the place of a pod that left a running job is kept for so long */
-    MISSING_MS = 60000, /* places of pods that do not exist are kept for so long after the last one came */
-    AHEAD_GPUS = 512,   /* of units of which no pod is there; as --reserve-gpus of gputopo-scheduler */
+    RETURN_MS = 30000, /* the place of a pod that left a running job is reserved for so long */
+    MISSING_MS =
+        60000,        /* places of pods that do not exist are reserved for so long after the last one came */
+    AHEAD_GPUS = 512, /* of units of which no pod is there; as --reserve-gpus of gputopo-scheduler */
     SENTENCE_MAX = GT_VOLCANO_TEXT_SIZE - 1,
 };
 

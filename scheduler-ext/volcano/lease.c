@@ -10,7 +10,7 @@
 
 /*
  * gputopo-scheduler may place jobs in the same cluster. Planned pods of either say so themselves; places of
- * pods to come, and nodes for jobs that wait, stand in a Lease of each. Ours lies beside the other one, and
+ * pods to come, and nodes for jobs that wait, are in a Lease of each. Ours lies beside the other one, and
  * is written while there is something to say.
  */
 enum { DURATION_S = 30, RENEW_MS = 10000, LEASE_MAX = GT_LEASE_NOTE_MAX + (2 << 10) };

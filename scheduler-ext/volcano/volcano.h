@@ -42,7 +42,7 @@ const char *gt_volcano_gpu_resource(void);
 struct gt_volcano_resource {
     const char *group, *version, *plural;
     const char *fields; /* a field selector, or "" */
-    int needed;         /* 0: all works without it, but for what `without` says */
+    int needed;         /* 0: all works without it, except for what `without` says */
     const char *without;
 };
 const struct gt_volcano_resource *gt_volcano_resource(unsigned resource);
@@ -141,7 +141,7 @@ struct gt_volcano_step {
  * the order in which they are to be done; `ret` has room for as many as there are tasks. -EAGAIN: it would
  * not fit then either.
  *
- * The places are then kept for the job: gt_volcano_place() names them, they are nobody else's, and
+ * The places are then reserved for the job: gt_volcano_place() names them, they are nobody else's, and
  * gt_volcano_wants_room() is 0, until the GPUs are free. They are given up where not all of those tasks were
  * evicted when the session ends, or where one of the GPUs will not be free after all.
  */

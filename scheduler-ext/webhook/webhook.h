@@ -22,8 +22,8 @@ enum { GT_WEBHOOK_BODY_MAX = 4 << 20 };
 
 /*
  * Adds the gate to a new pod that asks for GPUs and whose job has a group size on any template; where its job
- * is planned and a place is kept for it, it gets its plan instead. Plans that others wrote on it go. Where
- * the pod's owner is of a kind that has templates, but not known yet, the pod is gated in doubt: the
+ * is planned and a place is reserved for it, it gets its plan instead. Plans that others wrote on it go.
+ * Where the pod's owner is of a kind that has templates, but not known yet, the pod is gated in doubt: the
  * controller lifts a gate that was not needed, and nobody could add one later. A pod that breaks a rule of
  * the annotations is refused with its sentence: to ask once costs the API server half as much as twice.
  * Claims that its user wrote become those of the companion, or are refused (own_claim.h).

@@ -13,7 +13,7 @@
  *     gt_extender_reader_reset() for the next request, with the memory of the last.
  *
  * Most memory of a reader, whatever the body: 13 MB of names and where they are,
- * GT_WIRE_KEPT_MAX where nodes are kept, 0.5 MB of the scanner; after a reset 1.5 MB in all. The caller
+ * GT_WIRE_KEPT_MAX where nodes are copied, 0.5 MB of the scanner; after a reset 1.5 MB in all. The caller
  * limits how much all readers that are at work hold.
  */
 
@@ -40,7 +40,7 @@ void gt_extender_reader_free(struct gt_extender_reader *reader);
 GT_DEFINE_CLEANUP(struct gt_extender_reader *, gt_extender_reader_free)
 #define gt_auto_extender_reader GT_CLEANUP(gt_extender_reader_free)
 
-/* Errors as gt_scan_feed(); a pod or node that makes no sense is -EINVAL with a sentence. */
+/* Errors as gt_scan_feed(); a pod or node that is invalid is -EINVAL with a sentence. */
 int gt_extender_reader_feed(struct gt_extender_reader *reader, const void *bytes, size_t len,
                             struct gt_err **err);
 

@@ -20,7 +20,7 @@
 struct gt_volcano_node {
     /* Of the resource, in thousandths of a GPU as Volcano counts in this very session, pods included that it
      * allocated a moment ago. 0 where that Resource does not name it, GT_VOLCANO_UNKNOWN where the node has
-     * no such Resource or an amount that makes no sense. */
+     * no such Resource or an amount that is invalid. */
     int64_t idle_milli, used_milli, releasing_milli, pipelined_milli;
 };
 

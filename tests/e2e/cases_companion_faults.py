@@ -216,7 +216,7 @@ class CompanionFaultCases:
             self.placed.create(job(f"brief-{number}", 8, pod_template(8, group=64)))
             self.cluster.kubectl("delete", "job", f"brief-{number}", "--wait=false")
         self.placed.clean()
-        until("nothing to be kept for them", lambda: self.placed.metric("gputopo_placement_reserved_gpus") == 0)
+        until("nothing to be reserved for them", lambda: self.placed.metric("gputopo_placement_reserved_gpus") == 0)
         self.placed.create(job("whole", 40, pod_template(8, group=64)))
         self.placed.check_placed(self.placed.bound("job-name=whole", 40), 64)
 

@@ -296,7 +296,7 @@ class PlacementCases:
             self.placed.bound(f"job-name=small-{number}", 4)
         self.placed.create(job("big", 8, pod_template(8, group=64)))
         self.placed.waits("job-name=big", "TooFewGPUs")
-        until("nodes to be kept for it", lambda: self.placed.metric("gputopo_placement_reserved_nodes") == 8)
+        until("nodes to be reserved for it", lambda: self.placed.metric("gputopo_placement_reserved_nodes") == 8)
         for number in range(10, 14):  # they would fill every gap, were it not for what is kept
             self.placed.create(job(f"small-{number}", 4, pod_template(8, group=32)))
         for number in range(10):

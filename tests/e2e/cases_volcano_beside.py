@@ -75,7 +75,7 @@ class BesideCases:
         return f"successors ran after {' and '.join(times)}"
 
     def reserved_places(self):
-        """Three workers of four are missing: the plugins see in the Lease that their nodes are kept, and use the four others."""
+        """Three workers of four are missing: the plugins see in the Lease that their nodes are reserved, and use the four others."""
         [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]])
         worker = manifest["spec"]["replicaSpecs"]["worker"]
         worker["replicas"] = 4

@@ -253,7 +253,7 @@ class VolcanoPluginCases:
         return {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in self.placed.pods("case=low").values() if pod["spec"].get("nodeName")}
 
     def rack_for(self, action, pods, **high):
-        """Nobody goes while one pod too many of each rack may not; then just the pods of one rack, whose places are kept until the last of them
+        """Nobody goes while one pod too many of each rack may not; then just the pods of one rack, whose places are reserved until the last of them
         has gone."""
         before = self.full_racks(action, 9 - pods)
         self.placed.create(vcjob("high", task("t", pods, pod_template(8, group=8 * pods, **high)), minAvailable=pods, **high,
@@ -453,7 +453,7 @@ class VolcanoPluginCases:
         case("minAvailable of one unit: it starts, and grows", self.part)
         case("the scheduler is killed in the middle of gangs", self.killed)
         case("the successor of a pod of a unit comes home", self.replaced)
-        case("preempt: nobody goes for nothing, then one rack's pods, and their places are kept", self.preempted)
+        case("preempt: nobody goes for nothing, then one rack's pods, and their places are reserved", self.preempted)
         case("reclaim: likewise for a queue below its share", self.reclaimed)
         case("Kubeflow's training operator runs", self.operators.prepare)
         case("the manual's PyTorchJob", self.operators.pytorch)

@@ -700,7 +700,7 @@ class PlacementTest(PlacementCase):
 
     def test_half_gang_is_not_lifted_when_a_place_becomes_unhealthy(self):
         names = self.three_of_four()
-        for unhealthy in self.nodes:  # one of them is kept for the pod that is missing
+        for unhealthy in self.nodes:  # one of them is reserved for the pod that is missing
             self.api.add(TOPOLOGIES, unhealthy, status=topology(unhealthy, unhealthy=range(8)))
             self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "waits"))
             pod = self.pod("a-1")
@@ -884,7 +884,7 @@ class PlacementTest(PlacementCase):
         self.assertEqual(self.host.counters()["reservedGPUs"], 0)
 
     def test_last_pods_of_a_pytorch_job_come_back(self):
-        """Its status says how many have succeeded, and not which. Their places are kept for a moment, not as long as those
+        """Its status says how many have succeeded, and not which. Their places are reserved for a moment, not as long as those
         of pods that were never made."""
         self.world(1)
         self.start(missing=600000, **{"return": 300})

@@ -259,7 +259,7 @@ class NodeLoss(PlacementCase):
         self.assertEqual(sorted(self.api.evicted), sorted(self.first))
 
     def test_the_last_pod_goes_when_another_has_come(self):
-        """Without a pod the job would be gone, and with it the place that is kept."""
+        """Without a pod the job would be gone, and with it the place that is reserved."""
         self.world(2)
         self.begin(missing=3000)
         used = [(gpu, "ns", "a-0") for gpu in range(8)]
@@ -301,7 +301,7 @@ class NodeLoss(PlacementCase):
 
     def leave_kept(self, kept, other):
         """Racks of five nodes, with the job `a` in s0; `kept` and `other` have two free nodes each, and s3 has all: `big`, which
-        needs four nodes of two racks, has some of s3 and of `kept`, the less used one, kept for it."""
+        needs four nodes of two racks, has some of s3 and of `kept`, the less used one, reserved for it."""
         def use(rack, count):
             for n in range(5 - count, 5):
                 self.api.add(TOPOLOGIES, f"{rack}-n{n}", status=topology(f"{rack}-n{n}", 8, [(gpu, "x", "x") for gpu in range(8)]))

@@ -35,7 +35,7 @@ class Volcano(PlacementCase):
         self.assertEqual(self.host.job(f"ns/Job/{job}")["text"], text)
 
     def test_a_full_queue_holds_nothing(self):
-        """A job that its queue has not let in is not planned, and nothing is kept for it; then it is at once."""
+        """A job that its queue has not let in is not planned, and nothing is reserved for it; then it is at once."""
         self.world(1)
         for phase in ("", "Pending"):
             self.set_phase("pg", phase)

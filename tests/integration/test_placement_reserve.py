@@ -289,7 +289,7 @@ class Reserve(PlacementCase):
             self.assertFalse(self.host.job(f"ns/Job/{other}")["holds"])
 
     def reserved_until(self, name="job-a"):
-        """Told a moment after the nodes are kept."""
+        """Seen a moment after the nodes are reserved."""
         wait_for(lambda: "reservedUntil" in self.status(name))
         return self.status(name)["reservedUntil"]
 

@@ -209,7 +209,7 @@ class PlacementWebhookTest(PlacementCase):
         self.host.kill()
         places = {n: planned_node(self.pod(n)) for n in (names[1], names[2], names[5])}
         self.start(gang=600000)
-        for i in (3, 4, 6, 7):  # their places were kept for them
+        for i in (3, 4, 6, 7):  # their places were reserved for them
             self.create(names[i], i)
         self.wait_lifted(*names)
         self.assertEqual({n: planned_node(self.pod(n)) for n in places}, places)

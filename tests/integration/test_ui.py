@@ -117,7 +117,7 @@ class Windows(unittest.TestCase):
         self.assertEqual(model["counters"]["nodesStale"], 1)
 
     def test_spare_nodes(self):
-        """They are told from nodes that are kept for a job."""
+        """They are distinct from nodes that are reserved for a job."""
         with serving("--spare-nodes", "1", "--racks", "7") as url:
             nodes = json.loads(get(f"{url}/debug/model")[2])["nodes"]
             spares = [node for node in nodes if node["spare"]]
@@ -370,10 +370,10 @@ class Page(unittest.TestCase):
         with serving("--patience", "100", "--racks", "7") as url:  # in five there is none that would do
             self.open(url)
             self.browser.wait_for("document.querySelectorAll('#cluster .flags').length > 30")
-            self.browser.wait_for("document.querySelector('#waiting-jobs').innerText.includes('nodes are kept for it')")
+            self.browser.wait_for("document.querySelector('#waiting-jobs').innerText.includes('nodes are reserved for it')")
             self.assertIn("reserved", self.text("[data-node='rack-f-n01'] .flags"))
-            self.assertIn("kept for a larger job that has waited for long", explain(url, pod="ns/probe-0")[2])
-            self.assertIn("nodes are kept for it", explain(url, job="ns/moe-236b")[2])
+            self.assertIn("reserved for a larger job that has waited for long", explain(url, pod="ns/probe-0")[2])
+            self.assertIn("nodes are reserved for it", explain(url, job="ns/moe-236b")[2])
             self.picture("kept")
 
     def test_without_the_controller(self):

@@ -142,11 +142,11 @@ struct gt_node {
 int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, struct gt_err **err);
 
 /*
- * Checks and completes a node before it is shared: GPUs must stand in ascending order of BDF (gt_node_sort
+ * Checks and completes a node before it is shared: GPUs must be in ascending order of BDF (gt_node_sort
  * does that), indices are set; UUIDs, BDFs and NIC names must be unique; kinds, zones, weights and NIC
  * localities are derived; a GPU bound to VFIO is unhealthy; a NIC without a name gets its BDF as one. Bytes
  * in texts that are no printable UTF-8 become '?', a GPU that is not unhealthy loses its reason, and the own,
- * empty and repeated ones leave `remotes`. -EINVAL where a check fails: the node is unchanged but for such
+ * empty and repeated ones leave `remotes`. -EINVAL where a check fails: the node is unchanged except for such
  * texts and names, and unusable.
  */
 int gt_node_finish(struct gt_node *node, struct gt_err **err);

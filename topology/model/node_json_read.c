@@ -9,7 +9,7 @@
 #include "topology/model/node_json_get.h"
 
 /*
- * GPUs may stand in any order in the file, their `index` (else their position) is what links and localities
+ * GPUs may be in any order in the file, their `index` (else their position) is what links and localities
  * mean. They are sorted by BDF and everything is renumbered; derived values (zone, weight) are not read.
  */
 struct node_reader {

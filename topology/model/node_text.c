@@ -116,7 +116,7 @@ int gt_bdf_compare(const char *a, const char *b)
 {
     struct bdf x, y;
     bool has_x = read_bdf(a, &x), has_y = read_bdf(b, &y);
-    if (!has_x || !has_y) /* those that are none stand in front */
+    if (!has_x || !has_y) /* those that are none are in front */
         return has_x != has_y ? (has_x ? 1 : -1) : strcmp(a, b);
     if (x.domain != y.domain)
         return x.domain < y.domain ? -1 : 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/model/svg.h"
 
-/* NICs below one switch stand in columns of three beside its GPUs. */
+/* NICs below one switch are in columns of three beside its GPUs. */
 enum {
     NIC_STACK = 3,
     NIC_STEP_GAP = 8,

@@ -45,7 +45,7 @@ struct gt_prober {
     struct gt_buf log;
     int64_t deadline;
     unsigned restarts;
-    bool init_logged;  /* mxSmlInit stands in the log */
+    bool init_logged;  /* mxSmlInit is in the log */
     bool over;         /* nothing more is asked */
     bool canceled;     /* the owner is gone */
     bool doubtful;     /* some code was no everyday answer: use a fresh worker next time */

@@ -102,7 +102,7 @@ static int pass(struct group_run *run, double until, struct gt_err **err)
         if (event > until && end > until)
             return 0;
         int r;
-        if (end < event) { /* the nodes that were kept are for all again */
+        if (end < event) { /* the nodes that were reserved are for all again */
             run->now = end;
             gt_meter_advance(&run->meter, run->now);
             r = gt_waiting_start(run, err);

@@ -10,8 +10,8 @@
 enum gt_queue_policy {
     GT_QUEUE_NONE,     /* a job that does not fit at once is rejected */
     GT_QUEUE_FIFO,     /* waits; nobody overtakes the first that waits */
-    GT_QUEUE_BACKFILL, /* waits; later ones that fit go first, but for nodes that are kept for the one that
-                          waits longest */
+    GT_QUEUE_BACKFILL, /* waits; later ones that fit go first, except for nodes that are reserved for the one
+                          that waits longest */
     GT_QUEUE_FAIR,     /* the same, and namespaces take turns */
 };
 
@@ -29,7 +29,7 @@ struct gt_sim_outage { /* of a node */
 
 struct gt_group_options {
     enum gt_queue_policy queue;
-    double patience;           /* seconds until nodes are kept for a job that waits; INFINITY: none are */
+    double patience;           /* seconds until nodes are reserved for a job that waits; INFINITY: none are */
     double reservation;        /* seconds for which they are; 0: for ever */
     uint32_t reserved_percent; /* of the GPUs that may be kept, or one node; 0: all */
     double warm_up;            /* part of the jobs before anything is measured, 0 to below 1 */

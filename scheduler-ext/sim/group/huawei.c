@@ -3,7 +3,7 @@
 
 /*
  * The remainder table of Huawei's sp-block, without a reserve: a supernode that holds q whole blocks (units)
- * and a remainder of r slots stands in row r, column q. First the rows ascending, in each the columns up to
+ * and a remainder of r slots is in row r, column q. First the rows ascending, in each the columns up to
  * the number of blocks still needed; then the larger columns, rows ascending. A supernode gives all blocks it
  * has. Equals are taken at random, as its map order has it.
  */

@@ -25,7 +25,7 @@ struct gt_meter {
     double wait_sum, gpu_wait_sum, gpu_sum;
     double slowdown_sum[GT_METER_CLASSES];
     uint32_t slowdown_count[GT_METER_CLASSES];
-    uint32_t class_gpus[GT_METER_CLASSES - 1]; /* of the largest job of a class, but for the last */
+    uint32_t class_gpus[GT_METER_CLASSES - 1]; /* of the largest job of a class, except for the last */
     double *waits, *first_waits;
     bool *ran;   /* [job] started before */
     bool *alone; /* [job] its namespace had no other when it came */

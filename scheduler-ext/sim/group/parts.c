@@ -48,7 +48,7 @@ static uint32_t run_length(const struct gt_sim_job *job)
     return job->atom ? job->atom : job->unit;
 }
 
-/* Spare nodes but where something of the job lacks pods, and those that are kept for others. */
+/* Spare nodes but where something of the job lacks pods, and those that are reserved for others. */
 static void exclude(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
 {
     struct sim_parts *parts = &run->parts;
@@ -88,7 +88,7 @@ static bool plan(struct group_run *run, const struct gt_sim_job *job, bool exclu
     return planned;
 }
 
-/* Nodes that are kept for another job come last. */
+/* Nodes that are reserved for another job come last. */
 static bool plan_beside(struct group_run *run, const struct gt_sim_job *job)
 {
     bool others = run->holder.job && run->holder.job != job;

@@ -35,11 +35,11 @@ struct sim_tenant { /* a namespace */
     uint32_t present; /* its jobs that run or wait */
 };
 
-/* Nodes that are kept for the job that has waited for long, as the placement controller keeps them. */
+/* Nodes that are reserved for the job that has waited for long, as the placement controller keeps them. */
 struct sim_holder {
     const struct gt_sim_job *job; /* NULL: none */
     double reserved_until;        /* seconds */
-    bool changed;                 /* a kept node failed or came back: choose again */
+    bool changed;                 /* a reserved node failed or came back: choose again */
     struct gt_node_set reserved;
     struct gt_node_set shut; /* of those that have free GPUs, while others are placed */
     struct gt_cluster *model;

@@ -17,7 +17,7 @@ static uint32_t number_of(const struct group_run *run, const void *job)
 
 /* ---- nodes kept for the holder ---- */
 
-/* Without the kept nodes, for a job behind the holder, or with them. */
+/* Without the reserved nodes, for a job behind the holder, or with them. */
 static void restrict_to_others(struct group_run *run, bool on)
 {
     struct sim_holder *holder = &run->holder;
@@ -53,7 +53,7 @@ static int open_holder(struct group_run *run, struct gt_err **err)
     return r;
 }
 
-/* The kept nodes of a job; false: they would not help, or are too many. */
+/* The reserved nodes of a job; false: they would not help, or are too many. */
 static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, struct gt_node_set *ret)
 {
     struct sim_holder *holder = &run->holder;

@@ -8,7 +8,7 @@
 /*
  * The static protocol: the pods of the list in random order, then pods drawn from it, until the GPUs asked
  * for reach `load` times those of the cluster. Every pod that fits somewhere is placed and stays. The nodes
- * stand in a random order, one for each seed, as the paper's simulator names them.
+ * are in a random order, one for each seed, as the paper's simulator names them.
  */
 struct gt_pod_options {
     double load;        /* 1.3 for the published protocol */

@@ -403,7 +403,7 @@ static size_t check_part(const struct plan *plan, const struct gt_gpu_placement_
     return text.len;
 }
 
-/* Of the largest job, and of one whose names are as long as they can be and stand in it three times. */
+/* Of the largest job, and of one whose names are as long as they can be and are in it three times. */
 static void etcd_takes_all_parts(void **state)
 {
     static const struct {

@@ -60,7 +60,7 @@ static void test_amounts(void **state)
     }
 }
 
-/* The API server lets the bare name stand in a quota, and goes by "requests." alone. */
+/* The API server lets the bare name are in a quota, and goes by "requests." alone. */
 static void test_others(void **state)
 {
     (void)state;

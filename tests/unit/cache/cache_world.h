@@ -27,7 +27,7 @@ struct world_topology {
     bool silent_on_usage; /* no `free`, no owners */
     bool shared;          /* GPUs are in the vendor's sGPU mode */
     bool link_down;       /* the link of GPUs 0 and 1 */
-    bool reversed;        /* GPUs stand in descending order */
+    bool reversed;        /* GPUs are in descending order */
     const char *version, *owners_since;
     const char *server, *remotes; /* remotes: JSON, NULL none */
 };

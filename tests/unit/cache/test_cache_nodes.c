@@ -141,7 +141,7 @@ static void test_shared_classes(void **state)
     assert_int_equal(gt_cluster_find_node(gt_cache_cluster(cache), "n2"), before);
 }
 
-/* A state that makes no sense is refused, and the one before stays. */
+/* A state that is invalid is refused, and the one before stays. */
 static void test_refused_topologies(void **state)
 {
     (void)state;

@@ -111,7 +111,7 @@ static void test_refusals(void **state)
     assert_int_equal(gt_cache_plan_pod(cache, b, n1, 0x300, NULL), -EINVAL);
     assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 1);
 
-    /* A plan of its own does not stand in its way, and one that fails leaves the one before. */
+    /* A plan of its own is not in its way, and one that fails leaves the one before. */
     uint64_t four = rest & 0x78, other = rest & 0x3c;
     assert_int_equal(gt_cache_plan_pod(cache, a, n1, four, NULL), 0);
     assert_int_equal(gt_cache_plan_pod(cache, a, n1, other, NULL), 0);

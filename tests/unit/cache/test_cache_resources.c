@@ -76,7 +76,7 @@ static void pods_of_all_kinds_count(void **state)
     give_pod(cache, POD(.name = "two", .gpus = 2, .node = "n", .spec = "\"overhead\":{\"cpu\":\"6500m\"},"));
     assert_int_equal(room(cache, "n", one), 2);
     assert_int_equal(emptied(cache, "n", one), 4);
-    /* Who makes no sense otherwise counts, too. */
+    /* Who is invalid otherwise counts, too. */
     give_pod(cache, POD(.name = "odd", .gpus = 1 << 20, .node = "n"));
     assert_int_equal(room(cache, "n", one), 1);
     give_pod(cache, POD(.name = "odd", .gpus = 1 << 20, .node = "n", .phase = "Failed"));

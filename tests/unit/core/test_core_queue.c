@@ -737,8 +737,8 @@ static void test_who_comes_in_a_round(void **state)
     free_world(world);
 }
 
-/* Nodes are kept for the first one in this order, and the turns of others do not wait for a job that nothing
- * would help. */
+/* Nodes are reserved for the first one in this order, and the turns of others do not wait for a job that
+ * nothing would help. */
 static void test_holder_by_turns(void **state)
 {
     (void)state;

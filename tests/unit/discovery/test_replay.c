@@ -266,7 +266,7 @@ static void damaged_recordings(void **state)
             gt_node_unref(replayed);
         }
     }
-    assert_true(failed >= 200); /* every cut one, but for the last brace */
+    assert_true(failed >= 200); /* every cut one, except for the last brace */
 }
 
 static void a_huge_file(void **state)

@@ -129,7 +129,7 @@ static void refused(const struct pod *pods, uint32_t count, const struct gt_job_
         fail_msg("%d, \"%s\", expected \"%s\"", r, gt_err_text(err), says);
 }
 
-/* The pods stand in the order of the array `pods`, whose pod i has the rank ranks[i]. */
+/* The pods are in the order of the array `pods`, whose pod i has the rank ranks[i]. */
 static void check_two_units(const struct gt_job *job, enum gt_job_kind kind, const uint32_t *ranks)
 {
     assert_int_equal(job->kind, kind);

@@ -15,7 +15,7 @@
 #include "tests/unit/core/core_checks.h"
 #include "tests/unit/model/loss_wirings.h"
 
-/* Decisions on one job: what is placed, what stays, what is kept for pods that are not there. */
+/* Decisions on one job: what is placed, what stays, what is reserved for pods that are not there. */
 
 enum { SUPERNODES = 3, NODES_EACH = 4 };
 

@@ -161,7 +161,7 @@ static void test_pods_that_have_ended(void **state)
                 "0 1 2 5 63 64");
     check_ended(GT_OWNER_JOB, job, "{\"succeeded\":1,\"completedIndexes\":\"7\",\"failedIndexes\":\"3,99\"}",
                 1, "3 7 99");
-    /* What makes no sense ends the list. */
+    /* What is invalid ends the list. */
     check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,100\"}", 0, "1");
     check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,0-2\"}", 0, "1");
     check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,4-2,6\"}", 0, "1");
@@ -282,7 +282,7 @@ static void test_cache(void **state)
     }
     put(owners, "set-7", "{\"replicas\":2,\"template\":" POD("8", "") "}"); /* changed */
     put(owners, "set-8", "{\"replicas\":2,\"template\":" POD("0", "") "}"); /* asks for none any more */
-    put(owners, "set-9", "{\"replicas\":-2}");                              /* makes no sense */
+    put(owners, "set-9", "{\"replicas\":-2}");                              /* is invalid */
     gt_owners_remove(owners, GT_OWNER_STATEFULSET, "ns", "set-10");
     gt_owners_remove(owners, GT_OWNER_STATEFULSET, "ns", "set-10");
     gt_owners_counters(owners, &counters);

@@ -383,7 +383,7 @@ static bool is_free_rack(const struct moves *moves, unsigned rack)
     return !moves->used[rack] && moves->rack_of[0] != rack && moves->rack_of[1] != rack;
 }
 
-/* The pods of the unit leave, and those after them come to the places that were kept. */
+/* The pods of the unit leave, and those after them come to the places that were reserved. */
 static void finish_move(struct moves *moves, unsigned unit)
 {
     struct gang *gang = &moves->gang;
@@ -463,7 +463,7 @@ static void test_random_moves(void **state)
     gang_end(gang);
 }
 
-/* The rack that is kept for the pods of a unit. */
+/* The rack that is reserved for the pods of a unit. */
 static unsigned kept_rack(const struct gang *gang, unsigned unit)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(gang->cache);
@@ -510,7 +510,8 @@ static void test_a_move_leaves_the_nodes_of_others(void **state)
     }
 }
 
-/* A job gets another size while a unit moves: what is kept for the pods after those that were evicted stays.
+/* A job gets another size while a unit moves: what is reserved for the pods after those that were evicted
+ * stays.
  */
 static void test_another_size_while_a_unit_moves(void **state)
 {

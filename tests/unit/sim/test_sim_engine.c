@@ -87,8 +87,8 @@ static void test_turns(void **state)
     gt_site_free(site);
 }
 
-/* A job of the whole cluster among many of one node: without nodes that are kept it waits for all of them,
- * with them until those on the nodes end that it needs. */
+/* A job of the whole cluster among many of one node: without nodes that are reserved it waits for all of
+ * them, with them until those on the nodes end that it needs. */
 static void test_the_holder_is_served(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ static unsigned problems(const struct gt_join *j, enum gt_join_problem_kind kind
     return count;
 }
 
-/* Members stand in their supernode's run, and nowhere else. */
+/* Members are in their supernode's run, and nowhere else. */
 static void check_members(const struct gt_join *j)
 {
     uint32_t placed = 0, listed = 0;

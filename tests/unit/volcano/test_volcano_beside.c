@@ -62,7 +62,7 @@ static void test_what_the_lease_notes_is_kept(void **state)
     gt_volcano_free(volcano);
 }
 
-/* The pod for which a place was kept comes and goes there; the others still keep off. */
+/* The pod for which a place was reserved comes and goes there; the others still keep off. */
 static void test_a_pod_comes_to_its_noted_place(void **state)
 {
     (void)state;

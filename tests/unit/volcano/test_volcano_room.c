@@ -175,7 +175,7 @@ static void test_nothing_is_kept_where_nobody_is_evicted(void **state)
     uint32_t ret[TASKS_MAX];
     uint32_t high = begin_room(volcano, &session);
     evict_room(volcano, high);
-    for (unsigned i = 0; i < 4; i++) { /* the statement is discarded, but for one of them */
+    for (unsigned i = 0; i < 4; i++) { /* the statement is discarded, except for one of them */
         gt_volcano_deallocated(volcano, high + i);
         if (i)
             gt_volcano_allocated(volcano, 4 + i, 4 + i);
@@ -430,7 +430,7 @@ static void random_evict(struct random_world *world, unsigned j)
         gt_volcano_give_up_room(world->volcano, job->first);
         return;
     }
-    if (!added) /* others that leave are enough, and these places are kept for one session */
+    if (!added) /* others that leave are enough, and these places are reserved for one session */
         return;
     world->evictions++;
     job->makes_room = true;
