@@ -131,7 +131,7 @@ static bool loses_large(const struct churn *churn, uint32_t super, unsigned nth)
     return size && churn->room->slots[super] % size < churn->rule.q;
 }
 
-static void choose_anew(struct churn *churn, uint32_t super)
+static void choose_again(struct churn *churn, uint32_t super)
 {
     uint32_t f = churn->room->slots[super], kept;
     unsigned touched = reach(churn, super, churn->first_kept, &kept);
@@ -151,7 +151,7 @@ static void choose_anew(struct churn *churn, uint32_t super)
 static inline uint64_t choice_for_many(struct churn *churn, uint32_t super)
 {
     if (churn->room->slots[super] != churn->last_slots || churn->room->whole[super] != churn->last_whole)
-        choose_anew(churn, super);
+        choose_again(churn, super);
     return churn->last_choice | super;
 }
 
