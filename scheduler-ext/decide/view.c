@@ -301,7 +301,7 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reser
 {
     const struct gt_job_view_member *member = &view->members[at];
     const struct gt_cache_pod *pod = member->pod;
-    uint64_t unused;
+    uint64_t unused = 0;
     ret_mask = ret_mask ? ret_mask : &unused;
     *ret_mask = 0;
     switch (member->state) {
