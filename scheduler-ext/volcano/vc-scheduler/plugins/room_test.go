@@ -225,7 +225,7 @@ func TestPreemptForALimit(t *testing.T) {
 		w.group("low2").Spec.Queue = "other"
 		w.queues = append(w.queues, util.BuildQueue("other", 1, nil))
 		w.limit = v1.ResourceList{gpu: resource.MustParse(limit)}
-		w.tell(t)
+		w.publish(t)
 		is := w.act(t, evicting(false), preempt.New())
 		jobs := map[string]bool{}
 		for name := range is.evicted {
@@ -239,7 +239,7 @@ func TestPreemptForALimit(t *testing.T) {
 	w := full(t, "q") // all of the queue's have its priority
 	w.racks = 4
 	w.limit = v1.ResourceList{gpu: resource.MustParse("96")}
-	w.tell(t)
+	w.publish(t)
 	w.act(t, evicting(false), preempt.New()).checkNobody(t)
 }
 
@@ -267,7 +267,7 @@ func TestEvictForCPU(t *testing.T) {
 				w.queues = append(w.queues, util.BuildQueue("poor", 9, nil))
 				w.group("high").Spec.Queue = "poor"
 			}
-			w.tell(t)
+			w.publish(t)
 			is := w.act(t, evicting(false), action)
 			if stay {
 				is.checkNobody(t)
