@@ -2,6 +2,7 @@
 #include "agent/slice.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/resource_slice.h"
 #include "base/bits.h"
@@ -95,6 +96,7 @@ static const char *taint_of(const struct gt_slice_facts *facts, uint64_t gpus)
 
 struct ranked {
     uint64_t gpus;
+    bool held; /* by a claim, as this composite */
     bool free;
     uint32_t weight, cut; /* S of the GPUs; what the other free ones lose */
 };
@@ -116,6 +118,17 @@ static uint32_t sum_of(const struct gt_class *class, uint64_t gpus)
     return class ? gt_class_sum(class, gpus) : 0;
 }
 
+static bool is_held(const struct gt_slice_facts *facts, const char *name)
+{
+    for (unsigned i = 0; facts->claims && i < facts->claims->count; i++)
+        for (unsigned k = 0; k < facts->claims->list[i].device_count; k++) {
+            const struct gt_dra_claimed_device *held = &facts->claims->list[i].devices[k];
+            if (!held->admin && strcmp(held->composite, name) == 0)
+                return true;
+        }
+    return false;
+}
+
 /* Those of a type that `all` make up, best first; their number. */
 static unsigned rank(const struct gt_slice_facts *facts, enum gt_composite_type type, uint64_t all,
                      struct ranked ret[static GT_COMPOSITES_MAX])
@@ -127,8 +140,10 @@ static unsigned rank(const struct gt_slice_facts *facts, enum gt_composite_type 
         uint64_t gpus = list[i];
         if (gpus & ~all)
             continue;
+        char name[GT_DRA_DEVICE_SIZE];
+        gt_composite_name(facts->inventory->node, type, gpus, name);
         struct ranked *one = &ret[count++];
-        *one = (struct ranked){gpus, !(gpus & ~free), sum_of(class, gpus), 0};
+        *one = (struct ranked){gpus, is_held(facts, name), !(gpus & ~free), sum_of(class, gpus), 0};
         if (one->free)
             one->cut = sum_of(class, free) - one->weight - sum_of(class, free & ~gpus);
     }
@@ -136,13 +151,17 @@ static unsigned rank(const struct gt_slice_facts *facts, enum gt_composite_type 
     return count;
 }
 
-static void add_composites(const struct gt_slice_facts *facts, uint64_t all, struct gt_resource_slice *slice,
+/* Those that are held, or the others. */
+static void add_composites(const struct gt_slice_facts *facts, uint64_t all, bool held,
+                           struct gt_resource_slice *slice,
                            char names[static GT_SLICE_COUNTED_MAX][GT_DRA_DEVICE_SIZE])
 {
     struct ranked ranked[GT_COMPOSITES_MAX];
     for (unsigned type = GT_COMPOSITE_TYPES; type--;) { /* pairs, the most, last */
         unsigned count = rank(facts, (enum gt_composite_type)type, all, ranked);
         for (unsigned i = 0; i < count && slice->device_count < GT_SLICE_COUNTED_MAX; i++) {
+            if (ranked[i].held != held)
+                continue;
             char *name = names[slice->device_count];
             gt_composite_name(slice->node, (enum gt_composite_type)type, ranked[i].gpus, name);
             slice->devices[slice->device_count++] =
@@ -170,7 +189,8 @@ void gt_slice_write(const struct gt_slice_facts *facts, struct gt_buf *to)
         slice.devices[slice.device_count++] =
             (struct gt_slice_device){.name = name, .gpus = gpu, .taint = taint_of(facts, gpu)};
     }
-    if (facts->composites)
-        add_composites(facts, offered(facts), &slice, names);
+    /* Those that are held must have room: the scheduler knows by them which GPUs are in use. */
+    for (unsigned pass = 0; facts->composites && pass < 2; pass++)
+        add_composites(facts, offered(facts), !pass, &slice, names);
     gt_resource_slice_write(&slice, to);
 }

@@ -19,9 +19,9 @@ struct gt_slice_facts {
  * Appends the body of server-side apply. The scheduler takes the first devices of the list that fit. So the
  * free GPUs come first: the one that is best for a request of one GPU (topology/model/loss.h), the best
  * partner that it has, then the same of those that remain. What is in use comes last, by index.
- * Composites follow: the node, zones, pairs, of each first those that are free, by the rule of loss.h; as
- * many as a slice may have. GPUs that a claim holds by a composite that is not offered are left out, since
- * the scheduler cannot know that they are in use.
+ * Composites follow, those that claims hold before others: the node, zones, pairs, of each first those that
+ * are free, by the rule of loss.h; as many as a slice may have. GPUs that a claim holds by a composite that
+ * is not offered are left out, since the scheduler cannot know that they are in use.
  */
 void gt_slice_write(const struct gt_slice_facts *facts, struct gt_buf *to);
 

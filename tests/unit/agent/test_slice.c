@@ -184,12 +184,38 @@ static void as_many_as_fit(void **state)
     assert_int_equal(spaces, 64 - 16);
 }
 
+/* Free pairs are so many that those in use have no room behind them: those that claims hold stay, or the
+ * scheduler would not know that their GPUs are in use. */
+static void held_ones_fit(void **state)
+{
+    struct gt_node *node = machine_new(16, 0);
+    for (unsigned i = 0; i < node->link_count; i++)
+        node->links[i].kind = GT_LINK_MX;
+    gt_auto_inventory struct gt_inventory *inventory = machine_inventory(node, NULL);
+    struct gt_dra_claim claim = {.device_count = 4};
+    const struct gt_dra_claims claims = {&claim, 1};
+    struct gt_slice_facts facts = {.node_name = "n",
+                                   .node_uid = "u",
+                                   .supernode = "",
+                                   .inventory = inventory,
+                                   .claims = &claims,
+                                   .composites = true};
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        gt_dra_device_name(inventory->node->gpus[i].bdf, claim.devices[i].device);
+        gt_composite_name(inventory->node, GT_COMPOSITE_PAIR, i < 2 ? 3 : 12, claim.devices[i].composite);
+    }
+    facts.usage = make_usage(0xfff0, 0x0f);
+    for (unsigned i = 0; i < 4; i++)
+        assert_non_null(strstr(composites_of(&facts), claim.devices[i].composite));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(best_first),     cmocka_unit_test(only_what_is_offered),
         cmocka_unit_test(composites),     cmocka_unit_test(held_composites),
-        cmocka_unit_test(as_many_as_fit),
+        cmocka_unit_test(as_many_as_fit), cmocka_unit_test(held_ones_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
