@@ -24,7 +24,8 @@ func (p *affinity) mayGo(task, other *api.TaskInfo) bool {
 		(other.Status == api.Running || same && api.PreemptableStatus(other.Status)) && len(votes(task, []*api.TaskInfo{other})) == 1
 }
 
-// evict evicts from the node, the lowest priority first, until the task has what it needs besides GPUs.
+// evict evicts from the node, the lowest priority first, until the task has what it needs besides GPUs. Who has nothing of what lacks
+// stays; and each is asked about when its turn comes, since a gang may lose one of two pods and not both.
 func (p *affinity) evict(stmt *framework.Statement, first, task *api.TaskInfo, node *api.NodeInfo) {
 	var victims []*api.TaskInfo
 	for _, other := range node.Tasks {
@@ -32,8 +33,16 @@ func (p *affinity) evict(stmt *framework.Statement, first, task *api.TaskInfo, n
 			victims = append(victims, other.Clone())
 		}
 	}
-	for queue := p.session.ssn.BuildVictimsPriorityQueue(victims, first); !queue.Empty() && !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero); {
-		_ = stmt.Evict(queue.Pop().(*api.TaskInfo), "room for units")
+	for queue := p.session.ssn.BuildVictimsPriorityQueue(victims, first); !queue.Empty(); {
+		fits, lacking := task.InitResreq.LessEqualWithResourcesName(node.FutureIdle(), api.Zero)
+		if fits {
+			return
+		}
+		other := queue.Pop().(*api.TaskInfo)
+		helps := slices.ContainsFunc(lacking, func(name string) bool { return other.Resreq.Get(v1.ResourceName(name)) > 0 })
+		if helps && p.mayGo(first, other) {
+			_ = stmt.Evict(other, "room for units")
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package plugins
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -279,6 +280,38 @@ func TestEvictForCPU(t *testing.T) {
 			if later := w.act(t, evicting(false), action); fmt.Sprint(later) != fmt.Sprint(is) {
 				t.Errorf("first %v, later %v", is, later)
 			}
+		}
+	}
+}
+
+// Two pods have the CPUs of each node: a gang that has to keep one of all loses none, and who has no CPUs stays.
+func TestEvictForCPUOnlyWhoHelps(t *testing.T) {
+	for keeps, goes := range map[int32]int{0: 8, 1: 0} {
+		w := &world{racks: 1, perRack: 4}
+		w.gang("high", 4, 8, "32", false)
+		w.group("high").Spec.PriorityClassName = "high"
+		for _, name := range []string{"a", "low", "z"} {
+			w.gang(name, 8, 0, "", false)
+			w.group(name).Spec.MinMember, w.group(name).Status.Phase = keeps, schedulingv1.PodGroupRunning
+			w.run(name, 0, 0, 1, 1, 2, 2, 3, 3)
+		}
+		for _, pod := range w.pods {
+			cpu := map[string]string{"high": "60", "low": "30"}[rackOf(pod.Name)]
+			pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse(cmp.Or(cpu, "0"))
+			if rackOf(pod.Name) != "high" {
+				delete(pod.Spec.Containers[0].Resources.Requests, gpu)
+				pod.Spec.Containers[0].Resources.Limits = nil
+			}
+		}
+		w.publish(t)
+		is := w.act(t, evicting(true), preempt.New())
+		for name := range is.evicted {
+			if rackOf(name) != "low" {
+				t.Errorf("%s goes", name)
+			}
+		}
+		if len(is.evicted) != goes || len(is.pipelined) != goes/2 {
+			t.Errorf("keeps %d: pods go: %v, and come: %v", keeps, is.evicted, is.pipelined)
 		}
 	}
 }
