@@ -123,7 +123,6 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
     return r;
 }
 
-/* One cache for all parts that need it; it starts when each of them listens. */
 /* Where its own objects are, and where the Leases are. */
 static const char *own_namespace(const struct gt_companion *companion)
 {
@@ -137,6 +136,7 @@ static const char *lease_namespace(const struct gt_companion *companion)
     return given ? given : own_namespace(companion);
 }
 
+/* One cache for all parts that need it; it starts when each of them listens. */
 static int make_informers(struct gt_companion *companion, struct gt_err **err)
 {
     const struct gt_companion_options *options = companion->options;
