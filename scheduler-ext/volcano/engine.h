@@ -101,6 +101,7 @@ struct gt_volcano {
     struct gt_index own;                      /* pods whose plans are of a session: no object has them */
     struct gt_index known[VOLCANO_RESOURCES]; /* objects that were put; their mark: before which session */
     struct gt_aware_weights weights;
+    char trusted[64];   /* the only namespace in which gputopo-scheduler's Lease is believed */
     char *companion;    /* the namespace of gputopo-scheduler's Lease; NULL: there is none */
     char *note;         /* that was written last; NULL: none */
     struct gt_buf body; /* of that write */
@@ -159,7 +160,7 @@ size_t gt_volcano_room_bytes(const struct gt_volcano *volcano);
 /* ---- lease.c ---- */
 
 void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object);
-void gt_volcano_remove_lease(struct gt_volcano *volcano);
+void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_);
 
 /* ---- job.c ---- */
 

@@ -5,6 +5,7 @@
 #include "api/lease_note.h"
 #include "api/meta.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "scheduler-ext/decide/foreign_lease.h"
 #include "scheduler-ext/volcano/engine.h"
 
@@ -17,15 +18,26 @@ enum { DURATION_S = 30, RENEW_MS = 10000, LEASE_MAX = GT_LEASE_NOTE_MAX + (2 << 
 
 /* ---- the companion's ---- */
 
+void gt_volcano_set_namespace(struct gt_volcano *volcano, const char *namespace_)
+{
+    gt_volcano_remove_lease(volcano, volcano->trusted);
+    if (!gt_text_copy(volcano->trusted, sizeof(volcano->trusted), namespace_))
+        volcano->trusted[0] = '\0';
+}
+
 void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object)
 {
+    if (strcmp(gt_meta_namespace(object), volcano->trusted) != 0)
+        return;
     gt_foreign_lease_take(volcano->cache, object, gt_clock_ms());
     free(volcano->companion);
     volcano->companion = strdup(gt_meta_namespace(object));
 }
 
-void gt_volcano_remove_lease(struct gt_volcano *volcano)
+void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_)
 {
+    if (strcmp(namespace_, volcano->trusted) != 0)
+        return;
     free(volcano->companion);
     volcano->companion = NULL;
     if (volcano->cache)

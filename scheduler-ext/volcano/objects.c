@@ -104,7 +104,7 @@ static void forget(struct gt_volcano *volcano, unsigned resource, const char *na
         gt_cache_pod_deleted(volcano->cache, namespace_, name);
         break;
     case VOLCANO_LEASES:
-        gt_volcano_remove_lease(volcano);
+        gt_volcano_remove_lease(volcano, namespace_);
         break;
     default:
         gt_owners_remove(volcano->owners, (enum gt_owner_kind)(resource - VOLCANO_OWNERS), namespace_, name);

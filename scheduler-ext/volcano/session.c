@@ -31,6 +31,7 @@ int gt_volcano_new(struct gt_volcano **ret, char *error)
     for (unsigned i = 0; i < VOLCANO_RESOURCES; i++)
         made->known[i].max = GT_VOLCANO_OBJECTS_MAX;
     made->weights = GT_AWARE_DEFAULT;
+    gt_volcano_set_namespace(made, "gputopo-system");
     int r = gt_cache_new(&spec, &made->cache, &err);
     if (r >= 0)
         r = gt_owners_new(GT_RESOURCE_GPU, &made->owners, &err);
@@ -51,7 +52,7 @@ void gt_volcano_free(struct gt_volcano *volcano)
     for (; job; job = gt_cache_next_job(volcano->cache, job))
         if (job->user)
             gt_volcano_job_free(volcano, job->user);
-    gt_volcano_remove_lease(volcano);
+    gt_volcano_remove_lease(volcano, volcano->trusted);
     free(volcano->note);
     gt_buf_done(&volcano->body);
     gt_ranks_done(&volcano->ranks);

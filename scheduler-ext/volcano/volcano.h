@@ -33,6 +33,10 @@ struct gt_volcano;
 int gt_volcano_new(struct gt_volcano **ret, char *error);
 void gt_volcano_free(struct gt_volcano *volcano);
 
+/* The namespace of gputopo-scheduler; "gputopo-system" without it. Its Lease is believed there alone: in
+ * others users may write Leases of any name. */
+void gt_volcano_set_namespace(struct gt_volcano *volcano, const char *namespace_);
+
 /* The extended resource that makes a pod one for us. */
 const char *gt_volcano_gpu_resource(void);
 

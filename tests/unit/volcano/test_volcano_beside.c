@@ -62,6 +62,29 @@ static void test_what_the_lease_notes_is_kept(void **state)
     gt_volcano_free(volcano);
 }
 
+/* Whoever may write a Lease into a namespace of his own reserves nothing, and hides no other. */
+static void test_leases_of_others(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t first;
+    put_job(volcano, "rack", 4, 8, "32");
+    put_lease(volcano, 300, "r0-n1=*");
+    put_lease_in(volcano, "tenant", 300, "r0-n0=* r1-n2=* r2-n3=*");
+    assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES - 1);
+    gt_volcano_close(volcano);
+    gt_volcano_remove(volcano, number_of("leases"), "tenant", "gputopo-scheduler");
+    assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES - 1);
+    gt_volcano_close(volcano);
+    gt_volcano_remove(volcano, number_of("leases"), "gputopo-system", "gputopo-scheduler");
+    gt_volcano_set_namespace(volcano, "elsewhere");
+    put_lease(volcano, 300, "r0-n1=*");
+    put_lease_in(volcano, "elsewhere", 300, "r0-n0=* r1-n2=*");
+    assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES - 2);
+    gt_volcano_free(volcano);
+}
+
 /* The pod for which a place was reserved comes and goes there; the others still keep off. */
 static void test_a_pod_comes_to_its_noted_place(void **state)
 {
@@ -150,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_lease_notes_is_kept),
+        cmocka_unit_test(test_leases_of_others),
         cmocka_unit_test(test_a_pod_comes_to_its_noted_place),
         cmocka_unit_test(test_places_are_published),
     };

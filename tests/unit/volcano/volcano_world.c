@@ -192,10 +192,15 @@ void assert_published(struct gt_volcano *volcano, const char *note)
 
 void put_lease(struct gt_volcano *volcano, unsigned seconds, const char *note)
 {
+    put_lease_in(volcano, "gputopo-system", seconds, note);
+}
+
+void put_lease_in(struct gt_volcano *volcano, const char *namespace_, unsigned seconds, const char *note)
+{
     cJSON *lease = cJSON_CreateObject(), *metadata = cJSON_AddObjectToObject(lease, "metadata");
     cJSON *spec = cJSON_AddObjectToObject(lease, "spec");
     cJSON_AddStringToObject(metadata, "name", "gputopo-scheduler");
-    cJSON_AddStringToObject(metadata, "namespace", "gputopo-system");
+    cJSON_AddStringToObject(metadata, "namespace", namespace_);
     cJSON_AddStringToObject(metadata, "resourceVersion", "1");
     cJSON_AddStringToObject(cJSON_AddObjectToObject(metadata, "annotations"), "topology.metax-tech.com/note",
                             note);

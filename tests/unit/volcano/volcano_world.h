@@ -58,6 +58,7 @@ char *published(struct gt_volcano *volcano);
 void assert_published(struct gt_volcano *volcano, const char *note);
 /* The Lease of gputopo-scheduler, with a note of its places. */
 void put_lease(struct gt_volcano *volcano, unsigned seconds, const char *note);
+void put_lease_in(struct gt_volcano *volcano, const char *namespace_, unsigned seconds, const char *note);
 #define PUT_POD(volcano, ...) put_pod(volcano, &(struct pod){__VA_ARGS__})
 
 #endif

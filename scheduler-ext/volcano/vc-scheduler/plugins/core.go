@@ -13,6 +13,7 @@ import "C"
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"unsafe"
 )
@@ -27,7 +28,11 @@ type core struct {
 
 func newCore() (*core, error) {
 	made := &core{said: &new([C.GT_VOLCANO_TEXT_SIZE]C.char)[0], notes: &new([C.GT_VOLCANO_ANNOTATIONS_SIZE]C.char)[0]}
-	return made, made.result(C.gt_volcano_new(&made.c, made.said))
+	err := made.result(C.gt_volcano_new(&made.c, made.said))
+	if namespace, found := os.LookupEnv("GPUTOPO_NAMESPACE"); found && err == nil {
+		C.gt_volcano_set_namespace(made.c, text(namespace))
+	}
+	return made, err
 }
 
 func (c *core) result(r C.int) error {
