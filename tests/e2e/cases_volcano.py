@@ -132,8 +132,8 @@ class VolcanoCases:
 
     # Volcano's own
 
-    def plain_gang(self):
-        """A PodGroup's minMember: two of three pods fit, so none runs, and all run when there is room."""
+    def plain_gang(self, annotations=()):
+        """A PodGroup's minMember: seven of eight pods fit, so none runs, and all run when there is room."""
         occupant = pod_template(8, nodeName="hollow-5-7")
         self.placed.apply({"apiVersion": "v1", "kind": "Pod", **occupant,
                            "metadata": {"name": "in-the-way", "namespace": "default"}})
@@ -145,7 +145,8 @@ class VolcanoCases:
         same([pod["spec"].get("nodeName") for pod in self.placed.pods("volcano.sh/job-name=gang").values()], [None] * 8, "its nodes")
         self.cluster.kubectl("delete", "pod", "in-the-way", "--wait")
         for pod in self.placed.bound("volcano.sh/job-name=gang", 8):
-            same([key for key in pod["metadata"].get("annotations", {}) if key.startswith(PLAN)], [], "its plans")
+            same(sorted(key for key in pod["metadata"].get("annotations", {}) if key.startswith(PLAN)), list(annotations),
+                 "its plans")
 
     def plugins_and_policies(self):
         """A vcjob with svc, env and ssh, without GPUs groups: as ever, and done when its task is."""

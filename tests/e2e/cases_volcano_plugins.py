@@ -13,7 +13,7 @@ import time
 import yaml
 
 from harness.cluster import built
-from harness.placed import annotation, gpus_of, pod_template, rack_of
+from harness.placed import PLAN, annotation, gpus_of, pod_template, rack_of
 from harness.report import quick
 from harness.schedulers import Program
 from harness.waiting import Failed, same, until
@@ -464,7 +464,8 @@ class VolcanoPluginCases:
         case("Volcano's own examples, unchanged", self.documented)
         case("Volcano's own: the walk through its page on capacity queues ends as with its own scheduler", self.capacity)
         case("Volcano's own: many small pods", self.many_small)
-        case("Volcano's own: a gang without the annotation", self.jobs.plain_gang)
+        case("Volcano's own: a gang without the annotation",
+             lambda: self.jobs.plain_gang([PLAN + "gpus", PLAN + "node"]))  # by its Binding
         case("Volcano's own: a vcjob with svc, env, ssh and policies", self.jobs.plugins_and_policies)
         case("100 mixed jobs come and go", self.mixed)
         self.placed.clean()
