@@ -52,8 +52,10 @@ static void recompute(struct gt_cache *cache, const struct cache_foreign *foreig
 void gt_cache_set_foreign(struct gt_cache *cache, const char *note, uint64_t until_ms)
 {
     struct cache_foreign before = cache->foreign;
+    if (strlen(note) > GT_LEASE_NOTE_MAX)
+        note = "";
     cache->foreign.until_ms = until_ms;
-    if (strlen(note) > GT_LEASE_NOTE_MAX || strcmp(before.note ? before.note : "", note) == 0)
+    if (strcmp(before.note ? before.note : "", note) == 0)
         return;
     clear(cache);
     cache->foreign = *note ? read_note(cache, note) : (struct cache_foreign){0};

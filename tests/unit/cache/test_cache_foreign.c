@@ -4,9 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "api/lease_note.h"
 #include "tests/unit/cache/cache_world.h"
 
 /* GPUs that another scheduler keeps. */
@@ -87,6 +89,23 @@ static void test_its_end(void **state)
     assert_int_equal(gt_cache_bytes(cache), bytes);
 }
 
+/* A note that is too long is none: what was there before is not renewed by it. */
+static void test_a_note_too_long(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    static char note[GT_LEASE_NOTE_MAX + 2];
+    memset(note, ' ', sizeof(note) - 1);
+    memcpy(note, "n1=0", 4);
+    give_plain_node(cache, "n1");
+    gt_cache_set_foreign(cache, note + 1, 1000);
+    gt_cache_set_foreign(cache, "n1=0-3", 1000);
+    gt_cache_set_foreign(cache, note, 9000);
+    gt_cache_tick(cache, 1000);
+    assert_int_equal(foreign(cache, "n1"), 0);
+    check_cache(cache);
+}
+
 /* A node comes later than the note, is cordoned, and goes. */
 static void test_nodes_come_and_go(void **state)
 {
@@ -116,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_gives_way_to_pods),
         cmocka_unit_test(test_its_end),
+        cmocka_unit_test(test_a_note_too_long),
         cmocka_unit_test(test_nodes_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
