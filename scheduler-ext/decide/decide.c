@@ -212,7 +212,8 @@ static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view
                       attempt->reserved_nodes == 1 ? "" : "s", attempt->reserved_gpus == 1 ? "is" : "are",
                       spec->avoid_for ? spec->avoid_for : "another job");
     if (gt_cache_foreign_gpus(cache))
-        gt_buf_printf(text, "; the other scheduler keeps %u for pods to come", gt_cache_foreign_gpus(cache));
+        gt_buf_printf(text, "; the other scheduler has reserved %u for pods to come",
+                      gt_cache_foreign_gpus(cache));
     return GT_DECISION_WAITS;
 }
 

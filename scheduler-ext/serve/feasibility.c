@@ -59,6 +59,6 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
                       bits(known.assumed | remote), bits(gt_node_unpromised(&known, remote)), pod->gpus);
         struct gt_cache_node cached;
         if (gt_cache_get_node(cache, node, &cached) && cached.foreign)
-            gt_buf_printf(to, "; the other scheduler keeps %u for pods to come", bits(cached.foreign));
+            gt_buf_printf(to, "; the other scheduler has reserved %u for pods to come", bits(cached.foreign));
     }
 }

@@ -99,7 +99,7 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
     find_pods(view, id, &node, pods);
     gt_picture_add_flags(&note, &node);
     if (cached.foreign)
-        gt_picture_add_note(&note, "%u kept by the other scheduler", gt_bit_count(cached.foreign));
+        gt_picture_add_note(&note, "%u reserved by the other scheduler", gt_bit_count(cached.foreign));
     node.note = note.data ? note.data : "";
     gt_picture_node_json(&node, supernode_of(cluster, found.supernode, &supernode),
                          time_text(view, cached.observed_ms, observed), to);
