@@ -119,7 +119,7 @@ func (o *objects) take(c *core) {
 
 // publish writes the Lease that the library has to be written, one at a time and without waiting for it.
 func (o *objects) publish(c *core) {
-	if o.client == nil || o.writes.Load() {
+	if o == nil || o.client == nil || o.writes.Load() {
 		return
 	}
 	namespace, lease := c.publish()

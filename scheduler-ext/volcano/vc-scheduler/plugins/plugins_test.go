@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
 
 	schedulingv1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
@@ -371,4 +372,15 @@ func TestAllocateTime(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Without a client there is nothing to publish, and nothing to stop for.
+func TestCloseWithoutClient(t *testing.T) {
+	ssn, e := &framework.Session{}, engine{}
+	t.Cleanup(func() { e.core.free() })
+	if e.start(&rest.Config{Host: "http://[::"}) == nil {
+		t.Error("there is a client")
+	}
+	e.session = &session{ssn: ssn}
+	e.close(ssn)
 }
