@@ -105,17 +105,17 @@ const struct room *gt_draft_room(struct job *job, unsigned place, unsigned gpus)
     unsigned t = gpus && gpus <= GT_GPUS_MAX ? gt_core_track(cluster, gpus) : SLOT_SIZES;
     if (t == SLOT_SIZES)
         return NULL;
-    size_t capacity = cluster->super_capacity;
-    uint32_t *scratch = cluster->scratch + (SPREAD_SCRATCH + 2 * place) * capacity;
-    *room = (struct room){.gpus = gpus, .slots = scratch, .count = cluster->super_count};
+    *room = (struct room){.gpus = gpus, .count = cluster->super_count};
     if (!room->count)
         return room;
+    size_t capacity = cluster->super_capacity;
+    room->slots = cluster->scratch + (SPREAD_SCRATCH + 2 * place) * capacity;
     memcpy(room->slots, cluster->slots[t], room->count * sizeof(*room->slots));
     const struct gt_node_set changed = changed_nodes(cluster);
     for (uint32_t n = gt_node_set_next(&changed, cluster->draft_low * 64); n != GT_NONE;
          n = gt_node_set_next(&changed, n + 1))
         room->slots[cluster->super[n]] +=
             gt_core_slots(gpus, cluster->draft_count[n]) - gt_core_slots(gpus, cluster->count[n]);
-    room->whole = without_excluded(job, cluster->whole[t], gpus, scratch + capacity);
+    room->whole = without_excluded(job, cluster->whole[t], gpus, room->slots + capacity);
     return room;
 }
