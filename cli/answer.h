@@ -9,8 +9,8 @@
 /* The answer of `gputopo loss`, written by answer.c. */
 struct cli_answer {
     const struct gt_node *node;
-    uint64_t free;
-    unsigned k;
+    uint64_t free; /* mask of the free GPUs */
+    unsigned k;    /* GPUs that were asked for */
     struct gt_choice chosen, runner_up;
     bool has_runner_up; /* false where only one set of k GPUs exists */
 };

@@ -6,12 +6,13 @@
 
 #include "kube/client.h"
 
-/* The API server as a command line asks it: one question after the other, each waits for its answer. */
+/* Requests of a command line to the API server: one after the other; each call blocks until its answer is
+ * there. */
 struct cli_api_options {
     const char *kubeconfig, *context; /* NULL: not given */
 };
 
-/* They are read so; `type` has a field `api`. */
+/* The options that fill it; `type` has a field `api`. */
 #define CLI_API_OPTIONS(type)                                                                                \
     {"kubeconfig", "FILE",                                                                                   \
      "how to reach the cluster (default: $KUBECONFIG, in a pod its service account, ~/.kube/config)",        \
@@ -23,7 +24,7 @@ struct cli_api_options {
 
 struct cli_api;
 
-/* Reads the configuration; nothing is asked yet. */
+/* Reads the configuration; sends nothing yet. The caller frees *ret. */
 int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, struct gt_err **err);
 void cli_api_free(struct cli_api *api);
 GT_DEFINE_CLEANUP(struct cli_api *, cli_api_free)
@@ -33,18 +34,18 @@ struct cli_api_list {
     const struct gt_kube_resource *resource;
     const char *fields;                          /* a field selector, NULL: all */
     bool names_only;                             /* objects have metadata only */
-    void (*on_begin)(void *arg);                 /* what came so far is void */
-    void (*on_object)(void *arg, cJSON *object); /* freed afterwards */
+    void (*on_begin)(void *arg);                 /* the list begins (again): forget the objects so far */
+    void (*on_object)(void *arg, cJSON *object); /* borrowed: freed after the call */
     void *arg;
 };
 
 /*
- * Every object, page by page, one in memory at a time. The error names the server and what was asked; a
- * custom resource that the cluster does not know is -ENOENT with the way to install it.
+ * Every object, page by page, one in memory at a time. The error names the server and the resource; for a
+ * custom resource that the cluster does not know it is -ENOENT and says how to install it.
  */
 int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt_err **err);
 
-/* The namespace of the configuration. */
+/* The namespace that the configuration names, else "default"; lives as long as `api`. */
 const char *cli_api_namespace(const struct cli_api *api);
 
 /* Any request; its answer is the caller's (cJSON_Delete) where `ret` is not NULL. */

@@ -6,13 +6,12 @@
 #include "topology/probe/answers_log.h"
 
 /*
- * The checks of `gputopo check-node`: what this project takes for granted about GPUs, driver and vendor
- * library without having seen them. Each looks at what one scan read; only those of device nodes look at the
- * machine itself.
+ * The checks of `gputopo check-node`: what this project assumes about GPUs, driver and vendor library. Each
+ * check reads the results of one scan; only those of device nodes read the machine itself.
  */
 
 enum cli_verdict {
-    CLI_UNCHECKED, /* it cannot be checked here, see `why` */
+    CLI_UNCHECKED, /* it cannot be checked here: `why` says the reason */
     CLI_HOLDS,
     CLI_BROKEN,
 };
@@ -29,13 +28,13 @@ struct cli_checks {
     struct cli_check list[48];
 };
 
-/* What is looked at. */
+/* What the checks read; all borrowed. */
 struct cli_checked {
     const struct gt_node *node;
     const struct gt_facts *facts;     /* of PCI and the kernel */
-    const struct gt_answers *answers; /* of the vendor library, NULL: there are none */
+    const struct gt_answers *answers; /* of the vendor library; NULL: none, no_answers says why */
     const char *no_answers;           /* why */
-    const char *dev_root;             /* where the device nodes are, NULL: not of this machine */
+    const char *dev_root;             /* where the device nodes are; NULL: the scan is not of this machine */
     unsigned vendor;                  /* PCI vendor id of the GPUs */
     bool unprivileged;                /* the library was asked by a process without capabilities */
 };
@@ -46,27 +45,28 @@ void cli_check_identity(const struct cli_checked *of, struct cli_checks *to);
 void cli_check_links(const struct cli_checked *of, struct cli_checks *to);
 void cli_check_health(const struct cli_checked *of, struct cli_checks *to);
 
-/* For the files of checks. */
+/* For the files that implement checks. */
 
-/* A new one, unchecked and without a reason. */
+/* Appends a check: CLI_UNCHECKED, without a reason. Texts are borrowed. */
 struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const char *assumed);
-/* Adds to what was found; pieces are separated by "; ". What has no room is cut. */
+/* Appends to `found`, with "; " between the pieces. A text that is too long is cut. */
 void cli_check_found(struct cli_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void cli_check_evaluate(struct cli_check *check, bool holds);
 void cli_check_cannot(struct cli_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The next entry of this call in the log, with or without a value; *at begins at 0. NULL behind the last. */
+/* The next entry of this call in the log, with or without a value; *at is 0 at first. NULL after the last
+ * one. */
 const struct gt_answer *cli_check_next(const struct cli_checked *of, const char *call, unsigned *at);
 
-/* Whether the call was answered at least once; else the check says that it cannot be made, and why. */
+/* Whether the call was answered at least once; otherwise marks the check as unchecked and says why. */
 bool cli_check_answered(const struct cli_checked *of, const char *call, struct cli_check *check);
 
-/* The node's GPU with this number of the library, -1 none. */
+/* The index of the node's GPU that has this number in the library; -1: none. */
 int cli_check_gpu(const struct cli_checked *of, unsigned vendor_number);
 
-/* Texts and how often each was met. */
+/* Different texts and how often each occurred. */
 struct cli_tally {
-    unsigned count, others; /* others: met when all places were taken */
+    unsigned count, others; /* others: texts that found no free entry in `of` */
     struct {
         char text[80];
         unsigned times;

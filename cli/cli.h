@@ -16,7 +16,7 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 enum { CLI_OUTPUT_MAX = 64 << 20 }; /* most bytes of one output */
 
-/* A verb: its file defines one of these. `run` gets the verb's own arguments behind argv[0], and returns the
+/* A verb: its file defines one of these. `run` gets the verb's own arguments from argv[1] on, and returns the
  * exit code. */
 struct cli_verb {
     const char *name;
@@ -29,27 +29,28 @@ extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simul
 /* The program as the user calls it: "gputopo", or "kubectl gputopo" as a plugin. */
 extern const char *cli_program;
 
-/* Messages, message.c. Each writes one line on stderr, whatever the text holds, and returns the exit code. */
+/* Messages, message.c. Each writes exactly one line to stderr, also where the text has line breaks, and
+ * returns the exit code. */
 int cli_usage(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_failed(const char *verb, const struct gt_err *err);
-/* The same for something that is invalid while the rest is done. */
+/* The same for an invalid part of the input that is left out while the rest is processed. */
 void cli_warn(const char *verb, const char *text);
 
 /* Output, output.c. */
 
-/* Makes sure that descriptors 0 to 2 are taken, so that no file we open becomes stdout. */
+/* Makes sure that descriptors 0 to 2 are open, so that no file that we open later becomes stdout. */
 void cli_keep_standard_streams(void);
 
-/* Writes the buffer to stdout and closes the matter: the exit code, with the line for stderr said. */
+/* Writes the buffer to stdout. Returns the exit code, after an error line on stderr where it fails. */
 int cli_print(const char *verb, const struct gt_buf *text);
 
-/* Writes a file, whole or not at all, with the permissions that the umask leaves; "-" is stdout. The exit
- * code, with the line for stderr said. */
+/* Writes a file, whole or not at all, with the permissions that the umask leaves; "-" is stdout. Returns the
+ * exit code, after an error line on stderr where it fails. */
 int cli_write_file(const char *verb, const char *path, const char *text);
 
 /* Options, options.c. */
 
-/* What the struct of a verb's options begins with. */
+/* The first member of each verb's struct of options. */
 struct cli_parse {
     const char *verb;
     bool help;
@@ -57,8 +58,8 @@ struct cli_parse {
 
 /*
  * Reads the options of the verb into the struct that begins with `parse`. True: go on. False: *ret_exit is
- * the exit code, after the help or the line about wrong usage was written. *ret_first: where the first
- * argument is; may be NULL where there is none.
+ * the exit code, after the help or the line about wrong usage was written. *ret_first is the index of the
+ * first argument that is no option; NULL where the verb takes none.
  */
 bool cli_parse_options(const struct gt_command *command, int argc, char **argv, struct cli_parse *parse,
                        int *ret_first, int *ret_exit);
@@ -81,7 +82,7 @@ extern const char *const cli_text_or_json[];
 struct cli_source {
     const char *verb;
     const char *from, *root, *probe; /* NULL: not given */
-    unsigned vendor;                 /* 0: not given, that is MetaX, or what the recording was made for */
+    unsigned vendor;                 /* 0: not given; then MetaX, or the vendor of the recording */
 };
 
 /* The options of a source; `type` has a field `source`. */
@@ -104,18 +105,18 @@ struct cli_source {
      gt_option_any_text, GT_OPTION_FIELD(type, source.from)},                                                \
         CLI_LIVE_SOURCE_OPTIONS(type)
 
-/* Whether the options go together; false after the line on stderr. */
+/* Whether the options may be combined; where not, false after an error line on stderr. */
 bool cli_source_check(const struct cli_source *source);
 
-/* Scans as the options say. ret_raw may be NULL. */
+/* Scans as the options say. The caller frees *ret and *ret_raw; ret_raw may be NULL. */
 int cli_source_scan(const struct cli_source *source, struct gt_node **ret, struct gt_raw *ret_raw,
                     struct gt_err **err);
 
-/* -ENODEV with the line that says where no GPUs were found, and the first thing that could not be read. */
+/* Makes the error -ENODEV: where no GPUs were found, and the first thing that could not be read. */
 int cli_source_no_gpus(const struct cli_source *source, const struct gt_node *node, struct gt_err **err);
 
-/* A list of GPUs, gpulist.c: indices and ranges ("0,5-7"), UUIDs, device IDs and BDFs, separated by commas.
- */
+/* Reads a list of GPUs, gpulist.c: indices and ranges ("0,5-7"), UUIDs, device IDs and BDFs, separated by
+ * commas. *ret is their mask. -EINVAL where one is unknown. */
 int cli_gpu_list(const struct gt_node *node, const char *text, uint64_t *ret, struct gt_err **err);
 
 #endif

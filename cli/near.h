@@ -4,7 +4,8 @@
 
 #include "base/buf.h"
 
-/* Collects the few names that are nearest to one that does not exist, for a message. */
+/* For a message about an unknown name: collects the few existing names that are nearest to it by edit
+ * distance. */
 enum { CLI_NEAR_KEPT = 3, CLI_NEAR_NAME = 254 };
 
 struct cli_near {

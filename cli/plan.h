@@ -15,7 +15,8 @@ struct cli_plan_capacity {
     uint32_t supernode, pods; /* pods of the job's size that it has room for */
 };
 
-/* The question of `gputopo plan` and its answer: found by plan.c, written by plan_text.c and plan_json.c. */
+/* The question of `gputopo plan` and its answer: computed by plan.c, written by plan_text.c and plan_json.c.
+ */
 struct cli_plan {
     const struct gt_cluster_file *file;
     struct gt_cluster *cluster;
@@ -23,40 +24,40 @@ struct cli_plan {
     unsigned gpus; /* of each pod */
     struct gt_job_sizes sizes;
     const char *warning; /* NULL: none */
-    bool aware;          /* no group size: every pod by itself; units are the pods then */
+    bool aware;          /* no group size: gpu-aware places every pod by itself, and each pod is a unit */
     bool explain, advise, relocate;
 
     bool placed;
-    struct gt_buf reason; /* why not */
-    uint32_t found;       /* aware: pods that found a node before one did not */
+    struct gt_buf reason; /* why it is not placed */
+    uint32_t found;       /* aware: pods that found a node before the first that did not */
     struct gt_plan_unit *units;
     uint32_t unit_count;
     struct gt_plan_pod *pods;
-    uint32_t *losses; /* [pod], aware: GB/s cut from what stayed free on its node */
+    uint32_t *losses; /* [pod], aware: loss(F,k), the GB/s between its GPUs and those that stayed free */
 
-    struct cli_plan_capacity *room; /* of every tier-1 supernode, before the job; most room first */
+    struct cli_plan_capacity *room; /* every tier-1 supernode before the job, most room first */
     uint32_t room_count;
     struct gt_bounds bounds;     /* before the job */
-    struct gt_chain_sizes chain; /* sizes whose places are shown */
+    struct gt_chain_sizes chain; /* sizes whose places are shown; how many, in `places` */
     uint64_t places[GT_CHAIN_MAX];
 
-    struct gt_advice advice;         /* with advise, where the job is not placed */
-    struct gt_relocation relocation; /* with relocate, likewise */
-    uint64_t *moved_to;              /* [move] the GPUs there */
-    struct cli_plan *after; /* the job, once those pods have left or moved; NULL: there is no such plan */
+    struct gt_advice advice;         /* with `advise`, where the job is not placed */
+    struct gt_relocation relocation; /* with `relocate`, likewise */
+    uint64_t *moved_to;              /* [move] mask of the GPUs on the new node */
+    struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */
 };
 
-/* Finds the relocation, and carries it out in the plan's cluster. */
+/* Finds the relocation, and applies it to the plan's cluster. */
 int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err);
 
-/* Finds room and bounds: what the cluster holds of this job's units, and of the sizes of the chain that a
- * pod's GPUs divide. */
+/* Fills `room` and `bounds`: how many of this job's units the cluster holds; and `chain` and `places`: how
+ * many of each size of the chain that a pod's GPUs divide. */
 int cli_plan_bounds(struct cli_plan *plan, struct gt_err **err);
 
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to);
 void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to);
 
-/* S of the GPUs of a pod that was placed, GB/s. */
+/* S of the GPUs of a placed pod in GB/s (topology/model/loss.h). */
 uint32_t cli_plan_score(const struct cli_plan *plan, uint32_t pod);
 
 /* The name of the supernode where a pod was placed; of any supernode, "the cluster" for GT_NONE. */

@@ -8,27 +8,28 @@
 #include "base/buf.h"
 #include "topology/model/node.h"
 
-/* Who uses the GPUs of one node: as its custom resource says it, or as the agent of this machine does. */
+/* Who uses the GPUs of one node, from its custom resource or from the agent of this machine. */
 struct cli_owner {
-    uint64_t mask; /* what this container has */
+    uint64_t mask; /* GPUs of this container */
     char namespace_[254], pod[254], container[254];
 };
 
 struct cli_use {
-    bool known; /* false: nobody knows what is free; the rest is empty then, but perhaps for owners */
+    bool known; /* false: it is not known what is free; the masks are 0, owners may be there */
     uint64_t free, used;
     struct cli_owner owners[GT_GPUS_MAX]; /* in the order of their lowest GPU */
     unsigned owner_count;
 };
 
-/* From a NodeGPUTopology that is filled. */
+/* From a filled NodeGPUTopology. */
 void cli_use_from_topology(const struct gt_node_gpu_topology *topology, struct cli_use *ret);
 
-/* Reads one, with its use as not known where that is invalid: *ret_problem then says what. */
+/* Reads a NodeGPUTopology. Where only its report of use is invalid, use counts as not known and *ret_problem,
+ * which the caller frees, says what is wrong. */
 int cli_use_read_topology(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **ret_problem,
                           struct gt_err **err);
 
-/* From what the agent says at /usage. -EINVAL also where it speaks of other GPUs than those of this node. */
+/* From the agent's answer at /usage. -EINVAL also where it names GPUs that this node does not have. */
 int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_node *node,
                        struct cli_use *ret, struct gt_err **err);
 

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "scheduler-ext/sim/experiment.h"
 
-/* gputopo-simulate: main.c reads the options, run.c the files, and runs. */
+/* gputopo-simulate: main.c reads the options, run.c reads the files and runs. */
 enum cli_sim_format { CLI_SIM_TABLE, CLI_SIM_CSV, CLI_SIM_JSON, CLI_SIM_SVG };
 
 struct cli_simulation {
@@ -19,7 +19,7 @@ struct cli_simulation {
     struct gt_experiment experiment; /* without site, trace, policies and load */
 };
 
-/* Reads cluster and trace, runs, prints: the exit code. */
+/* Reads cluster and trace, runs and prints. Returns the exit code. */
 int cli_simulate_run(struct cli_simulation *options);
 
 #endif

@@ -8,12 +8,12 @@
 enum { AUDIT_NOTE_MAX = 1000 }; /* an Event's */
 
 struct audit_finding {
-    struct gt_finding pub; /* first; its texts lie in `texts` */
+    struct gt_finding pub; /* first; its texts point into `texts` */
     uint64_t key;
     uint64_t since_ms;
     uint64_t round;  /* the last one that saw it */
-    unsigned missed; /* rounds since then */
-    bool stands;
+    unsigned missed; /* rounds since then, which have not seen it */
+    bool stands;     /* it has lasted for GT_AUDIT_SETTLE_MS: it is reported */
     char *texts;
 };
 
@@ -24,7 +24,7 @@ struct audit_location { /* where a pod of a unit is */
 
 struct gt_audit {
     struct gt_cache *cache;
-    uint32_t slot; /* of the table of nodes: the next one */
+    uint32_t slot; /* the next slot of the table of nodes */
     uint32_t left; /* pods that this step may still check */
     uint64_t round, now_ms;
     bool in_round;
@@ -37,8 +37,8 @@ struct gt_audit {
 
 /* ---- audit_findings.c ---- */
 
-/* Sees a finding about a pod, or a claim. `key` distinguishes it from others of its kind; the note is written
- * where it is a new one. */
+/* Records that this round has seen a finding about a pod, or a claim. `key` distinguishes it from others of
+ * its kind; the note is written only for a new finding. */
 void gt_audit_see(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,
                   const struct cache_pod *pod, const char *format, ...) __attribute__((format(printf, 5, 6)));
 void gt_audit_see_claim(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,

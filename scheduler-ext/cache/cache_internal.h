@@ -9,18 +9,18 @@
 #include "scheduler-ext/cache/resources.h"
 
 /*
- * What the files of the cache share. Facts are kept as records, by name, and records may be named before
- * their object is there. What follows from facts about one node (is it in the cluster, what is free, assumed,
- * lost) is computed again from all of them whenever one changes (gt_cache_recompute), so that the order in
- * which objects come does not matter.
+ * What the files of the cache share. Facts are kept in records, by name; a record may be referred to before
+ * its object is known. The state of a node (is it in the cluster, what is free, assumed, lost) is computed
+ * again from all facts whenever one changes (gt_cache_recompute), so the order of the objects does not
+ * matter.
  *
  * Each of these calls only those before it: memory and strings; resources; records, sizes, jobs, constraints,
  * notify; charges; recompute; one file for each kind of object; cache.c.
  */
 enum {
     CACHE_CLASSES_MAX = 1024, /* kept by the cache of classes */
-    CACHE_COLUMNS_MAX = 32,   /* resources; nobody looks at further ones */
-    CACHE_SEARCH_US = 500,    /* for a guess on a node of more than 16 GPUs */
+    CACHE_COLUMNS_MAX = 32,   /* resources; further ones are ignored */
+    CACHE_SEARCH_US = 500,    /* for the search which GPUs an agent with more than 16 GPUs would choose */
 };
 
 /* ---- texts that many share ---- */
@@ -38,7 +38,7 @@ struct cache_owner { /* one pod that a CR names */
 
 struct cache_taint {
     const char *key, *value, *effect;
-    uint32_t refs, ready_nodes; /* nodes that have it; those of them where pods may be placed */
+    uint32_t refs, ready_nodes; /* refs: nodes that have it; ready_nodes: those where pods may be placed */
     uint32_t hash;
 };
 
@@ -48,13 +48,13 @@ struct cache_label {
 
 struct cache_claim {
     struct gt_cache_claim pub; /* first; one block, with the texts behind it */
-    const char **devices;      /* of our driver, that it has been given */
+    const char **devices;      /* names of the allocated devices of our driver */
     unsigned device_count;
     uint32_t hash, pod_hash;
-    struct cache_node *at; /* NULL: it has none */
+    struct cache_node *at; /* the node of its GPUs; NULL: it has none */
     struct cache_claim *node_next;
 };
-/* Those of its node that are known. */
+/* Mask of its devices that its node is known to have. */
 uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim);
 void gt_cache_claims_done(struct gt_cache *cache);
 void gt_cache_claim_templates_done(struct gt_cache *cache);
@@ -62,7 +62,7 @@ void gt_cache_claim_templates_done(struct gt_cache *cache);
 struct cache_node {
     const char *name;
     uint32_t hash;
-    uint32_t refs; /* pods, plans and claims that name it, and charges */
+    uint32_t refs; /* from pods, plans, claims and charges */
     uint32_t id;   /* in the cluster, GT_NONE: it is not */
     uint32_t row;  /* of its resources */
     bool has_topology, has_node;
@@ -75,7 +75,7 @@ struct cache_node {
     char **device_names; /* as claims have them; NULL: there are no claims */
     uint8_t *zones;      /* link zones, for composites in claims; NULL likewise */
     uint32_t devices_version;
-    uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: of `used`, what a named pod has */
+    uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: used by named pods */
     uint64_t health_unknown;       /* of the healthy ones */
     struct cache_owner *owners;
     uint32_t owner_count;
@@ -91,25 +91,25 @@ struct cache_node {
     bool ready, cordoned, has_gpus, taints_counted;
     bool is_gone;        /* it was deleted */
     uint64_t unready_ms; /* since when it is not Ready, by the cache's time */
-    int64_t unready_s;   /* the same as the Node reports it, where it was so when it was first seen; 0: it was
-                            not */
-    uint64_t unhealthy_ms; /* a GPU was last found unhealthy, or gone */
+    int64_t unready_s;   /* the time that the Node reports, where it was not Ready when first seen; 0: it was
+                            Ready */
+    uint64_t unhealthy_ms; /* when a GPU was last found unhealthy or missing */
 
     struct gt_cache_report report; /* of both */
 
     struct cache_membership *claims;
     struct cache_claim *allocated;     /* ResourceClaims with GPUs of it */
-    struct cache_supernode *supernode; /* where it is in the cluster */
-    struct cache_pod *pods;            /* pods on it, and pods planned for it that are on none: by age */
-    uint64_t freed;                    /* by pods that left since it was recomputed */
-    uint64_t foreign, foreign_hold;    /* what the other scheduler keeps; what of it is assumed */
-    uint32_t foreign_assumption;       /* of the latter */
+    struct cache_supernode *supernode; /* in which it is in the cluster */
+    struct cache_pod *pods; /* pods on it, and pods without a node that are planned for it; oldest first */
+    uint64_t freed;         /* GPUs of pods that left since it was last recomputed */
+    uint64_t foreign, foreign_hold; /* reserved by the other scheduler; of them assumed */
+    uint32_t foreign_assumption;    /* the assumption of foreign_hold */
 };
 
 /* The record of that name, made if need be; NULL without memory. */
 struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name);
 struct cache_node *gt_cache_find_node(const struct gt_cache *cache, const char *name);
-/* One reference less, or a fact less: frees the record when nothing is left. */
+/* Drops a reference, or forgets a fact: frees the record when neither is left. */
 void gt_cache_node_drop(struct gt_cache *cache, struct cache_node *node);
 void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node);
 struct cache_node *gt_cache_node_of(const struct gt_cache *cache, uint32_t id);
@@ -124,8 +124,8 @@ bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *nod
                                   const struct gt_node_object *object);
 void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node);
 
-bool gt_cache_is_open(const struct cache_node *node); /* new pods may come */
-/* Notifies those who follow the pods that are there, or are planned for it. */
+bool gt_cache_is_open(const struct cache_node *node); /* new pods may be placed there */
+/* Queues notices about the pods that are on the node or planned for it. */
 void gt_cache_node_changed(struct gt_cache *cache, const struct cache_node *node);
 
 /* ---- resources besides GPUs ---- */
@@ -137,7 +137,7 @@ struct cache_column {
 };
 
 uint32_t gt_cache_take_row(struct gt_cache *cache);           /* GT_NONE without memory */
-void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* with nothing reported and nothing charged */
+void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* it must have no amounts */
 /* NULL: nothing is known of it. */
 void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *reported);
 void gt_cache_resources_done(struct gt_cache *cache);
@@ -145,9 +145,9 @@ void gt_cache_resources_done(struct gt_cache *cache);
 /* Writes what the request (NULL: nothing) asks for of the resources that scores look at. */
 void gt_cache_request_amounts(const struct gt_cache *cache, const struct gt_cache_request *request,
                               struct gt_mix_amounts *ret);
-/* Whether nothing that it asks for is overdrawn. */
+/* Whether no resource that the request asks for is overdrawn in the row. */
 bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request);
-/* Takes it from a row (1), gives it back (-1). */
+/* Takes the request from a row (sign 1), or gives it back (-1). */
 void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request, int sign);
 
 /* cache_charges.c: pods of all kinds that are on nodes. */
@@ -164,7 +164,7 @@ struct cache_bound_table { /* open addressing */
 
 void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod);
 void gt_cache_discharge_bound(struct gt_cache *cache, const char *namespace_, const char *name);
-/* Where the pod's plan is held: there; else nowhere. */
+/* Charges the pod's request to the node where its plan is assumed; without a plan to none. */
 struct cache_pod;
 void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod);
@@ -182,16 +182,16 @@ struct cache_supernode {
     const char *name;
     uint32_t hash;
     uint32_t id; /* in the cluster */
-    bool known;  /* its object is there; else only its children name it */
+    bool known;  /* its object exists; otherwise only its children name it */
     uint8_t tier;
-    struct cache_supernode *parent;     /* that it names */
-    struct cache_supernode *above;      /* that it lies below in the cluster */
-    struct cache_supernode *children;   /* that name it */
+    struct cache_supernode *parent;     /* the one that its object names */
+    struct cache_supernode *above;      /* its parent in the cluster */
+    struct cache_supernode *children;   /* those that name it as their parent */
     struct cache_supernode *next_child; /* of its parent */
     struct cache_membership *claims;
     uint32_t claim_count;
     int64_t spare_nodes;  /* -1: not given */
-    bool spares_reported; /* that they are too many */
+    bool spares_reported; /* it was reported that they are more than its nodes */
 };
 
 void gt_cache_supernodes_done(struct gt_cache *cache);
@@ -208,29 +208,29 @@ struct gt_pod_rules; /* where a pod may run, shared by pods that say the same */
 
 struct cache_pod {
     struct gt_cache_pod pub; /* first; what it points to and nobody shares is one block from meta.labels on */
-    uint64_t digest;         /* of all that is read of its object */
+    uint64_t digest;         /* of everything that is read from its object */
     struct gt_pod_rules *constraints;
     struct gt_cache_request *request;
     struct cache_node *charged; /* for its plan; NULL: none */
     struct gt_cache_request *charged_request;
     struct cache_node *at;   /* spec.nodeName */
-    struct cache_plan *plan; /* that counts: of its object, or of gt_cache_plan_pod() */
+    struct cache_plan *plan; /* the plan in force: from its object, or from gt_cache_plan_pod() */
     uint64_t reported;       /* digest of the object's plan, 0: none */
-    uint64_t overridden;     /* where `overrides`: the object's plan that does not count any more */
+    uint64_t overridden;     /* with `overrides`: digest of the object's plan that is no longer in force */
     uint64_t resolved;       /* the plan's GPUs */
     uint64_t hold;           /* the mask of pub.assumption */
-    uint64_t owned;          /* in the making: what the CR names it for */
-    uint64_t next_hold;      /* in the making: the next hold */
+    uint64_t owned;          /* during recompute: GPUs for which the CR names the pod */
+    uint64_t next_hold;      /* during recompute: the next `hold` */
     struct cache_node *node;
     struct cache_pod *node_next, *node_previous;
     struct cache_pod *job_previous;
     struct cache_pod *next_changed;
     uint32_t hash;
     uint32_t resolved_version; /* of node->devices_version that `resolved` is for */
-    uint16_t counted, asked;   /* GPUs, in its namespace; GT_POD_GPUS_MAX at most, as the others */
+    uint16_t counted, asked;   /* GPUs, in its namespace; all four up to GT_POD_GPUS_MAX */
     uint16_t sized;            /* GPUs, in its job */
-    uint16_t need;             /* in the making: GPUs to be guessed */
-    bool whole;                /* all GPUs of the plan are there */
+    uint16_t need;             /* during recompute: GPUs to be guessed */
+    bool whole;                /* all GPUs of the plan exist */
     bool overrides;
     bool gated; /* spec: GT_GATE stands */
     bool changed;
@@ -247,7 +247,7 @@ struct cache_job {
     uint32_t hash;
     uint64_t audited;       /* the round of audit.c that has looked at it */
     uint64_t gpus;          /* of its pods */
-    uint64_t reported;      /* of them, what the chain knows */
+    uint64_t reported;      /* the part of them that the chain has been given */
     uint32_t group, atomic; /* GPUs of its units and atoms, 0: not known, none */
 };
 
@@ -262,7 +262,7 @@ void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod);
 /* The namespace of that name, made if need be; the pod is put into it. */
 int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const char *name);
 void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod);
-/* Counts there what the pod has now. */
+/* Updates the namespace's counts with what the pod has now. */
 void gt_cache_count_gpus(struct cache_pod *pod);
 
 /* The job of a key, made if need be; the pod is put into it. */
@@ -276,24 +276,25 @@ int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpu
                        struct cache_plan **ret);
 void gt_cache_free_plan(struct gt_cache *cache, struct cache_plan *plan);
 
-/* Puts a pod among the pods of the node that it belongs to now; the one it left is to be recomputed too. */
+/* Adds a pod to the list of the node that it belongs to now; the node that it left must be recomputed, too.
+ */
 void gt_cache_attach_pod(struct cache_pod *pod);
 void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod);
-/* Whether the CR may mean this pod by its name. Its predecessor of the same name had the GPUs where the CR
- * was written before the pod was made. */
+/* Whether the CR can mean this pod by its name. Where the CR was written before the pod was created, it means
+ * an earlier pod of the same name. */
 bool gt_cache_may_be_named(const struct cache_node *node, const struct cache_pod *pod);
 /* State and plan of a pod that is on no node. */
 void gt_cache_recompute_detached(struct gt_cache *cache, struct cache_pod *pod);
 
-/* Selectors, affinity, tolerations of a pod: *ret is NULL where it says nothing. -EINVAL where it makes no
- * sense. */
+/* Selectors, affinity, tolerations of a pod: *ret is NULL where it has none. -EINVAL where they are invalid.
+ */
 int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod_where *where,
                             struct gt_pod_rules **ret);
 void gt_cache_constraints_drop(struct gt_cache *cache, struct gt_pod_rules *constraints);
 struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, const char *value,
                                    const char *effect);
 void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);
-/* Brings the counts of the node's taints in line with whether it is open. */
+/* Updates the counts of the node's taints after the node may have opened or closed for new pods. */
 void gt_cache_count_taints(struct cache_node *node);
 
 /* ---- together ---- */
@@ -302,7 +303,7 @@ void gt_cache_count_taints(struct cache_node *node);
 struct cache_foreign {
     char *note; /* NULL: none */
     struct cache_node **nodes;
-    uint32_t count; /* of them; one may be there more than once */
+    uint32_t count; /* of nodes; one may be listed more than once */
     uint64_t until_ms;
 };
 void gt_cache_expire_foreign(struct gt_cache *cache);
@@ -311,7 +312,7 @@ void gt_cache_foreign_done(struct gt_cache *cache);
 struct gt_cache {
     struct gt_cache_spec spec;
     struct gt_cluster *cluster;
-    struct gt_mix *mix; /* of all pods that came */
+    struct gt_mix *mix; /* of all pods added so far */
     struct gt_class_cache *classes;
     size_t bytes;
     uint64_t seed, now_ms, next_job;
@@ -322,31 +323,30 @@ struct gt_cache {
     uint32_t *row_of;          /* likewise: node->row */
     uint32_t by_id_size;
     struct cache_pod *first_changed, *last_changed;
-    struct cache_pod *silent; /* which the caller changes: no notice of it */
+    struct cache_pod *silent; /* the pod that the caller changes; it gets no notice */
     struct cache_column columns[CACHE_COLUMNS_MAX];
     uint8_t mix_column[GT_MIX_RESOURCES];       /* of CPU and memory, + 1; 0: there is none */
     uint32_t row_count, row_capacity, row_free; /* row_free: a row + 1, 0: none */
     uint32_t *row_next;                         /* [row] the next free one + 1 */
-    bool *row_short;                            /* [row] a plan found too little there */
+    bool *row_short;                            /* [row] a plan lacked resources there */
     struct cache_bound_table bound;
     struct cache_foreign foreign;
     uint32_t foreign_gpus; /* that are assumed for it */
-    uint32_t by_plugin;    /* nodes with a topology that are not by_claims */
+    uint32_t by_plugin;    /* nodes with a topology whose `by_claims` is false */
     bool has_spares;       /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;
 };
 
-/* Brings the cluster and the pods of a node in line with what is known of it. */
+/* Updates the cluster and the pods of a node from what is known about it. */
 void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node);
-/* Puts a node that is in the cluster into the supernode whose member it is now. Its pods need not be looked
- * at. */
+/* Moves a node of the cluster into the supernode that it now belongs to. Its pods need no update. */
 void gt_cache_follow_supernode(struct gt_cache *cache, struct cache_node *node);
 
-/* A change to notify of, and the notices at the end of a call. */
+/* Queues a notice about a changed pod; gt_cache_notify() sends the queued ones at the end of a call. */
 void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod);
-void gt_cache_unchanged(struct gt_cache *cache, const struct cache_pod *pod); /* no notice of it */
+void gt_cache_unchanged(struct gt_cache *cache, const struct cache_pod *pod); /* drops a queued notice */
 void gt_cache_notify(struct gt_cache *cache);
 
 #endif

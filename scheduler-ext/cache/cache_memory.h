@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-/* Memory that is counted in *bytes. Zeroed; NULL without memory. */
+/* Allocates zeroed memory and adds its size to *bytes. NULL without memory. */
 void *gt_cache_alloc(size_t *bytes, size_t size);
-/* Counts a block of malloc() as one of these. */
+/* Adds the size of a block from malloc() to *bytes. */
 void gt_cache_adopt(size_t *bytes, void *memory);
 void gt_cache_release(size_t *bytes, void *memory);
 

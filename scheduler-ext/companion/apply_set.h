@@ -7,14 +7,14 @@
 #include "kube/client.h"
 
 /*
- * Keeps one kind of object in the API server as it is desired: makes, applies and deletes the objects that
- * carry our label, and nothing else. An object without the label under a desired name is left as it is, and
- * gt_apply_set_state_of() says so. Nothing is written that is there already, nothing before the whole list
- * of what is there has been seen, and nothing by a replica that does not lead.
+ * Reconciles objects of one kind in the API server with their desired state: creates, applies and deletes the
+ * objects that carry our label, and no others. An object that has a desired name but not our label is left as
+ * it is; gt_apply_set_state_of() reports it as foreign. It writes only differences, only after the whole list
+ * of existing objects has been seen, and only on the replica that leads.
  *
- * Writes: 8 at a time, 50 a second over time (100 at once), one at a time for an object, with back-off where
- * it fails. What the server says to a write counts at once; what the watch sends is believed from the
- * moment on when it has caught up with that, or after 5 seconds.
+ * Writes: 8 at a time, 50 a second on average (bursts of 100), one at a time for each object, with back-off
+ * after failures. The answer to a write counts at once; older states that the watch still sends are ignored
+ * until it has caught up with the write, for at most 5 seconds.
  */
 struct gt_apply_set;
 
@@ -28,11 +28,11 @@ struct gt_apply_set_spec {
     const char *root;     /* "spec" or "status": the member that is kept as desired, beside the labels */
     bool is_status;       /* it is written to the status subresource; its times are filled in (desired.h) */
     bool is_strict;       /* what others put into it is removed */
-    bool no_informer;     /* it watches nothing: gt_apply_set_observe() and the like bring the objects */
-    bool is_optional;     /* the kind may not be known to the cluster */
+    bool no_informer;     /* it watches nothing: the caller passes the objects to gt_apply_set_observe*() */
+    bool is_optional;     /* the cluster may not have this kind */
     const char *selector; /* label selector of what is watched; NULL: all */
     bool reports_own;     /* on_change is called after our own writes, too */
-    /* What is there has changed, or is known now: desired states may have to be made again. */
+    /* The existing objects have changed, or are known now: desired states may have to be computed again. */
     void (*on_change)(void *arg);
     void *arg;
 };
@@ -42,39 +42,39 @@ void gt_apply_set_free(struct gt_apply_set *set);
 GT_DEFINE_CLEANUP(struct gt_apply_set *, gt_apply_set_free)
 #define gt_auto_apply_set GT_CLEANUP(gt_apply_set_free)
 
-/* An object that is there, one that is gone, and the end of the list. */
+/* With no_informer: an existing object, a deleted one, and the end of the list. */
 void gt_apply_set_observe(struct gt_apply_set *set, const cJSON *object);
 void gt_apply_set_observe_deleted(struct gt_apply_set *set, const char *name);
 void gt_apply_set_observe_all(struct gt_apply_set *set);
 
-/* Whether all that is there has been seen once, and the cluster knows the kind. */
+/* Whether all existing objects were listed once, and the cluster knows the kind. */
 bool gt_apply_set_is_synced(const struct gt_apply_set *set);
 
 /*
- * One round: everything that is desired, then the end; what was desired before and is not now is deleted.
- * `desired` is a JSON text, {"labels":{...},"<root>":{...}}; the label that makes it ours is added. False: no
- * memory, or too many; then the round must not be ended.
+ * One round: begin, then everything that is desired, then the end; our objects that are no longer desired are
+ * deleted. `desired` is a JSON text, {"labels":{...},"<root>":{...}}; our label is added. False: no memory,
+ * or too many; then gt_apply_set_end() must not be called.
  */
 void gt_apply_set_begin(struct gt_apply_set *set);
 bool gt_apply_set_want(struct gt_apply_set *set, const char *name, const char *desired);
 void gt_apply_set_end(struct gt_apply_set *set);
 
-/* Begins or ends writing; what is on its way is cancelled. */
+/* Begins or ends writing; at the end, requests in flight are cancelled. */
 void gt_apply_set_lead(struct gt_apply_set *set, bool leads);
 
 enum gt_apply_set_state { GT_APPLY_SET_ABSENT, GT_APPLY_SET_OURS, GT_APPLY_SET_FOREIGN };
 enum gt_apply_set_state gt_apply_set_state_of(const struct gt_apply_set *set, const char *name);
 
-/* Every object that is there; `have` is {"labels":{...},"<root>":{...}} as a text, both may be missing. */
+/* Visits every existing object; `have` is {"labels":{...},"<root>":{...}} as a text, both may be missing. */
 typedef void gt_apply_set_visit(void *arg, const char *name, enum gt_apply_set_state state, const char *have);
 void gt_apply_set_each(const struct gt_apply_set *set, gt_apply_set_visit *visit, void *arg);
 
 struct gt_apply_set_stats {
     uint64_t created, applied, deleted, failed;
     uint32_t ours, foreign, desired; /* foreign: all that are not ours */
-    uint32_t waiting;                /* that are not as desired yet */
+    uint32_t waiting;                /* objects that are not yet as desired */
     bool synced, absent;             /* absent: the cluster does not know the kind */
-    char error[256];                 /* of the last write that failed, "" since one did not */
+    char error[256];                 /* of the last write, where it failed; else "" */
 };
 void gt_apply_set_stats(const struct gt_apply_set *set, struct gt_apply_set_stats *ret);
 

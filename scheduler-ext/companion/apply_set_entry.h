@@ -6,7 +6,7 @@
 #include "kube/informer.h"
 #include "scheduler-ext/companion/apply_set.h"
 
-/* The state of an apply set and of its objects: what is there, what is desired, and the queue. */
+/* The state of an apply set and of its objects: observed state, desired state, and the queue of writes. */
 
 /* An object as it was seen. */
 struct gt_apply_set_seen {
@@ -19,21 +19,19 @@ enum { GT_APPLY_SET_OBSERVED_MAX = 8 };
 struct gt_apply_set_entry {
     struct gt_apply_set *set;
     char *name;
-    struct gt_apply_set_seen there, later; /* later: from the watch, while it lags behind our own write */
+    struct gt_apply_set_seen there, later; /* later: later: the watch's, while it has not our own write */
     bool has_later;
-    char
-        *awaited; /* the resourceVersion of our own write, "" for a deletion; NULL: the watch has caught up */
+    char *awaited; /* resourceVersion of our own write, "" for a deletion; NULL: the watch has it */
     uint64_t awaited_until;
-    char *desired; /* NULL: it shall not be */
+    char *desired; /* NULL: it must not exist */
     uint32_t round;
     bool is_queued;
-    struct gt_apply_set_entry *next; /* of the queue */
-    struct gt_kube_call *call;       /* the write that is on its way */
-    uint64_t
-        observed[GT_APPLY_SET_OBSERVED_MAX]; /* digests of the versions that the watch has sent meanwhile */
-    unsigned observed_count;                 /* may be more than are kept */
+    struct gt_apply_set_entry *next;              /* of the queue */
+    struct gt_kube_call *call;                    /* the write in flight */
+    uint64_t observed[GT_APPLY_SET_OBSERVED_MAX]; /* digests of versions that the watch sent meanwhile */
+    unsigned observed_count;                      /* may exceed the array */
     enum gt_kube_verb verb;
-    uint64_t applied; /* digest of the desired state that it carries; 0: none */
+    uint64_t applied; /* digest of the desired state that `call` writes; 0: none */
     struct gt_backoff backoff;
     uint64_t not_before;
 };
@@ -45,7 +43,7 @@ struct gt_apply_set {
     struct gt_jitter jitter;
     void *tree; /* of search.h, by name */
     uint32_t count;
-    struct gt_apply_set_entry *first, **last; /* the queue of those that are not known to be as desired */
+    struct gt_apply_set_entry *first, **last; /* the queue: not known to be as desired */
     unsigned running;
     double tokens;
     uint64_t tokens_at;
@@ -56,29 +54,29 @@ struct gt_apply_set {
 
 enum { GT_APPLY_SET_BURST = 100, GT_APPLY_SET_SOON_MS = 20 };
 
-/* NULL: there is none; of the second: no memory, or too many. */
+/* NULL: there is none; gt_apply_set_find_or_add(): no memory, or too many. */
 struct gt_apply_set_entry *gt_apply_set_find(const struct gt_apply_set *set, const char *name);
 struct gt_apply_set_entry *gt_apply_set_find_or_add(struct gt_apply_set *set, const char *name);
 void gt_apply_set_free_entries(struct gt_apply_set *set);
-/* Removes an entry that is neither there nor desired. */
+/* Removes an entry whose object neither exists nor is desired. */
 void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry);
 
-/* Ends the waiting for the watch: its last state counts. */
+/* The watch has caught up, or the wait is over: its last state counts now. */
 void gt_apply_set_caught_up(struct gt_apply_set_entry *entry);
-/* What our own write has led to; NULL: the object is gone. */
+/* The result of our own write; NULL: the object was deleted. */
 void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object);
 
 void gt_apply_set_queue(struct gt_apply_set_entry *entry);
 void gt_apply_set_kick(struct gt_apply_set *set, uint64_t ms);
-/* Counts and logs it, and makes the entry wait. */
+/* Counts and logs a failed write, and starts the entry's back-off. */
 void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why);
 
 /* apply_set_queue.c: the timer, which writes what is due. */
 gt_timer_callback gt_apply_set_run;
 
 /*
- * apply_set_write.c: the next write that brings an entry nearer to its desired state.
- * 1: it has begun; 0: nothing is to be done; negative: it could not begin.
+ * apply_set_write.c: starts the next write that an entry needs to reach its desired state. 1: started; 0:
+ * nothing is to be done; negative: it could not be started.
  */
 int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err);
 

@@ -5,8 +5,8 @@
 #include "scheduler-ext/companion/part.h"
 
 /*
- * Runs the detector of placements gone wrong (scheduler-ext/cache/audit.h) on every replica; each has the
- * metric. The one that leads writes the log and Events on the pod and its owner.
+ * Runs the detector of wrong placements (scheduler-ext/cache/audit.h) on every replica, and each exports the
+ * metric. Only the leader writes the log and Events on the pod and its owner.
  */
 struct gt_audit_watch;
 

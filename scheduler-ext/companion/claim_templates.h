@@ -5,9 +5,9 @@
 #include "scheduler-ext/companion/part.h"
 
 /*
- * The ResourceClaimTemplates that pods name (api/pod_claim.h): made when the first pod of a namespace asks
- * for one, and deleted some minutes after the last one has gone. One that lacks our label is left as it is.
- * While a pod lacks its template it waits, for nothing makes its claim.
+ * The ResourceClaimTemplates that pods name (api/pod_claim.h): created when the first pod of a namespace
+ * needs one, and deleted some minutes after the last such pod is gone. A template without our label is left
+ * as it is. A pod waits until its template exists, since its claim is made from it.
  */
 struct gt_claim_templates;
 
@@ -15,10 +15,10 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
                            struct gt_err **err);
 void gt_claim_templates_free(struct gt_claim_templates *templates); /* NULL is allowed */
 
-/* Nothing is on its way after a `false`. */
+/* After `false` no request is in flight. */
 void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads);
 void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const struct gt_pod *pod);
-/* Of all ResourceClaimTemplates; and once all were listed, before which nothing is written. */
+/* Every ResourceClaimTemplate of the cluster; then that all were listed: nothing is written before. */
 void gt_claim_templates_observe(struct gt_claim_templates *templates, const cJSON *object);
 void gt_claim_templates_observe_deleted(struct gt_claim_templates *templates, const char *namespace_,
                                         const char *name);

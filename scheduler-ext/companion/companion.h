@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/companion/options.h"
 
-/* Runs the daemon until a signal ends it. An error means that it could not start. */
+/* Runs the daemon on the calling thread until a signal ends it. An error means that it could not start. */
 int gt_companion_run(const struct gt_companion_options *options, struct gt_err **err);
 
 #endif

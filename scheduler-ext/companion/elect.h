@@ -12,17 +12,17 @@ struct gt_elect;
 #define GT_ELECT_LEASE GT_COMPANION_NAME
 
 struct gt_elect_spec {
-    const char *namespace_, *identity; /* live as long as it does */
+    const char *namespace_, *identity; /* must outlive it */
     void (*on_lead)(void *arg, bool leads);
     void (*on_released)(void *arg);
-    void (*write_note)(void *arg, struct gt_buf *to); /* as of struct gt_leader_spec, these two */
+    void (*write_note)(void *arg, struct gt_buf *to); /* these two as in struct gt_leader_spec */
     void (*read_note)(void *arg, const char *note);
     void *arg;
 };
 
 int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_elect_spec *spec,
                  struct gt_elect **ret, struct gt_err **err);
-/* Before the client. */
+/* To be called before the client is freed. */
 void gt_elect_free(struct gt_elect *elect);
 GT_DEFINE_CLEANUP(struct gt_elect *, gt_elect_free)
 #define gt_auto_elect GT_CLEANUP(gt_elect_free)

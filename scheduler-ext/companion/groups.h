@@ -10,8 +10,8 @@
  *     groups:
  *     - {name: rack-1, tier: 1, parent: hall, nodes: [n01, "n[02-16]"]}
  *
- * A name may have one range of numbers in brackets; what is in front of the bracket and behind it stays, and
- * numbers keep the width of the first one. What is invalid is left out and noted; the rest counts.
+ * A name may have one range of numbers in brackets; the text before and after the brackets stays, and numbers
+ * are padded to the width of the first one. Invalid parts are left out and noted.
  */
 enum {
     GT_GROUPS_TEXT_MAX = 4 << 20,
@@ -20,14 +20,14 @@ enum {
 };
 
 struct gt_groups {
-    struct gt_join_group *items; /* with all their texts, owned */
+    struct gt_join_group *items; /* owned, with all their texts */
     uint32_t count;
-    /* A sentence for each thing that is invalid, owned; those beyond the limit are not kept. */
+    /* A sentence for each invalid part, owned; those beyond the limit are dropped. */
     char *notes[GT_GROUPS_NOTES_MAX];
     uint32_t note_count;
 };
 
-/* -EINVAL and -E2BIG where it is no YAML, or none of that form at all. */
+/* -EINVAL: no YAML, or not of this form; -E2BIG: beyond a limit. The caller frees *ret. */
 int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct gt_err **err);
 void gt_groups_free(struct gt_groups *groups);
 GT_DEFINE_CLEANUP(struct gt_groups *, gt_groups_free)

@@ -7,13 +7,13 @@
 
 /*
  * Supernodes as HyperNodes of Volcano (topology.volcano.sh/v1alpha1): one of tier 1 has its nodes as members,
- * one above the HyperNodes of its children. Pure: from the view and what HyperNodes are there to what they
- * shall be.
+ * one above the HyperNodes of its children. No I/O: computes the desired HyperNodes from the view and the
+ * existing HyperNodes.
  *
- * In Volcano a node or HyperNode with two parents makes every topology-aware job wait. So what a HyperNode of
- * somebody else's holds is left out and reported; what another one of ours still holds is left out until that
- * has let go of it. A HyperNode of somebody else's that selects by labels, or by an expression beyond what is
- * understood here, may hold anything, and is taken to.
+ * In Volcano a node or HyperNode with two parents makes every topology-aware job wait. So a member of
+ * somebody else's HyperNode is left out and reported; a member that another HyperNode of ours still has is
+ * left out until it has been removed there. A foreign HyperNode that selects by labels, or by an expression
+ * that is not understood here, counts as having every member.
  */
 struct gt_holders;
 
@@ -22,19 +22,20 @@ void gt_holders_free(struct gt_holders *holders);
 GT_DEFINE_CLEANUP(struct gt_holders *, gt_holders_free)
 #define gt_auto_holders GT_CLEANUP(gt_holders_free)
 
-/* One HyperNode that is there, its `have` as apply_set.h gives it; a gt_apply_set_visit. */
+/* Adds an existing HyperNode, with `have` as in apply_set.h; a gt_apply_set_visit. */
 void gt_holders_add(void *holders, const char *name, enum gt_apply_set_state state, const char *have);
-/* After the last one, before any question. False: one of them did not fit into memory. */
+/* To be called after the last one and before gt_holders_find(). False: no memory for one of them. */
 bool gt_holders_end(struct gt_holders *holders);
 
-/* Who besides `self` holds the node (or HyperNode) `member`: NULL nobody; *ret_foreign: somebody else's. */
+/* The HyperNode besides `self` that has the node (or HyperNode) `member`; NULL: none. *ret_foreign: it is not
+ * ours. */
 const char *gt_holders_find(const struct gt_holders *holders, bool is_node, const char *member,
                             const char *self, bool *ret_foreign);
 
 /*
- * What is desired of supernode s: appends it and returns true, or returns false where it shall have
- * no HyperNode. Supernodes are asked about by ascending tier; `made` [supernode] says which children have
- * one, and is filled in.
+ * Appends the desired HyperNode of supernode s and returns true, or returns false where it is to have none.
+ * To be called by ascending tier; `made` [supernode] says which supernodes have one, and the entry of s is
+ * set.
  */
 bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_holders *holders, bool *made,
                         struct gt_projected *ret, struct gt_buf *to);

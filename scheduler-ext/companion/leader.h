@@ -6,10 +6,11 @@
 #include "kube/client.h"
 
 /*
- * Which of several replicas writes: the one that holds a Lease, by client-go's rules and in its times. A
- * lease counts as abandoned when this process has seen it unchanged for as long as it says it is good for;
- * clocks of other machines are never compared. Who cannot renew for GT_LEADER_RENEW_MS leads no more, well
- * before anybody else can begin. All on the loop's thread; clock, timer and requests come through the port.
+ * Leader election: of several replicas, only the one that holds a Lease writes; rules and times are those of
+ * client-go. A lease has expired when this process has seen it unchanged for its leaseDurationSeconds; clocks
+ * of other machines are never compared. A leader that cannot renew for GT_LEADER_RENEW_MS stops leading, well
+ * before another replica can begin. All on the loop's thread; clock, timer and requests come through the
+ * port.
  */
 struct gt_leader;
 
@@ -21,24 +22,24 @@ enum {
 };
 
 struct gt_leader_port {
-    uint64_t (*now_ms)(void *arg); /* only goes forward */
+    uint64_t (*now_ms)(void *arg); /* monotonic */
     void (*now_text)(void *arg,
                      char to[static GT_TIME_TEXT_SIZE]); /* with six digits of a second, as MicroTime */
     uint64_t (*random_below)(void *arg, uint64_t max);
-    void (*wake)(void *arg, uint64_t ms); /* one timer: gt_leader_run() after so long */
+    void (*wake)(void *arg, uint64_t ms); /* sets the only timer: calls gt_leader_run() after `ms` */
     int (*send)(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,
                 struct gt_err **err);
-    void (*withdraw)(void *arg); /* the request that is on its way */
+    void (*withdraw)(void *arg); /* cancels the request in flight */
     void *arg;
 };
 
 struct gt_leader_spec {
-    const char *namespace_, *name, *identity; /* live as long as the leader */
+    const char *namespace_, *name, *identity; /* must outlive the leader */
     void (*on_lead)(void *arg, bool leads);
     void (*on_released)(void *arg);
-    void (*on_error)(void *arg, const char *what); /* it goes on */
-    /* What the others should know meanwhile: with each renewal the one that leads appends it, plain ASCII
-     * without quotes; the others read it from the lease. */
+    void (*on_error)(void *arg, const char *what); /* an error that was handled: only to be logged */
+    /* A note from the leader to the other replicas: with each renewal the leader appends it (plain ASCII
+     * without quotes) to the lease, and the others read it from there. */
     void (*write_note)(void *arg, struct gt_buf *to);
     void (*read_note)(void *arg, const char *note);
     void *arg;
@@ -51,16 +52,17 @@ struct gt_leader_stats {
 
 int gt_leader_new(const struct gt_leader_spec *spec, const struct gt_leader_port *port,
                   struct gt_leader **ret, struct gt_err **err);
-/* Withdraws what is on its way; the lease stays as it is. */
+/* Cancels the request in flight; the lease stays as it is. */
 void gt_leader_free(struct gt_leader *leader);
 
-/* The timer; also the first step. */
+/* To be called by the timer, and once to begin. */
 void gt_leader_run(struct gt_leader *leader);
 
-/* Leads no more and gives the lease back, so that another one need not wait; then on_released(), once. */
+/* Stops leading and releases the lease, so that another replica need not wait for its end; then calls
+ * on_released() once. */
 void gt_leader_release(struct gt_leader *leader);
 
-/* Whether it leads by the clock: a process that was halted may find other work before its timer. */
+/* Whether it leads by the clock: after a pause of the process its timer may be late. */
 bool gt_leader_is_current(const struct gt_leader *leader);
 
 void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret);

@@ -12,26 +12,26 @@
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/placement/controller.h"
 
-/* The command line of gputopo-scheduler, and the file of --config behind it (docs/reference/scheduler.md).
- * Texts point into argv, literals, or `config`. */
+/* The command line of gputopo-scheduler, and the file of --config, which it overrides
+ * (docs/reference/scheduler.md). Texts point into argv, literals, or `config`, and are not to be freed. */
 struct gt_companion_options {
     const char *kubeconfig; /* NULL: the pod's service account */
     const char *http;       /* NULL: off */
     const char *https;      /* NULL: off; else tls has a certificate and a key */
     const char *health;     /* NULL: off */
     struct gt_http_tls tls;
-    const char *webhook_except;   /* names with commas between them, "" for none */
-    const char *webhook_clients;  /* likewise, or "any"; NULL: it asks for no certificate */
-    const char *extender_clients; /* names with commas between them, or "any" */
+    const char *webhook_except;   /* names separated by commas, "" for none */
+    const char *webhook_clients;  /* likewise, or "any"; NULL: the webhook asks for no certificate */
+    const char *extender_clients; /* names separated by commas, or "any" */
     struct gt_aware_weights weights;
-    struct gt_chain_sizes chain; /* none: it is learned */
+    struct gt_chain_sizes chain; /* empty: it is learned */
     struct gt_placement_options placement;
     const char *namespace_weights; /* name of a ConfigMap; NULL: none */
     unsigned parts;                /* mask of positions in gt_parts */
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */
-    const char *lease_namespace;   /* NULL: that one */
-    const char *supernode_label;   /* keys of node labels, see gt_cache_spec; NULL: labels place nothing */
-    const char *supernodes_config; /* name of a ConfigMap; with a slash: a file; NULL: no configuration */
+    const char *lease_namespace;   /* NULL: `namespace_` */
+    const char *supernode_label;   /* keys of node labels, see gt_cache_spec; NULL: no labels */
+    const char *supernodes_config; /* name of a ConfigMap; a path if it has a slash; NULL: none */
     bool project_hypernodes, project_nodefeatures;
     bool leader_elect;
     enum gt_log_level log_level;
@@ -41,8 +41,8 @@ struct gt_companion_options {
     bool help, version;      /* asked for: print it and do nothing else */
 };
 
-/* Reads and checks the command line. -EINVAL with one line that names the culprit; other codes where the file
- * of --config cannot be read. */
+/* Reads and checks the command line. -EINVAL with one line that names the wrong option; other codes where the
+ * file of --config cannot be read. */
 int gt_companion_options_read(int argc, char **argv, struct gt_companion_options *ret, struct gt_err **err);
 void gt_companion_options_done(struct gt_companion_options *options);
 

@@ -6,9 +6,9 @@
 #include "scheduler-ext/webhook/own_claim.h"
 
 /*
- * Owners whose templates name ResourceClaimTemplates of users: they are read as if these were the companion's
- * own (webhook/own_claim.h), as their pods will be. One that comes before its ResourceClaimTemplate is kept,
- * and read again when that is there.
+ * Owners whose templates name ResourceClaimTemplates of users: they are read as if they named those of the
+ * companion instead, as the webhook will change their pods (webhook/own_claim.h). An owner that is seen
+ * before its ResourceClaimTemplate is kept, and read again when the template is known.
  */
 struct gt_own_claims;
 
@@ -23,12 +23,12 @@ struct gt_own_claims_spec {
 int gt_own_claims_new(const struct gt_own_claims_spec *spec, struct gt_own_claims **ret, struct gt_err **err);
 void gt_own_claims_free(struct gt_own_claims *own); /* NULL is allowed */
 
-/* Before an owner is read. */
+/* Changes an owner before it is read. */
 void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_owner_kind kind, cJSON *object);
-/* It is gone. */
+/* The owner was deleted. */
 void gt_own_claims_forget(struct gt_own_claims *own, enum gt_owner_kind kind, const char *namespace_,
                           const char *name);
-/* A ResourceClaimTemplate has come, in this namespace. */
+/* A ResourceClaimTemplate of this namespace was added. */
 void gt_own_claims_observe_template(struct gt_own_claims *own, const char *namespace_);
 
 #endif

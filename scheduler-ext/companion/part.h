@@ -11,7 +11,7 @@
 
 struct gt_placement;
 
-/* What every task of the companion is given. Lives longer than the task. */
+/* What every part of the companion gets; outlives the part. */
 struct gt_part_env {
     struct gt_loop *loop;
     struct gt_kube *kube;
@@ -20,38 +20,37 @@ struct gt_part_env {
     const char *namespace_;               /* where its own objects are */
     const char *instance;                 /* this process among its replicas */
     struct gt_informers *informers;       /* for a part that needs the cache, else NULL */
-    const struct gt_placement *placement; /* of the part that places; NULL: it is off, or comes later */
-    /* Whether this replica leads by the clock, asked before each write that must not come late. */
+    const struct gt_placement *placement; /* of the part that places; NULL: off, or not yet there */
+    /* Whether this replica leads by the clock; called before each write that must not be late. */
     bool (*is_leading)(void *arg);
     void *leading_arg;
 };
 
 /*
- * A task of the companion, switched on by its name in --only. One line in parts.c adds one. What is NULL is
- * not needed. Everything runs on the loop's thread.
+ * A part of the companion, selected by its name in --only, and listed in parts.c. Functions that are not
+ * needed are NULL. Everything runs on the loop's thread.
  */
 struct gt_part {
     const char *name, *help;
-    unsigned kinds; /* that are followed for it, 1 << GT_INFORMER_NODES...; 0: none, and it needs no cache */
+    unsigned kinds; /* the kinds that it needs, 1 << GT_INFORMER_NODES...; 0: none, and no cache */
     bool reports;   /* it asks for gt_cache_reports() */
     bool on_demand; /* it is off unless --only names it */
     int (*new)(const struct gt_part_env *env, void **ret, struct gt_err **err);
     void (*free)(void *self);
-    /* Whether it knows what it needs; otherwise one line why not is appended. */
+    /* Whether it is ready; otherwise appends one line that says why not. */
     bool (*ready)(const void *self, struct gt_buf *why);
-    /* This replica begins, or ceases, to be the one that writes. Nothing may be on its way after a `false`.
-     */
+    /* This replica begins, or stops, to lead. After `false` no request may be in flight. */
     void (*lead)(void *self, bool leads);
     /* The leader writes a note into its lease with each renewal, and the other replicas read it: at most one
      * part does both (leader.h). */
     void (*write_note)(const void *self, struct gt_buf *to);
     void (*read_note)(void *self, const char *note);
     void (*metrics)(const void *self, struct gt_buf *to);
-    /* False: this path is not its own. */
+    /* False: the path does not belong to it. */
     bool (*serve)(void *self, const struct gt_http_request *request, struct gt_http_response *response);
-    /* As gt_http_on_body; false: this path is not its own, or the body is to be collected. */
+    /* As gt_http_on_body; false: the path does not belong to it, or the body is to be collected. */
     bool (*take)(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret);
-    /* What the parts after it in parts.c may read. */
+    /* The placement that later parts of parts.c may read. */
     const struct gt_placement *(*placement)(void *self);
 };
 

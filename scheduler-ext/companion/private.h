@@ -5,7 +5,7 @@
 #include "scheduler-ext/companion/elect.h"
 #include "scheduler-ext/companion/part.h"
 
-/* The daemon's state, all of it the loop's thread's. */
+/* The daemon's state; only for the loop's thread. */
 struct gt_companion {
     const struct gt_companion_options *options;
     struct gt_loop *loop;
@@ -18,7 +18,7 @@ struct gt_companion {
     struct gt_shutdown *end;
     struct gt_part_env env;
     struct gt_informers *informers; /* NULL: no part needs the cache */
-    void *parts[GT_PARTS_MAX];      /* NULL: not asked for */
+    void *parts[GT_PARTS_MAX];      /* NULL: not selected */
     char instance[192];
     bool leads, ending;
 };

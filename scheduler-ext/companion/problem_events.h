@@ -5,8 +5,8 @@
 #include "kube/event.h"
 
 /*
- * Events about problems, each once: each round all present problems are added; those that the round
- * before did not have are logged and become Events about their culprit.
+ * Reports each problem once: in each round all present problems are added; those that the last round did not
+ * have are logged and become Events about their object.
  */
 struct gt_problem_events;
 
@@ -18,7 +18,7 @@ void gt_problem_events_free(struct gt_problem_events *events);
 GT_DEFINE_CLEANUP(struct gt_problem_events *, gt_problem_events_free)
 
 void gt_problem_events_begin(struct gt_problem_events *events);
-/* `event` may be without a name: then there is nothing to put an Event on. */
+/* `event` may be without a name: then it is only logged. */
 void gt_problem_events_add(struct gt_problem_events *events, const struct gt_event_object *event);
 void gt_problem_events_end(struct gt_problem_events *events);
 /* Forgets what was reported: a new leader reports everything. */

@@ -22,10 +22,10 @@ struct gt_supernodes_stats {
 struct gt_supernodes {
     const struct gt_part_env *env;
     struct gt_groups_source *source;
-    struct gt_groups *recovered; /* from what is published, while the configuration cannot be read */
-    struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two: NULL: not asked for */
+    struct gt_groups *recovered; /* from the published Supernodes, while the configuration cannot be read */
+    struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two are NULL where not wanted */
     struct gt_servers *servers;
-    bool knows_servers; /* what was published before this replica led has been learnt */
+    bool knows_servers; /* it has learned the holders that were published before this replica led */
     struct gt_problem_events *events;
     struct gt_source *timer;
     uint64_t last_ms;
@@ -34,7 +34,7 @@ struct gt_supernodes {
     struct gt_supernodes_stats stats;
 };
 
-/* supernodes_events.c: what is wrong at this moment, as Events. */
+/* supernodes_events.c: reports the present problems as Events. */
 void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
                           const struct gt_projected *projected);
 

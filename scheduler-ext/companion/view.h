@@ -7,16 +7,16 @@
 #include "scheduler-ext/companion/groups.h"
 #include "scheduler-ext/companion/servers.h"
 
-/* The supernodes of one moment, and what their nodes add up to. Made again at every change; points into the
- * cache it was made of, so it does not outlive their next change. */
+/* A snapshot of the supernodes, with sums over their nodes. It points into the cache and the groups that it
+ * was made from, and is valid until they change; then it is made again. */
 struct gt_sum {
     uint32_t nodes, gpus, free;
-    uint32_t silent;      /* nodes that report nothing */
+    uint32_t silent;      /* nodes without a report */
     uint32_t use_unknown; /* nodes that report GPUs, but not which are free */
     uint32_t links_down, links_unknown;
     uint32_t children; /* supernodes of which it is the parent */
-    uint32_t spares;   /* nodes left to replacements; of tier 1 */
-    uint32_t a_silent; /* one such node, GT_JOIN_NONE */
+    uint32_t spares;   /* spare nodes; only for tier 1 */
+    uint32_t a_silent; /* one of the silent nodes; GT_JOIN_NONE: none */
 };
 
 struct gt_view {
@@ -24,19 +24,20 @@ struct gt_view {
     uint32_t node_count;
     struct gt_join *join;
     struct gt_sum *sums; /* [supernode] */
-    /* The problems of supernode s: those of these numbers, problem_first[s] up to problem_first[s + 1]. */
+    /* The problems of supernode s: join->problems[problems[i]] for i from problem_first[s] to below
+     * problem_first[s + 1]. */
     uint32_t *problem_first, *problems;
 };
 
-/* `groups` NULL: no configuration. `servers` is brought up to date; NULL: nobody is known to hold a UUID.
- * `spare_nodes`: of a supernode whose annotation does not say how many. */
+/* `groups` NULL: no configuration. `servers` is updated; NULL: no holders of UUIDs are known. `spare_nodes`:
+ * the default for supernodes without the annotation. */
 int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, struct gt_servers *servers,
                  uint32_t spare_nodes, struct gt_view **ret, struct gt_err **err);
 void gt_view_free(struct gt_view *view);
 GT_DEFINE_CLEANUP(struct gt_view *, gt_view_free)
 #define gt_auto_view GT_CLEANUP(gt_view_free)
 
-/* How a supernode is in a projection; kept as a condition of the Supernode. */
+/* The state of a supernode's projection (a HyperNode); published as a condition of the Supernode. */
 struct gt_projected {
     const char *reason; /* a literal, one word; NULL: no condition */
     bool good;
@@ -48,7 +49,7 @@ struct gt_projected {
 void gt_view_write_supernode(const struct gt_view *view, uint32_t supernode,
                              const struct gt_projected *projected, struct gt_buf *to);
 
-/* Appends the desired state of a node's NodeFeature of NFD. */
+/* Appends the desired state of a node's NodeFeature (Node Feature Discovery). */
 void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to);
 
 #endif

@@ -5,14 +5,14 @@
 #include "scheduler-ext/core/cluster.h"
 
 /*
- * Defragmentation advice: which running pods to move away so that a pending job fits. It only says so; the
- * cluster is not changed.
+ * Defragmentation advice: which running pods to move away so that a pending job fits. The cluster is not
+ * changed.
  *
  * A job of `runs` runs (units, or atoms of soft units), each of `pods` pods of `gpus` GPUs, fits exactly when
- * the supernodes' room for such pods, each divided by `pods` and rounded down, adds up to `runs`. So the
- * cheapest removals add up over nodes and supernodes, and three nested tables find the best set: by GPUs on a
- * node, by pods in a supernode, by runs in the cluster. Least is: the fewest pods, then the fewest GPUs taken
- * from them.
+ * the supernodes' room for such pods, each divided by `pods` and rounded down, adds up to `runs`. So the cost
+ * of removals adds up over nodes and supernodes, and three nested tables (dynamic programming) find the best
+ * set: by GPUs on a node, by pods in a supernode, by runs in the cluster. Best is the set with the fewest
+ * pods, and of those the one with the fewest GPUs taken from them.
  */
 struct gt_advise_pod {
     uint32_t node;
@@ -26,11 +26,11 @@ struct gt_advise_job {
 };
 
 struct gt_advice {
-    bool possible; /* false: not even without all movable pods */
-    bool exact;    /* no smaller set would do; false: the tables were too large, and one was found by steps */
+    bool possible; /* false: the job does not fit even when all movable pods leave */
+    bool exact; /* no smaller set is enough; false: the tables were too large, and a greedy search found it */
     uint32_t *moved; /* numbers of the pods to move, ascending; NULL where there are none */
     uint32_t count;
-    uint32_t gpus; /* that they free */
+    uint32_t gpus; /* GPUs that they free */
 };
 
 /* `work` bounds the steps of the tables (0: 100 million, a fraction of a second). The caller frees

@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/core/advise.h"
 
-/* What is searched for the least set of pods to move, and the two ways to search it. */
+/* The input of the search for the best set of pods to move, and its two algorithms. */
 
 /* A cost: pods in the upper half, GPUs in the lower. Costs add up and compare as numbers. */
 #define ADVISE_NEVER UINT64_MAX
@@ -12,7 +12,7 @@
 struct advise_item { /* a movable pod that would free something */
     uint32_t super, node, pod;
     unsigned gain; /* GPUs that become available */
-    uint64_t mask; /* those */
+    uint64_t mask; /* the mask of these GPUs */
     bool moved;
 };
 
@@ -23,9 +23,9 @@ struct advise_place {      /* a node with such pods */
 };
 
 struct advise_region {     /* a tier-1 supernode that can hold more runs */
-    uint32_t first, count; /* spots */
+    uint32_t first, count; /* places */
     uint32_t room, runs;   /* what it holds now */
-    uint32_t slots, more;  /* pods, runs that it can hold besides */
+    uint32_t slots, more;  /* pods and runs that it can hold beyond that */
 };
 
 struct advisor {
@@ -37,7 +37,7 @@ struct advisor {
     uint32_t place_count;
     struct advise_region *regions;
     uint32_t region_count;
-    uint32_t need; /* runs that are lacking; at most what all regions can hold more */
+    uint32_t need; /* missing runs; at most what all regions can hold beyond their `runs` */
 };
 
 static inline uint64_t advise_cost(const struct advise_item *item)
@@ -45,11 +45,11 @@ static inline uint64_t advise_cost(const struct advise_item *item)
     return UINT64_C(1) << 32 | item->gain;
 }
 
-/* Marks the items of the least set. `work` as in gt_advise(); -E2BIG, no error made, where it is not enough.
- */
+/* Marks the items of the best set. `work` as in gt_advise(); -E2BIG, without an error object, where it is not
+ * enough. */
 int gt_advise_exact(struct advisor *advisor, uint64_t work);
 
-/* Marks the items of a set that does. */
+/* Marks the items of a sufficient set. */
 int gt_advise_greedy(struct advisor *advisor);
 
 #endif

@@ -4,23 +4,23 @@
 
 #include "scheduler-ext/core/cluster.h"
 
-/* How much room a cluster has, for explanations and bounds: the numbers beside which a plan is judged. */
+/* How much room a cluster has: for explanations, and as bounds to compare a plan with. */
 
-/* [supernode id]: pods of `gpus` GPUs that have room on the nodes of each tier-1 supernode, 0 for inner ones.
- * gt_cluster_supernodes() places, which the caller frees. */
+/* (*ret)[supernode id]: how many pods of `gpus` GPUs have room on the nodes of each tier-1 supernode, 0 for
+ * inner ones. The array has gt_cluster_supernodes() entries; the caller frees it with free(). */
 int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **ret, struct gt_err **err);
 
 struct gt_bounds {
     uint64_t slots;     /* pods that have room, whatever the topology */
-    uint64_t whole;     /* units of which each has room in one supernode: sum of floor(room / pods) */
+    uint64_t whole;     /* units that each fit into one supernode: sum of floor(room / pods) */
     uint64_t anywhere;  /* units without regard to supernodes: floor(sum of room / pods) */
     uint32_t largest;   /* most pods that one supernode holds */
     uint32_t supernode; /* that one; GT_NONE: there is no room at all */
-    uint32_t spread;    /* no unit can touch fewer supernodes; 0: not even the whole cluster holds one */
+    uint32_t spread;    /* a unit needs at least so many supernodes; 0: the whole cluster cannot hold one */
 };
 
 /* For units of `pods` pods in atoms of `atom` (a divisor; `pods` itself or 0: the unit is hard). `room` has
- * `count` places. */
+ * `count` entries, as from gt_capacity_of(). */
 int gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods, uint32_t atom, struct gt_bounds *ret,
                  struct gt_err **err);
 

@@ -6,37 +6,38 @@
 #include "scheduler-ext/core/cluster.h"
 
 /*
- * The chain: the unit sizes in play, in GPUs, ascending, that the rules keep room for. A size that is planned
- * need not be in it.
+ * The chain: the unit sizes, in GPUs and ascending, for which the rules preserve room. A planned size need
+ * not be in it.
  *
- * It is learned from the jobs that are there, waiting or running, and from those that were. A size weighs as
- * many GPUs as its jobs have, or had: what a job had halves with every GT_CHAIN_HALF_LIFE jobs that go. A
- * size is in the chain while it has a part of at least 1 / GT_CHAIN_PART of all; the GT_CHAIN_MAX heaviest.
- * Nothing is known at the start. There is no clock: where no jobs come and go nothing is forgotten.
+ * It is learned from present jobs, waiting or running, and from past ones. The weight of a size is the number
+ * of GPUs of its jobs; that of a past job halves with every GT_CHAIN_HALF_LIFE jobs that end. A size is in
+ * the chain while it has at least 1 / GT_CHAIN_PART of the total weight and is one of the GT_CHAIN_MAX
+ * heaviest. The chain is empty at the start. There is no clock: nothing is forgotten while no jobs end.
  */
 enum {
     GT_CHAIN_HALF_LIFE = 256,
     GT_CHAIN_PART = 100,
-    GT_CHAIN_SEEN_MAX = 64, /* sizes that are known at one time */
+    GT_CHAIN_SEEN_MAX = 64, /* sizes that are remembered at one time */
     GT_CHAIN_SIZE_MAX = GT_CLUSTER_NODES_MAX * GT_GPUS_MAX,
-    GT_CHAIN_WEIGHT_MAX = 1 << 30, /* of a size, in GPUs, that gt_chain_take_over() takes */
+    GT_CHAIN_WEIGHT_MAX = 1 << 30, /* largest weight of a size, in GPUs, for gt_chain_take_over() */
 };
 
-/* A job in units of `size` GPUs is there, and asks for so many in all; one that has atoms also in those. */
+/* Adds a job with units of `size` GPUs and `gpus` GPUs in all. A job with atoms is added a second time with
+ * the size of its atoms. */
 void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus);
-/* It is gone: what came before. */
+/* The job is gone; arguments as in gt_chain_came(). */
 void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus);
 
 /* What is known of one size. */
 struct gt_chain_seen {
     uint32_t size;    /* GPUs, not 0 */
     uint64_t present; /* GPUs of jobs that are there */
-    double past;      /* of those that are gone, the less the longer ago */
+    double past;      /* GPUs of past jobs, decayed */
 };
 
-/* The nth of them, from 0, in no order; false: there are no more. */
+/* The nth size, from 0, in no order; false: no more. */
 bool gt_chain_get_seen(const struct gt_cluster *cluster, unsigned nth, struct gt_chain_seen *ret);
-/* Takes over what another chain knows of a size, instead of what is known of it here. */
+/* Replaces what is known about a size with what another chain knows about it. */
 void gt_chain_take_over(struct gt_cluster *cluster, const struct gt_chain_seen *seen);
 
 /* Unit sizes, GPUs, ascending. */
@@ -44,12 +45,13 @@ struct gt_chain_sizes {
     unsigned count, size[GT_CHAIN_MAX];
 };
 
-/* A list that stays, whatever comes. -EINVAL where it is not ascending. */
+/* Sets a fixed chain that does not learn. -EINVAL where it is not ascending. */
 int gt_chain_set(struct gt_cluster *cluster, const struct gt_chain_sizes *sizes, struct gt_err **err);
-/* What is in it. */
+/* The sizes of the chain. */
 void gt_chain_get(const struct gt_cluster *cluster, struct gt_chain_sizes *ret);
 
-/* For a field of that type: "8,16,32", sizes up to GT_CHAIN_SIZE_MAX. */
+/* A parser for command-line options with a field of type struct gt_chain_sizes: "8,16,32", sizes up to
+ * GT_CHAIN_SIZE_MAX. */
 int gt_chain_option(const struct gt_option *option, const char *value, void *field, struct gt_err **err);
 
 #endif

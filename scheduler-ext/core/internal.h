@@ -6,21 +6,21 @@
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/score.h"
 
-/* What the files of the core share. Arrays stand by number, one thing each, so that a walk over 10,000 nodes
- * reads little memory. */
+/* What the files of the core share. There is one array for each property, indexed by id, so that a loop over
+ * 10,000 nodes reads little memory. */
 
 enum {
-    SLOT_SIZES = 8,     /* pod sizes whose slots are counted at the same time; [0] is 1 GPU, always */
-    SPREAD_SCRATCH = 6, /* numbers a supernode for a unit that is spread */
-    SUPER_SCRATCH = 10, /* those, and for the room that plans in the making leave */
-    POD_TABLES = 16,    /* of pod_gpus.c; of 16 GPUs each takes half a MiB */
+    SLOT_SIZES = 8,     /* pod sizes whose slots are counted at the same time; [0] is always 1 GPU */
+    SPREAD_SCRATCH = 6, /* numbers for each supernode, for a unit that is spread */
+    SUPER_SCRATCH = 10, /* the same, and for the room left by the plan in progress */
+    POD_TABLES = 16,    /* of pod_gpus.c; a table for 16 GPUs takes half a MiB */
     SUPERS_MAX = GT_CLUSTER_SUPERNODES_MAX + GT_CLUSTER_NODES_MAX,
 };
 
 /* Names to ids, open addressing. */
 struct names {
     char **text;     /* [id], NULL: free */
-    uint32_t *table; /* 0: empty; else id + 1 and above it some bits of the hash */
+    uint32_t *table; /* 0: empty; else id + 1, and some bits of the hash above it */
     uint32_t mask;   /* table size - 1 */
 };
 
@@ -35,15 +35,15 @@ struct super {
     uint32_t parent;
     uint32_t first_node; /* of a tier-1 one; its list has descending ids */
     uint32_t nodes;      /* with all below */
-    uint32_t self;       /* the node it stands for, GT_NONE for a given supernode */
+    uint32_t self;       /* the node that it stands for; GT_NONE: a supernode that was added */
     uint8_t tier;        /* 0: not in use */
 };
 
-/* The value of each mask for one (class, k), filled when asked for. Above 16 GPUs a cache by mask. */
+/* The value of each mask for one (class, k), filled on demand. Above 16 GPUs a cache by mask. */
 struct values {
     uint64_t generation; /* of the weights and classes that it was filled for */
-    uint64_t used;       /* the question that used it last */
-    uint64_t *masks;     /* above 16 GPUs: which mask an entry is for */
+    uint64_t used;       /* number of the last query that used it */
+    uint64_t *masks;     /* above 16 GPUs: the mask of each entry */
     uint32_t entries;
     double value[]; /* NAN: not known yet; -INFINITY: not feasible */
 };
@@ -81,24 +81,24 @@ struct gt_cluster {
     struct super *supers;
     struct names super_names;
     uint32_t *super_gaps;
-    uint32_t *mark; /* equal to `stamp`: seen in this walk */
+    uint32_t *mark; /* equal to `stamp`: visited in this walk */
     uint32_t super_gap_count, stamp;
-    uint64_t *heap;    /* scratch, one place a supernode */
-    uint32_t *scratch; /* SUPER_SCRATCH places a supernode */
+    uint64_t *heap;    /* scratch, one entry for each supernode */
+    uint32_t *scratch; /* SUPER_SCRATCH entries for each supernode */
 
     /* slots: pods of slot_size[t] GPUs that have room, by supernode */
     unsigned slot_size[SLOT_SIZES];
-    uint64_t slot_used[SLOT_SIZES]; /* when it was asked for last */
+    uint64_t slot_used[SLOT_SIZES]; /* time of its last use, by `clock` */
     uint64_t clock;
-    uint32_t *slots[SLOT_SIZES]; /* [t][id]: its own nodes'; 0 for an inner one */
-    uint32_t *whole[SLOT_SIZES]; /* [t][id]: its own nodes' if all usable GPUs were available */
+    uint32_t *slots[SLOT_SIZES]; /* [t][id]: sum over its own nodes; 0 for an inner one */
+    uint32_t *whole[SLOT_SIZES]; /* [t][id]: the same if all usable GPUs were available */
     uint32_t *total;             /* [id]: available GPUs, with all below */
 
-    /* Plans in the making (plan_draft.c) see some nodes otherwise than they are. */
-    uint64_t *draft_changed;        /* a bit a node: one of those, of the last plan */
-    uint32_t draft_low, draft_high; /* which words have such bits: from `low` on, below `high` */
-    uint64_t *draft_available;      /* [node], of those, before pods take any */
-    uint8_t *draft_count;           /* [node]: what they leave of that; of the others as `count` */
+    /* The plan in progress (plan_draft.c): nodes whose state differs from the cluster's. */
+    uint64_t *draft_changed;        /* one bit for each node: changed by the last plan */
+    uint32_t draft_low, draft_high; /* range of words with such bits: from `low` to below `high` */
+    uint64_t *draft_available;      /* [changed node] available before pods take any */
+    uint8_t *draft_count;           /* [node] what pods leave of it; as `count` for unchanged nodes */
 
     enum gt_rule rule;
     bool crowded;
@@ -116,23 +116,23 @@ struct gt_cluster {
 
     struct gt_aware_weights weights;
     uint64_t generation;
-    struct values **values[GT_CLUSTER_CLASSES_MAX]; /* [class][k], made when asked for */
+    struct values **values[GT_CLUSTER_CLASSES_MAX]; /* [class][k], made on demand */
     size_t values_bytes;
     uint64_t questions;
     uint32_t class_count;
 };
 
-/* Recomputes what is available on a node and carries the change into the counts. */
+/* Recomputes the available GPUs of a node and updates all counts. */
 void gt_core_refresh(struct gt_cluster *cluster, uint32_t node);
 
-/* The same for what is usable; before gt_core_refresh. */
+/* The same for the usable GPUs; to be called before gt_core_refresh(). */
 void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node);
 
-/* The place of size g (1..64) among slot_size, counted from now on if it was not; SLOT_SIZES without memory.
- * At most SLOT_SIZES - 1 sizes besides 1 are counted: the one unused longest gives way. */
+/* The index of size g (1..64) in slot_size; it is counted from now on if it was not. SLOT_SIZES without
+ * memory. At most SLOT_SIZES - 1 sizes besides 1 are counted: a new one replaces the least recently used. */
 unsigned gt_core_track(struct gt_cluster *cluster, unsigned g);
 
-/* Bits of a mask, without an instruction that not every machine has. */
+/* The number of bits of a mask, without the popcount instruction, which not every machine has. */
 static inline unsigned gt_core_bits(uint64_t mask)
 {
     mask -= mask >> 1 & UINT64_C(0x5555555555555555);
@@ -147,7 +147,7 @@ static inline uint64_t gt_core_all(const struct gt_cluster *cluster, uint32_t no
     return cluster->size[node] >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << cluster->size[node]) - 1;
 }
 
-/* Words that have a bit for each of so many nodes. */
+/* Number of 64-bit words for one bit for each node. */
 static inline uint32_t gt_core_words(uint32_t nodes)
 {
     return (nodes + 63) / 64;
@@ -161,11 +161,11 @@ static inline bool gt_core_has_node(const struct gt_cluster *cluster, uint32_t i
 /* Whether `super` is `above` or lies below it; all lie below GT_NONE. */
 bool gt_core_is_below(const struct gt_cluster *cluster, uint32_t super, uint32_t above);
 
-/* A new stamp, that no supernode has as its mark. */
+/* A new stamp, which no supernode has as its mark. */
 uint32_t gt_core_stamp(struct gt_cluster *cluster);
 
-/* The array of `old` things with room for `new`, those zeroed; NULL without memory, the old one then stays.
- */
+/* Grows an array from `old` to `new` elements of `size` bytes, the new ones zeroed. NULL without memory; then
+ * the old array stays valid. */
 void *gt_core_grow(void *array, size_t size, size_t old, size_t new);
 
 /* Names, names.c. An id is below 2^18. */
@@ -176,7 +176,7 @@ void gt_names_remove(struct names *names, uint32_t id);
 void gt_names_done(struct names *names, uint32_t count);
 size_t gt_names_bytes(const struct names *names, uint32_t capacity);
 
-/* Frees the tables of values: of one class, of all. */
+/* Frees the tables of values of one class, or of all. */
 void gt_score_forget_class(struct gt_cluster *cluster, uint32_t class);
 void gt_score_done(struct gt_cluster *cluster);
 

@@ -8,29 +8,31 @@
 #include "base/err.h"
 
 /*
- * The mix of pods: what those that came ask for, of GPUs, CPU and memory. It says how many GPUs of a node
- * a placement strands: free ones that pods to come cannot use, for want of GPUs beside them, CPU or memory.
+ * The mix of pods: the amounts of GPUs, CPU and memory that the pods so far asked for. From it follows how
+ * many GPUs of a node a placement strands: free GPUs that future pods cannot use, since other GPUs, CPU or
+ * memory are missing.
  *
- * The worth of a node that has g GPUs and c of a resource left is how many of these GPUs pods of the mix are
- * expected to take, if each that fits is placed there:
+ * The worth W of a node that has g GPUs and the amount c of a resource left is the expected number of these
+ * GPUs that pods of the mix will use, if each pod that fits is placed there:
  *
  *   W(g,c) = sum of p (k + W(g - k, c - a)) / (0.01 + sum of p)
  *
- * over the shapes of pods that fit, with k GPUs and a of the resource; p is the part of all GPUs asked for
- * that pods of the shape ask for. A shape that is rarer than a hundredth adds little: room is not kept for
- * it. What a pod of k GPUs strands is W before - W after - k, for CPU or for memory, where it is more; below
- * 0 where the node is worth more than before. This is the gradient of fragmentation of Weng et al. (USENIX
- * ATC 2023), looked at to the node's end and not one pod ahead.
+ * over the shapes of pods that fit, with k GPUs and the amount a of the resource; p is the share of this
+ * shape in all GPUs asked for. The 0.01 makes shapes with a share below a hundredth count little: no room is
+ * preserved for them. A pod of k GPUs strands W before - W after - k GPUs, the larger value of those for CPU
+ * and for memory; it is below 0 where the placement raises the worth. This is the fragmentation gradient of
+ * Weng et al. (USENIX ATC 2023), but looking ahead until the node is full and not only one pod.
  *
- * A pod that came counts half as much after GT_MIX_HALF_LIFE more. Nothing is known before 64 have come.
+ * The weight of a pod halves with every GT_MIX_HALF_LIFE later pods. Nothing is known before 64 pods were
+ * added.
  */
 enum { GT_MIX_CPU, GT_MIX_MEMORY, GT_MIX_RESOURCES };
 enum {
     GT_MIX_HALF_LIFE = 1024,
-    GT_MIX_SHAPES = 64, /* the heaviest are kept */
+    GT_MIX_SHAPES = 64, /* only the heaviest are kept */
 };
 
-/* What a pod asks for, or what is left of a node. INT64_MAX: the node reports nothing. */
+/* What a pod asks for, or what is left on a node. INT64_MAX: the node does not report it. */
 struct gt_mix_amounts {
     unsigned gpus;
     int64_t of[GT_MIX_RESOURCES]; /* thousandths of a core, bytes */
@@ -41,11 +43,11 @@ int gt_mix_new(struct gt_mix **ret, struct gt_err **err);
 void gt_mix_free(struct gt_mix *mix);
 GT_DEFINE_CLEANUP(struct gt_mix *, gt_mix_free)
 
-/* A pod is there that was not before. Those without GPUs do not count. */
+/* Adds a new pod. Pods without GPUs do not count. */
 void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *pod);
 
-/* GPUs that the pod strands on a node with so much left; it may ask for none. 0 where nothing is known. In
- * steps of 1/1024. */
+/* GPUs that the pod strands on a node with `left`, in steps of 1/1024; the pod may ask for no GPUs. 0 where
+ * nothing is known. */
 double gt_mix_stranded(struct gt_mix *mix, const struct gt_mix_amounts *left,
                        const struct gt_mix_amounts *pod);
 
