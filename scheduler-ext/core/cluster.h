@@ -47,8 +47,8 @@ GT_DEFINE_CLEANUP(struct gt_cluster *, gt_cluster_free)
  *                   together, if possible in room that no larger size can ever use; units smaller than a node
  *                   are placed on nodes in use. For a job of one unit of a node or more it is the min-loss
  *                   rule until jobs have ended; then, if the chain is learned, only its two largest sizes are
- *                   protected. While other jobs wait, the units of a job leave less room unused
- *                   (gt_cluster_set_crowded).
+ *                   protected. While other jobs wait, a job of several units prefers only room that places of
+ *                   the two largest sizes leave over (gt_cluster_set_crowded).
  * Whether a job fits does not depend on the rule where all its pods have equal GPU counts and its sizes
  * divide one another.
  */

@@ -7,32 +7,33 @@
 #include "scheduler-ext/core/node_set.h"
 
 /*
- * gpu-podaffinity: places the units of a job on supernodes, all or nothing.
+ * gpu-podaffinity: places the units of a job on supernodes; either all of them or none.
  *
  * A unit is a run of pods in rank order with equal GPU counts. Without atoms all of it lies in one tier-1
  * supernode (hard). With atoms, every atom (a run of `atom` pods of the unit) lies in one tier-1 supernode
- * (hard) and the unit as close together as possible (soft): fewest units split, then the lowest tier that
- * holds a unit, then the fewest supernodes.
+ * (hard) and the unit lies as close together as possible (soft): as few units as possible are split, each in
+ * the lowest tier that holds it, over as few supernodes as possible.
  *
- * Among feasible supernodes the rule of the cluster decides (gt_cluster_set_rule). With GT_RULE_STATIC: the
- * fewest larger sizes of the chain lose a place; then the fullest; then the lowest id. With GT_RULE_CHURN:
- * for a single unit the same, but before the fullest the one where it reaches into the room of the fewest
- * larger sizes; for several alike the room of the fewest larger sizes, then the fullest that holds all that
- * are left, else the one that takes most. Once jobs have left, places of the largest size count for a single
- * unit, then of the one below it, and for several the largest size's room, or (gt_cluster_set_crowded) what
- * the two largest leave over. A unit smaller than a node goes to
- * the fullest node in use that holds it, if there is one. Inside a supernode a unit takes the fewest nodes,
- * best fit; on a node the job's pods get their GPUs together (pod_gpus.h).
+ * Among feasible supernodes the rule of the cluster decides (gt_cluster_set_rule). With GT_RULE_STATIC it is
+ * the one where the fewest larger sizes of the chain lose a place; then the fullest; then the lowest id. With
+ * GT_RULE_CHURN a single unit is placed in the same way, but before the fullest comes the one where the unit
+ * uses room of the fewest larger sizes. Several equal units are placed where they use room of the fewest
+ * larger sizes; then in the fullest that holds all remaining units, else in the one that holds most of them.
+ * Once jobs have ended, only these sizes count: for a single unit the places of the largest, then those of
+ * the second largest; for several units the room of the largest, or (gt_cluster_set_crowded) of the two
+ * largest. A unit smaller than a node is placed on the fullest node in use that holds it, if there is one.
+ * Within a supernode a unit takes the fewest nodes, best fit; the job's pods on one node get their GPUs in
+ * one step (pod_gpus.h).
  */
 enum { GT_PLAN_PODS_MAX = 1 << 17 };
 
 struct gt_plan_pod { /* in rank order */
-    bool running;    /* in: it has its place, node is where; its unit (or atom) stays in that supernode */
-    uint32_t node;   /* in for a running pod (GT_NONE: unknown, it binds nothing), else out */
-    uint64_t mask;   /* in for a running pod: its GPUs (0: unknown), others come near them; else out */
+    bool running;    /* in: it has a place, on `node`; its unit (or atom) stays in that supernode */
+    uint32_t node;   /* in for a running pod (GT_NONE: unknown, it restricts nothing), else out */
+    uint64_t mask; /* in for a running pod: its GPUs (0: unknown), other pods get GPUs near them; else out */
 
-    uint8_t gpus;       /* scratch of the plan: how many it gets, 0: it has them */
-    uint32_t run, next; /* likewise: the first pod of its run; the next one on its node */
+    uint8_t gpus;       /* scratch of the plan: GPUs to be chosen; 0: they are chosen */
+    uint32_t run, next; /* scratch: the first pod of its run; the next one on its node */
 };
 
 struct gt_plan_unit {
@@ -40,63 +41,62 @@ struct gt_plan_unit {
     unsigned gpus;        /* in: of each pod, 1 or more; no node holds more than 64 */
     uint32_t atom;        /* in: pods of an atom, a divisor of `pods`; 0: the unit is hard */
 
-    uint32_t supernode;  /* out: where all of it lies, the lowest tier that holds it; GT_NONE: nothing but the
-                            whole cluster does */
+    uint32_t supernode;  /* out: the lowest supernode that contains all of it; GT_NONE: only the whole cluster
+                            does */
     unsigned tier;       /* out: that supernode's, 1 is best; GT_TIERS_MAX + 1 for GT_NONE */
     uint32_t supernodes; /* out: tier-1 supernodes it touches */
     uint32_t slots_before; /* out: room of the (first) supernode for such pods, before this unit */
-    uint32_t feasible;    /* out: how many supernodes could have held it (an atom of it, where it is split); 0
-                             where running pods left no choice */
+    uint32_t feasible; /* out: how many supernodes could have held it (one of its atoms, where it is split); 0
+                          where running pods left no choice */
     unsigned levels_lost; /* out: sizes of the chain that lost a place */
-    unsigned touched;     /* out: GT_RULE_CHURN: sizes of the chain whose room it reaches into */
+    unsigned touched;     /* out: GT_RULE_CHURN: sizes of the chain whose room it uses */
     uint32_t with;        /* out: GT_RULE_CHURN: the earlier unit that it was placed together with; GT_NONE */
-    bool node_in_use; /* out: GT_RULE_CHURN: smaller than a node, on the one with the fewest available GPUs
-                         that holds it, of those where not all are, or that it fills */
-    bool started;     /* out: of a split unit: pods of it had their places before */
-    bool searched;    /* out: found by trying all ways, not by the rule */
-    uint32_t next; /* out: the supernode that came second, for a whole unit; GT_NONE: there is none, or (for
-                      a unit smaller than a node) only such without an idle node */
+    bool node_in_use; /* out: GT_RULE_CHURN: it is smaller than a node, and was placed on the node with the
+                         fewest available GPUs that holds it, among nodes in use or that it fills */
+    bool started;     /* out: a split unit of which some pods were placed before */
+    bool searched;    /* out: found by an exhaustive search, not by the rule */
+    uint32_t next; /* out: the second best supernode, for a whole unit; GT_NONE: none, or (for a unit smaller
+                      than a node) only ones without an idle node */
     uint32_t next_slots;
-    unsigned next_lost, next_touched; /* out: its room, and the sizes that would have lost a place there, or
-                                         room */
-    uint32_t fewest; /* out: no placement of this unit in its order touches fewer tier-1 supernodes */
+    unsigned next_lost, next_touched; /* out: its room; sizes that would have lost a place, or room */
+    uint32_t fewest; /* out: the fewest tier-1 supernodes that the unit could touch when it was placed */
 };
 
 enum gt_plan_reason {
     GT_PLAN_PLACED,
-    GT_PLAN_TOO_FEW_GPUS, /* in the whole cluster, whatever the topology */
-    GT_PLAN_NO_SUPERNODE, /* units or atoms do not find supernodes */
-    GT_PLAN_UNIT_TORN,    /* running pods of a unit (atom) that lacks some lie in different supernodes */
-    GT_PLAN_UNIT_STUCK,   /* the supernode of the running pods has no room for the others */
-    GT_PLAN_RESERVED,     /* it would fit, on nodes that are reserved for another job; a caller's finding */
-    GT_PLAN_TOO_FEW_RESOURCES, /* it would fit if nodes had nothing but GPUs to give; likewise */
+    GT_PLAN_TOO_FEW_GPUS,      /* in the whole cluster, whatever the topology */
+    GT_PLAN_NO_SUPERNODE,      /* no supernode has room for some unit or atom */
+    GT_PLAN_UNIT_TORN,         /* running pods of an incomplete unit (atom) lie in different supernodes */
+    GT_PLAN_UNIT_STUCK,        /* the supernode of the running pods has no room for the others */
+    GT_PLAN_RESERVED,          /* it would fit on nodes that are reserved for another job; set by callers */
+    GT_PLAN_TOO_FEW_RESOURCES, /* it would fit if only GPUs counted; set by callers */
     GT_PLAN_REASONS,
 };
 
-/* A run is what must lie together: a unit, or an atom of a soft one. */
+/* A run is what must lie in one supernode: a unit, or an atom of a soft unit. */
 struct gt_plan_failure {
     enum gt_plan_reason reason;
     uint32_t unit;         /* the one that failed */
     uint32_t size;         /* GPUs of a run */
-    uint32_t wanted, held; /* runs of that size needed (those with running pods not counted), and how many the
-                              cluster holds beside larger and started ones. UNIT_STUCK: pods that the run
-                              lacks, and how many of them find room */
-    uint32_t largest;      /* GPUs for such pods in the supernode that has most of them left once those `held`
-                              are placed: less than a run */
-    uint32_t supernode;    /* that one, or the one that is stuck; GT_NONE: there is none */
-    uint32_t available;    /* available GPUs of the cluster for such pods, before the job */
-    bool atoms;            /* runs are atoms */
-    bool beside;           /* other runs of the job had taken their room first */
-    bool inexact;          /* pods or units of several sizes: not all ways were tried, it may fit */
-    unsigned gpus;         /* of a pod */
-    uint32_t needed;       /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
-    uint32_t together;     /* runs that `available` would hold without supernodes */
+    uint32_t wanted, held; /* runs of that size needed (without those that have running pods), and how many
+                              the cluster holds besides larger and started ones. UNIT_STUCK: pods missing in
+                              the run, and how many of them have room */
+    uint32_t largest;   /* most GPUs for such pods that a supernode has left when `held` runs are placed; less
+                           than a run */
+    uint32_t supernode; /* the supernode of `largest`, or that of the stuck run; GT_NONE: none */
+    uint32_t available; /* available GPUs of the cluster for such pods, before the job */
+    bool atoms;         /* runs are atoms */
+    bool beside;        /* other runs of the job took room before */
+    bool inexact;       /* pods or units of several sizes: the search was not exhaustive, the job may fit */
+    unsigned gpus;      /* of a pod */
+    uint32_t needed;    /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
+    uint32_t together;  /* runs that `available` GPUs would hold without regard to supernodes */
 };
 
-/* What a node holds besides GPUs is not enough for pods on all that are available there. */
+/* A node whose other resources are not enough for pods on all its available GPUs. */
 struct gt_plan_limit {
     uint32_t node;
-    unsigned gpus; /* that the job's pods may take there at most */
+    unsigned gpus; /* most GPUs that the job's pods may take there */
 };
 
 struct gt_plan_request {
@@ -104,20 +104,21 @@ struct gt_plan_request {
     uint32_t unit_count;
     struct gt_plan_pod *pods;
     uint32_t pod_count;
-    const struct gt_node_set *excluded; /* nodes that are left out, as if not eligible; NULL: none */
-    const uint64_t *freed; /* [node] GPUs that count as free though they are in use; NULL: none */
-    const struct gt_plan_limit *limits; /* a node once at most */
+    const struct gt_node_set *excluded; /* nodes that are not used, as if not eligible; NULL: none */
+    const uint64_t *freed;              /* [node] mask of GPUs in use that count as free; NULL: none */
+    const struct gt_plan_limit *limits; /* at most one for each node */
     uint32_t limit_count;
 };
 
 /*
  * Plans. True: every pod has a node and a mask. False: *ret_failure says why, pods and out fields of units
- * are undefined. The state of the cluster is not touched: the caller assumes the pods.
+ * are undefined. The cluster's state does not change: the caller makes the assumptions for the pods.
  */
 bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
                  struct gt_plan_failure *ret_failure);
 
-/* Splits a pod's GPUs over its containers, the best-connected ones together; counts add up to the mask's. */
+/* Splits a pod's GPUs among its containers so that well-connected GPUs stay together; counts[container] must
+ * add up to the GPUs of the mask. Writes ret_masks[container]. */
 void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *counts, unsigned containers,
                    uint64_t *ret_masks);
 
@@ -126,7 +127,7 @@ void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *
 void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
                           struct gt_buf *to);
 
-/* One line a unit: where, and why there. */
+/* One line for a unit: its place, and why it was chosen. */
 void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_unit *unit, uint32_t number,
                        struct gt_buf *to);
 

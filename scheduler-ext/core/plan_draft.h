@@ -5,23 +5,24 @@
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/plan.h"
 
-/* The slots of one pod size, all supernodes, as the plan in the making leaves them. */
+/* The slots for one pod size in all supernodes, as left by the plan in progress. */
 struct room {
     unsigned gpus;         /* 0: not counted */
-    uint32_t *slots;       /* [supernode], own nodes */
-    const uint32_t *whole; /* own nodes, if all usable GPUs were available */
+    uint32_t *slots;       /* [supernode] on its own nodes */
+    const uint32_t *whole; /* the same if all usable GPUs were available */
     uint32_t count;
 };
 enum {
     ROOM_OF_PODS,
     ROOM_OF_NODES,
     ROOMS
-}; /* those of a unit, and where it is smaller than a node whole ones */
+}; /* rooms for pods of a unit, and for whole nodes where the unit is smaller */
 
 /*
- * A plan in the making. It does not change the cluster: what it leaves out, takes for free and has placed is
- * a draft beside it (plan_draft.c), so that the next unit sees what is left. Nothing is undone: the next plan
- * begins a new draft. Nothing is allocated: the scratch is the cluster's.
+ * A plan in progress. It does not change the cluster's state: excluded nodes, GPUs that count as free and
+ * placed pods are kept in a draft beside it (plan_draft.c), from which the next unit sees what is left.
+ * Nothing has to be undone, since the next plan begins a new draft, and nothing is allocated: the draft uses
+ * scratch memory of the cluster.
  */
 struct job {
     struct gt_cluster *cluster; /* changed: the scratch, and which pod sizes are counted */
@@ -34,7 +35,7 @@ struct job {
     const struct gt_plan_limit *limits;
     uint32_t limit_count;
     bool any_running;
-    bool any_open; /* a pod does not take all GPUs of its node */
+    bool any_open; /* some pod does not take all GPUs of its node */
 
     struct room rooms[ROOMS];
     /* As in the cluster. */
@@ -43,15 +44,15 @@ struct job {
 
 /* ---- the draft ---- */
 
-/* Begins again: nothing is placed. */
+/* Begins a new draft, in which nothing is placed. */
 void gt_draft_begin(struct job *job);
-/* Counts the slots for pods of `gpus`, kept until the next call for the same place. NULL: no such pod fits
- * anywhere, or no memory to count. */
+/* Counts the slots for pods of `gpus` GPUs; the result is valid until the next call with the same `place`
+ * (ROOM_OF_...). NULL: no such pod fits anywhere, or no memory. */
 const struct room *gt_draft_room(struct job *job, unsigned place, unsigned gpus);
-/* Takes so many GPUs of a node for pods; which ones is decided when all pods have a node. */
+/* Takes a number of GPUs of a node; which ones is decided when all pods have a node. */
 void gt_draft_take(struct job *job, uint32_t node, unsigned gpus);
 
-/* What was available when the draft began. */
+/* The GPUs that were available when the draft began. */
 static inline uint64_t gt_draft_available(const struct job *job, uint32_t node)
 {
     const struct gt_cluster *cluster = job->cluster;
@@ -59,7 +60,7 @@ static inline uint64_t gt_draft_available(const struct job *job, uint32_t node)
                                                               : cluster->available[node];
 }
 
-/* How many are left of those, or may be taken of them. */
+/* How many of these are left and may be taken. */
 static inline unsigned gt_draft_count(const struct job *job, uint32_t node)
 {
     return job->cluster->draft_count[node];

@@ -7,40 +7,42 @@
 #include "scheduler-ext/core/internal.h"
 
 /*
- * The min-loss rule: of the supernodes with f >= q slots the one where the fewest larger sizes lose a place,
- * then the one with the smallest f. Why no other rule places more, if nothing leaves:
+ * The min-loss rule: of the supernodes with f >= q slots it chooses the one where the fewest larger sizes
+ * lose a place, then the one with the smallest f. Proof that no other rule places more while no job ends:
  *
  * Let each of the sizes q1 < q2 < ... divide the next, and let K_j be the sum of floor(f / q_j) over all
  * supernodes: how many runs of size q_j the cluster could hold.
  *
- * What fits: runs fit exactly if for each j the runs of size q_j and more, counted in units of q_j, are at
- * most K_j. It is necessary, since a run of q_i >= q_j takes slots for q_i / q_j pieces of q_j. It is
- * sufficient if they are placed largest first: each takes q_i / q_j from K_j for every j <= i wherever it
- * goes.
+ * What fits: a set of runs fits exactly if, for each j, the runs of size q_j and more, counted in units of
+ * q_j, are at most K_j. This is necessary, since a run of q_i >= q_j takes the slots of q_i / q_j runs of
+ * q_j. It is sufficient when the runs are placed largest first: each lowers K_j by q_i / q_j for every j <=
+ * i, in whichever supernode it is placed.
  *
- * Choices are ordered: a run of q_i lowers K_j for j <= i by the same number in every supernode; only larger
- * sizes differ. If Q loses a place in f, so does every size Q' of the chain between q_i and Q, since
- * f mod Q' <= f mod Q < q_i. So one supernode is better than another, or equal, for all sizes at once.
+ * Choices are ordered: a run of q_i lowers K_j for j <= i by the same number in every supernode; supernodes
+ * differ only for larger sizes. If Q loses a place in f, so does every size Q' of the chain between q_i and
+ * Q, since f mod Q' <= f mod Q < q_i. So of two supernodes one is better or equal for all sizes at the same
+ * time.
  *
- * Nothing is refused in vain: runs arrive one by one. Claim: our K_j are never below those of any other
- * method. It could only break if both place a run of q_i, we lose a place of a larger size q_j, the other
- * does not, and both had the same K_j. Then f mod q_j < q_i in every supernode where the run fits, and
- * f < q_i elsewhere, so our K_i = (q_j / q_i) K_j. The other had room for a q_i beside its pieces of q_j, so
- * its K_i is at least (q_j / q_i) K_j + 1: more than ours, a contradiction.
+ * No run is refused that another rule could place: runs arrive one by one. Claim: our K_j are never below
+ * those of any other rule. The claim could only fail when both place a run of q_i, we lose a place of a
+ * larger size q_j, the other rule does not, and both had the same K_j. Then f mod q_j < q_i in every
+ * supernode where the run fits, and f < q_i elsewhere, so our K_i = (q_j / q_i) K_j. The other rule had room
+ * for a q_i besides its K_j runs of q_j, so its K_i is at least (q_j / q_i) K_j + 1. That is more than ours:
+ * a contradiction.
  */
 
 enum { RULE_TABLE = 512, LOST_UNKNOWN = 255 };
 _Static_assert((int)GT_CHAIN_MAX < (int)LOST_UNKNOWN, "a count of lost sizes fits");
 
 /*
- * Which sizes of the chain lose a place when q slots leave a supernode of f: the larger ones whose remainder
- * in f is smaller than q. Depends on f alone, so it is computed once for each f that occurs.
+ * How many sizes of the chain lose a place when q of the f slots of a supernode are taken: the larger sizes L
+ * with f mod L < q. It depends on f only, so it is computed once for each f that occurs.
  */
 struct rule {
     uint32_t q;
     uint32_t levels[GT_CHAIN_MAX]; /* in slots */
     unsigned level_count;
-    uint8_t lost[RULE_TABLE]; /* [f]: how many lose a place, LOST_UNKNOWN */
+    uint8_t lost[RULE_TABLE]; /* [f] how many sizes lose a place; LOST_UNKNOWN */
 };
 
 enum { RULE_LOST_SHIFT = 24 }; /* a key: sizes that lose a place, then f; the least key is the best */

@@ -4,37 +4,37 @@
 
 #include "scheduler-ext/core/plan_draft.h"
 
-/* The units and runs of a plan in the making, and the steps that place them. */
+/* The units and runs of a plan in progress, and the steps that place them. */
 
-/* Pods that must lie in one supernode. */
+/* The number of pods of a run, which must lie in one supernode. */
 static inline uint32_t gt_unit_run(const struct gt_plan_unit *unit)
 {
     return unit->atom ? unit->atom : unit->pods;
 }
 
-/* Units of one kind (GPUs of a pod, pods, pods of a run) are decided one after the other. */
+/* Units of one kind have the same GPUs of a pod, pods, and pods of a run; they are placed together. */
 static inline bool gt_unit_is_kind(const struct gt_plan_unit *a, const struct gt_plan_unit *b)
 {
     return a->pods == b->pods && a->gpus == b->gpus && gt_unit_run(a) == gt_unit_run(b);
 }
 
-/* Whether every pod of the run has a node; whether one of it runs. */
+/* Whether every pod of the run has a node; whether one of its pods runs. */
 bool gt_run_is_placed(const struct job *job, uint32_t first, uint32_t count);
 bool gt_run_has_started(const struct job *job, uint32_t first, uint32_t count);
 
 /* The supernode of a pod that has a node; GT_NONE where that node is gone. */
 uint32_t gt_pod_super(const struct job *job, uint32_t pod);
 
-/* Gives the tier-1 supernodes that have pods of the unit the next mark, and returns how many they are.
- * *ret_shared is the lowest supernode that has all of them; GT_NONE: there is none. */
+/* Marks the tier-1 supernodes that have pods of the unit with the current stamp, and returns their number.
+ * *ret_shared is the lowest supernode that contains all of them; GT_NONE: none. */
 uint32_t gt_unit_mark_supernodes(const struct job *job, const struct gt_plan_unit *unit,
                                  uint32_t *ret_shared);
 
-/* Whether a unit of a kind has neither places nor running pods. */
+/* Whether a unit is of this kind and none of its pods is placed or runs. */
 bool gt_unit_is_fresh(const struct job *job, const struct gt_plan_unit *unit,
                       const struct gt_plan_unit *kind);
 
-/* Moves the entry at `at` down a heap with the least in front. */
+/* Moves the entry at `at` down in a min-heap. */
 static inline void gt_sift_down(uint64_t *heap, uint32_t size, uint32_t at)
 {
     uint64_t moving = heap[at];
@@ -47,26 +47,28 @@ static inline void gt_sift_down(uint64_t *heap, uint32_t size, uint32_t at)
     heap[at] = moving;
 }
 
-/* Places the fresh units of a kind, each whole in one supernode, as far as there is room, by the rule that
- * the cluster has. */
+/* Places the fresh units of a kind by the cluster's rule, each whole in one supernode, as many as have room.
+ */
 void gt_place_whole(struct job *job, const struct gt_plan_unit *kind, const struct room *room);
 
 /* The same by GT_RULE_CHURN; there are `fresh` of them, 1 or more. */
 void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const struct room *room,
                     uint32_t fresh);
 
-/* Units of a kind with atoms and running pods: those that can stay whole do, the smallest rests first. */
+/* Completes units of a kind with atoms and running pods within their supernodes where possible; those that
+ * miss the fewest pods first. */
 void gt_complete_started(struct job *job, const struct gt_plan_unit *kind, const struct room *room);
 
-/* The atoms of one unit that have no place, over several supernodes. False: not all found one, nothing was
- * placed. */
+/* Places the remaining atoms of one unit in several supernodes. False: not all have room; nothing was placed.
+ */
 bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct room *room);
 
 /* ---- the end ---- */
 
-/* Describes why the unit found no place in what is left of the cluster. */
+/* Describes why the unit has no room in what is left of the cluster. */
 void gt_plan_fail(struct job *job, uint32_t unit, struct gt_plan_failure *ret);
-/* The same for a run with running pods: they lie apart (super GT_NONE), or `super` has too little room. */
+/* The same for a run with running pods: they lie in different supernodes (super GT_NONE), or `super` has too
+ * little room. */
 void gt_plan_fail_started(struct job *job, uint32_t unit, uint32_t first, uint32_t super,
                           struct gt_plan_failure *ret);
 

@@ -5,14 +5,16 @@
 #include "scheduler-ext/core/internal.h"
 
 /*
- * Which GPUs the pods of one job get on one node. A party is those of its pods there that must lie together
- * (a unit, or an atom); all of them ask for equally many GPUs. In this order the choice has
+ * Chooses the GPUs of a job's pods on one node. A batch is the set of these pods that belong to one run (a
+ * unit, or an atom); all pods of a batch ask for equally many GPUs. The choice has, in this order, with S as
+ * in topology/model/loss.h,
  *   1. the highest sum of S over the pods,
- *   2. the highest sum of S over the parties,
+ *   2. the highest sum of S over the batches,
  *   3. the highest S of all those GPUs and `held` together,
  *   4. the least cut against what stays free,
- *   5. the lowest mask of all; then, party after party and in it pod after pod, the lowest masks.
- * For one pod, and nothing held, that is gt_choose(). Up to 16 GPUs it is exact; above, the best found.
+ *   5. the lowest mask of all; then, batch by batch and pod by pod, the lowest masks.
+ * For one pod, and without held GPUs, this is gt_choose(). Up to 16 GPUs it is exact; above, the best that a
+ * bounded search finds.
  */
 enum { BATCHES_MAX = GT_GPUS_MAX };
 
@@ -25,14 +27,14 @@ struct pod_gpus_query {
     unsigned batches; /* 1 or more; the free GPUs suffice for all */
     uint64_t free;
     uint64_t held; /* GPUs of the job's pods that run there; none of them is free */
-    /* Those with larger pods first, of equal ones those with more pods. */
+    /* Sorted: larger pods first; of equal ones, more pods first. */
     struct pod_batch batch[BATCHES_MAX];
 };
 
-/* One mask a pod, party after party. */
+/* Writes one mask for each pod, batch by batch. */
 void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_query *query, uint64_t *ret_masks);
 
-/* The best that a search of bounded length finds, for nodes of any size. */
+/* The same by a bounded search, for nodes of any size. */
 void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_query *query,
                         uint64_t *ret_masks);
 

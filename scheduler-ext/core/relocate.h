@@ -5,26 +5,26 @@
 #include "scheduler-ext/core/advise.h"
 
 /*
- * Which running pods to move, and where to, so that a pending job fits and they run again. Like gt_advise(),
- * which lets pods leave for nowhere; the cluster is not changed.
+ * Which running pods to move, and where to, so that a pending job fits and the moved pods run again.
+ * (gt_advise() only removes pods.) The cluster is not changed.
  *
- * All of them stop first, then they start again. To move a pod interrupts its job. So least is: the fewest
- * jobs, then the fewest pods, then the fewest GPUs of pods that move.
+ * All moved pods stop first, then they start again. Moving a pod interrupts its job, so the best set has the
+ * fewest jobs, then the fewest pods, then the fewest GPUs of moved pods.
  */
 struct gt_relocate_pod {
     uint32_t node;
     uint64_t mask; /* GPUs it uses */
-    uint32_t job;  /* the caller's number; GT_NONE: a job of itself */
+    uint32_t job;  /* the caller's number; GT_NONE: a job by itself */
     bool movable;
-    bool tied; /* to its supernode: other pods of its unit are there */
+    bool tied; /* it must stay in its supernode, since other pods of its unit are there */
 };
 
 struct gt_relocation {
-    bool possible; /* false: nothing was found */
-    bool exact;    /* nothing better, or nothing at all, is to be found; false: the search was cut short */
+    bool possible; /* false: no solution was found */
+    bool exact;    /* the result is optimal, or there is no solution; false: the search was cut short */
     struct gt_relocate_move {
-        uint32_t pod, node; /* number of the pod; where it goes */
-    } * moves;              /* by number; NULL where there are none */
+        uint32_t pod, node; /* index of the pod; its new node */
+    } * moves;              /* by index of the pod; NULL where there are none */
     uint32_t count, jobs, gpus;
 };
 

@@ -5,20 +5,20 @@
 #include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/decide/part.h"
 
-/* One attempt to place a job: what gt_plan_job() is given. No I/O, no clock. */
+/* The input of gt_plan_job() for one attempt to place a job. No I/O, no clock. */
 struct gt_attempt {
     struct gt_plan_pod *pods; /* [member] */
     struct gt_node_set excluded;
     struct gt_demands demands;
-    uint32_t unsuitable;     /* of those: the job's pods may not run there */
+    uint32_t unsuitable;     /* of the excluded nodes: the job's pods may not run there */
     uint32_t refused;        /* of the others: its scheduler refused them */
-    uint32_t reserved_nodes; /* of the others: reserved for somebody else */
+    uint32_t reserved_nodes; /* of the others: reserved for another job */
     uint32_t spares;         /* of the others: reserved for replacements */
     uint32_t reserved_gpus;  /* GPUs that are available there */
 };
 
-/* Leaves out the nodes that the job's pods may not use, that its scheduler refused, and those of `avoid` and
- * `leave` (NULL: none). gt_attempt_done() in any case. */
+/* Makes an attempt. Excludes nodes that the job's pods may not use or that its scheduler refused, and those
+ * of `avoid` and `leave` (NULL: none). Call gt_attempt_done() in any case. */
 int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                     const struct gt_reservations *reservations, const struct gt_node_set *avoid,
                     const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,
@@ -26,11 +26,11 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
 void gt_attempt_done(struct gt_attempt *attempt);
 #define gt_auto_attempt __attribute__((cleanup(gt_attempt_done)))
 
-/* Without limits and GPUs that become free. It borrows. */
+/* A request without `limits` and `freed`; it borrows from view and attempt. */
 struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const struct gt_attempt *attempt);
 
-/* It is about `count` of the units that wait, from `first` on; returns their GPUs. Those that are left out
- * stand there as if they ran somewhere, and bind nothing. */
+/* Restricts the attempt to `count` of the waiting units, from part->units[first] on; returns their GPUs. The
+ * other waiting units count as running at an unknown place, so they restrict nothing. */
 uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view *view,
                            const struct gt_waiting_units *part, uint32_t first, uint32_t count);
 

@@ -6,11 +6,11 @@
 #include "scheduler-ext/core/node_set.h"
 
 /*
- * What is not tried again for a while: jobs whose pods were evicted for others, and nodes where a scheduler
- * refused a job's pod. Both by the digest of the job's key and not by the job, since all of its pods may go.
- * No I/O, no clock.
+ * Back-off: jobs whose pods were preempted, and nodes on which a scheduler refused a job's pod, are not tried
+ * again for a while. Both are found by a digest of the job's key, since all pods of the job may be deleted
+ * meanwhile. No I/O, no clock.
  */
-enum { BACKOFF_JOBS_MAX = 256, BACKOFF_NODES_MAX = 256 }; /* more at a time: the oldest is forgotten */
+enum { BACKOFF_JOBS_MAX = 256, BACKOFF_NODES_MAX = 256 }; /* with more at a time, the oldest is forgotten */
 
 struct backoffs {
     struct evicted_job {
@@ -23,15 +23,15 @@ struct backoffs {
     } nodes[BACKOFF_NODES_MAX];
 };
 
-/* The job lets others go first until then. */
+/* The job is not planned until then. */
 void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms);
-/* Until when it is not planned, and keeps no places; 0: it was not evicted. */
+/* Until when the job is not planned and has no reservations; 0: it was not preempted. */
 uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key);
 
-/* The scheduler refuses the node that a pod of the job is planned for. */
+/* The scheduler refused the node that a pod of the job is planned for. */
 void gt_backoff_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
                      uint32_t node, uint64_t now_ms);
-/* A pod has left the node: what it lacked may be what that pod had. */
+/* A pod has left the node, so the scheduler may accept it now. */
 void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, uint32_t node);
 /* Adds the nodes where the job is not to be planned. */
 void gt_backoff_nodes(const struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,

@@ -6,30 +6,30 @@
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/decide/view.h"
 
-/* What the members of a job that are to be placed need besides GPUs, and plans that respect it. No I/O, no
+/* The resources besides GPUs that a job's members to be placed need, and plans that respect them. No I/O, no
  * clock. */
-enum { GT_DEMANDS_MAX = 16 }; /* further ones count as the largest with as many GPUs */
+enum { GT_DEMANDS_MAX = 16 }; /* further ones count as the largest one with as many GPUs */
 
 struct gt_demands {
     struct gt_cache_demand list[GT_DEMANDS_MAX];
     unsigned count; /* 0: nothing limits them */
     uint8_t *of;    /* [member] its demand, where it is to be placed */
     struct gt_plan_limit *limits;
-    uint32_t limit_count; /* nodes that are short for them */
+    uint32_t limit_count; /* nodes that do not have enough for them */
 };
 
-/* -ENOMEM; gt_demands_done() in any case. */
+/* -ENOMEM. Call gt_demands_done() in any case. */
 int gt_demands_make(struct gt_cache *cache, const struct gt_job_view *view, enum gt_cache_room room,
                     struct gt_demands *ret, struct gt_err **err);
 void gt_demands_done(struct gt_demands *demands);
 
-/* The same of a job that has no pods yet: `requests` are those of its members. They live as long. */
+/* The same for a job that has no pods yet: `requests` are those of its members and must outlive *ret. */
 int gt_demands_make_ahead(struct gt_cache *cache, const struct gt_job *job,
                           const struct gt_cache_request *const *requests, struct gt_demands *ret,
                           struct gt_err **err);
 
-/* gt_plan_job() within what nodes have now. Pods of different demands are tried beside each other, and moved
- * where a node does not hold them together. */
+/* gt_plan_job() within the resources that nodes have now. Pods with different demands may share a node, and
+ * are moved where its resources are not enough for both. */
 bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,
                      const struct gt_plan_request *request, struct gt_plan_failure *ret_failure);
 

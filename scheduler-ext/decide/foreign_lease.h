@@ -6,8 +6,8 @@
 
 #include "scheduler-ext/cache/cache.h"
 
-/* The Lease of the other scheduler that places GPU pods, as it is now (NULL: it is gone): what its note keeps
- * is kept for as long as the Lease says that it is good for, from `now_ms` on, a time of gt_clock_ms(). */
+/* Takes over the reservations in the Lease of the other scheduler that places GPU pods (NULL: it was
+ * deleted). They last for the Lease's leaseDurationSeconds from `now_ms` on, a time of gt_clock_ms(). */
 void gt_foreign_lease_take(struct gt_cache *cache, const cJSON *object, uint64_t now_ms);
 
 #endif

@@ -5,35 +5,34 @@
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/score.h"
 
-/* What nodes are worth to a pod, in the numbers that each scheduler expects. No I/O. */
+/* The values of nodes for a pod, and the scores that each scheduler expects. No I/O. */
 
-/* GPUs that are reserved for no job, also on a node that no plan would use: a scheduler may. `remote`: of
- * others that are reserved, as another replica reports. */
+/* The free GPUs of a node that are not reserved for a job, also on a node that is not eligible for plans: a
+ * scheduler may use it. `remote`: GPUs that are reserved as reported by another replica. */
 uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote);
-/* Whether what is free would do for a pod of so many GPUs, if it were not reserved for others. */
+/* Whether the free GPUs would be enough for a pod of `gpus` GPUs if they were not reserved for others. */
 bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
 
 /*
- * The values of nodes, in the order of the names: what gpu-aware says (score.h) for a pod that asks for so
- * much; where it has a plan (`planned` is not GT_NONE) +INFINITY on its node. NAN where the node is unknown,
- * has no room, or is not the planned one. A pod that asks for CPU and memory alone is worth something
- * everywhere. `left` NULL, or for each node how many GPUs the scheduler has left by its
- * own count (negative: not known), which is less than we know of when it has placed pods a moment ago. `ids`
- * gets the node ids.
+ * The values of nodes, in the order of the names: the gpu-aware value (score.h) for the pod; where it has a
+ * plan (`planned` is not GT_NONE) +INFINITY on its node. NAN where the node is unknown, has no room, or is
+ * not the planned one. For a pod that asks for CPU and memory only, every node has a value. `left` is NULL,
+ * or for each node the GPUs left by the scheduler's own count (negative: not known), which is lower than ours
+ * when it has placed pods a moment ago. ret_values[i] and ret_ids[i] (the node id) belong to names[i].
  */
 void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t planned,
                     const char *const *names, const int32_t *left, uint32_t count, double *ret_values,
                     uint32_t *ret_ids);
 
-/* The value of one node from that of score.h: what is left there of CPU and memory counts, too. */
+/* Changes the value of a node from score.h by what it has left of CPU and memory. */
 double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value);
 
 /*
- * What a value is worth to a scheduler lies between 0 and 1: for exact fits (score.h) from 0.7 on, for
- * others up to 0.7, by the value between the least and the greatest that is possible.
+ * The worth of a value: for exact fits (score.h) it rises linearly from 0.7 to 1 between `exact` and `most`
+ * of gt_score_range(); for others from 0 to 0.7 between `least` and `exact`.
  *
- * Scores for kube-scheduler, 0 to 10. The best node, ties broken as score.h says, has 10 and no other has;
- * the others have 0 to 9: floor(9 x worth). 0 where the value is NAN.
+ * Scores for kube-scheduler, 0 to 10. Only the best node, with ties broken as in score.h, gets 10; the others
+ * get 0 to 9: floor(9 x worth). 0 where the value is NAN.
  */
 void gt_kube_scheduler_scores(struct gt_cache *cache, const struct gt_aware_weights *weights,
                               const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret);

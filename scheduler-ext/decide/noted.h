@@ -6,9 +6,9 @@
 #include "scheduler-ext/core/node_set.h"
 
 /*
- * What the replica of gputopo-scheduler that acts keeps, as it notes it in its Lease for all others
- * (api/lease_note.h): places of pods which are not there, and nodes for a job that waits or for pods whose
- * node is lost.
+ * The reservations of the leading replica of gputopo-scheduler, which it writes into its Lease for the others
+ * (api/lease_note.h): places for pods that do not exist yet, and nodes for a waiting job or for pods that
+ * have lost their node.
  */
 struct gt_noted_place {
     uint32_t node;
@@ -17,10 +17,10 @@ struct gt_noted_place {
 struct gt_noted {
     struct gt_noted_place *places; /* by node */
     uint32_t count;
-    struct gt_node_set nodes; /* that are kept as a whole */
+    struct gt_node_set nodes; /* nodes that are reserved as a whole */
 };
 
-/* In the place of what was read before; words that make no sense are passed over. */
+/* Reads a note, in place of the last one; invalid words are skipped. */
 void gt_noted_read(struct gt_noted *noted, const struct gt_cluster *cluster, const char *note);
 void gt_noted_done(struct gt_noted *noted);
 /* GPUs of a node that are reserved for pods to come. */

@@ -4,9 +4,9 @@
 
 #include "scheduler-ext/cache/cache.h"
 
-/* The annotations by which a pod, its agent and its launcher know its plan. No I/O. */
+/* The annotations that give a pod, its agent and its launcher the plan. No I/O. */
 
-/* Where a pod is planned to be, and as which of its job. */
+/* The planned place of a pod, and its rank in the job. */
 struct gt_planned_place {
     uint32_t node;
     uint64_t mask; /* split over the pod's containers */
@@ -20,12 +20,12 @@ struct gt_plan_texts {
     const char *supernode; /* the cluster's */
     char *gpus;            /* owned */
 };
-/* -ENOENT where the node or a GPU is gone. */
+/* -ENOENT where the node or a GPU does not exist. gt_plan_texts_done() frees *ret. */
 int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod,
                        const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err);
 void gt_plan_texts_done(struct gt_plan_texts *texts);
 
-/* The annotations of a plan. */
+/* The annotations of a plan as keys and values; they point into `texts`. */
 enum { GT_PLAN_PAIRS = 7 };
 void gt_plan_pairs(const struct gt_plan_texts *texts, struct gt_pair ret[static GT_PLAN_PAIRS]);
 

@@ -5,24 +5,23 @@
 #include "scheduler-ext/core/cluster.h"
 
 /*
- * A cluster written down as JSON (docs/reference/cluster-file.md, docs/cluster.schema.json): nodes,
- * supernodes and, for advice, the pods that run.
+ * A cluster as a JSON file (docs/reference/cluster-file.md, docs/cluster.schema.json): nodes, supernodes and,
+ * for advice, the running pods.
  */
 enum {
     GT_CLUSTER_PODS_MAX = 1 << 17,
-    GT_CLUSTER_FILE_MAX = 64 << 20,    /* bytes: as many nodes and pods as there may be */
-    GT_CLUSTER_VALUES_MAX = 4000000,   /* of JSON, likewise */
+    GT_CLUSTER_FILE_MAX = 64 << 20,    /* bytes: enough for the most nodes and pods */
+    GT_CLUSTER_VALUES_MAX = 4000000,   /* JSON values, likewise */
     GT_CLUSTER_TABLES_MAX = 512 << 20, /* bytes of loss tables, all classes */
-    GT_CLUSTER_GPU_WEIGHT = 64,        /* between any two GPUs of a node that is only a count, GB/s */
+    GT_CLUSTER_GPU_WEIGHT = 64, /* GB/s between any two GPUs of a node that is given as a number of GPUs */
 };
 
 struct gt_cluster_pod {
     char *name;
     char *job; /* "" not known */
     uint32_t node;
-    uint64_t mask; /* the GPUs it uses; never free ones */
-    uint32_t
-        together; /* GPUs that must lie in one supernode with its own: of its atom, else its unit; 0: none */
+    uint64_t mask;     /* the GPUs that it uses; none of them is free */
+    uint32_t together; /* GPUs of its atom, else of its unit; 0: none */
     bool movable;
 };
 
@@ -33,10 +32,10 @@ struct gt_cluster_file {
 };
 
 /* Reads a file of at most GT_CLUSTER_FILE_MAX bytes. The error is one line with the file, the line number and
- * the cause. */
+ * the cause. gt_cluster_file_free() frees *ret. */
 int gt_cluster_file_read(const char *path, struct gt_cluster_file **ret, struct gt_err **err);
 
-/* The same from a text; `source` stands for the file in errors. */
+/* The same from a text; `source` is the name in errors. */
 int gt_cluster_file_parse(const char *text, size_t len, const char *source, struct gt_cluster_file **ret,
                           struct gt_err **err);
 

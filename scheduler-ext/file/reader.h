@@ -7,7 +7,7 @@
 
 /* What the files of the cluster file reader share. */
 
-/* Stands for the file in errors on the way up; cluster_file.c puts the name and the line in its place. */
+/* A placeholder in errors, which cluster_file.c replaces with the file name and the line. */
 #define READER_SOURCE "@"
 
 enum { READER_NAME_SIZE = GT_CLUSTER_NAME_MAX + 1, READER_PATH_SIZE = 48 };
@@ -18,7 +18,7 @@ struct cluster_reader {
     struct gt_class_cache *classes;
     size_t table_bytes;
     uint32_t class_count;
-    uint32_t count_class[GT_GPUS_MAX + 1]; /* of nodes that are only a count, GT_NONE: not made yet */
+    uint32_t count_class[GT_GPUS_MAX + 1]; /* [GPUs] of nodes given as a number; GT_NONE: not made yet */
     bool supernodes_given, sizes_given;
     uint32_t node_count;
     bool *free_given; /* [node] */
@@ -31,27 +31,27 @@ struct cluster_reader {
             return try_;                                                                                     \
     } while (0)
 
-/* Names with the place they stand at, sorted: to find one and to see those that are there twice. */
+/* Names with their index in the file, sorted: to find a name, and to detect duplicates. */
 struct named {
     const char *name;
     uint32_t index;
 };
 void gt_named_sort(struct named *list, uint32_t count);
 uint32_t gt_named_find(const struct named *list, uint32_t count, const char *name); /* its index or GT_NONE */
-/* The place that repeats the name of an earlier one, in *ret_first; GT_NONE: all differ. */
+/* The index of a name that occurs before at *ret_first; GT_NONE: all names differ. */
 uint32_t gt_named_twice(const struct named *list, uint32_t count, uint32_t *ret_first);
 
-/* Gives an error of the core its place. */
+/* Adds the path in the file to an error of the core. */
 static inline int gt_reader_wrap(const struct gt_at *at, int r)
 {
     return r < 0 ? gt_wrap(at->err, READER_SOURCE ": %s", at->path) : r;
 }
 
 int gt_reader_object(const struct gt_at *at, const cJSON *json);
-/* A member that must be there: a name of 1 to 253 bytes. */
+/* Reads a required member: a name of 1 to 253 bytes. */
 int gt_reader_name(const struct gt_at *at, const cJSON *object, const char *key,
                    char ret[static READER_NAME_SIZE]);
-/* A list of GPU numbers below n, none twice. */
+/* Reads a list of different GPU numbers below n as a mask. */
 int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key, unsigned n, uint64_t *ret);
 
 int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint32_t count);

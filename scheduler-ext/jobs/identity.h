@@ -5,8 +5,8 @@
 #include "api/pod.h"
 #include "base/buf.h"
 
-/* Which job a pod belongs to, and which of its pods it is (docs/reference/jobs.md). Of a pod with an owner
- * never from its PodGroup: some frameworks make one for each pod. */
+/* Which job a pod belongs to, and its role and index there (docs/reference/jobs.md). The PodGroup of a pod
+ * with an owner is ignored, since some frameworks make one for each pod. */
 
 enum gt_job_kind {
     GT_JOB_PYTORCH,     /* Kubeflow PyTorchJob */
@@ -15,8 +15,8 @@ enum gt_job_kind {
     GT_JOB_INDEXED,     /* Indexed Job */
     GT_JOB_STATEFULSET, /* StatefulSet */
     GT_JOB_OWNED,       /* pods of any other controller */
-    GT_JOB_POD_GROUP,   /* pods without one that name a PodGroup of Volcano */
-    GT_JOB_POD,         /* a pod without either: a job of itself */
+    GT_JOB_POD_GROUP,   /* pods without a controller that name a PodGroup of Volcano */
+    GT_JOB_POD,         /* a pod without either: a job by itself */
 };
 
 /* Texts belong to the pod. */
@@ -26,11 +26,11 @@ struct gt_pod_identity {
     uint32_t index;   /* within the role */
     enum gt_job_kind kind : 8;
     bool has_index;
-    bool ignored;        /* dlrover's own master: no part of the training */
-    uint8_t unsupported; /* it is of a kind that is left alone; 0: it is not */
+    bool ignored;        /* dlrover's own master, which takes no part in the training */
+    uint8_t unsupported; /* it is of an unsupported kind, which is not planned; 0: it is not */
 };
 
-/* -EINVAL where a label that must be a number is none or is missing. */
+/* -EINVAL where a label that must be a number is missing or invalid. Texts in *ret point into `pod`. */
 int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err);
 
 /* Appends a key that is the same for all pods of a job, and for no other: "kubeflow/PyTorchJob/demo". */
@@ -44,7 +44,7 @@ static inline bool gt_job_kind_is_nameless(enum gt_job_kind kind)
     return kind == GT_JOB_OWNED || kind == GT_JOB_POD_GROUP;
 }
 
-/* A sentence on a pod that is left alone; NULL: it is not. */
+/* A sentence that says why a pod is not planned; NULL: its kind is supported. */
 const char *gt_job_unsupported(const struct gt_pod_identity *identity);
 
 #endif

@@ -7,23 +7,22 @@
 #include "scheduler-ext/core/plan.h"
 
 /*
- * The rules of the annotations (docs/reference/jobs.md): from their texts to sizes, from sizes and pods
- * to the units that gt_plan_job() places. Everything that breaks a rule is -EINVAL with one sentence for the
- * user who wrote the job.
+ * The rules of the annotations (docs/reference/jobs.md): their texts give sizes; sizes and pods give the
+ * units that gt_plan_job() places. A broken rule is -EINVAL with one sentence for the author of the job.
  */
 enum { GT_GROUP_MAX = GT_CHAIN_SIZE_MAX }; /* GPUs */
 
-/* What one template (or pod) of a job says; NULL where it lacks the annotation. */
+/* The annotations of one template (or pod) of a job; NULL: it has none. */
 struct gt_job_texts {
     const char *where; /* "template Master", "pod demo-worker-3", "" */
     const char *group, *atomic, *loss;
 };
 
-/* What becomes of a unit that loses a node (docs/reference/placement-controller.md). */
+/* What happens to a unit that loses a node (docs/reference/placement-controller.md). */
 enum gt_on_node_loss {
     GT_ON_NODE_LOSS_WAIT, /* it waits for room in its supernode */
     GT_ON_NODE_LOSS_UNIT, /* it moves as a whole */
-    GT_ON_NODE_LOSS_JOB,  /* it moves, and all other pods of the job begin again */
+    GT_ON_NODE_LOSS_JOB,  /* it moves, and all other pods of the job restart */
 };
 
 struct gt_job_sizes {
@@ -31,7 +30,7 @@ struct gt_job_sizes {
     enum gt_on_node_loss loss;
 };
 
-/* One template that has an annotation speaks for the whole job; two must not contradict each other. */
+/* An annotation on one template counts for the whole job; templates must not contradict each other. */
 int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,
                       struct gt_err **err);
 
@@ -40,18 +39,18 @@ struct gt_job_pod {
     unsigned containers;
 };
 
-/* GPUs of all containers, UINT32_MAX where they are more. */
+/* The sum of all containers' GPUs, at most UINT32_MAX. */
 uint32_t gt_job_pod_gpus(const struct gt_job_pod *pod);
 
 struct gt_job_units {
-    struct gt_plan_unit *units; /* NULL: the job has no units, gpu-aware places its pods one by one */
+    struct gt_plan_unit *units; /* NULL: the job has no units: gpu-aware places its pods one by one */
     uint32_t count;
-    const char *warning; /* a sentence about an annotation that does nothing; NULL: none */
+    const char *warning; /* a sentence about an annotation without effect; NULL: none */
 };
 
 /*
- * The units of pods that are in rank order, each with a GPU or more. Without a group size there are none.
- * An atomic size that equals the group size makes hard units, as does none. The caller frees the units with
+ * Divides pods (in rank order, each with one GPU or more) into units. Without a group size there are none.
+ * Units are hard without an atomic size, or where it equals the group size. The caller frees the units with
  * gt_job_units_done().
  */
 int gt_job_units_make(const struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,

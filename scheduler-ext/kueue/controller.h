@@ -6,10 +6,9 @@
 #include "scheduler-ext/kueue/admission.h"
 
 /*
- * Answers for AdmissionChecks whose controller we are: follows Kueue's objects, and writes the verdicts of
- * admission.h. One at a time may live in a cluster: it is made by the replica that leads, when the cache has
- * seen everything, and freed when that ceases to lead. Where the cluster has no Kueue it asks again now and
- * then. All on the loop's thread.
+ * The controller of our AdmissionChecks: watches Kueue's objects and writes the verdicts of admission.h. Only
+ * one may run in a cluster: the leading replica makes it when the cache is synced, and frees it when it stops
+ * leading. Where the cluster has no Kueue, it checks again from time to time. All on the loop's thread.
  */
 struct gt_kueue;
 
@@ -24,12 +23,13 @@ struct gt_kueue_spec {
 };
 
 int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct gt_err **err);
-/* Nothing is on its way afterwards. Before the client and the cache. NULL is allowed. */
+/* Afterwards no request is in flight. To be called before the client and the cache are freed. NULL is
+ * allowed. */
 void gt_kueue_free(struct gt_kueue *kueue);
 GT_DEFINE_CLEANUP(struct gt_kueue *, gt_kueue_free)
 #define gt_auto_kueue GT_CLEANUP(gt_kueue_free)
 
-/* There may be more room, or less. */
+/* The available room has changed. */
 void gt_kueue_on_capacity(struct gt_kueue *kueue);
 
 struct gt_kueue_counters {

@@ -6,8 +6,8 @@
 #include "scheduler-ext/owners/owners.h"
 
 /*
- * Follows the Events by which controllers say that they cannot create a pod (a quota, a webhook, a policy),
- * and notes them with the owners. No field of the owners has it. All on the loop's thread.
+ * Watches the Events in which controllers report that they cannot create a pod (because of a quota, a
+ * webhook, a policy), and records them with the owners, which have no field for it. All on the loop's thread.
  */
 struct gt_owner_events;
 
@@ -22,7 +22,7 @@ struct gt_owner_events_spec {
 
 int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner_events **ret,
                         struct gt_err **err);
-/* Before the client and the owners. NULL is allowed. */
+/* To be called before the client and the owners are freed. NULL is allowed. */
 void gt_owner_events_free(struct gt_owner_events *events);
 GT_DEFINE_CLEANUP(struct gt_owner_events *, gt_owner_events_free)
 #define gt_auto_owner_events GT_CLEANUP(gt_owner_events_free)

@@ -5,39 +5,39 @@
 #include "scheduler-ext/picture/picture.h"
 #include "topology/model/svg.h"
 
-/* What the files of a cluster's picture share. Lengths are in pixels. */
+/* What the files of a cluster's SVG picture share. Lengths are in pixels. */
 
 enum {
     PIC_PADDING = 16, /* within a frame */
     PIC_GAP = 18,     /* between frames */
-    PIC_MARK = 18,    /* room for the mark of a node that is not well */
+    PIC_MARK = 18,    /* room for the mark of a node with a problem */
     PIC_COLUMN_GAP = 22,
 };
 
-/* How large things are drawn: small, where there are many. */
+/* The sizes of all elements: small where there are many. */
 struct pic_scale {
-    int cell, cell_gap, per_row; /* GPUs, so many beside each other */
-    int name, row_gap;           /* width of a node's name, 0: not shown; between nodes */
+    int cell, cell_gap, per_row; /* of GPUs; per_row: number in one row */
+    int name, row_gap;           /* width of a node's name, 0: not shown; gap between nodes */
     unsigned name_characters;
-    int block, strip, rows_height; /* of one node: whole width, its GPUs' width, height */
-    int heading, least;            /* of a frame: the height of name, numbers and bar; the width at least */
-    uint32_t tall;                 /* so many nodes stand below each other before a second column begins */
-    int width;                     /* what rows of frames try to keep within */
-    bool titles;                   /* of single GPUs too */
+    int block, strip, rows_height; /* of a node: total width, width of its GPUs, height */
+    int heading, least;            /* of a frame: height of name, numbers and bar; least width */
+    uint32_t tall;                 /* most nodes in a column */
+    int width;                     /* the width that rows of frames should not exceed */
+    bool titles;                   /* also for single GPUs */
 };
 
 struct pic {
     const struct gt_picture *picture;
     struct pic_scale scale;
-    struct svg_box *frames; /* by supernode, and one more for the nodes in none; absolute */
+    struct svg_box *frames; /* [supernode], and one for nodes in none; absolute */
     int width, height;
 };
 
-/* Chooses the scale and the place of every frame; `loose` nodes are in no supernode. Returns the y below all.
- */
+/* Chooses the scale and the position of every frame; `loose`: number of nodes in no supernode. Returns the y
+ * below all frames. */
 int pic_lay_out(struct pic *pic, uint32_t loose);
 
-/* The nodes of one frame in columns. */
+/* The number of columns for the nodes of one frame. */
 uint32_t pic_columns(const struct pic *pic, uint32_t nodes);
 
 /* Heading, bar and nodes of a supernode; `supernode` is GT_NONE for the nodes in none. */

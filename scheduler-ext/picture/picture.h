@@ -6,12 +6,11 @@
 #include "scheduler-ext/core/cluster.h"
 
 /*
- * A cluster as people see it, in `gputopo cluster` and on the cluster page: one description, with the words
- * and the colours, for all of them. `cli` makes it from custom resources, `serve` from the cache; texts and
- * arrays are theirs.
+ * The description of a cluster for people, with its words and colours, for `gputopo cluster` and the cluster
+ * page. `cli` makes it from custom resources, `serve` from the cache; they own texts and arrays.
  */
 
-/* Of a GPU. The companion knows those up to GT_PICTURE_UNHEALTHY. */
+/* States of a GPU. The companion uses those up to GT_PICTURE_UNHEALTHY. */
 enum gt_picture_state {
     GT_PICTURE_FREE,
     GT_PICTURE_NOT_KNOWN, /* free, and its health is not known */
@@ -25,14 +24,14 @@ enum gt_picture_state {
 };
 
 struct gt_picture_style {
-    const char *name;          /* classes on the page, the first of them the state in JSON */
+    const char *name;          /* CSS classes; the first one is the state in JSON */
     char symbol;               /* in a terminal */
     const char *meaning;       /* in legends */
-    const char *screen, *edge; /* of a cell in an SVG picture; a job's colour comes before the paper */
+    const char *screen, *edge; /* colours in SVG; a job's colour replaces the paper */
 };
 extern const struct gt_picture_style gt_picture_styles[GT_PICTURE_STATES];
 
-/* By the number of a job. */
+/* Colours of the first jobs, by their number; further ones have the colour of the state. */
 enum { GT_PICTURE_COLORS = 12 };
 extern const char *const gt_picture_job_colors[GT_PICTURE_COLORS];
 
@@ -51,23 +50,23 @@ enum {
 struct gt_picture_pod {
     const char *namespace_, *name;
     const char *job;     /* its name or key; NULL: not known */
-    uint32_t job_number; /* its place in the list of jobs */
-    uint32_t node;       /* likewise */
+    uint32_t job_number; /* index in the picture's jobs */
+    uint32_t node;       /* index in the picture's nodes */
     uint64_t mask;
     uint32_t unit, rank; /* GT_NONE: not planned */
 };
 
 struct gt_picture_node {
     const char *name, *product;
-    const char *note; /* what is not as it should be, one line; "" nothing */
+    const char *note; /* problems, one line; "": none */
     bool known;       /* false: only its name and the note are known */
     bool use_known;
     unsigned gpus;
-    unsigned flags;                    /* the companion's alone: `gputopo cluster` does not read Nodes */
+    unsigned flags;                    /* only from the companion: `gputopo cluster` does not read Nodes */
     uint64_t free, used, assumed;      /* exclude each other */
     uint64_t unhealthy;                /* may be used, never free */
     uint64_t unknown;                  /* GPUs whose health is not known, free or not */
-    const struct gt_picture_pod *pods; /* that have GPUs, or for whom they are assumed */
+    const struct gt_picture_pod *pods; /* that have GPUs, or for which they are assumed */
     uint32_t pod_count;
     uint32_t source; /* the maker's */
 };
@@ -82,7 +81,7 @@ struct gt_picture_supernode {
     const char *note; /* as of a node */
     unsigned tier;
     bool links_down;
-    uint32_t parent;                 /* its place in the list, GT_NONE: none */
+    uint32_t parent;                 /* index in the list; GT_NONE: none */
     uint32_t depth;                  /* 0: without a parent */
     uint32_t first_node, node_count; /* its own */
     struct gt_picture_counts counts; /* with all below it */
@@ -106,32 +105,32 @@ struct gt_picture {
     unsigned domain; /* length of the domain that all nodes' names end with */
 };
 
-/* What a GPU is, and whose; *ret_pod may be NULL. */
+/* The state of a GPU, and its pod (NULL: none); ret_pod may be NULL. */
 enum gt_picture_state gt_picture_gpu(const struct gt_picture_node *node, unsigned gpu,
                                      const struct gt_picture_pod **ret_pod);
 
-/* Which states there are at all. */
+/* Which states occur in the picture. */
 void gt_picture_states(const struct gt_picture *picture, bool seen[static GT_PICTURE_STATES]);
 
-/* Appends to the note of a node, with a comma between; what does not fit is left out. */
+/* Appends to the note of a node, with a comma between; a text that does not fit is left out. */
 void gt_picture_add_note(struct gt_buf *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The words for its flags, and where the health of a GPU is not known. */
+/* Appends the words for its flags, and that the health of GPUs is not known. */
 void gt_picture_add_flags(struct gt_buf *note, const struct gt_picture_node *node);
 
 /* Adds a node to the numbers. */
 void gt_picture_count(struct gt_picture_counts *to, const struct gt_picture_node *node);
 
-/* The name of a node without the domain that all have, at most so many characters long (0: no limit); what is
- * too long loses its middle, since nodes differ at the end. */
+/* Writes the name of a node without the domain that all share, at most `characters` long (0: no limit); the
+ * middle of a longer one is cut out, since names differ at the end. */
 void gt_picture_label(const struct gt_picture *picture, const struct gt_picture_node *node,
                       unsigned characters, char *to, size_t size);
 
 /* A member with an ID, null for GT_NONE. */
 void gt_picture_add_id(struct gt_buf *to, const char *key, uint32_t id);
 
-/* As /debug/model has them (docs/reference/debug-endpoints.md): an object each. `supernode`, `parent`: names,
- * or NULL; `observed`: when its agent published last, RFC 3339, or NULL; `nodes`: names of the node_count of
- * the supernode. */
+/* Append one object each, as in /debug/model (docs/reference/debug-endpoints.md). `supernode`, `parent`:
+ * names, or NULL; `observed`: when its agent published last, RFC 3339, or NULL; `nodes`: names of the
+ * node_count of the supernode. */
 void gt_picture_node_json(const struct gt_picture_node *node, const char *supernode, const char *observed,
                           struct gt_buf *to);
 void gt_picture_supernode_json(const struct gt_picture_supernode *supernode, const char *parent,
@@ -139,7 +138,7 @@ void gt_picture_supernode_json(const struct gt_picture_supernode *supernode, con
 /* The member `legend`. */
 void gt_picture_legend_json(struct gt_buf *to);
 
-/* The whole as an SVG picture. */
+/* Appends the picture as SVG. */
 void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to);
 
 #endif
