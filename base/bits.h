@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Sets of at most 64 things, GPUs mostly, as masks. C23 has both in <stdbit.h>; C17 has only the compilers'
- * own functions. */
+/* Sets of at most 64 things, mostly GPUs, as masks. C23 has both functions in <stdbit.h>; C17 has only the
+ * compilers' own. */
 
 static inline unsigned gt_bit_count(uint64_t mask)
 {

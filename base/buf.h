@@ -9,15 +9,15 @@
 #include "base/err.h"
 
 /*
- * A growing byte buffer that knows its limit. Adding beyond the limit, or without memory, marks it failed and
- * changes nothing more; the writer checks once, at the end. `data` is always NUL-terminated behind `len`
- * bytes, or NULL while nothing was added.
+ * A growing byte buffer with a limit. If an addition exceeds the limit, or there is no memory, the buffer is
+ * marked as failed and does not change any more; the writer checks once, at the end. `data` is always
+ * NUL-terminated after `len` bytes, or NULL while nothing was added.
  */
 struct gt_buf {
     char *data;
     size_t len;
     size_t capacity;
-    size_t max; /* most bytes it may hold, the NUL not counted */
+    size_t max; /* the most bytes it may hold, without the NUL */
     bool failed;
 };
 
@@ -28,7 +28,7 @@ struct gt_buf {
 
 void gt_buf_add(struct gt_buf *buf, const void *bytes, size_t len);
 void gt_buf_puts(struct gt_buf *buf, const char *text);
-/* Adds `len` bytes that the caller writes: where they begin. NULL when they did not fit. */
+/* Adds `len` bytes, which the caller then writes; returns where they begin. NULL if they do not fit. */
 char *gt_buf_extend(struct gt_buf *buf, size_t len);
 void gt_buf_printf(struct gt_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gt_buf_vprintf(struct gt_buf *buf, const char *format, va_list args)
@@ -37,11 +37,11 @@ void gt_buf_vprintf(struct gt_buf *buf, const char *format, va_list args)
 /* Removes the first n bytes. */
 void gt_buf_consume(struct gt_buf *buf, size_t n);
 
-/* 0, or -ENOBUFS with an error that names `what`, when anything did not fit. */
+/* 0, or -ENOBUFS with an error that names `what` if the buffer has failed. */
 int gt_buf_check(const struct gt_buf *buf, const char *what, struct gt_err **err);
 
-/* Gives the data to the caller (free() it) and empties the buffer; "" allocated where nothing was added;
- * NULL when the buffer has failed. */
+/* Gives the data to the caller (free() it) and empties the buffer. If nothing was added, the result is an
+ * allocated ""; NULL if the buffer has failed. */
 char *gt_buf_take(struct gt_buf *buf);
 
 void gt_buf_done(struct gt_buf *buf);

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /*
- * Owners that clean up after themselves when their variable goes out of scope. A type that is owned by
- * pointer defines its own beside its `_free`:
+ * Variables that free what they own when they go out of scope. A type that is owned by pointer defines its
+ * own cleanup beside its `_free`:
  *
  *     GT_DEFINE_CLEANUP(struct thing *, thing_free)
  *     #define gt_auto_thing GT_CLEANUP(thing_free)
@@ -45,7 +45,7 @@ GT_DEFINE_CLEANUP(FILE *, fclose)
 GT_DEFINE_CLEANUP(DIR *, closedir)
 #define gt_auto_dir GT_CLEANUP(closedir)
 
-/* Takes what an owner holds, so that its cleanup does nothing. */
+/* Takes the value out of such a variable, so that its cleanup does nothing. */
 #define gt_steal(p)                                                                                          \
     __extension__({                                                                                          \
         __typeof__(p) taken_ = (p);                                                                          \

@@ -26,7 +26,7 @@ static inline uint64_t gt_clock_wall_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* For what is left until then, which may be less than nothing. */
+/* Signed, for the time left until a deadline, which may be negative. */
 static inline int64_t gt_clock_signed_ms(void)
 {
     return (int64_t)gt_clock_ms();

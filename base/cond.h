@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Condition variables that wait by the clock of gt_clock_ns(), which nobody sets. */
+/* Condition variables that wait by the clock of gt_clock_ns(), which nobody can set. */
 
 static inline void gt_cond_init(pthread_cond_t *cond)
 {
@@ -17,7 +17,7 @@ static inline void gt_cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Under the lock, as pthread_cond_timedwait(): ETIMEDOUT when that time has come. */
+/* Call with the lock held, as pthread_cond_timedwait(): ETIMEDOUT when that time has come. */
 static inline int gt_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ns)
 {
     const struct timespec until = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};

@@ -5,15 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Digests of bytes, texts and numbers. Which one: */
+/* Digests of bytes, texts and numbers. When to use which one: */
 
 /*
- * FNV-1a of 64 bits: one number for what may have changed, the same in every process. No security: whoever
- * chooses the bytes can make two digests alike.
+ * FNV-1a of 64 bits: to see whether something has changed; the same in every process. It is not secure:
+ * whoever chooses the bytes can make two digests equal.
  */
 #define GT_DIGEST_EMPTY UINT64_C(0xcbf29ce484222325)
 
-/* Takes in a whole number at once: a byte at a time is FNV-1a proper. */
+/* Adds a whole number at once; only adding a byte at a time is the standard FNV-1a. */
 static inline uint64_t gt_digest_number(uint64_t digest, uint64_t number)
 {
     return (digest ^ number) * UINT64_C(0x100000001b3);
@@ -28,17 +28,17 @@ static inline uint64_t gt_digest_bytes(uint64_t digest, const void *bytes, size_
 }
 
 /*
- * SipHash-2-4 of a text, with a key that each process draws for itself: who chooses names can neither fill
- * one slot of a table nor make two texts look alike. It means nothing to another process.
+ * SipHash-2-4 of a text, with a random key for each process: somebody who chooses names can neither fill one
+ * slot of a table nor make two texts equal. Other processes compute other digests.
  */
 uint64_t gt_digest_keyed(const char *text);
 
-/* The same of any bytes, with a key that is given. */
+/* The same of any bytes, with the given key. */
 uint64_t gt_siphash(const uint64_t key[2], const void *data, size_t len);
 
 /*
- * Of texts and numbers, one after the other, eight bytes at a time: for tables that are asked a million times
- * a second. Begin with a number that nobody can guess.
+ * A digest of texts and numbers, one after the other, eight bytes at a time: for tables that are read a
+ * million times a second. Begin with a number that nobody can guess.
  */
 static inline uint64_t gt_digest_mix(uint64_t digest, uint64_t number)
 {
@@ -47,13 +47,13 @@ static inline uint64_t gt_digest_mix(uint64_t digest, uint64_t number)
 }
 uint64_t gt_digest_mix_text(uint64_t digest, const char *text); /* NULL is not "" */
 
-/* What a table takes of it. */
+/* The part of a digest that a table uses as its hash. */
 static inline uint32_t gt_digest_hash(uint64_t digest)
 {
     return (uint32_t)(digest >> 32);
 }
 
-/* The hash, keyed, of the name of an object in a namespace. */
+/* The keyed hash of an object's namespace and name. */
 static inline uint32_t gt_digest_hash_of_name(const char *namespace_, const char *name)
 {
     return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));

@@ -5,30 +5,29 @@
 #include "base/cleanup.h"
 
 /*
- * One error object. It is made at the call that failed and passed upward; each caller may put its own
- * context in front. Who decides what to do about it prints it, once. Library code never prints.
+ * One error object. It is made at the call that failed and passed upward; each caller may put its own context
+ * in front. The caller that handles the error prints it, once. Library code never prints.
  *
  *     int thing_read(const char *path, struct gt_err **err);    // 0 or more: done; negative: *err is set
  *
- * A function that takes `struct gt_err **err` returns the negative errno-like code that the object holds.
- * On success *err is untouched. `err` may be NULL: the caller does not want the text. Out-parameters are
+ * A function that takes `struct gt_err **err` returns the negative errno-like code that the object holds. On
+ * success *err is untouched. `err` may be NULL if the caller does not want the text. Out-parameters are
  * written on success only.
  */
 struct gt_err;
 
-/* Makes an error with code `errnum` (positive errno value; EIO stands in for 0) and the given text; returns
- * -errnum.
- * Must not be called on an *err that is already set. */
+/* Makes an error with code `errnum` (positive errno value; 0 counts as EIO) and the given text; returns
+ * -errnum. Must not be called on an *err that is already set. */
 int gt_fail(struct gt_err **err, int errnum, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same with ": " and the text of `errnum` behind: for a system call that just failed. */
+/* The same, followed by ": " and the text of `errnum`: for a system call that just failed. */
 int gt_fail_sys(struct gt_err **err, int errnum, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Puts "context: " in front of the text of *err and returns its code; -EIO where err or *err is NULL. */
 int gt_wrap(struct gt_err **err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The text, one line without control characters; "" for NULL. Lives as long as the error. */
+/* The text, one line without control characters; "" for NULL. Valid until the error is freed or wrapped. */
 const char *gt_err_text(const struct gt_err *err);
 
 /* The positive errno-like code; 0 for NULL. */

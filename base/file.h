@@ -9,25 +9,26 @@
 
 /*
  * Reads a whole file of at most `max` bytes, relative to the directory `dirfd` (AT_FDCWD: the working
- * directory). *ret_data is NUL-terminated, the caller frees it; ret_len may be NULL. A larger file is -EFBIG.
+ * directory). *ret_data is NUL-terminated, the caller frees it; ret_len may be NULL. -EFBIG for a larger
+ * file.
  */
 int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len,
                  struct gt_err **err);
 
 /*
- * Reads a sysfs-like attribute into `to`, without trailing white space. Returns its length or -errno; no
- * error object, since an attribute that is not there is an everyday answer.
+ * Reads a sysfs-like attribute into `to`, without trailing white space. Returns its length or -errno; there
+ * is no error object, since a missing attribute is normal.
  */
 int gt_file_read_attribute(int dirfd, const char *path, char *to, size_t size);
 
-/* 0 where `dir`/`name` is there and no directory. By its path: it takes no descriptor, and opens no device.
- */
+/* 0 if `dir`/`name` exists and is not a directory. It uses the path only: it needs no descriptor and opens no
+ * device. */
 int gt_file_check(const char *dir, const char *name, struct gt_err **err);
 
-/* Writes a file whole or not at all: a temporary file beside it, fsync, rename. `mode` as in open(2). */
+/* Writes a whole file or nothing: a temporary file beside it, fsync, rename. `mode` as in open(2). */
 int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err);
 
-/* Whether the directory of this very program has the program `name`; its path is then in `to`. */
+/* Whether the directory of the running program also has the program `name`; its path is then in `to`. */
 bool gt_file_beside_program(const char *name, char *to, size_t size);
 
 #endif

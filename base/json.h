@@ -16,8 +16,8 @@ enum { GT_JSON_MAX = 16 << 20, GT_JSON_VALUES_MAX = 1000000 }; /* largest JSON d
  * The caller owns *ret (cJSON_Delete). */
 int gt_json_parse(const char *text, size_t len, const char *source, cJSON **ret, struct gt_err **err);
 
-/* The same with other limits than GT_JSON_MAX bytes and GT_JSON_VALUES_MAX values: for what people hand in on
- * their own machine. The tree takes 64 bytes a value and more. */
+/* The same with other limits than GT_JSON_MAX bytes and GT_JSON_VALUES_MAX values: for files that people read
+ * on their own machine. The tree takes at least 64 bytes for each value. */
 struct gt_json_limits {
     size_t bytes;
     unsigned values;

@@ -10,9 +10,9 @@
 /*
  * Writes JSON text straight into a buffer, without white space. A tree of cJSON costs 64 bytes and an
  * allocation for each value, and each of them may fail; here the writer checks once, at the end, whether the
- * buffer holds everything. A cluster of 10,000 nodes is written so.
+ * buffer holds everything. Large objects, such as a cluster of 10,000 nodes, are written this way.
  *
- * Commas are put where they belong: before everything that follows a value. `key` is the member's name in an
+ * Commas are added automatically before everything that follows a value. `key` is the member's name in an
  * object, and NULL in an array or for a whole document.
  */
 
@@ -21,25 +21,25 @@ void gt_json_begin(struct gt_buf *to, const char *key, char bracket);
 void gt_json_end(struct gt_buf *to, char bracket);
 
 void gt_json_add_text(struct gt_buf *to, const char *key, const char *text);
-/* Leaves the member out where the text is NULL or empty. */
+/* Leaves the member out if the text is NULL or empty. */
 void gt_json_add_text_if(struct gt_buf *to, const char *key, const char *text);
-/* Writes null where the text is NULL; an empty one is a text. */
+/* Writes null if the text is NULL; an empty text is written as "". */
 void gt_json_add_text_or_null(struct gt_buf *to, const char *key, const char *text);
 void gt_json_add_int(struct gt_buf *to, const char *key, int64_t number);
 void gt_json_add_unsigned(struct gt_buf *to, const char *key, uint64_t number);
-/* With `digits` significant digits; null where it is not finite. */
+/* With `digits` significant digits; null if the number is not finite. */
 void gt_json_add_real(struct gt_buf *to, const char *key, double number, int digits);
 void gt_json_add_bool(struct gt_buf *to, const char *key, bool value);
 void gt_json_add_null(struct gt_buf *to, const char *key);
-/* The numbers of the bits of a mask, as an array. */
+/* The positions of the bits that are set in a mask, as an array of numbers. */
 void gt_json_add_mask(struct gt_buf *to, const char *key, uint64_t mask);
-/* JSON text that is written already. */
+/* Adds JSON text as it is. */
 void gt_json_add_raw(struct gt_buf *to, const char *key, const char *json);
 
-/* A comma where one belongs, and the key: a value must follow. */
+/* Adds a comma if one is needed, and the key: the caller must add a value next. */
 void gt_json_key(struct gt_buf *to, const char *key);
 
-/* For people who read it: what follows begins on a new line, `indent` columns from the left. */
+/* For human readers: what follows begins on a new line, `indent` columns from the left. */
 void gt_json_new_line(struct gt_buf *to, int indent);
 
 #endif

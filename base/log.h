@@ -5,14 +5,14 @@
 #include <stdbool.h>
 
 /*
- * Structured log lines of the daemons, on stderr, one line an event. Only programs log (agent, probe,
+ * Structured log lines of the daemons, on stderr, one line for each event. Only programs log (agent, probe,
  * scheduler); a library returns an error instead.
  *
  *     gt_info("registered", GT_STR("resource", name), GT_INT("gpus", 8));
  *     -> 2026-01-31T12:00:00.123Z info registered resource=metax-tech.com/gpu gpus=8
  *
- * Safe to call from several threads; a line is written by one write(). Of an event with more than 16 KiB of
- * fields only the event is written, with cut=true.
+ * Safe to call from several threads; each line is written by one write(). If the fields of an event exceed 16
+ * KiB, only its name is written, with cut=true.
  */
 enum gt_log_level { GT_LOG_ERROR, GT_LOG_WARNING, GT_LOG_INFO, GT_LOG_DEBUG };
 enum gt_log_format { GT_LOG_TEXT, GT_LOG_JSON };

@@ -8,8 +8,8 @@
 #include "base/err.h"
 
 /*
- * The event loop of a daemon: one thread, epoll below. Descriptors, timers and signals call back on that
- * thread. Other threads reach it through base/mailbox.h.
+ * The event loop of a daemon: one thread, based on epoll. Callbacks of descriptors, timers and signals run on
+ * that thread. Other threads reach it through base/mailbox.h.
  */
 struct gt_loop;
 struct gt_source;
@@ -33,19 +33,20 @@ int gt_loop_add_fd(struct gt_loop *loop, int fd, uint32_t events, gt_fd_callback
 int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *arg, struct gt_source **ret,
                       struct gt_err **err);
 
-/* Runs the timer once, `milliseconds` from now (at least 1), instead of when it was set for before. */
+/* Runs the timer once, `milliseconds` from now (at least 1); this replaces an earlier time. */
 void gt_source_arm(struct gt_source *timer, uint64_t milliseconds);
 void gt_source_disarm(struct gt_source *timer);
 
-/* Blocks the signal in this thread and delivers it here. Call before other threads start, they inherit the
+/* Blocks the signal in this thread and delivers it here. Call before other threads start: they inherit the
  * mask. */
 int gt_loop_add_signal(struct gt_loop *loop, int signal, gt_signal_callback *callback, void *arg,
                        struct gt_err **err);
 
-/* Ends a source; safe from within any callback, also its own. NULL is allowed. */
+/* Removes and frees a source; safe within any callback, also its own. NULL is allowed. */
 void gt_source_free(struct gt_source *source);
 
-/* Runs until gt_loop_stop(), which may come before; returns what was given there, or a negative error. */
+/* Runs until gt_loop_stop(), which may be called even before; returns the `result` given there, or a negative
+ * error. */
 int gt_loop_run(struct gt_loop *loop, struct gt_err **err);
 void gt_loop_stop(struct gt_loop *loop, int result);
 

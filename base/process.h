@@ -7,23 +7,24 @@
 
 #include "base/err.h"
 
-/* What /proc says about this process. False, *ret untouched, where it says nothing. */
+/* What /proc says about this process. If it cannot be read, gt_process_read() returns false and leaves *ret
+ * untouched. */
 struct gt_process {
     double cpu_s, start_s; /* start_s: Unix time */
     uint64_t resident_bytes, descriptors;
 };
 bool gt_process_read(struct gt_process *ret);
 
-/* How many descriptors the process may have; the soft limit is first raised to `wanted`, as far as the hard
- * one goes. */
+/* How many descriptors the process may have, after the soft limit was raised to `wanted`, or to the hard
+ * limit if that is lower. */
 uint64_t gt_process_descriptors(uint64_t wanted);
 
-/* The same where a program cannot do with less than `needed`: -EMFILE with one line that names the limit.
- * Before libraries begin that abort without descriptors, as gRPC does. */
+/* The same for a program that needs at least `needed`: -EMFILE with one line that names the limit. Call it
+ * before any library that aborts without descriptors, such as gRPC. */
 int gt_process_need_descriptors(uint64_t needed, struct gt_err **err);
 
-/* What main() of a daemon does once its options are read: keeps small, has `descriptors` of them and runs.
- * Says what went wrong; returns the exit code. */
+/* What main() of a daemon does after its options are read: it limits the memory of malloc(), makes sure of
+ * `descriptors` descriptors and calls run(). Prints the error, if any; returns the exit code. */
 int gt_process_run(const char *program, uint64_t descriptors,
                    int (*run)(const void *options, struct gt_err **err), const void *options);
 

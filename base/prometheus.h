@@ -13,18 +13,20 @@
 /* The two comment lines in front of a metric's samples. */
 void gt_prom_head(struct gt_buf *to, const char *name, const char *type, const char *help);
 
-/* A label's value in quotes: backslash, quote and line feed are escaped, what is not UTF-8 is replaced. */
+/* A label's value in quotes: backslash, quote and line feed are escaped; bytes that are not UTF-8 are
+ * replaced. */
 void gt_prom_label(struct gt_buf *to, const char *text);
 
 /* A metric without labels, with its head. */
 void gt_prom_number(struct gt_buf *to, const char *name, const char *type, const char *help, uint64_t value);
 void gt_prom_real(struct gt_buf *to, const char *name, const char *type, const char *help, double value);
 
-/* `buckets` counts what lies below each of the `count - 1` limits, and in its last place what is beyond. */
+/* `buckets` has `count` numbers: how many values are within each of the `count - 1` limits, and last how many
+ * are above all of them. */
 void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help, const double *limits,
                        const uint64_t *buckets, unsigned count, double sum);
 
-/* gputopo_build_info, and the process_* metrics where /proc has them. */
+/* gputopo_build_info; the process_* metrics, as far as /proc has them. */
 void gt_prom_build(struct gt_buf *to);
 void gt_prom_process(struct gt_buf *to);
 

@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /*
- * A hash table of pointers. The caller makes the hash, with a key where strangers choose the names
- * (base/digest.h), and keeps what the pointers point to.
+ * A hash table of pointers. The caller computes the hash, with a key if outsiders choose the names
+ * (base/digest.h), and owns what the pointers point to.
  *
- * Debian's uthash puts 56 bytes into each element and chooses the hash; this takes 16 to 24 for each, and two
- * elements may have one hash.
+ * Debian's uthash puts 56 bytes into each element and chooses the hash; this table takes 16 to 24 bytes for
+ * each element, and two elements may have the same hash.
  */
 struct gt_table {
     void **items; /* open addressing: half to three quarters full while it grows */
@@ -19,8 +19,8 @@ struct gt_table {
     uint32_t size, count;
 };
 
-/* What it and other tables with open addressing share: where an item of that hash is to be, how many places
- * one is behind another, and the size that has room for one more. */
+/* Shared with other tables that use open addressing: the first place for an item of that hash, the place
+ * after a place, the number of places from one to another, and the size that has room for one more item. */
 static inline uint32_t gt_table_home(uint32_t hash, uint32_t size)
 {
     return (uint32_t)((uint64_t)(hash * UINT32_C(0x9e3779b1)) * size >> 32);
@@ -43,14 +43,14 @@ static inline uint32_t gt_table_size_for(uint32_t size, uint32_t count)
 
 /* 0, or -ENOMEM. */
 int gt_table_add(struct gt_table *table, uint32_t hash, void *item);
-/* The item must be in it. */
+/* The item must be in the table. */
 void gt_table_remove(struct gt_table *table, uint32_t hash, const void *item);
-/* The first item of that hash for which `is` says yes; NULL: none. */
+/* The first item of that hash for which `is` returns true; NULL: none. */
 void *gt_table_find(const struct gt_table *table, uint32_t hash,
                     bool (*is)(const void *item, const void *key), const void *key);
-/* The item behind another one (of that hash), the first one behind NULL; NULL: no more. */
+/* The next item of that hash after `item`, the first one if `item` is NULL. NULL: there are no more. */
 void *gt_table_after(const struct gt_table *table, uint32_t hash, const void *item);
-/* What the table itself takes. */
+/* The bytes that the table itself takes. */
 size_t gt_table_bytes(const struct gt_table *table);
 void gt_table_done(struct gt_table *table);
 

@@ -10,52 +10,52 @@
 /* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void gt_text_quote(struct gt_buf *buf, const char *text);
 
-/* Length of the UTF-8 sequence at the start of `text`, 1 for the NUL; 0 where it is none (overlong, a
+/* Length of the UTF-8 sequence at the start of `text`, 1 for the NUL; 0 if it is invalid (overlong, a
  * surrogate, beyond U+10FFFF, cut off). */
 unsigned gt_text_utf8_length(const char *text);
 
 /* Whether the whole of `text` is valid UTF-8. */
 bool gt_text_is_utf8(const char *text);
 
-/* Replaces every byte that is a control character or no valid UTF-8 with '?', in place. */
+/* Replaces every byte that is a control character or not valid UTF-8 with '?', in place. */
 void gt_text_make_printable(char *text);
 
-/* Whether that would leave the text as it is. */
+/* Whether gt_text_make_printable() would leave the text as it is. */
 bool gt_text_is_printable(const char *text);
 
 /* Reads a whole decimal number between 0 and max; false for anything else, *ret untouched. */
 bool gt_text_to_unsigned(const char *text, uint64_t max, uint64_t *ret);
 
-/* Appends a number; many of them cost less than with printf. */
+/* Appends a number, faster than gt_buf_printf() does. */
 void gt_text_add_unsigned(struct gt_buf *buf, uint64_t number);
 
-/* Copies into an array of `size` bytes, always terminated; false (and an empty array) when it does not fit.
- */
+/* Copies into an array of `size` bytes, always terminated; false (and an empty text) if it does not fit. */
 bool gt_text_copy(char *to, size_t size, const char *from);
 
-/* Copies as much as fits into an array of `size` bytes, always terminated; no character is cut through. */
+/* Copies as much as fits into an array of `size` bytes, always terminated; only whole characters are copied.
+ */
 void gt_text_cut(char *to, size_t size, const char *from);
 
 /*
- * Reads a list such as "0-3,7" into a mask, every number below `limit` (at most 64). The empty text is the
- * empty mask. The error names the part that is wrong; `what` names the list.
+ * Reads a list such as "0-3,7" into a mask; every number must be below `limit` (at most 64). An empty text
+ * gives an empty mask. -EINVAL names the part that is wrong; `what` names the list.
  */
 int gt_text_to_mask(const char *text, unsigned limit, const char *what, uint64_t *ret, struct gt_err **err);
 
-/* "s", or nothing for 1. */
+/* "s", or "" for 1. */
 static inline const char *gt_plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
 }
 
-/* Appends a mask as such a list, "0-3,7". */
+/* Appends a mask as a list such as "0-3,7". */
 void gt_text_add_mask(struct gt_buf *buf, uint64_t mask);
 
-/* Whether `name` is one of `names`, which have commas between them. */
+/* Whether `name` is one of `names`, a list with commas. */
 bool gt_text_is_listed(const char *name, const char *names);
 
-/* Takes the next of such names off `*names`, which is NULL after the last. False, and an empty text, where it
- * does not fit. */
+/* Copies the next name of such a list to `ret` and moves `*names` behind it; `*names` is NULL after the last.
+ * False, with an empty text, if the name does not fit. */
 bool gt_text_next_listed(const char **names, char *ret, size_t size);
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_BASE_VERSION_H
 #define GPUTOPO_BASE_VERSION_H
 
-/* The release ("0.1.0"), and the commit that it was built from: 12 hexadecimal digits, with "-dirty" where
- * files were changed; "unknown" where the sources are neither a checkout nor from `git archive`. */
+/* The release ("0.1.0"), and the commit that it was built from: 12 hexadecimal digits, followed by "-dirty"
+ * if files were changed; "unknown" if the sources are neither a checkout nor from `git archive`. */
 extern const char *const gt_version;
 extern const char *const gt_commit;
 

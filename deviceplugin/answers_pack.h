@@ -7,9 +7,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
-/* Private to answers.c, allocate.c, podresources_read.c and dra/messages.c: protobuf-c and the house's
- * buffers.
- */
+/* Private to answers.c, allocate.c, podresources_read.c and dra/messages.c: protobuf-c with the buffers of
+ * base/. */
 
 struct gt_pack_buffer {
     ProtobufCBuffer base;
@@ -27,7 +26,7 @@ static inline void gt_pack(const ProtobufCMessage *message, struct gt_buf *to)
     protobuf_c_message_pack_to_buffer(message, &buffer.base);
 }
 
-/* protobuf-c's messages hold char * also where they are only read. */
+/* protobuf-c's messages use char * even for texts that are only read. */
 static inline char *gt_pack_text(const char *text)
 {
     union {
@@ -52,8 +51,9 @@ static inline void gt_unpack_release(void *left, void *data)
     free(data);
 }
 
-/* An empty message takes two bytes on the wire and a hundred in memory: NULL where the bytes are no such
- * message, and where it would take more than `room` bytes. */
+/* Unpacks a message, to be freed with gt_unpacked_free(). NULL if the bytes are not such a message, or if it
+ * would take more than `room` bytes of memory: an empty message takes two bytes on the wire and a hundred in
+ * memory. */
 static inline void *gt_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t len,
                               size_t room)
 {
@@ -61,7 +61,7 @@ static inline void *gt_unpack(const ProtobufCMessageDescriptor *descriptor, cons
     return protobuf_c_message_unpack(descriptor, &allocator, len, bytes);
 }
 
-/* Of the kubelet's requests, which have one container of a few devices. */
+/* Limits for the kubelet's requests, which usually have one container with a few devices. */
 enum { GT_REQUEST_UNPACKED_MAX = 32 << 20, GT_REQUEST_CONTAINERS_MAX = 64 };
 
 static inline void gt_unpacked_free(ProtobufCMessage *message)

@@ -7,8 +7,8 @@
 
 /*
  * The CDI spec of a node's GPUs: one file, <vendor>-<class>.json, with a device for each GPU whose device
- * nodes the host has, and the control nodes common to all. It is written when it differs from what lies
- * there, whole or not at all, and removed where no GPU is left. It stays when the agent ends: a container
+ * nodes the host has, and the control nodes common to all. It is written, as a whole or not at all, if its
+ * content differs from the file, and removed if no GPU is left. It stays when the agent ends: a container
  * that is restarted needs it. Safe from any thread.
  */
 struct gt_cdi;
@@ -21,22 +21,22 @@ enum gt_device_strategy {
 };
 
 struct gt_cdi_options {
-    const char *dir;      /* "/var/run/cdi"; made where it is not there */
+    const char *dir;      /* "/var/run/cdi"; created if it does not exist */
     const char *kind;     /* "metax-tech.com/gpu" */
     const char *dev_root; /* as in gt_plugin_options; absolute */
 };
 
-/* -EINVAL where CDI does not allow such a kind or dev_root. */
+/* -EINVAL if CDI does not allow such a kind or dev_root. */
 int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err);
 
-/* Checks the same; removes what a write that was cut off has left. */
+/* Makes the same checks, and removes temporary files of an interrupted write. */
 int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct gt_err **err);
 void gt_cdi_free(struct gt_cdi *cdi);
 GT_DEFINE_CLEANUP(struct gt_cdi *, gt_cdi_free)
 #define gt_auto_cdi GT_CLEANUP(gt_cdi_free)
 
-/* Makes the file what the inventory and the host's device nodes say now. Costs a few stat(2) where it is. An
- * inventory that is older than the one written last changes nothing: an Allocate may still hold it. */
+/* Updates the file from the inventory and the host's device nodes. Costs a few stat(2) if it is up to date.
+ * An inventory older than the one written last is ignored: a running Allocate may still use an old one. */
 int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err);
 
 /* Removes the file. Not finding it is no error. */

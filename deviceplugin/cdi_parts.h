@@ -5,7 +5,7 @@
 #include "deviceplugin/cdi_spec.h"
 #include "deviceplugin/device_nodes.h"
 
-/* The parts of a CDI spec of GPUs, with room for what the spec points to. For cdi.c and dra/claim_cdi.c. */
+/* The parts of a CDI spec of GPUs, and the memory that the spec points to. For cdi.c and dra/claim_cdi.c. */
 struct gt_cdi_parts {
     const char *dev_root;
     struct gt_buf names[GT_CDI_DEVICES_MAX];
@@ -15,18 +15,19 @@ struct gt_cdi_parts {
     char *paths[2 * (1 + GT_DEVICE_NODES_MAX + 2 * GT_GPUS_MAX)];
 };
 
-/* `dev_root` is borrowed. */
+/* `dev_root` is borrowed: it must outlive the parts. */
 int gt_cdi_parts_new(const char *dev_root, struct gt_cdi_parts **ret, struct gt_err **err);
 void gt_cdi_parts_free(struct gt_cdi_parts *parts);
 GT_DEFINE_CLEANUP(struct gt_cdi_parts *, gt_cdi_parts_free)
 #define gt_auto_cdi_parts GT_CLEANUP(gt_cdi_parts_free)
 
-/* These device nodes as edits: the control nodes, or those of one GPU. Each GPU once, GT_GPUS_MAX at most. */
+/* *ret: these device nodes as edits (the control nodes, or those of one GPU). Call it once for each GPU, for
+ * at most GT_GPUS_MAX. */
 int gt_cdi_parts_nodes(struct gt_cdi_parts *parts, const struct gt_device_nodes *nodes,
                        struct gt_cdi_edits *ret, struct gt_err **err);
 
-/* One more device of that name (gt_cdi_name_add makes one of it) with these nodes; NULL: without any yet. It
- * is the last of parts->devices then. -E2BIG beyond GT_CDI_DEVICES_MAX. */
+/* Adds a device with these nodes (NULL: none yet) at the end of parts->devices. gt_cdi_name_add() makes its
+ * name from `name`. -E2BIG beyond GT_CDI_DEVICES_MAX. */
 int gt_cdi_parts_device(struct gt_cdi_parts *parts, const char *name, const struct gt_device_nodes *nodes,
                         struct gt_err **err);
 

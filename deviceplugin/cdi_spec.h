@@ -5,13 +5,13 @@
 #include "base/buf.h"
 
 /*
- * A spec of the Container Device Interface, version 0.6.0, as JSON: containerd and CRI-O read it from a file
- * and give a container the devices that it is to have by name. Knows no GPUs and does no I/O, so that any
- * file can be made of it: the one of a node's GPUs, or one for a claim.
+ * A spec of the Container Device Interface, version 0.6.0, as JSON: containerd and CRI-O read it from a file,
+ * and give a container the devices that were requested by name. It knows no GPUs and does no I/O; it is used
+ * for the file of a node's GPUs and for the files of claims.
  */
 enum {
     GT_CDI_DEVICES_MAX = 128,
-    GT_CDI_NODES_MAX = 128, /* of a device, or of all */
+    GT_CDI_NODES_MAX = 128, /* of one device, or common to all */
     GT_CDI_ENV_MAX = 32,
     GT_CDI_SPEC_MAX = 1 << 20, /* bytes of JSON */
 };
@@ -19,11 +19,11 @@ enum {
 struct gt_cdi_node {
     const char *path;        /* in the container, absolute */
     const char *host_path;   /* absolute; NULL: the same */
-    const char *permissions; /* some of "rwm" */
+    const char *permissions; /* characters of "rwm" */
 };
 
-/* What is changed about a container. Major and minor number are left out: the runtime reads the host's
- * device node when it makes the container. */
+/* Changes to a container. Major and minor number are left out: the runtime reads the host's device node when
+ * it makes the container. */
 struct gt_cdi_edits {
     const struct gt_cdi_node *nodes;
     const char *const *env; /* "NAME=value" */
@@ -37,14 +37,15 @@ struct gt_cdi_device {
 
 struct gt_cdi_spec {
     const char *kind;           /* "vendor.com/class" */
-    struct gt_cdi_edits common; /* made once, whichever of the devices a container gets */
+    struct gt_cdi_edits common; /* made once, for any of the devices */
     const struct gt_cdi_device *devices;
     unsigned device_count; /* at least one */
 };
 
 /*
- * Whether a reader of CDI specs takes it: kind and names, absolute paths without "." and "..", permissions,
- * no device, variable or path in the container twice, the limits above. -EINVAL or -E2BIG with what is wrong.
+ * Checks whether a reader of CDI specs accepts it: kind and names, absolute paths without "." and "..",
+ * permissions, no device, variable or path in the container twice, the limits above. -EINVAL or -E2BIG says
+ * what is wrong.
  */
 int gt_cdi_spec_check(const struct gt_cdi_spec *spec, struct gt_err **err);
 
@@ -53,9 +54,8 @@ int gt_cdi_spec_write(const struct gt_cdi_spec *spec, struct gt_buf *to, struct 
 
 /*
  * Appends a device's name for any ID. Letters, digits, '-', '.' and ':' stay as they are, every other byte
- * becomes
- * '_' and two hexadecimal digits, as does a '-', '.' or ':' at the end; where that does not begin with a
- * letter or digit, an 'x' is put in front. A UUID and PCI-<bdf> stay what they are.
+ * becomes '_' and two hexadecimal digits, as does a '-', '.' or ':' at the end; if the result does not begin
+ * with a letter or digit, an 'x' is put in front. A UUID and PCI-<bdf> stay unchanged.
  */
 void gt_cdi_name_add(struct gt_buf *to, const char *id);
 

@@ -15,8 +15,8 @@ struct gt_device_nodes {
 };
 
 /*
- * Looks below `dev_root`. A node of a GPU, or mxcd, that is not there is -ENOENT with its path: a container
- * that starts without its GPU is worse than one that does not start. So is a GPU without any DRM node.
+ * Searches below `dev_root`. -ENOENT with the path if mxcd or a device node of a GPU is missing, or if a GPU
+ * has no DRM node: a container must not start without its GPU.
  */
 int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *devices, unsigned count,
                          struct gt_device_nodes *ret, struct gt_err **err);
@@ -25,11 +25,11 @@ int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *de
 int gt_device_nodes_drm(const char *dev_root, const struct gt_device *device, struct gt_device_nodes *ret,
                         struct gt_err **err);
 
-/* All of them that the host has: every mx?d, and the DRM nodes of each GPU of `node`, which may be NULL. Asks
- * for none: whoever gets these finds out about GPUs, also about broken ones. */
+/* All of them that the host has: every mx?d, and the DRM nodes of each GPU of `node`, which may be NULL.
+ * Missing ones are no error: they are for gputopo-probe, which also examines broken GPUs. */
 void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struct gt_device_nodes *ret);
 
-/* Whether there is the vendor's driver, by mxcd. */
+/* Whether the vendor's driver is loaded: then mxcd exists. */
 bool gt_device_nodes_driver(const char *dev_root);
 
 #endif

@@ -7,21 +7,20 @@
 #include "topology/model/node.h"
 
 /*
- * What the plugin serves at one time: the devices the kubelet knows, the node they are wired in and its loss
- * table. Immutable, shared by reference count between threads; a scan makes the next one out of the one
- * before, so that an ID once served stays that GPU's and a GPU that disappeared stays in the list as
- * Unhealthy.
+ * What the plugin serves at one time: the devices that the kubelet knows, their node and its loss table.
+ * Immutable, shared by reference count between threads. A scan makes the next inventory from the one before,
+ * so that a GPU keeps the ID it was served by, and a GPU that disappeared stays in the list as Unhealthy.
  *
- * Which GPU is which: the same UUID is the same GPU wherever it sits now; without a UUID on either side, the
- * same BDF is. A GPU that was served as PCI-<bdf> keeps that ID when its UUID becomes known, and one served
- * by its UUID keeps it while the vendor library is silent. Another UUID at an old BDF is another card: the
- * old one is lost, the new one gets an ID of its own. A retired ID (gt_in_use) is nobody's: its GPU gets its
- * own one, and the retired one stays in the list for a while, as one that is lost.
+ * How GPUs of two scans are matched: the same UUID means the same GPU, at whatever BDF; if one of the two has
+ * no UUID, the same BDF does. A GPU that was served as PCI-<bdf> keeps that ID when its UUID becomes known,
+ * and one that was served by its UUID keeps it while the vendor library gives no answers. Another UUID at an
+ * old BDF is another card: the old one is lost, the new one gets an ID of its own. A retired ID (gt_in_use)
+ * belongs to no GPU: the GPU gets another ID, and the retired one stays in the list for a while, as if lost.
  *
- * An ID in use (as the kubelet lists them, see gt_inventory_next) goes before all that: a GPU keeps or gets
- * the ID that a container holds it by, also across a restart of this program. One that is no GPU of the node
- * is listed as lost. While such a one cannot be distinguished from a GPU whose UUID is unknown, that GPU is
- * Unhealthy: it may well be the one in use, and must not be given twice.
+ * IDs in use (as the kubelet lists them, see gt_inventory_next) come first: a GPU has the ID by which a
+ * container holds it, also after a restart of this program. An ID in use that matches no GPU of the node is
+ * listed as lost. While it may belong to a GPU whose UUID is unknown, that GPU is Unhealthy: it may be the
+ * one in use, and must not be given twice.
  */
 enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 36 };
 enum {
@@ -38,12 +37,12 @@ struct gt_device {
     int numa_node;            /* -1 unknown */
     char reason[128];         /* why it is not healthy, "" else */
     int drm_card, drm_render; /* -1 none */
-    bool in_use;              /* when this was made; false where that was not known */
-    bool retired;             /* no GPU is lost with it: that one is served by another ID */
+    bool in_use;              /* when the inventory was made; false if not known */
+    bool retired;             /* a retired ID: its GPU is served by another ID */
     uint64_t lost_ms;         /* since when it is lost, 0 it is not */
 };
 
-/* Whether a GPU is gone with it. */
+/* Whether the device's GPU is lost. */
 static inline bool gt_device_is_lost(const struct gt_device *device)
 {
     return device->gpu < 0 && !device->retired;
@@ -52,7 +51,7 @@ static inline bool gt_device_is_lost(const struct gt_device *device)
 struct gt_inventory {
     struct gt_node *node;
     struct gt_class *class;                   /* NULL where the node has no GPU */
-    struct gt_device devices[GT_DEVICES_MAX]; /* those of node->gpus first and in that order, then the lost */
+    struct gt_device devices[GT_DEVICES_MAX]; /* first those of node->gpus, in that order, then lost ones */
     unsigned device_count;
     uint8_t by_id[GT_DEVICES_MAX]; /* indices of devices, ascending by ID */
     uint64_t number;               /* one more than that of the inventory before */
@@ -60,19 +59,19 @@ struct gt_inventory {
 };
 
 /*
- * `previous` may be NULL; it is not kept. A node that is not advertised (gt_node_not_advertised) gives an
- * inventory whose devices are all Unhealthy when there was a previous one with devices, else one without
- * devices. Of lost devices the first GT_DEVICES_MAX - GPUs are kept. `in_use` NULL: unknown. `now_ms` is any
- * clock that only goes forward. With a complete `in_use` a lost device that nobody holds leaves the list
- * GT_LOST_RETENTION_MS after it was lost, a retired ID GT_RETIRED_RETENTION_MS after.
+ * Makes the inventory after a scan. `previous` may be NULL; no reference to it is kept. For a node that is
+ * not advertised (gt_node_not_advertised) all devices are Unhealthy if the previous inventory had devices,
+ * else there are none. Lost devices beyond GT_DEVICES_MAX in total are dropped. `in_use` NULL: unknown.
+ * `now_ms` is any clock that only goes forward. With a complete `in_use`, a lost device that nobody holds is
+ * removed from the list GT_LOST_RETENTION_MS after it was lost, a retired ID after GT_RETIRED_RETENTION_MS.
  */
 int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes,
                       const struct gt_inventory *previous, const struct gt_in_use *in_use, uint64_t now_ms,
                       struct gt_inventory **ret, struct gt_err **err);
-/* A copy in which no GPU is healthy, for a reason that has nothing to do with any one of them. */
+/* A copy in which no GPU is healthy, for a reason that concerns all of them. */
 int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reason, struct gt_inventory **ret,
                           struct gt_err **err);
-/* The same of some of the node's GPUs. */
+/* The same for some of the node's GPUs (a mask). */
 int gt_inventory_withhold_some(const struct gt_inventory *inventory, uint64_t gpus, const char *reason,
                                struct gt_inventory **ret, struct gt_err **err);
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory);
@@ -83,7 +82,7 @@ GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)
 /* Whether the kubelet would get the same list (IDs, health, NUMA nodes). */
 bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_inventory *b);
 
-/* Whether this GPU is served by its place though its UUID is known, and could be served by that. */
+/* Whether this GPU is served as PCI-<bdf> although its UUID is known and could be its ID. */
 bool gt_inventory_has_temporary_id(const struct gt_inventory *inventory, const struct gt_device *device);
 
 /* The device with this ID, NULL for none. */
@@ -93,9 +92,9 @@ const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, 
  * GetPreferredAllocation: writes min(size, GT_DEVICES_MAX, the number of different IDs in `must` and
  * `available`) IDs, each once, to ret_ids, which has room for that many, and returns their number (pointers
  * into `available` and `must`). `must` comes first; then the best set by the loss table among the available
- * healthy GPUs, ascending; where that cannot fill it (unknown or unhealthy IDs) the remaining available IDs
- * in their order. Never fails, never allocates, and takes time in proportion to the number of IDs.
- * *ret_choice (may be NULL) has mask 0 where the loss table had no say.
+ * healthy GPUs, ascending; if these are too few (unknown or unhealthy IDs), the remaining available IDs in
+ * their order. Never fails, never allocates, and takes time in proportion to the number of IDs. *ret_choice
+ * (ret_choice may be NULL) has mask 0 if the loss table was not used.
  */
 unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *const *available,
                              unsigned available_count, const char *const *must, unsigned must_count,

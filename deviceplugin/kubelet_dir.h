@@ -7,16 +7,16 @@
 #include "base/loop.h"
 
 /*
- * The kubelet's device-plugins directory, watched by inotify: it may not exist yet (then its nearest parent
- * that does is watched), may be replaced, and sockets come and go in it. Checks it every half minute
- * too, more often without inotify.
+ * Watches the kubelet's device-plugins directory with inotify. It may not exist yet (then its nearest
+ * existing parent is watched), it may be replaced, and sockets are added and removed. It is also checked
+ * every half minute, or more often without inotify.
  */
 struct gt_kubelet_dir;
 
 /* Identifies a socket file: a new one under the old name has another ID. */
 struct gt_socket_id {
     uint64_t device, inode;
-    int64_t seconds, nanoseconds; /* of its birth, where the file system knows it, else of its last change */
+    int64_t seconds, nanoseconds; /* of its creation if the file system knows it, else of its last change */
 };
 
 /* Called whenever something may have changed; the callee checks what. */
@@ -32,7 +32,7 @@ GT_DEFINE_CLEANUP(struct gt_kubelet_dir *, gt_kubelet_dir_free)
 const char *gt_kubelet_dir_path(const struct gt_kubelet_dir *dir);
 const char *gt_kubelet_dir_socket_path(const struct gt_kubelet_dir *dir);
 
-/* The kubelet's socket as it is now; false where there is none. */
+/* The kubelet's socket as it is now; false if there is none. */
 bool gt_kubelet_dir_socket(const struct gt_kubelet_dir *dir, struct gt_socket_id *ret);
 /* The same for any path. */
 bool gt_socket_id_read(const char *path, struct gt_socket_id *ret);
@@ -42,9 +42,9 @@ bool gt_socket_id_equal(const struct gt_socket_id *a, const struct gt_socket_id 
 #define GT_SOCKET_PREFIX "gputopo-"
 void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir);
 
-/* Each socket in the directory on which another program listens, some device plugin's: `fd` is a connection
- * to it, which belongs to the callee. Of GT_KUBELET_DIR_OTHERS sockets at most, and until the callee returns
- * false. */
+/* Calls `other` for each socket in the directory on which another program listens, such as another device
+ * plugin: `fd` is a connection to it, which belongs to the callee. It ends after GT_KUBELET_DIR_OTHERS
+ * sockets, or when the callee returns false. */
 enum { GT_KUBELET_DIR_OTHERS = 64 };
 typedef bool gt_kubelet_dir_other(void *arg, const char *name, const struct gt_socket_id *id, int fd);
 void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_other *other, void *arg);

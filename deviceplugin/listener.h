@@ -7,29 +7,29 @@
 #include "base/loop.h"
 
 /*
- * A listening unix socket of our own. gRPC's listener stops for good after one failed accept, and removes a
- * path on the way out even where a newer process owns it; this one does neither. Only root and our own user
- * are let in, at most GT_CONNECTIONS_MAX at a time; without descriptors it waits and goes on.
+ * A listening unix socket. gRPC's own listener stops for ever after one failed accept, and at its end removes
+ * the path even if a newer process owns it; this one does neither. Only root and our own user may connect, at
+ * most GT_CONNECTIONS_MAX at a time; without free descriptors it waits and tries again.
  */
 struct gt_listener;
 
 enum { GT_CONNECTIONS_MAX = 16 };
 
-/* A connection was let in: `fd` belongs to the callee. On the loop's thread. */
+/* A connection was accepted: `fd` belongs to the callee. On the loop's thread. */
 typedef void gt_accepted(void *arg, int fd);
 
-/* `path`: at most 107 bytes, must not exist. *refused (may be NULL) counts, atomically, who was not let in.
+/* `path`: at most 107 bytes, must not exist. *refused (may be NULL) counts refused connections, atomically.
  */
 int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
                     uint64_t *refused, struct gt_listener **ret, struct gt_err **err);
 
-/* Renames the socket, in its directory: for whom the name is a sign that somebody listens. */
+/* Renames the socket within its directory: programs that watch for the new name can then connect at once. */
 int gt_listener_rename(struct gt_listener *listener, const char *path, struct gt_err **err);
 
-/* Whether the path is still this listener's socket. */
+/* Whether the socket at the path is still this listener's. */
 bool gt_listener_in_place(const struct gt_listener *listener);
 
-/* Removes the socket where the path is still ours. Connections that were let in stay. */
+/* Removes the socket if the path is still ours. Accepted connections stay open. */
 void gt_listener_free(struct gt_listener *listener);
 GT_DEFINE_CLEANUP(struct gt_listener *, gt_listener_free)
 #define gt_auto_listener GT_CLEANUP(gt_listener_free)

@@ -6,12 +6,11 @@
 #include "topology/model/node.h"
 
 /*
- * A second resource, of which a node has exactly one: its holder gets the device nodes of all GPUs. It is for
- * the container that looks after the GPUs (gputopo-probe) and for nobody else, and lets that container do
- * without being privileged. Server, thread and registration are its own, so that it neither waits for nor
- * delays the plugin that gives out GPUs. It is offered on a node without GPUs, too, so that nobody waits
- * there; but not while the driver of GPUs that are there is not loaded: a container keeps the device nodes
- * that it began with.
+ * A second resource, of which a node has exactly one: its holder gets the device nodes of all GPUs. It is
+ * only for the container of gputopo-probe, which then need not be privileged. It has a server, thread and
+ * registration of its own, so that it does not delay the plugin that gives out GPUs, or wait for it. It is
+ * offered on a node without GPUs, too, so that the pod can start there. It is not offered while a node has
+ * GPUs but their driver is not loaded: a container keeps the device nodes that it started with.
  */
 struct gt_nodes_plugin;
 
@@ -24,7 +23,7 @@ struct gt_nodes_plugin_options {
 struct gt_nodes_plugin_events { /* all on the loop's thread; any may be NULL; none may free the plugin */
     void (*registered)(void *arg);
     void (*registration_failed)(void *arg, const char *why, unsigned retry_ms);
-    void (*allocated)(void *arg, unsigned nodes, const char *error); /* error: NULL where it was answered */
+    void (*allocated)(void *arg, unsigned nodes, const char *error); /* error: NULL if it was answered */
     void *arg;
 };
 
@@ -33,11 +32,11 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
                         const struct gt_nodes_plugin_events *events, struct gt_nodes_plugin **ret,
                         struct gt_err **err);
 
-/* The node whose GPUs are meant from now on (takes its own reference); NULL: it is not known. The first call
- * starts registration. */
+/* Sets the node whose GPUs are given (takes its own reference); NULL: it is not known. The first call starts
+ * registration. */
 void gt_nodes_plugin_set(struct gt_nodes_plugin *plugin, const struct gt_node *node);
 
-/* Whether the kubelet has it and listens. On the loop's thread. */
+/* Whether it is registered and the kubelet's ListAndWatch is open. On the loop's thread. */
 bool gt_nodes_plugin_registered(const struct gt_nodes_plugin *plugin);
 
 /* As gt_plugin_busy_ms(). */

@@ -12,14 +12,15 @@
  * socket of the directory is queried by ListAndWatch. A plugin that lists one of the devices serves them; one
  * that does not answer within GT_OTHER_PLUGINS_MS, or lists other devices, does not.
  *
- * A plugin may keep each stream that was ever opened, and send changes to only one of them: a socket that has
- * answered is not queried again until it or the offer changes. All on the loop's thread.
+ * Some plugins remember each stream that was ever opened, and send changes to only one of them. Therefore a
+ * socket that has answered is not queried again until it or the offer changes. All on the loop's thread.
  */
 struct gt_other_plugins;
 
 enum { GT_OTHER_PLUGINS_MS = 2000 };
 
-/* `name` is the other's socket and `count` how many of the devices it lists; NULL: nobody serves them. */
+/* `name` is the socket of the other plugin, and `count` says how many of the devices it lists; NULL: nobody
+ * serves them. */
 typedef void gt_other_plugins_result(void *arg, const char *name, unsigned count);
 
 int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const struct gt_kubelet_dir *dir,
@@ -35,7 +36,7 @@ void gt_other_plugins_cancel(struct gt_other_plugins *others);
 /* Whether the socket of the last result is still the same one. */
 bool gt_other_plugins_unchanged(const struct gt_other_plugins *others);
 
-/* Letters that are still in the mailbox must not be delivered afterwards. */
+/* Messages that are still in the mailbox must not be delivered afterwards. */
 void gt_other_plugins_free(struct gt_other_plugins *others);
 
 #endif

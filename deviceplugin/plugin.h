@@ -10,8 +10,8 @@
  * The kubelet's device plugin API v1beta1 for one resource: serves it on a unix socket below the kubelet's
  * device-plugins directory, registers, and registers again when the kubelet restarts (socket re-created),
  * when the ListAndWatch stream ends, or when a registration fails (back-off with jitter). The directory may
- * be absent at first. Requests are answered on gRPC's thread from the published inventory; events reach the
- * agent on the loop's thread.
+ * be missing at first. Requests are answered on gRPC's thread from the published inventory; events are called
+ * on the loop's thread.
  */
 struct gt_plugin;
 
@@ -24,9 +24,9 @@ struct gt_allocation { /* one container's Allocate, for the log and metrics */
 struct gt_preference { /* one container's GetPreferredAllocation */
     const char *const *ids;
     unsigned count;
-    uint64_t offered;                        /* the GPUs of the node out of which, healthy ones only */
-    struct gt_choice choice;                 /* mask 0: the loss table had no say */
-    enum gt_plan_result plan;                /* GT_PLAN_NONE also where none was looked for */
+    uint64_t offered;                        /* the healthy GPUs of the node that were available, as a mask */
+    struct gt_choice choice;                 /* mask 0: the loss table was not used */
+    enum gt_plan_result plan;                /* GT_PLAN_NONE also if none was searched */
     const char *namespace, *pod, *container; /* whose plan it is; "" except for GT_PLAN_HIT */
 };
 
@@ -42,44 +42,44 @@ struct gt_plugin_events { /* all on the loop's thread; any may be NULL; none may
 struct gt_plugin_options {
     const char *resource;    /* "metax-tech.com/gpu" */
     const char *kubelet_dir; /* "/var/lib/kubelet": device-plugins/ is below it */
-    const char *dev_root;    /* where the host's device nodes are taken from: "/dev" */
+    const char *dev_root;    /* directory of the host's device nodes: "/dev" */
     const char
         *uuid_variable; /* informative environment variable of Allocate, "METAX_GPU_UUIDS"...; NULL: none */
-    const char *nic_variable;         /* that with the NICs nearest to each GPU; NULL: none */
+    const char *nic_variable;         /* variable with the NICs nearest to each GPU; NULL: none */
     enum gt_device_strategy strategy; /* how containers get their GPUs */
-    struct gt_cdi *cdi;           /* not owned, outlives the plugin; may be NULL for GT_STRATEGY_DEVICES */
-    bool honour_plans;            /* false: gt_plugin_plan() does nothing */
-    unsigned plan_deadline_ms;    /* 0: GT_PLANNER_DEADLINE_MS (deviceplugin/planner.h) */
-    unsigned register_timeout_ms; /* 0: 20 s; the kubelet dials back within Register, for up to 10 s */
-    unsigned stream_timeout_ms;   /* 0: 10 s; how long after Register ListAndWatch may come */
+    struct gt_cdi *cdi;        /* not owned, must outlive the plugin; may be NULL for GT_STRATEGY_DEVICES */
+    bool honour_plans;         /* false: gt_plugin_plan() does nothing */
+    unsigned plan_deadline_ms; /* 0: GT_PLANNER_DEADLINE_MS (deviceplugin/planner.h) */
+    unsigned register_timeout_ms; /* 0: 20 s; the kubelet connects back during Register, for up to 10 s */
+    unsigned stream_timeout_ms;   /* 0: 10 s; ListAndWatch must come within this time after Register */
     unsigned check_ms; /* 0: 30 s; how often the kubelet is asked whether it still has the devices */
 };
 
 /* -EINVAL for a text that gRPC peers would refuse. Set up the loop's signals before, so that gRPC's threads
- * leave them alone; free the plugin before the loop. */
+ * block them; free the plugin before the loop. */
 int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                   const struct gt_plugin_events *events, struct gt_plugin **ret, struct gt_err **err);
 
 /* Serves this inventory from now on (takes its own reference); an open ListAndWatch stream gets the list when
- * it changed. The first one with at least one device starts registration. One without devices is ignored: the
- * kubelet would take an empty list for a capacity of 0, and a GPU once served never leaves. */
+ * it has changed. The first inventory with at least one device starts registration. One without devices is
+ * ignored: the kubelet would set the capacity to 0. */
 void gt_plugin_publish(struct gt_plugin *plugin, const struct gt_inventory *inventory);
 
 /*
- * Gives this ID to nobody from now on. False, and nothing is changed, where Allocate has given it since this
- * program began, or a handler runs or has ended just now, so that the kubelet may be about to ask for it.
+ * Retires this ID: it is not given to anyone from now on. False, and nothing is changed, if Allocate has
+ * given it since this program began, or if a handler runs or has just ended, so that the kubelet may be about
+ * to ask for it.
  */
 bool gt_plugin_retire(struct gt_plugin *plugin, const char *id);
-/* All that are retired, into to->retired. */
+/* Adds all retired IDs to to->retired. */
 void gt_plugin_retired(struct gt_plugin *plugin, struct gt_in_use *to);
 
 /*
- * What is planned from now on; NULL: nothing is. A GetPreferredAllocation without anything that must be
- * included asks the kubelet who waits, and answers with the devices that were planned for that container
- * where exactly one can be meant, else as without plans. It waits up to GT_PLANNER_PLAN_MS for plans that
- * know who waits. The kubelet is not asked where no plan fits and the node's pods are not known. Takes its
- * own reference. The first plans start a thread; an error means that it could not be, and that nothing is
- * planned.
+ * Sets the plans; NULL: there are none. For a GetPreferredAllocation without IDs that must be included, the
+ * plugin asks the kubelet which containers wait. If exactly one plan matches, the answer is its devices, else
+ * it is the same as without plans. It waits up to GT_PLANNER_PLAN_MS for plans that know the waiting pods.
+ * The kubelet is not asked if no plan fits and the node's pods are not known. Takes its own reference. The
+ * first plans start a thread; on an error it could not be started, and there are no plans.
  */
 int gt_plugin_plan(struct gt_plugin *plugin, struct gt_plans *plans, struct gt_err **err);
 
@@ -97,16 +97,17 @@ struct gt_plugin_stats {
     bool registered, streaming;
     uint64_t registrations, registration_failures, streams, unknown_methods, refused_connections;
     uint64_t allocations, allocation_errors, preferred; /* by container */
-    uint64_t plans[GT_PLAN_RESULTS]; /* preferred ones without anything to include; all 0 if not honoured */
+    uint64_t plans[GT_PLAN_RESULTS]; /* requests without IDs that must be included, by result; all 0 if plans
+                                        are not honoured */
     struct gt_latency allocate, prefer; /* handler time without gRPC */
 };
-/* Milliseconds since the last GetPreferredAllocation or Allocate handler has ended, 0 while one runs,
- * UINT64_MAX where none has yet. Whoever wants to ask the kubelet about its devices waits until this has
- * grown a little (deviceplugin/podresources.h says why). Safe from any thread, takes no lock. */
+/* Milliseconds since the last GetPreferredAllocation or Allocate handler ended, 0 while one runs, UINT64_MAX
+ * if none has run yet. Wait until this is not too small before asking the kubelet about its devices
+ * (deviceplugin/podresources.h says why). Safe from any thread, takes no lock. */
 uint64_t gt_plugin_quiet_ms(const struct gt_plugin *plugin);
 
-/* Milliseconds that the oldest call of the kubelet has been worked on, 0 where none is. Safe from any thread,
- * takes no lock. */
+/* For how many milliseconds the oldest call of the kubelet has been handled, 0 if there is none. Safe from
+ * any thread, takes no lock. */
 uint64_t gt_plugin_busy_ms(const struct gt_plugin *plugin);
 
 /* Safe from any thread. */

@@ -6,9 +6,9 @@
 #include "deviceplugin/plugin.h"
 
 /*
- * Private to plugin.c: what handlers report to the loop's thread, copied into letters. Without memory the
- * report is lost, the answer to the kubelet is not. `events` must live as long as the mailbox, whose owner it
- * is.
+ * Private to plugin.c: what handlers report to the loop's thread, copied into messages. Without memory the
+ * report is lost, but the kubelet still gets its answer. The mailbox's owner is a struct gt_notify_owner,
+ * which must live as long as the mailbox.
  */
 void gt_notify_preferred(struct gt_mailbox *mailbox, const struct gt_preference *preference);
 void gt_notify_allocated(struct gt_mailbox *mailbox, const struct gt_allocation *allocation);

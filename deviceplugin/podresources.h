@@ -6,38 +6,39 @@
 #include "deviceplugin/plugin.h"
 
 /*
- * The kubelet's list of which container holds which device: its pod-resources API v1, on
- * <kubelet_dir>/pod-resources/ kubelet.sock. The client, and when it may call:
- *   - every `poll_ms` while nothing happens; after every second one also what it has to offer, where that is
- *     wanted;
- *   - `settle_quiet_ms` after the last handler of our own plugin has ended, where gt_podresources_soon() asks
- *     for it. Never while one runs: until the kubelet has written down what it is about to give, a List can
- *     make it forget the devices, and they may be given twice (kubernetes/kubernetes issue 137534). One that
- *     is already with the kubelet when a handler begins cannot be called back;
+ * The client of the kubelet's pod-resources API v1, on <kubelet_dir>/pod-resources/kubelet.sock: the list of
+ * which container holds which device. It calls
+ *   - every `poll_ms` while nothing happens; after every second List it also asks for the devices that the
+ *     kubelet offers, if `other` is set;
+ *   - `settle_quiet_ms` after the last handler of our own plugin has ended, if gt_podresources_soon() was
+ *     called. Never while a handler runs: until the kubelet has stored the allocation, a List can make it
+ *     forget the devices, and they may be given twice (kubernetes/kubernetes issue 137534). A List that was
+ *     sent before a handler begins cannot be stopped;
  *   - after an error with a pause that doubles from 1 s to 30 s, with jitter. The kubelet allows 100 requests
- * a second to all its clients together: where it refuses one for that, the pause begins at 5 s, doubles to 60
- * s, and nobody shortens it. A connection is made for each call. Large answers are unpacked on the loop's
- * thread, with a limit, and never on the one that answers Allocate.
+ *     a second to all its clients together: if it refuses one because of that limit, the pause begins at
+ *     5 s, doubles up to 60 s, and gt_podresources_soon() does not shorten it.
+ * A connection is made for each call. Large answers are unpacked on the loop's thread, with a limit, and
+ * never on the thread that answers Allocate.
  */
 struct gt_podresources;
 
 /* A device that a container holds. */
 struct gt_holder {
     const char *namespace, *pod, *container;
-    const char *id;                      /* of a claim: the device's name in the driver's pool */
-    const char *claim, *claim_namespace; /* by which it is held; NULL: by the device plugin */
+    const char *id;                      /* for a claim: the device's name in the driver's pool */
+    const char *claim, *claim_namespace; /* the claim that holds it; NULL: the device plugin does */
 };
 
 enum { GT_HOLDERS_MAX = 4096 };
 
 struct gt_holdings {
-    const struct gt_holder *holders; /* in the kubelet's order, which means nothing */
+    const struct gt_holder *holders; /* in the kubelet's order, which has no meaning */
     unsigned count;
-    unsigned pods;   /* all that the kubelet listed, also those without such devices */
+    unsigned pods;   /* all pods that the kubelet listed, also those without such devices */
     unsigned others; /* devices of gt_podresources_options.other that containers hold */
-    /* The kubelet has started less than GT_PODRESOURCES_SETTLE_MS ago: for about a second it answers an empty
-     * list before it has read its checkpoint, so that a device that is missing here may well be in use. It
-     * will be asked again every second until this is over. */
+    /* The kubelet has started less than GT_PODRESOURCES_SETTLE_MS ago: for about a second, until it has read
+     * its checkpoint, its list is empty, so a device that is missing here may be in use. It is asked again
+     * every second until that time is over. */
     bool settling;
 };
 
@@ -45,10 +46,10 @@ enum { GT_PODRESOURCES_SETTLE_MS = 10000 };
 
 struct gt_podresources_events { /* on the loop's thread; none may free the client */
     void (*listed)(void *arg, const struct gt_holdings *holdings);
-    /* Nothing new is known; `why` is one line. */
+    /* The call failed; `why` is one line. */
     void (*failed)(void *arg, const char *why, unsigned retry_ms);
-    /* After `listed`, where an `other` resource is asked about: healthy devices of it that the kubelet has,
-     * whoever serves them; -1: it does not say. */
+    /* Called after `listed` if an `other` resource is set: how many healthy devices of it the kubelet has,
+     * from any plugin; -1: it does not say. */
     void (*offered)(void *arg, int others);
     void *arg;
 };
@@ -56,8 +57,8 @@ struct gt_podresources_events { /* on the loop's thread; none may free the clien
 struct gt_podresources_options {
     const char *kubelet_dir, *resource; /* only this resource's devices are reported */
     const char *other;                  /* devices of this one are counted; NULL: none are */
-    const char *driver;                 /* devices of claims of this one are reported, too; NULL: none */
-    struct gt_plugin *plugin;           /* whose handlers must not run meanwhile; NULL: none of ours do */
+    const char *driver;                 /* devices of this driver's claims are reported, too; NULL: none */
+    struct gt_plugin *plugin;           /* no List while its handlers run; NULL: there is no plugin of ours */
     unsigned poll_ms;                   /* 0: 5 s */
     unsigned settle_quiet_ms;           /* 0: 300 ms */
     unsigned timeout_ms;                /* 0: 10 s; of one call */
@@ -68,16 +69,17 @@ struct gt_podresources_stats {
     double last_s;                  /* Unix time of the last one that was done, 0: none */
 };
 
-/* Asks for the first time at once. gRPC is begun with the first call, so an absent socket costs nothing. Free
- * it before the plugin and the loop. */
+/* The first List is sent at once. gRPC is started with the first call, so a missing socket costs nothing.
+ * Free the client before the plugin and the loop. */
 int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_options *options,
                         const struct gt_podresources_events *events, struct gt_podresources **ret,
                         struct gt_err **err);
 
-/* Something was allocated, or the kubelet has just taken us in: ask soon. Calls in a row become one. */
+/* Something was allocated, or the kubelet has just registered the plugin: sends a List soon. Several calls in
+ * a row cause one List. */
 void gt_podresources_soon(struct gt_podresources *client);
 
-/* The kubelet seems to have restarted: its answers settle again. A new socket is noticed without this. */
+/* The kubelet seems to have restarted: `settling` begins again. A new socket is noticed without this. */
 void gt_podresources_restarted(struct gt_podresources *client);
 
 void gt_podresources_stats(const struct gt_podresources *client, struct gt_podresources_stats *ret);

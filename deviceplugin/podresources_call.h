@@ -8,8 +8,8 @@
 /* Single calls of the pod-resources API v1, and what their answers mean. podresources.c decides when. */
 
 /*
- * Starts one; `done` comes as gt_rpc_call_new() says, on gRPC's thread. podresources.h says when it may be
- * called. A negative error means that `done` never comes: the socket is absent, the kubelet does not
+ * Starts a call; `done` is called as gt_rpc_call_new() says, on gRPC's thread. podresources.h says when it
+ * may be started. On a negative error `done` is not called: the socket is missing, the kubelet does not
  * listen...
  */
 int gt_pod_call_list(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
@@ -18,9 +18,10 @@ int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned tim
                             void *arg, struct gt_rpc_call **ret, struct gt_err **err);
 
 /*
- * An answer's bytes as holdings of one resource. Bad protobuf, one that would unpack to more than 64 MiB,
- * more than GT_HOLDERS_MAX devices, or texts that are no UTF-8 are errors: half a list would be wrong. For
- * GetAllocatableResources the holders have no pod (all three texts ""). The texts live as long as the answer.
+ * An answer's bytes as holdings of one resource. Invalid protobuf, a message that would unpack to more than
+ * 64 MiB, more than GT_HOLDERS_MAX devices, and texts that are not UTF-8 are errors: an incomplete list would
+ * be wrong. For GetAllocatableResources the holders have no pod (all three texts ""). The texts live as long
+ * as the answer.
  */
 struct gt_pod_answer {
     struct gt_holdings holdings;
@@ -37,7 +38,7 @@ int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t l
                        const struct gt_pod_wanted *wanted, struct gt_pod_answer *ret, struct gt_err **err);
 void gt_pod_answer_done(struct gt_pod_answer *answer);
 
-/* The same of List for all containers in it: does this one hold a device of the resource? The texts live as
+/* The same for List: all its containers, and whether each holds a device of the resource. The texts live as
  * long as the answer. */
 struct gt_listed_container {
     const char *namespace, *pod, *container;

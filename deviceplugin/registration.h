@@ -6,17 +6,17 @@
 #include "deviceplugin/rpc.h"
 
 /*
- * Keeps the plugin registered. One attempt: end the server before, serve on a socket with a new name, call
- * Register, see that the kubelet opens ListAndWatch. A new attempt is due
+ * Registers the plugin, and again when needed. One attempt: end the earlier server, serve on a socket with a
+ * new name, call Register, wait until the kubelet opens ListAndWatch. A new attempt is made
  *   - at once, when kubelet.sock is another one (the kubelet was restarted), when our own socket is gone, or
  *     when ListAndWatch ends for the first time in a while;
  *   - after a pause that doubles from 100 ms to 30 s, with jitter, when anything fails or ends early.
- * Without kubelet.sock it waits for it. An attempt fails where another plugin serves the resource already:
- * the kubelet has healthy devices of it, and another socket in the directory lists one of them (others.h).
- * While registered it checks every half minute whether the kubelet still has our devices: a kubelet that gave
- * the resource to another plugin, and lost that one, has none and reports nothing. All on the loop's thread,
- * except gt_registration_begun() and gt_registration_ended().
- * Which ListAndWatch is the kubelet's: callers.h.
+ * Without kubelet.sock it waits for it. An attempt fails if another plugin serves the resource already: the
+ * kubelet has healthy devices of it, and another socket in the directory lists one of them (other_plugins.h).
+ * While registered it checks every half minute whether the kubelet still has our devices: if the kubelet gave
+ * the resource to another plugin, and that one ended, it has no devices and does not report it. All on the
+ * loop's thread, except gt_registration_begun() and gt_registration_ended(). Which ListAndWatch is the
+ * kubelet's: callers.h.
  */
 struct gt_registration;
 struct gt_holdings; /* deviceplugin/podresources.h */
@@ -24,18 +24,18 @@ struct gt_holdings; /* deviceplugin/podresources.h */
 struct gt_registration_options {
     const char *kubelet_dir, *resource;
     bool prefers;                 /* the plugin answers GetPreferredAllocation */
-    unsigned register_timeout_ms; /* 0: 20 s; the kubelet dials back during Register and takes up to 10 s for
-                                     that */
-    unsigned stream_timeout_ms;   /* 0: 10 s; how long after Register ListAndWatch may come */
+    unsigned register_timeout_ms; /* 0: 20 s; the kubelet connects back during Register and takes up to 10 s
+                                     for that */
+    unsigned stream_timeout_ms;   /* 0: 10 s; ListAndWatch must come within this time after Register */
     unsigned check_ms;            /* 0: 30 s; how often the kubelet is asked for our devices */
-    uint64_t *refused;            /* counts connections that were not let in, atomically */
+    uint64_t *refused;            /* counts refused connections, atomically */
 };
 
 struct gt_registration_events {
     void (*registered)(void *arg);
     void (*failed)(void *arg, const char *why, unsigned retry_ms);
     void (*stream)(void *arg, bool open);
-    /* Whether a device that we serve as healthy is missing in what the kubelet offers. */
+    /* Returns whether a device that we serve as healthy is missing in what the kubelet offers. */
     bool (*lacks)(void *arg, const struct gt_holdings *offered);
     void *arg;
 };
@@ -45,7 +45,7 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
                         const struct gt_registration_events *events, struct gt_registration **ret,
                         struct gt_err **err);
 
-/* Begins, once there is something to serve. More calls do nothing. */
+/* Begins; call it when there is something to serve. Further calls do nothing. */
 void gt_registration_start(struct gt_registration *registration);
 
 /* The list that is served has changed. */
@@ -56,7 +56,7 @@ void gt_registration_begun(struct gt_registration *registration, const struct gt
                            const struct gt_rpc_caller *caller);
 void gt_registration_ended(struct gt_registration *registration, const struct gt_rpc_caller *caller);
 
-/* Ends the server. Letters still in the mailbox must not be delivered afterwards. */
+/* Ends the server. Messages still in the mailbox must not be delivered afterwards. */
 void gt_registration_free(struct gt_registration *registration);
 GT_DEFINE_CLEANUP(struct gt_registration *, gt_registration_free)
 #define gt_auto_registration GT_CLEANUP(gt_registration_free)

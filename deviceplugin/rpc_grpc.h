@@ -16,14 +16,14 @@ struct gt_rpc {
     _Atomic uint64_t busy_since_ms; /* 0: waits for an event */
 };
 
-/* What a completion carries: who to call. Embedded in its owner, which lives until the event has come. */
+/* The tag of a completion: what to call. Embedded in its owner, which must live until the event has come. */
 struct gt_rpc_tag {
     void (*on_event)(void *owner, bool ok);
     void *owner;
 };
 
-/* gRPC starts threads whenever it likes, and they inherit the mask of the caller: the daemon's signals must
- * reach its loop only. Around every call that may start one. */
+/* Use it around every call that may start a thread of gRPC: threads inherit the signal mask, and only the
+ * loop may receive the daemon's signals. */
 static inline sigset_t gt_rpc_block_signals(void)
 {
     sigset_t all, old;
@@ -37,7 +37,7 @@ static inline void gt_rpc_restore_signals(const sigset_t *old)
     pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
-/* A message as one run of bytes; empty for NULL. Release with grpc_slice_unref. */
+/* A message as one contiguous slice; empty for NULL. Release it with grpc_slice_unref(). */
 grpc_slice gt_rpc_flatten(grpc_byte_buffer *message);
 
 #endif

@@ -5,14 +5,14 @@
 #include "base/buf.h"
 #include "deviceplugin/inventory.h"
 
-/* The values of a container's variables about its GPUs, which are all in the node. */
+/* Values of a container's environment variables about its GPUs. `devices` must all be GPUs of the node. */
 enum { GT_NICS_PER_GPU = 8, GT_VARIABLE_MAX = 32 << 10 };
 
-/* "GPU-1,GPU-2": UUIDs, or IDs where they are not known. */
+/* "GPU-1,GPU-2": UUIDs, or the device ID for a GPU without a known UUID. */
 void gt_variable_uuids(const struct gt_device *const *devices, unsigned count, struct gt_buf *to);
 
-/* The NICs to which the PCIe path is the shortest kind, at most GT_NICS_PER_GPU of each GPU,
- * "mlx5_0,mlx5_1;mlx5_2". False: there is none. */
+/* For each GPU the NICs with the nearest kind of PCIe path, at most GT_NICS_PER_GPU: "mlx5_0,mlx5_1;mlx5_2".
+ * False: there are none. */
 bool gt_variable_nics(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
                       struct gt_buf *to);
 

@@ -14,20 +14,21 @@ struct gt_http_remote {
     uint64_t prefix;
     bool v6;
     unsigned references;
-    unsigned connections; /* that are not cut */
+    unsigned connections; /* that are not shut down */
     size_t held;          /* of the budget */
 };
 
-/* Finds or makes it, with a reference for the caller; NULL without memory. */
+/* Finds the client's address or adds it, with a reference for the caller; NULL without memory. */
 struct gt_http_remote *gt_http_remote_get(struct gt_http *http, const struct sockaddr *address);
 void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote);
 
-/* The connection to close first, NULL: all are at work. `remote`: only of this one; NULL: of all. */
+/* The connection to close first; NULL if all are serving a request. `remote`: only among its connections;
+ * NULL: among all. */
 struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote);
 
-/* How much more of the budget the peer may take. */
+/* How many more bytes of the budget the peer may take. */
 size_t gt_http_headroom(const struct gt_http_peer *peer);
-/* Sets how much the peer holds now; false: that is too much, and what it had before still counts. */
+/* Sets how many bytes the peer holds now; false: that is too much, and the earlier number stays. */
 bool gt_http_hold(struct gt_http_peer *peer, size_t bytes);
 
 /* Shuts the socket down; the library notices and cleans up. It no longer counts. */

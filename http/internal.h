@@ -11,7 +11,7 @@ struct MHD_Connection;
 struct MHD_Daemon;
 struct gt_http_remote;
 
-/* One connection, and the request at hand on it. */
+/* One connection and its current request. */
 struct gt_http_peer {
     struct gt_http_peer *previous, *next;
     struct gt_http *http;
@@ -23,13 +23,14 @@ struct gt_http_peer {
     char **client_names; /* when client_known */
     bool client_known;
 
-    uint64_t since_ms; /* in_request: its request line came; otherwise connected, or done with the last one */
-    uint64_t received_ms; /* the last step of the request at hand; otherwise as since_ms */
-    bool served;          /* a request before */
+    uint64_t since_ms; /* in_request: when its request line came; otherwise when it connected or finished the
+                          last request */
+    uint64_t received_ms; /* in_request: when data last came; otherwise as since_ms */
+    bool served;          /* it has served a request */
     bool in_request;
-    bool end_shown; /* the end of what it sends was pointed out to the library */
+    bool end_shown; /* the library was shown that the peer sends no more */
     bool cut;       /* its socket is shut down already */
-    bool linger;    /* answered before its body was read: the connection ends gently */
+    bool linger;    /* answered before its body was read: close through linger.h */
 
     enum { AT_HEADER, AT_DISCARD, AT_COLLECT, AT_CONSUME, AT_REST } stage;
     char *query;
@@ -38,7 +39,7 @@ struct gt_http_peer {
     size_t held; /* of the budget */
     struct gt_buf body;
     struct gt_http_consumer consumer;
-    struct gt_http_response response; /* AT_REST: what is answered behind the rest of the body */
+    struct gt_http_response response; /* AT_REST: the answer, to be sent after the rest of the body */
 };
 
 struct gt_http {
@@ -46,7 +47,7 @@ struct gt_http {
     struct gt_http_spec spec; /* its texts are only valid in gt_http_start() */
     struct MHD_Daemon *daemon;
     struct gt_mailbox *mailbox;
-    struct gt_message again; /* to itself: the library has work left; embedded */
+    struct gt_message again; /* to this server: the library has work left; embedded */
     struct gt_tls *tls;
     struct gt_linger *linger;
     int listener;
@@ -56,7 +57,7 @@ struct gt_http {
     uint64_t timeout_at_ms; /* when `timeout` fires, 0: not armed */
     struct gt_http_peer *peers;
     struct gt_http_remote *remotes;
-    unsigned live; /* peers that are not cut */
+    unsigned live; /* peers that are not shut down */
     struct gt_http_budget own_budget;
     size_t held; /* of the budget, by this server */
     struct gt_http_stats stats;

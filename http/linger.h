@@ -5,13 +5,15 @@
 #include "base/loop.h"
 
 /*
- * A connection that is closed while its peer still sends is reset by the kernel, and the peer may lose the
- * answer that was on its way. What is put here is read over for a moment instead.
+ * If a connection is closed while its peer still sends, the kernel resets it, and the peer may lose the
+ * answer that is on its way. For a socket that is added here, incoming data is read and discarded for a
+ * moment instead.
  */
 struct gt_linger;
 
 int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **err);
-/* Keeps a duplicate of the socket until the peer ends, at most two seconds; no more than 32 at a time. */
+/* Keeps a duplicate of the socket until the peer closes it, at most two seconds; at most 32 sockets at a
+ * time, further ones are not kept. */
 void gt_linger_add(struct gt_linger *linger, int fd);
 void gt_linger_free(struct gt_linger *linger);
 

@@ -12,8 +12,8 @@ struct gt_http_listener {
 
 enum { GT_HTTP_LISTENERS_MAX = 4 };
 
-/* Appends what the servers count, and when their certificates end (docs/reference/metrics.md). Those whose
- * `http` is NULL are left out. */
+/* Appends the counters of the servers, and when their certificates expire (docs/reference/metrics.md). Those
+ * whose `http` is NULL are left out. */
 void gt_http_metrics(const struct gt_http_listener *listeners, unsigned count, struct gt_buf *to);
 
 #endif

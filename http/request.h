@@ -6,7 +6,7 @@
 
 #include "http/internal.h"
 
-/* The library's callbacks for one request, in their order; `http` is the server. */
+/* The callbacks of libmicrohttpd for one request, in their order; `http` is the server. */
 void *gt_http_on_line(void *http, const char *uri, struct MHD_Connection *connection);
 enum MHD_Result gt_http_on_request(void *http, struct MHD_Connection *connection, const char *url,
                                    const char *method, const char *version, const char *upload,
@@ -14,7 +14,7 @@ enum MHD_Result gt_http_on_request(void *http, struct MHD_Connection *connection
 void gt_http_on_request_done(void *http, struct MHD_Connection *connection, void **state,
                              enum MHD_RequestTerminationCode code);
 
-/* Forgets the request at hand. */
+/* Frees what belongs to the current request. */
 void gt_http_peer_reset(struct gt_http_peer *peer);
 
 #endif

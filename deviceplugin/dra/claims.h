@@ -6,8 +6,8 @@
 #include "topology/model/composite.h"
 
 /*
- * The claims that are prepared on this node, and which devices each holds. Plain data: no file, no clock
- * (store.h keeps it on disk).
+ * The claims that are prepared on this node, and which devices each holds. It uses no file and no clock
+ * (store.h stores it on disk).
  */
 enum {
     GT_DRA_CLAIMS_MAX = 512,
@@ -30,8 +30,8 @@ struct gt_dra_claim_id {
 struct gt_dra_claimed_device {
     char request[GT_DRA_REQUEST_SIZE]; /* without the part behind a slash */
     char device[GT_DRA_DEVICE_SIZE];   /* topology/model/device_name.h */
-    /* By which it was given (topology/model/composite.h); "" by itself. Before a claim is expanded
-     * (prepare.h): of several GPUs, which have no name of their own yet. */
+    /* The composite device that the GPU was given with (topology/model/composite.h); "": it was given alone.
+     * Before a claim is expanded (prepare.h) it stands for several GPUs, and `device` is "". */
     char composite[GT_DRA_DEVICE_SIZE];
     bool admin; /* for monitoring: it holds nothing */
 };
@@ -40,7 +40,7 @@ struct gt_dra_claim {
     struct gt_dra_claim_id id;
     unsigned device_count, pod_count;
     struct gt_dra_claimed_device devices[GT_DRA_CLAIM_DEVICES_MAX];
-    char pods[GT_DRA_PODS_KEPT][GT_DRA_NAME_SIZE]; /* in the claim's namespace, that it was reserved for */
+    char pods[GT_DRA_PODS_KEPT][GT_DRA_NAME_SIZE]; /* that it was reserved for, in the claim's namespace */
 };
 
 struct gt_dra_claims {
@@ -48,24 +48,24 @@ struct gt_dra_claims {
     unsigned count;
 };
 
-/* Whether a text can be a UID: letters, digits and dashes. It becomes part of a file's name. */
+/* Whether a text can be a UID: letters, digits and dashes. It is used in file names. */
 bool gt_dra_uid_is_valid(const char *uid);
-/* Whether namespace and name are names of objects, and the UID is one. */
+/* Whether namespace and name are valid names of objects, and the UID is valid. */
 bool gt_dra_claim_id_is_valid(const struct gt_dra_claim_id *id);
 
-/* NULL: there is none. */
+/* The claim with this UID; NULL: there is none. */
 struct gt_dra_claim *gt_dra_claims_find(const struct gt_dra_claims *claims, const char *uid);
 /* The claim that holds this device; NULL: none does. */
 const struct gt_dra_claim *gt_dra_claims_holder(const struct gt_dra_claims *claims, const char *device);
-/* A copy of it. -E2BIG beyond GT_DRA_CLAIMS_MAX, -ENOMEM, -EEXIST for a UID that is there. */
+/* Adds a copy of the claim. -E2BIG beyond GT_DRA_CLAIMS_MAX, -ENOMEM, -EEXIST if the UID is there already. */
 int gt_dra_claims_add(struct gt_dra_claims *claims, const struct gt_dra_claim *claim, struct gt_err **err);
-/* False: there is none. */
+/* False: there is no claim with this UID. */
 bool gt_dra_claims_remove(struct gt_dra_claims *claims, const char *uid);
 void gt_dra_claims_done(struct gt_dra_claims *claims);
 
-/* As JSON, with a version; the reader takes what the writer of this version wrote, and nothing else: -EINVAL
- * with what is wrong, and where (`source` names the file), -EPROTONOSUPPORT for a version that is newer. A
- * device that two claims hold is wrong. */
+/* As JSON, with a version. The reader accepts only what the writer of this version writes: -EINVAL says what
+ * is wrong, and where (`source` names the file); -EPROTONOSUPPORT for a newer version. It is invalid if two
+ * claims hold one device. */
 void gt_dra_claims_write(const struct gt_dra_claims *claims, struct gt_buf *to);
 int gt_dra_claims_read(const char *json, size_t len, const char *source, struct gt_dra_claims *ret,
                        struct gt_err **err);

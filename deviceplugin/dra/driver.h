@@ -8,20 +8,20 @@
 
 /*
  * The driver of the kubelet's Dynamic Resource Allocation: gives the containers of a pod the GPUs that were
- * allocated to the pod's claims, and is the last guard against an allocation that contradicts another. Claims
- * are read through a callback. What is prepared is on disk (store.h), so that it is answered the same again
- * after a restart, and a device is held until its claim is unprepared or forgotten. A claim whose device
- * somebody else holds waits a while for its turn, since a pod that was deleted by force leaves the API before
- * the kubelet has ended it. All on the loop's thread.
+ * allocated to the pod's claims, and makes the last check that no two allocations have the same GPU. Claims
+ * are read through a callback. Prepared claims are on disk (store.h), so that the answers are the same after
+ * a restart; a device is held until its claim is unprepared or forgotten. If another claim or container holds
+ * a device of a claim, the claim waits for a while: a pod that was deleted by force is removed from the API
+ * before the kubelet has ended it. All on the loop's thread.
  */
 struct gt_dra;
 
-/* A claim that is being read. */
+/* The reading of one claim. */
 struct gt_dra_read;
 /* The `arg` of the driver's events. */
 void *gt_dra_read_arg(const struct gt_dra_read *read);
-/* Answers it, exactly once, also at once. `error`: one sentence, NULL for none; then `allocation` is what it
- * was given. Both are copied. */
+/* Ends the reading. Call it exactly once; also allowed within read_claim(). `error`: one sentence, or NULL;
+ * then `allocation` is what the claim was given. Both are copied. */
 void gt_dra_read_done(struct gt_dra_read *read, const struct gt_dra_allocation *allocation,
                       const char *error);
 
@@ -29,25 +29,25 @@ struct gt_dra_events { /* none may free the driver */
     /* Reads this claim from the API server, within GT_DRA_READ_MS. */
     void (*read_claim)(void *arg, const struct gt_dra_claim_id *claim, struct gt_dra_read *read);
     void (*registered)(void *arg);
-    void (*registration_failed)(void *arg, const char *why); /* also several times in a row */
-    /* A claim was prepared (`device_count` devices), or refused for a reason. Not where it was prepared
-     * already. */
+    void (*registration_failed)(void *arg, const char *why); /* may come several times in a row */
+    /* A claim was prepared (`device_count` devices), or refused (`error` says why). Not called if it was
+     * prepared already. */
     void (*prepared)(void *arg, const struct gt_dra_claim_id *claim, unsigned device_count,
                      const char *error);
     void (*unprepared)(void *arg, const struct gt_dra_claim_id *claim, const char *error);
-    /* Whether each prepared claim has its CDI spec, reported every few seconds: NULL, or a sentence why one
-     * cannot be written. Containers of that claim that restart may fail. */
+    /* Called every few seconds: `error` is NULL if each prepared claim has its CDI spec, else a sentence why
+     * one cannot be written. Containers of that claim may then fail to restart. */
     void (*specs)(void *arg, const char *error);
-    /* Who holds what is another thing now. */
+    /* The held devices have changed. */
     void (*changed)(void *arg);
-    /* The file of prepared claims could not be read, and was put aside. */
+    /* The file of prepared claims could not be read, and was renamed (store.h). */
     void (*state_lost)(void *arg, const char *why);
     void *arg;
 };
 
 enum {
-    GT_DRA_READ_MS = 15000, /* a kubelet gives a call 45 s */
-    GT_DRA_WAIT_MS = 20000, /* for a device that somebody holds */
+    GT_DRA_READ_MS = 15000, /* the kubelet waits 45 s for a call */
+    GT_DRA_WAIT_MS = 20000, /* for a device that another holder has */
 };
 
 struct gt_dra_options {
@@ -61,40 +61,40 @@ struct gt_dra_options {
 /* All texts are copied. */
 int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const struct gt_dra_events *events,
                struct gt_dra **ret, struct gt_err **err);
-/* Calls that wait are answered UNAVAILABLE. No claim may be on its way from the API server. */
+/* Waiting calls are answered with UNAVAILABLE. No reading of a claim may be in progress. */
 void gt_dra_free(struct gt_dra *dra);
 GT_DEFINE_CLEANUP(struct gt_dra *, gt_dra_free)
 #define gt_auto_dra GT_CLEANUP(gt_dra_free)
 
-/* Whether claims were served on this node, so that some may be prepared still, and a ResourceSlice may be
- * there. */
+/* Whether claims were served on this node: some may still be prepared, and a ResourceSlice may exist. */
 bool gt_dra_is_left(const char *kubelet_dir, const char *driver);
 
-/* The GPUs as they are now (takes its own reference); CDI specs follow, and are looked after every few
- * seconds. */
+/* Sets the current GPUs (takes its own reference). CDI specs are updated, and checked every few seconds from
+ * then on. */
 void gt_dra_publish(struct gt_dra *dra, const struct gt_inventory *inventory);
-/* GPUs of that inventory's node that containers hold without a claim of ours. */
+/* Sets which GPUs of that inventory's node, as a mask, containers hold without a claim of this driver. */
 void gt_dra_others(struct gt_dra *dra, uint64_t others);
-/* NULL: claims are prepared. Else none is but those that are already, and this sentence says why. It is
+/* `why` NULL: claims are prepared. Otherwise no further claim is prepared, and this sentence says why. It is
  * borrowed. */
 void gt_dra_refuse(struct gt_dra *dra, const char *why);
 
-/* The prepared claims; valid until the loop goes on. */
+/* The prepared claims; valid until the callback of the loop returns. */
 const struct gt_dra_claims *gt_dra_claims(struct gt_dra *dra);
-/* The GPUs of the inventory's node that they hold. */
+/* The GPUs of the inventory's node that prepared claims hold, as a mask. */
 uint64_t gt_dra_held(struct gt_dra *dra);
 
-/* As if the kubelet had unprepared it: its claim is gone, and no container of it runs. */
+/* Unprepares a claim without the kubelet: the claim was deleted, and no container of it runs. */
 void gt_dra_forget(struct gt_dra *dra, const char *uid);
 
-/* Where it refuses claims, and none is left: the next start finds nothing of it (gt_dra_is_left). */
+/* If it refuses claims and none is left, it removes its file, so that gt_dra_is_left() is false at the next
+ * start. */
 void gt_dra_retire(struct gt_dra *dra);
 
 struct gt_dra_stats {
     bool registered;
     uint64_t prepared, refused, unprepared; /* claims */
-    uint64_t again;                         /* prepares of claims that were prepared */
-    unsigned waiting;                       /* claims that are read, or wait for a device */
+    uint64_t again;                         /* calls for claims that were prepared already */
+    unsigned waiting;                       /* claims that are being read, or that wait for a device */
 };
 void gt_dra_stats(const struct gt_dra *dra, struct gt_dra_stats *ret);
 
