@@ -4,33 +4,33 @@
 
 #include "topology/discovery/facts.h"
 
-/* The backends, private to topology/discovery. Each adds to the facts and fails as a whole only where it
- * found nothing to read. `root` is the directory that holds sys/ and proc/. */
+/* The backends, private to topology/discovery. Each adds to the facts, and fails only if it found nothing to
+ * read. `root` is the directory that holds sys/ and proc/. */
 
-/* libpci: which devices there are, and sysfs.c's details of those of interest. */
+/* libpci: all devices, and sysfs.c's details of the devices of interest (gt_fact_is_of_interest). */
 int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struct gt_err **err);
 
-/* The details of a device from its attributes in sysfs; `rootfd` is the root. What is not there stays
+/* The details of a device from its attributes in sysfs; `rootfd` is the root. Missing attributes stay
  * unknown. */
 void gt_sysfs_fill(int rootfd, struct gt_fact *fact);
 /* Attributes of the GPUs' kernel module. */
 void gt_sysfs_fill_module(int rootfd, struct gt_facts *facts);
 
 /*
- * hwloc on a machine below `root` ("/": this one). Completes devices that are there (locality, names), adds
- * those of interest where the PCI backend did not deliver, and direct links. *ret_xml is the topology as XML
- * (NULL: not wanted), to be freed.
+ * hwloc on a machine below `root` ("/": this one). Completes the devices that were found (locality, names),
+ * adds direct links, and adds the devices of interest if the PCI backend failed. *ret_xml is the topology as
+ * XML, which the caller frees; ret_xml may be NULL.
  *
- * hwloc takes some settings, and a root other than "/", from the environment only. They are written where
- * they differ from those of the call before.
+ * hwloc reads some settings, and a root other than "/", only from the environment. They are written if they
+ * differ from those of the call before.
  */
 int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, char **ret_xml,
                   struct gt_err **err);
 
-/* Writes those settings, so that scans of this root do not. */
+/* Writes those settings in advance, so that scans of this root do not write them. */
 void gt_hwloc_prepare(const char *root);
 
-/* The directory with the machine that the options mean; NULL where a file is read instead. */
+/* The root directory of the machine that the options name; NULL if a file is read instead. */
 struct gt_scan_options;
 const char *gt_scan_root(const struct gt_scan_options *options);
 
@@ -38,12 +38,12 @@ const char *gt_scan_root(const struct gt_scan_options *options);
 void gt_host_health_pci(const char *root, struct gt_node *node);
 void gt_host_health_device_nodes(const char *dev_root, struct gt_node *node);
 
-/* The same from XML text that hwloc has exported. `text` is NUL-terminated behind `len` bytes. */
+/* As gt_hwloc_scan(), from XML text that hwloc has exported. `text` is NUL-terminated after `len` bytes. */
 int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned vendor, struct gt_facts *facts,
                   struct gt_err **err);
 
-/* Whether the text is sound enough to be given to hwloc's XML reader, which trusts what it reads: tags that
- * match, limited depth, sizes and numbers. -EINVAL with the line of the culprit. */
+/* Checks the text before hwloc's XML reader gets it, since that reader does no checks: tags must match;
+ * depth, sizes and numbers are limited. -EINVAL with the number of the wrong line. */
 int gt_xml_check(const char *text, size_t len, const char *source, struct gt_err **err);
 
 #endif

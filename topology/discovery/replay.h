@@ -7,19 +7,19 @@
 
 /* What scan.c and recording.c share; private to topology/discovery. */
 
-/* What is known of one machine, live or recorded, before it is made a node. The texts are not owned. */
+/* The data of one machine, live or recorded, that a node is made from. The texts are borrowed. */
 struct gt_material {
     const struct gt_facts *facts;
     unsigned vendor;
     const char *answers;     /* the vendor call log, NULL: there is none */
-    const char *answers_why; /* why not */
+    const char *answers_why; /* why there is none */
     const char *name;        /* the node's name, may be NULL */
 };
 
-/* Makes the finished node. */
+/* Makes the node and finishes it. */
 int gt_assemble(const struct gt_material *material, struct gt_node **ret, struct gt_err **err);
 
-/* Reads a file that --from names: hwloc XML, a recording, or a node's JSON. */
+/* Reads the file that --from names (options->from): hwloc XML, a recording, or a node's JSON. */
 int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struct gt_raw *ret_raw,
               struct gt_err **err);
 

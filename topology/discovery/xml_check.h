@@ -11,7 +11,7 @@ enum { GT_XML_ATTRIBUTES_MAX = 64, GT_XML_NAME_SIZE = 32 };
 
 struct gt_xml_attribute {
     char name[GT_XML_NAME_SIZE];
-    const char *value; /* not terminated */
+    const char *value; /* not NUL-terminated */
     size_t len;
 };
 
@@ -30,11 +30,11 @@ enum gt_xml_kind {
     GT_XML_PCI_DEVICE,
     GT_XML_OS_DEVICE,
     GT_XML_MISC,
-    GT_XML_OTHER, /* no object */
+    GT_XML_OTHER, /* an element that is not an object */
 };
 
-/* Checks the attributes of an object that stands within an element of kind `parent`. NULL and its kind, or
- * what is wrong. */
+/* Checks the attributes of an object within an element of kind `parent`. Returns NULL and sets *ret to its
+ * kind, or returns what is wrong. */
 const char *gt_xml_check_object(const struct gt_xml_attributes *attributes, enum gt_xml_kind parent,
                                 enum gt_xml_kind *ret);
 

@@ -5,14 +5,14 @@
 #include "topology/model/node.h"
 
 /*
- * What a GPU is called as a device of Dynamic Resource Allocation: "gpu-" and its PCI address, which keeps
- * its meaning when another GPU is lost, with dashes, since the name is a DNS label: "gpu-0000-3b-00-0".
+ * The name of a GPU as a device of Dynamic Resource Allocation: "gpu-0000-3b-00-0", with its PCI address,
+ * since an index would change when another GPU is lost. It is a DNS label, so it has dashes only.
  */
 enum { GT_DRA_DEVICE_SIZE = 64 };
 
-/* False where the BDF is none. */
+/* False if the BDF is invalid. */
 bool gt_dra_device_name(const char *bdf, char to[static GT_DRA_DEVICE_SIZE]);
-/* The way back; false for another name. */
+/* The BDF of such a name; false for any other name. */
 bool gt_dra_device_bdf(const char *name, char to[static GT_BDF_SIZE]);
 
 #endif

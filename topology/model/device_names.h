@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_MODEL_DEVICE_NAMES_H
 #define GPUTOPO_MODEL_DEVICE_NAMES_H
 
-/* Names below /dev of the device nodes that a container with a GPU gets: formats of printf() for the last
- * two. */
+/* Names below /dev of the device nodes that a container with a GPU gets; the last two are formats of
+ * printf(). */
 #define GT_CONTROL_NODE "mxcd"
 #define GT_CARD_NODE    "dri/card%d"
 #define GT_RENDER_NODE  "dri/renderD%d"

@@ -4,11 +4,11 @@
 
 #include "topology/model/evidence.h"
 
-/* Which signals make a GPU unhealthy, and when it is well again. docs/reference/health.md. */
+/* Which signals make a GPU unhealthy, and when it is healthy again (docs/reference/health.md). */
 
 enum gt_fault_when {
     GT_FAULT_AT_ONCE,
-    GT_FAULT_AFTER,  /* when it has occurred `times` within `within_s` */
+    GT_FAULT_AFTER,  /* when it has occurred `times` times within `within_s` seconds */
     GT_FAULT_REPORT, /* never; it is only counted and reported */
 };
 
@@ -23,12 +23,12 @@ struct gt_fault_rule {
     enum gt_fault_when when;
     unsigned times, within_s;           /* of GT_FAULT_AFTER; at least 1 */
     uint32_t threshold;                 /* of a level */
-    unsigned recover_checks, recover_s; /* well again after so many clean checks, and so long after it was
-                                          last seen; checks at least 1 */
+    unsigned recover_checks, recover_s; /* healthy again after this many checks without the signal (at least
+                                           1), and this many seconds after it was last seen */
 };
 
-/* A GPU that becomes unhealthy `falls` times within `within_s` is held back: after that it has to be well for
- * `hold_s`, twice as long each further time, at most `hold_max_s`. */
+/* A GPU that becomes unhealthy `falls` times within `within_s` seconds is held back: it must then be free of
+ * faults for `hold_s` seconds, twice as long each further time, at most `hold_max_s`. */
 struct gt_flapping_rule {
     unsigned falls, within_s, hold_s, hold_max_s; /* falls 0: never */
 };

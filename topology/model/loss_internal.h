@@ -8,14 +8,15 @@
 #include "topology/model/loss.h"
 
 /*
- * What the files of "loss" share. Not for others.
+ * Shared by the files loss*.c only.
  *
- * One identity carries the search: with deg(x) = the sum of w(x,y) over y in F,
+ * The search uses this identity: with deg(x) = the sum of w(x,y) over y in F,
  *     loss(F,A) = S(F) - S(A) - S(F \ A) = sum of deg(x) over x in A - 2 S(A).
  * Among sets of equal S the least cut is therefore the least sum of deg, which is linear.
  */
 
-/* One free mask of the table: S of it, and where its best subsets stand, k = 1 first. */
+/* The entry of one free mask in the table: its S, and the position of its best subsets in `best`, k = 1
+ * first. */
 struct gt_set {
     uint32_t sum;
     uint32_t first;
@@ -25,7 +26,7 @@ struct gt_class {
     atomic_uint references;
     unsigned n;
     size_t bytes;
-    atomic_uint best_score[GT_GPUS_MAX + 1]; /* above 16 GPUs: 1 + the score once it is known, else 0 */
+    atomic_uint best_score[GT_GPUS_MAX + 1]; /* above 16 GPUs: the score + 1 when it is known, else 0 */
     struct gt_set *sets;                     /* 2^n, NULL above 16 GPUs */
     uint16_t *best;                          /* n * 2^(n-1) masks, NULL above 16 GPUs */
     uint16_t *w;                             /* n * n */
@@ -36,7 +37,7 @@ static inline uint64_t gt_low_bits(unsigned n)
     return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
 }
 
-/* The lowest `count` bits of mask; all of it where it has no more. */
+/* The lowest `count` bits that are set in `mask`; all of them if it has fewer. */
 static inline uint64_t gt_lowest(uint64_t mask, unsigned count)
 {
     uint64_t taken = 0;
@@ -53,10 +54,10 @@ static inline uint16_t gt_weight(const struct gt_class *class, unsigned a, unsig
     return class->w[a * class->n + b];
 }
 
-/* The table of a class of up to 16 GPUs: fills sets and best. `packed` is room for 2^n numbers. */
+/* The table of a class of up to 16 GPUs: fills sets and best. `packed` is working memory for 2^n numbers. */
 void gt_table_build(struct gt_class *class, uint32_t *packed);
 
-/* A candidate set in the order of the choice. */
+/* A candidate set; gt_option_before() gives the order of the choice. */
 struct gt_loss_option {
     uint32_t score; /* S */
     uint32_t deg;   /* sum of deg */
@@ -72,13 +73,13 @@ static inline bool gt_option_before(const struct gt_loss_option *a, const struct
     return a->mask < b->mask;
 }
 
-/* The sum of deg, for a class of any size. */
+/* deg of each free GPU, for a class of any size. */
 void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static GT_GPUS_MAX]);
 
 /* ---- the search above 16 GPUs ---- */
 
-/* A module: GPUs that the rest cannot distinguish by its links, so that only their number counts outside. For
- * each number a of them, lo <= a <= hi, the best way to take a. */
+/* A module: GPUs with the same links to every GPU outside, so that for the others only their number counts.
+ * For each number a of them, lo <= a <= hi, it has the best set of a GPUs. */
 struct gt_loss_part {
     unsigned lo, hi;
     uint64_t all;                                  /* every GPU of it */
@@ -92,7 +93,7 @@ struct gt_parts {
     struct gt_loss_part store[GT_GPUS_MAX];
 };
 
-/* One question to the search: the best `k` of `candidates` with all of `must`, deg as seen from the free set.
+/* The input of a search: the best `k` of `candidates` with all of `must`; deg is computed over the free set.
  */
 struct gt_loss_query {
     const struct gt_class *class;
@@ -102,15 +103,15 @@ struct gt_loss_query {
     uint64_t deadline_ns; /* on CLOCK_MONOTONIC */
 };
 
-/* One part a GPU, then joined as far as that is exact and cheap. */
+/* Makes one part for each GPU, then joins parts as far as that is exact and cheap. */
 void gt_parts_make(const struct gt_loss_query *query, struct gt_parts *ret);
 
-/* Improves *best, a valid set, until it is the best of all; false where the deadline came first, or memory
- * did not suffice. */
+/* Improves *best, a valid set, until it is the best of all; false if the deadline came first or memory was
+ * too small. */
 bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *parts,
                      struct gt_loss_option *best);
 
-/* Answers the question, which must have an answer; *ret_exact as in struct gt_choice. */
+/* Runs the search, for which a valid set must exist; *ret_exact as in struct gt_choice. */
 void gt_search(const struct gt_loss_query *query, struct gt_loss_option *ret, bool *ret_exact);
 
 #endif

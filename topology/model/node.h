@@ -10,9 +10,9 @@
 #include "topology/model/evidence.h"
 
 /*
- * One node: its GPUs, NICs and how they are wired. Made by one scan (topology/discovery) or read from its
- * JSON form (node_json.h), sealed with gt_node_finish(), immutable from then on and shared by reference
- * count, also between threads. A rescan makes a new one.
+ * One node: its GPUs, its NICs and how they are wired. It is made by one scan (topology/discovery) or read
+ * from its JSON form (node_json.h). After gt_node_finish() it is immutable and shared by reference count,
+ * also between threads. A rescan makes a new one.
  */
 
 enum {
@@ -25,7 +25,8 @@ enum {
     GT_BDF_SIZE = 17, /* "0000:0e:00.0", domains of up to 32 bits */
 };
 
-/* How two devices reach each other, as the matrix of mx-smi names it, best first. Numbers may be compared. */
+/* How two devices are connected, with the names of mx-smi's matrix, best first. The numbers may be compared.
+ */
 enum gt_link_kind {
     GT_LINK_SELF,    /* X: the same device */
     GT_LINK_MX,      /* MX: a direct link (MetaXLink; NVLink, XGMI on other makers' recordings) */
@@ -47,11 +48,10 @@ enum gt_gpu_mode {
     GT_GPU_VFIO, /* bound to vfio-pci, for virtual machines */
 };
 
-/* What is known of a GPU's health. Not known is no claim: the GPU may be given out, and nothing calls it
- * well. */
+/* A GPU's health. A GPU of unknown health may be given to containers, but is not reported as healthy. */
 enum gt_gpu_health {
-    GT_GPU_HEALTH_UNKNOWN, /* nobody who could know was asked with success */
-    GT_GPU_HEALTHY, /* the vendor library, or a recording, says that it is available, and nothing bad */
+    GT_GPU_HEALTH_UNKNOWN, /* no source has answered */
+    GT_GPU_HEALTHY, /* the vendor library or a recording says that it is available, and there is no fault */
     GT_GPU_UNHEALTHY,
 };
 
@@ -68,7 +68,7 @@ struct gt_pcie_path {
 };
 
 struct gt_gpu {
-    unsigned index;        /* position by ascending BDF, from 0: the bit in every mask */
+    unsigned index;        /* position by ascending BDF, from 0; its bit in every mask */
     int vendor_index;      /* the vendor library's number, -1 unknown */
     char uuid[GT_ID_SIZE]; /* "" unknown */
     char bdf[GT_BDF_SIZE];
@@ -83,9 +83,10 @@ struct gt_gpu {
     int drm_card, drm_render; /* N of /dev/dri/cardN and renderDN, -1 none */
     enum gt_gpu_mode mode;
     enum gt_gpu_health health;
-    char unhealthy_reason[128];  /* "" unless unhealthy */
-    enum gt_signal cause;        /* of that; GT_SIGNALS: not unhealthy, or held back after several times */
-    struct gt_evidence evidence; /* what this check found against it; health.h makes the health of it */
+    char unhealthy_reason[128]; /* "" unless unhealthy */
+    enum gt_signal cause;       /* of being unhealthy; GT_SIGNALS: it is not, or it is held back */
+    /* signs of faults that this check found; health.h derives the health from it */
+    struct gt_evidence evidence;
     unsigned zone; /* set by gt_node_finish: GPUs joined by direct links share one, from 1; 0 alone */
 };
 
@@ -94,21 +95,22 @@ struct gt_nic {
     char bdf[GT_BDF_SIZE];
     int numa_node; /* -1 unknown */
     struct gt_pcie_path path;
-    enum gt_link_kind kind[GT_GPUS_MAX]; /* locality to each GPU; set by gt_node_finish where it is UNKNOWN */
+    enum gt_link_kind kind[GT_GPUS_MAX]; /* locality to each GPU; set by gt_node_finish if it is UNKNOWN */
 };
 
 /* One pair of GPUs, a < b. Every pair has one. */
 struct gt_link {
     unsigned a, b;
-    enum gt_link_kind kind;      /* MX, or path_kind; set by gt_node_finish where it is UNKNOWN */
-    enum gt_link_kind path_kind; /* the PCIe path between them whatever else joins them; set by gt_node_finish
-                                    where it is UNKNOWN: a PCIe kind in `kind` counts, else the paths */
-    unsigned ports;              /* of a direct link: ports joined, 0 unknown */
-    unsigned width;              /* lanes of one port, 0 unknown */
-    double speed;                /* GT/s of one lane, 0 unknown */
-    uint64_t bandwidth_mbps;     /* MB/s in one direction, 0 unknown */
-    enum gt_link_state state;    /* a direct link that is DOWN keeps kind MX and weighs as path_kind */
-    bool stale; /* its last reported state: the vendor library does not answer now, see links_reported_s */
+    enum gt_link_kind kind; /* MX, or path_kind; set by gt_node_finish if it is UNKNOWN */
+    /* the PCIe path between them, even if a direct link joins them; if UNKNOWN, gt_node_finish() sets it
+     * from a PCIe kind in `kind`, else from the paths */
+    enum gt_link_kind path_kind;
+    unsigned ports;           /* of a direct link: ports joined, 0 unknown */
+    unsigned width;           /* lanes of one port, 0 unknown */
+    double speed;             /* GT/s of one lane, 0 unknown */
+    uint64_t bandwidth_mbps;  /* MB/s in one direction, 0 unknown */
+    enum gt_link_state state; /* a direct link that is DOWN keeps kind MX and weighs as path_kind */
+    bool stale;      /* an earlier report: the vendor library does not answer now, see links_reported_s */
     uint32_t weight; /* pair weight, GB/s; set by gt_node_finish, see gt_link_weight() */
 };
 
@@ -130,7 +132,7 @@ struct gt_node {
     int64_t links_reported_s; /* Unix time at which stale links and servers were last reported; 0: nothing is
                                  stale */
     char server_uuid[GT_ID_SIZE];             /* "" unknown */
-    char remotes[GT_REMOTES_MAX][GT_ID_SIZE]; /* servers that MetaXLink reaches, without the own one */
+    char remotes[GT_REMOTES_MAX][GT_ID_SIZE]; /* UUIDs of other servers that MetaXLink reaches */
     unsigned remote_count;
     struct gt_missing missing[GT_MISSING_MAX];
     unsigned missing_count;
@@ -142,12 +144,12 @@ struct gt_node {
 int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, struct gt_err **err);
 
 /*
- * Checks and completes a node before it is shared: GPUs must be in ascending order of BDF (gt_node_sort
- * does that), indices are set; UUIDs, BDFs and NIC names must be unique; kinds, zones, weights and NIC
- * localities are derived; a GPU bound to VFIO is unhealthy; a NIC without a name gets its BDF as one. Bytes
- * in texts that are no printable UTF-8 become '?', a GPU that is not unhealthy loses its reason, and the own,
- * empty and repeated ones leave `remotes`. -EINVAL where a check fails: the node is unchanged except for such
- * texts and names, and unusable.
+ * Checks and completes a node before it is shared. GPUs must be in ascending order of BDF (see gt_node_sort);
+ * UUIDs, BDFs and NIC names must be unique. Indices, kinds, zones, weights and NIC localities are set; a GPU
+ * bound to VFIO becomes unhealthy; a NIC without a name gets its BDF as its name. Bytes in texts that are not
+ * printable UTF-8 become '?', the reason of a GPU that is not unhealthy is cleared, and the own server, empty
+ * and repeated entries are removed from `remotes`. -EINVAL if a check fails: the node is unchanged except for
+ * such texts and names, and must not be used.
  */
 int gt_node_finish(struct gt_node *node, struct gt_err **err);
 
@@ -155,7 +157,7 @@ int gt_node_finish(struct gt_node *node, struct gt_err **err);
 void gt_node_sort(struct gt_node *node);
 
 struct gt_node *gt_node_ref(const struct gt_node *node);
-/* Another node with the same content, which its maker may change until it is shared. */
+/* A new node with the same content, which the caller may change until it is shared. */
 int gt_node_copy(const struct gt_node *node, struct gt_node **ret, struct gt_err **err);
 void gt_node_unref(struct gt_node *node);
 GT_DEFINE_CLEANUP(struct gt_node *, gt_node_unref)
@@ -164,12 +166,12 @@ GT_DEFINE_CLEANUP(struct gt_node *, gt_node_unref)
 /* The link of a pair, in any order; NULL for a == b or an index that does not exist. */
 struct gt_link *gt_node_link(const struct gt_node *node, unsigned a, unsigned b);
 
-/* Notes something that could not be read. A text already there is not noted twice; the last place says that
- * more is missing. */
+/* Notes something that could not be read, and why. The same text is not noted twice; the last of the
+ * GT_MISSING_MAX places says that more is missing. */
 void gt_node_missing(struct gt_node *node, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Whether it may be given to containers: also where its health is not known. */
+/* Whether it may be given to containers: also if its health is not known. */
 static inline bool gt_gpu_usable(const struct gt_gpu *gpu)
 {
     return gpu->health != GT_GPU_UNHEALTHY;
@@ -180,29 +182,29 @@ uint64_t gt_node_all(const struct gt_node *node);
 uint64_t gt_node_usable(const struct gt_node *node);
 uint64_t gt_node_with_health(const struct gt_node *node, enum gt_gpu_health health);
 
-/* Makes a GPU that is bound to VFIO unhealthy, whatever else is known of it: containers cannot use it. */
+/* Makes a GPU that is bound to VFIO unhealthy in any case: containers cannot use it. */
 void gt_gpu_withhold_vfio(struct gt_gpu *gpu);
 
-/* NULL where GPUs are served, else one sentence why the node is left to the vendor's plugin: some GPU is
- * shared or split, or all are bound to VFIO. One that is bound to VFIO among others is unhealthy, and they
- * are served. */
+/* NULL if the node's GPUs are served, else one sentence why the node is left to the vendor's plugin: some GPU
+ * is shared or split, or all are bound to VFIO. If only some are bound to VFIO, these are unhealthy and the
+ * others are served. */
 const char *gt_node_not_advertised(const struct gt_node *node);
 
 /*
  * The PCIe kind between two devices from their paths and NUMA nodes (-1 unknown). A switch counts once,
  * though a path crosses two of its bridges. PIX: one switch, or one parent, joins them; PXB: several
  * switches; PHB: one host bridge; NODE: one NUMA node; SYS: two NUMA nodes, or two host bridges of unknown
- * ones; UNKNOWN where this says nothing.
+ * NUMA nodes; UNKNOWN if none of these is known.
  */
 enum gt_link_kind gt_pcie_kind(const struct gt_pcie_path *a, int numa_a, const struct gt_pcie_path *b,
                                int numa_b);
 
 /*
  * Pair weight, GB/s in one direction, never negative; a link that is down weighs as its path_kind.
- *   1. bandwidth_mbps / 1000, rounded to nearest, at least 1, where it is known;
- *   2. MX with speed and width known: ports (1 where unknown) x width x speed / 8, rounded, at least 1;
+ *   1. bandwidth_mbps / 1000, rounded to nearest, at least 1, if it is known;
+ *   2. MX with speed and width known: ports (1 if unknown) x width x speed / 8, rounded, at least 1;
  *   3. else by kind: MX 64 (one port of 16 lanes at 32 GT/s), PIX 32, PXB 24, PHB 16, NODE 12, SYS 8, NA 0.
- * bandwidth_mbps belongs to the direct link: it does not count while that is down. At most 65,535.
+ * bandwidth_mbps belongs to the direct link and is ignored while that is down. The weight is at most 65,535.
  */
 uint32_t gt_link_weight(const struct gt_link *link);
 
@@ -214,21 +216,22 @@ static inline bool gt_link_is_down(const struct gt_link *link)
 
 /* "MX", "PIX"...; GT_LINK_SELF is "X", GT_LINK_UNKNOWN "NA". */
 const char *gt_link_kind_name(enum gt_link_kind kind);
-/* By such a name; ret untouched and false for another. */
+/* The kind with such a name; false, *ret untouched, for any other name. */
 bool gt_link_kind_by_name(const char *name, enum gt_link_kind *ret);
 /* "up", "down", "unknown"; "native", "sgpu", "vf", "vfio"; "unknown", "healthy", "unhealthy". */
 const char *gt_link_state_name(enum gt_link_state state);
 const char *gt_gpu_mode_name(enum gt_gpu_mode mode);
 const char *gt_gpu_health_name(enum gt_gpu_health health);
 
-/* The device ID that the kubelet sees: the UUID where it can be served (printable ASCII without space and
- * comma, at most 63 characters, no "PCI-" before it), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */
+/* The device ID that the kubelet sees: the UUID if it can be served (printable ASCII without space and comma,
+ * at most 63 characters, not beginning with "PCI-"), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */
 void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE]);
 
-/* False for what no GPU is ever called: empty, too long, not printable ASCII. */
+/* Whether it can be a device ID: not empty, not too long, printable ASCII. */
 bool gt_device_id_is_valid(const char *id);
 
-/* Reads "0000:0e:00.0" (or "0e:00.0": domain 0), any case, and writes it in the canonical form. */
+/* Reads "0000:0e:00.0" (or "0e:00.0": domain 0), any case, and writes it in the canonical form. False for any
+ * other text. */
 bool gt_bdf_normalise(const char *text, char to[static GT_BDF_SIZE]);
 
 /* The index of the GPU at a canonical BDF; -1: there is none. */

@@ -7,7 +7,7 @@
 
 /* Shared between the files of the model only. */
 
-/* Limits of numbers in a node, also in its JSON form. */
+/* Limits of the numbers in a node and in its JSON form. */
 enum {
     GT_SPEED_MAX = 100000,     /* GT/s of a lane */
     GT_WIDTH_MAX = 1024,       /* lanes */

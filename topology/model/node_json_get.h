@@ -5,7 +5,7 @@
 #include "base/json_get.h"
 #include "topology/model/node.h"
 
-/* The getters of base/json_get.h for what only a node has. */
+/* Getters as in base/json_get.h, for types that only a node has. */
 int gt_get_kind(const struct gt_at *at, const cJSON *object, const char *key, enum gt_link_kind *ret);
 int gt_get_bdf(const struct gt_at *at, const cJSON *object, const char *key, char ret[static GT_BDF_SIZE]);
 

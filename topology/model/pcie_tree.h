@@ -5,8 +5,8 @@
 #include "topology/model/node.h"
 
 /*
- * The PCIe tree of a node as a picture shows it: NUMA nodes, their host bridges, those bridges where paths
- * branch (the switches), and the devices as leaves. Bridges with one device below them are left out.
+ * The PCIe tree of a node for pictures: NUMA nodes, their host bridges, the bridges at which paths branch
+ * (the switches), and the devices as leaves. Bridges with only one device below them are left out.
  */
 enum gt_tree_type { GT_TREE_TOP, GT_TREE_NUMA, GT_TREE_HOST, GT_TREE_SWITCH, GT_TREE_GPU, GT_TREE_NIC };
 
@@ -14,16 +14,16 @@ struct gt_tree_item {
     enum gt_tree_type type;
     int number; /* NUMA node (-1 unknown), or index of the GPU or NIC */
     const char
-        *name; /* of a host bridge; PCI address of the others, "" of a NUMA node; points into the node */
+        *name; /* name of a host bridge, "" for a NUMA node, else the PCI address; points into the node */
     unsigned parent;            /* position in items */
-    unsigned first_child, next; /* 0: none; item 0 is the top, nobody's child */
-    unsigned level;             /* switches above, 0 for the first below a host bridge */
+    unsigned first_child, next; /* positions in items, 0: none; item 0 is the top */
+    unsigned level;             /* number of switches above it */
 };
 
 struct gt_tree {
-    struct gt_tree_item *items; /* a parent stands before its children */
+    struct gt_tree_item *items; /* each parent is before its children */
     unsigned count;
-    unsigned levels; /* rows of switches */
+    unsigned levels; /* the number of rows of switches */
 };
 
 /* False without memory. Children of every item are in order: GPUs by index, then NICs. */

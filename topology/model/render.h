@@ -5,8 +5,8 @@
 #include "base/buf.h"
 #include "topology/model/node.h"
 
-/* A finished node as text for people and programs; each appends to a buffer, whose failure the caller checks.
- */
+/* A finished node as text for people and programs. Each function appends to a buffer, and the caller checks
+ * it with gt_buf_check(). */
 
 /* The matrix of `mx-smi topo -m`, with NIC columns, affinities, health, a legend and what is missing. */
 void gt_render_matrix(const struct gt_node *node, struct gt_buf *to);

@@ -28,7 +28,7 @@
 #define SVG_ZONE           "#f0f6ff"
 #define SVG_ZONE_EDGE      "#d5e4fb"
 
-/* How a GPU of this health is drawn and called. */
+/* How a GPU of this health is drawn and named. */
 struct svg_health {
     const char *word;
     const char *dot; /* the fill of its dot, whose edge is dot_edge */
@@ -58,7 +58,7 @@ struct svg_box {
     int x, y, width, height;
 };
 
-/* Where everything stands. */
+/* The positions of all parts of the picture. */
 struct svg_layout {
     const struct gt_node *node;
     struct gt_tree tree;
@@ -70,7 +70,7 @@ struct svg_layout {
     int panels_top, panels_bottom;
     int arcs_depth; /* of the deepest arc below the cards; 0: no direct links */
     int zones_bottom;
-    int below_top; /* where heat map, legend and notes begin */
+    int below_top; /* y at which heat map, legend and notes begin */
     int width, height;
     uint32_t low, high; /* weights of the direct links that are up */
     bool has_up, has_down;

@@ -4,12 +4,12 @@
 
 #include "topology/probe/answers_log.h"
 
-/* The parts of the reader that makes a node of a vendor call log; only answers*.c include this. */
+/* The parts of the reader of answers.h; only answers*.c include this. */
 
-/* What is believed of a link. */
+/* Larger values of a link are ignored: GT/s of a lane, lanes. */
 enum { GT_LINK_SPEED_MAX = 256, GT_LINK_WIDTH_MAX = 64 };
 
-/* A log being brought into a node. */
+/* A log whose answers are being added to a node. */
 struct gt_reading {
     const struct gt_answers *answers;
     struct gt_node *node;
@@ -17,7 +17,7 @@ struct gt_reading {
     unsigned unmatched;
 };
 
-/* The node's GPU that an answer's first argument means; NULL where it is not known. */
+/* The node's GPU that an answer's first argument names; NULL if it is not known. */
 struct gt_gpu *gt_reading_gpu(const struct gt_reading *reading, const struct gt_answer *answer);
 
 void gt_read_identities(struct gt_reading *reading);

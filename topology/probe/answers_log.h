@@ -7,13 +7,13 @@
 #include "base/json_get.h"
 #include "topology/model/node.h"
 
-/* A vendor call log (docs/probe-protocol.md) as a list of answers: for the reader that makes a node of them
- * (answers.h), and for whoever looks at single answers. Answers point into the log and live as long. */
+/* A vendor call log (docs/probe-protocol.md) as a list of answers: for answers.h, and for readers of single
+ * answers. Answers point into gt_answers.json and are valid until gt_answers_done(). */
 
 enum {
-    GT_VENDOR_DEVICES = 64, /* device numbers that are read */
+    GT_VENDOR_DEVICES = 64, /* device numbers below this are read */
     GT_VENDOR_PORTS = 7,
-    GT_VENDOR_LINK_NUMBERS = 8, /* links are asked for by the numbers 0..7 */
+    GT_VENDOR_LINK_NUMBERS = 8, /* links are queried by the numbers 0 to 7 */
     GT_ANSWER_ARGS_MAX = 3,
 };
 
@@ -22,9 +22,9 @@ struct gt_answer {
     const char *call;
     unsigned args[GT_ANSWER_ARGS_MAX];
     unsigned arg_count;
-    const cJSON *value; /* NULL unless the call succeeded and kept its form */
+    const cJSON *value; /* NULL unless the call succeeded with a value of the documented form */
     long code;          /* return code, -1 where the call did not return */
-    const char *why;    /* it hung, crashed, broke its form; NULL where there is just a code */
+    const char *why;    /* it hung, crashed, or broke its form; NULL if there is only a code */
 };
 
 struct gt_answers {
@@ -47,12 +47,13 @@ static inline void gt_answers_done_p(struct gt_answers *answers)
 /* Whether any entry of this call has a value. */
 bool gt_answers_have(const struct gt_answers *answers, const char *call);
 
-bool gt_answer_is(const struct gt_answer *answer, const char *call); /* and has a value */
+bool gt_answer_is(const struct gt_answer *answer, const char *call); /* and it has a value */
 
 /* The BDF that an answer of a DeviceInfo call carries, canonical. */
 bool gt_answer_bdf(const struct gt_answer *answer, char to[static GT_BDF_SIZE]);
 
-/* Printable ASCII, at least one and less than `size` bytes, surrounding blanks dropped. */
+/* Copies a text without surrounding blanks. False unless it is printable ASCII of at least one and less than
+ * `size` bytes. */
 bool gt_value_text(const cJSON *item, char *to, size_t size);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-/* How long the functions of the vendor library have taken since the probe was started; those that were
+/* How long the functions of the vendor library have taken since the probe was started; calls that were
  * stopped count with the time until then. */
 enum { GT_CALL_TIMES_MAX = 48 };
 
@@ -20,8 +20,8 @@ struct gt_call_times {
     } list[GT_CALL_TIMES_MAX];
 };
 
-/* Reads the probe's answer to `times` (protocol.h); -EINVAL for nonsense. Functions beyond the
- * limit are left out. */
+/* Reads the probe's answer to `times` (protocol.h); -EINVAL if it is invalid. Functions beyond
+ * GT_CALL_TIMES_MAX are left out. */
 int gt_call_times_read(const char *text, size_t len, struct gt_call_times *ret, struct gt_err **err);
 
 #endif

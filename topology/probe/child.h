@@ -12,7 +12,7 @@
 int gt_child_spawn(const char *program, const char *root, bool quiet, pid_t *ret_pid, int *ret_fd,
                    struct gt_err **err);
 
-/* Waits for its end, at most that long, then kills it. Its connection must be closed before. */
+/* Waits at most `patience_ms` for its end, then kills it. Close its connection before. */
 void gt_child_end(pid_t pid, int patience_ms);
 
 #endif

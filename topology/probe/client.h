@@ -9,8 +9,8 @@
 #include "topology/probe/call_times.h"
 
 /*
- * The agent's side of gputopo-probe (protocol.h). Blocking, one request at a time, for
- * the scan thread. The connection is made when needed and made again after a failure.
+ * The client of gputopo-probe (protocol.h). Calls block, one request at a time, for the scan thread. The
+ * connection is made when needed, and again after a failure.
  */
 struct gt_probe_client;
 
@@ -19,9 +19,9 @@ int gt_probe_client_new(const char *socket, struct gt_probe_client **ret, struct
 
 /*
  * Starts `program` (gputopo-probe) as a child with posix_spawn, joined by a socketpair, and starts it again,
- * at most once a second, when it has ended. `root` is the directory in which it looks for the vendor library
- * (opt/...). The child ends when the client is freed or this process dies. A `quiet` one logs nothing about
- * vendor calls that fail: the log of answers says it, too.
+ * at most once a second, when it has ended. `root` is the directory in which it searches for the vendor
+ * library (opt/...). The child ends when the client is freed or this process ends. A `quiet` one logs nothing
+ * about vendor calls that fail: the call log has them, too.
  */
 int gt_probe_client_spawn(const char *program, const char *root, bool quiet, struct gt_probe_client **ret,
                           struct gt_err **err);
@@ -30,26 +30,26 @@ GT_DEFINE_CLEANUP(struct gt_probe_client *, gt_probe_client_free)
 #define gt_auto_probe_client GT_CLEANUP(gt_probe_client_free)
 
 /*
- * Asks for all vendor knowledge. *ret_answers is the vendor call log, a JSON document
- * (docs/probe-protocol.md); the caller frees it. A failed or hanging vendor call is no error here: the log
- * says so. An error means that the probe itself cannot be reached or does not keep to the protocol.
+ * Requests all data of the vendor library. *ret_answers is the vendor call log, a JSON document
+ * (docs/probe-protocol.md); the caller frees it. A failed or hanging vendor call is not an error here: the
+ * log has it. An error means that the probe itself cannot be reached or does not keep to the protocol.
  */
 int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
 
 /*
- * The same, but -EINPROGRESS where the answer has not begun to come within so many milliseconds (0: no such
- * limit). It is still asked for then: the next call goes on waiting for it, within the deadline of the first.
+ * The same, but -EINPROGRESS if the answer has not begun to arrive within that time (0: no such limit). The
+ * request stays open: the next call continues to wait for it, within the deadline of the first.
  */
 int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
                          struct gt_err **err);
-/* Whether the last call left an answer to wait for. */
+/* Whether the last call ended with -EINPROGRESS, so that its answer is still expected. */
 bool gt_probe_scan_is_due(const struct gt_probe_client *client);
-/* The same for health alone, which costs less. An older probe that does not
- * know this is asked for everything. */
+/* The same as gt_probe_scan() for health only, which costs less. An older probe that does not know this
+ * request gets a full one instead. */
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
 
-/* How long vendor calls have taken. -ENOTSUP where the probe has not answered a gt_probe_health() yet: an
- * older one does not know. */
+/* How long vendor calls have taken. -ENOTSUP if the probe has not answered a gt_probe_health() yet: an older
+ * one does not know this request. */
 int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, struct gt_err **err);
 
 struct gt_probe_stats {
@@ -58,17 +58,17 @@ struct gt_probe_stats {
 /* Safe from any thread. */
 void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe_stats *ret);
 
-/* The longest time of one gt_probe_scan(), in milliseconds; more than the probe's own limit of a scan. The
- * default suits a probe with default limits. */
+/* Sets the longest time of one gt_probe_scan(). It must be more than the probe's own limit of a scan; the
+ * default fits a probe with default limits. */
 void gt_probe_client_deadline(struct gt_probe_client *client, int milliseconds);
 
-/* How long the first connection waits for a probe that does not listen yet; default 0. Containers of one pod
- * start in any order, and what is served without the probe's knowledge must be served so for good. */
+/* Sets how long the first connection waits for a probe that does not listen yet; default 0. Containers of one
+ * pod start in any order, and a GPU that is served without the probe's data keeps its ID. */
 void gt_probe_client_patience(struct gt_probe_client *client, int milliseconds);
 
-/* Becomes readable when the vendor library reported an event, so that the caller scans at once; drained by
- * the next gt_probe_scan(). The same descriptor for the life of the client; it stays silent where the library
- * has no events. */
+/* A descriptor that becomes readable when the vendor library has reported an event, so that the caller can
+ * scan at once; the next gt_probe_scan() reads it empty. It stays the same for the life of the client, and is
+ * never readable if the library has no events. */
 int gt_probe_client_event_fd(const struct gt_probe_client *client);
 
 #endif

@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 /*
- * The calls at which a worker died in one scan, and the calls that are left out because of them:
+ * The calls during which a worker ended in one scan, and the calls that are left out because of them:
  *   - the same call for the same device, or for the same link or pair of devices where it asks about one;
- *   - a call about links or pairs for a device at which two of them were fatal;
- *   - anything for a device that a function was fatal for which answers for others, or two which do not;
- *   - a call for every device once two devices are lost to it and none has answered it, or once it has cost
+ *   - a call about links or pairs for a device for which two such calls were fatal;
+ *   - any call for a device for which a function was fatal that other devices have answered, or two functions
+ *     that none has;
+ *   - a call for any device, once it was fatal for two devices and none has answered it, or once it has ended
  *     GT_CULPRITS_PER_CALL workers.
  * Private to topology/probe.
  */
@@ -27,7 +28,7 @@ struct gt_culprits {
 };
 
 /* `args` are `count` numbers: the device, and the link or the other device. Beyond GT_CULPRITS_MAX nothing is
- * noted: a scan ends long before. */
+ * noted; a scan ends before. */
 void gt_culprits_add(struct gt_culprits *culprits, const char *call, unsigned count, const uint32_t *args);
 
 /* The call was answered for some device. */

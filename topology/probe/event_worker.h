@@ -9,27 +9,27 @@
 
 enum { GT_EVENT_DEVICES_MAX = 64 };
 
-/* The process that waits for events of the vendor library, which cannot be done with a limit. Nobody waits
- * for it. */
+/* The process that waits for events of the vendor library: its waiting function has no time limit. No other
+ * process waits for this one. */
 struct gt_event_worker {
     struct gt_worker worker;
-    struct gt_library library;               /* what it has open */
-    uint64_t devices;                        /* whose events it waits for */
-    bool wanted;                             /* somebody watches */
-    int64_t again;                           /* milliseconds; not started before */
+    struct gt_library library;               /* the library that it has open */
+    uint64_t devices;                        /* mask of the devices whose events it waits for */
+    bool wanted;                             /* a client watches */
+    int64_t again;                           /* not started before this time in milliseconds */
     unsigned reported[GT_EVENT_DEVICES_MAX]; /* events of each device, by the vendor's number, since the probe
                                             was started */
 };
 
-/* After a scan: ends the one of another library or of other devices, and starts one where it is wanted and
- * there are devices (a mask of the vendor's numbers); not more than one a minute. */
+/* Call after a scan: ends a process of another library or of other devices, and starts one if it is wanted
+ * and there are devices (a mask of the vendor's numbers); at most one a minute. */
 void gt_event_worker_run(struct gt_event_worker *events, const struct gt_library *library, uint64_t devices,
                          bool verbose);
 
-/* Readable when gt_event_worker_take() should be called; -1 where there is no process. */
+/* A descriptor that is readable when gt_event_worker_take() should be called; -1 if there is no process. */
 int gt_event_worker_fd(const struct gt_event_worker *events);
 
-/* Takes what it has sent; whether there was an event. */
+/* Reads what the process has sent; returns whether there was an event. */
 bool gt_event_worker_take(struct gt_event_worker *events);
 
 void gt_event_worker_stop(struct gt_event_worker *events);

@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 /*
- * Calls about one device at which the worker died in check after check. They are not made in each check:
- * GT_HANGS_FREE times they are, then after GT_HANGS_FIRST_MS, twice as long each further time, and
- * GT_HANGS_MAX_MS at most. Until then they count as failed as they did. Any clock that only goes forward.
- * Private to topology/probe.
+ * Calls about one device that ended the worker in several checks. After GT_HANGS_FREE failures a call is not
+ * made in each check, but again after GT_HANGS_FIRST_MS, then twice as long each time, at most
+ * GT_HANGS_MAX_MS. Until then it counts as failed for the same reason. Times are of any clock that only goes
+ * forward. Private to topology/probe.
  */
 enum { GT_HANGS_LIST = 32, GT_HANGS_FREE = 3, GT_HANGS_FIRST_MS = 10000, GT_HANGS_MAX_MS = 60000 };
 
@@ -24,15 +24,15 @@ struct gt_hangs {
     } list[GT_HANGS_LIST];
 };
 
-/* It failed; `why` is kept. Calls without a device are not kept: a library that hangs as a whole
+/* Notes that the call failed, and why. Calls without a device are not noted: a library that hangs as a whole
  * is queried again in each check. */
 void gt_hangs_failed(struct gt_hangs *hangs, const char *call, unsigned count, const uint32_t *args,
                      const char *why, uint64_t now_ms);
 
-/* It was answered. */
+/* Notes that the call was answered. */
 void gt_hangs_answered(struct gt_hangs *hangs, const char *call, unsigned count, const uint32_t *args);
 
-/* Why it failed the last time, where it is not to be made again yet; else NULL. */
+/* NULL if the call may be made now; else why it failed the last time. */
 const char *gt_hangs_wait(const struct gt_hangs *hangs, const char *call, unsigned count,
                           const uint32_t *args, uint64_t now_ms);
 

@@ -8,10 +8,10 @@
 
 #include "base/err.h"
 
-/* A vendor library as a file: where it lies, and what distinguishes a file from its replacement. */
+/* The file of a vendor library: its path, and what distinguishes it from a replacement. */
 struct gt_library {
-    char path[PATH_MAX];  /* to be opened */
-    char shown[PATH_MAX]; /* as seen below the root */
+    char path[PATH_MAX];  /* the path to open */
+    char shown[PATH_MAX]; /* the path below the root */
     dev_t device;
     ino_t inode;
     off_t size;
@@ -19,9 +19,9 @@ struct gt_library {
 };
 
 /*
- * Finds the library: `explicit_path` where it is not NULL, else below `root` in the places where the vendor
- * installs it, else anywhere below its opt/ (to a limited depth, a limited number of entries) where only root
- * and the own user can write. -ENOENT says where it was searched.
+ * Finds the library: `explicit_path` if it is not NULL, else below `root` in the places where the vendor
+ * installs it, else anywhere below its opt/ (limited in depth and number of entries) where only root and the
+ * own user can write. -ENOENT says where it was searched.
  */
 int gt_library_locate(const char *root, const char *explicit_path, struct gt_library *ret,
                       struct gt_err **err);

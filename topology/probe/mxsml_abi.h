@@ -98,8 +98,8 @@ struct mx_event {
 };
 _Static_assert(sizeof(struct mx_event) == 1032 && offsetof(struct mx_event, data) == 8, "Event");
 
-/* The shapes of the functions, by what they take and fill; every `uint32_t` result but mx_count's is a return
- * code. */
+/* The types of the functions, by what they take and fill; every `uint32_t` result except mx_count's is a
+ * return code. */
 typedef uint32_t mx_init(void);
 typedef uint32_t mx_count(void);
 typedef uint32_t mx_text(char *text, uint32_t *size);

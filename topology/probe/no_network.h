@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 
-/* From now on this process and those that it starts make unix sockets only, for good; and no new privileges.
- * It takes no capability, unlike a network namespace. -ENOTSUP on processors that it does not know. */
+/* From now on this process, and all that it starts, can make unix sockets only and gain no privileges. This
+ * cannot be undone. Unlike a network namespace it needs no capability. -ENOTSUP on unknown processors. */
 int gt_no_network(struct gt_err **err);
 
 #endif

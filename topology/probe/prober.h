@@ -9,17 +9,18 @@
 #include "base/err.h"
 
 /*
- * Queries the vendor library through a worker process and keeps the call log. A worker that hangs
- * or dies is replaced, its culprit (culprits.h) left out for the rest of the scan, and the scan goes on.
+ * Queries the vendor library through a worker process and writes the call log. If a worker hangs or ends, it
+ * is replaced, the call that caused it is left out for the rest of the scan (culprits.h), and the scan goes
+ * on.
  */
 struct gt_prober;
 
 struct gt_prober_options {
     const char *root;    /* where opt/... is searched */
-    const char *library; /* this file instead, or NULL */
+    const char *library; /* the library's file, not searched then; or NULL */
     int call_timeout_ms, scan_timeout_ms;
     bool verbose; /* leave the library's own output on stderr */
-    int owner;    /* a scan ends when this socket's peer is gone; -1 none */
+    int owner;    /* a scan ends when the peer of this socket has closed it; -1 none */
 };
 
 int gt_prober_new(const struct gt_prober_options *options, struct gt_prober **ret, struct gt_err **err);
@@ -27,14 +28,15 @@ void gt_prober_free(struct gt_prober *prober);
 GT_DEFINE_CLEANUP(struct gt_prober *, gt_prober_free)
 #define gt_auto_prober GT_CLEANUP(gt_prober_free)
 
-/* What is asked (plan.c): everything, or only what concerns health. */
+/* Which calls are made (plan.c): all, or only those about health. */
 struct gt_probe_plan {
-    void (*ask)(struct gt_prober *prober, uint64_t *ret_devices); /* sets the devices that answered */
-    bool patient; /* what hangs again and again is not queried each time */
+    /* makes the calls; *ret_devices: the devices that answered */
+    void (*ask)(struct gt_prober *prober, uint64_t *ret_devices);
+    bool patient; /* calls that hang repeatedly are not made each time (hangs.h) */
 };
 
-/* Asks what the plan says. *ret_log is the call log, which the caller frees. -ECANCELED: the owner is gone.
- */
+/* Makes the calls of the plan. *ret_log is the call log, which the caller frees. -ECANCELED: the owner has
+ * closed its socket. */
 int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, char **ret_log,
                    size_t *ret_len, unsigned *ret_restarts, struct gt_err **err);
 

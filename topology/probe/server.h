@@ -6,8 +6,8 @@
 
 #include "topology/probe/prober.h"
 
-/* Makes the socket of clients: mode 0600, or for everyone where `open_mode`, since the peer is checked on
- * every connection. A dead probe's socket is replaced, a living one's is not. */
+/* Makes the socket for clients: mode 0600, or open to everyone if `open_mode`, since the peer is checked on
+ * every connection. A socket on which no probe listens any more is replaced; otherwise it is an error. */
 int gt_server_listen(const char *path, bool open_mode, int *ret_fd, struct gt_err **err);
 
 struct gt_server_options {
@@ -16,7 +16,7 @@ struct gt_server_options {
     uid_t allowed; /* accepted beside the own uid and root's; (uid_t)-1 none */
 };
 
-/* Serves until the inherited connection ends (0), or for ever. */
+/* Serves until the inherited connection ends, then returns 0; without one it serves for ever. */
 int gt_server_run(struct gt_prober *prober, const struct gt_server_options *options, struct gt_err **err);
 
 #endif

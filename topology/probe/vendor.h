@@ -9,16 +9,16 @@
 
 /*
  * The vendor library inside the worker process: the only code that opens it and calls into it. Anything here
- * may hang or crash; the supervisor outlives it.
+ * may hang or crash without harm to the supervisor.
  */
 typedef void gt_vendor_function(void);
 
 enum { GT_CALL_ARGS_MAX = 3 };
 
-/* Opens the library once. False with its complaint in *ret_why (valid until the next call here). */
+/* Opens the library once. False, with the reason in *ret_why (valid until the next call here). */
 bool gt_vendor_open(const char *path, const char **ret_why);
 
-/* NULL where the library lacks it. */
+/* NULL if the library does not have it. */
 gt_vendor_function *gt_vendor_symbol(const char *name);
 
 /* One call that the worker can make. `run` appends the members of the answer, from `"rc":...` on. */
@@ -33,8 +33,8 @@ extern const unsigned gt_vendor_call_count;
 /* The functions that events need; the list ends with NULL. */
 extern const char *const gt_vendor_event_functions[];
 
-/* Registers for the events of these devices and sends each one as a packet to `fd`; returns when the library
- * cannot do that (*ret_why) or the other end is gone. */
+/* Registers for the events of these devices and sends each one as a packet to `fd`; returns if the library
+ * cannot do that (*ret_why), or when the other end is closed. */
 void gt_vendor_events(int fd, const uint32_t *devices, unsigned count, const char **ret_why);
 
 #endif

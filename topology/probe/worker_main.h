@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The life of a worker process, right after fork(): serves requests from `fd` until it is closed. */
+/* The main function of a worker process, called right after fork(): serves requests from `fd` until it is
+ * closed. */
 _Noreturn void gt_worker_main(int fd, pid_t supervisor, const char *name, bool verbose);
 
 #endif
