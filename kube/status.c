@@ -9,7 +9,7 @@
 
 enum { REASON_SHOWN = 64, MESSAGE_SHOWN = 512 };
 
-const char *gt_kube_reason(const cJSON *status)
+static const char *reason_of(const cJSON *status)
 {
     return gt_get_string(status, "reason");
 }
@@ -19,7 +19,7 @@ bool gt_kube_is_field_conflict(const cJSON *status)
     const cJSON *cause;
     cJSON_ArrayForEach(cause, gt_get_at(status, "details", "causes"))
     {
-        if (strcmp(gt_kube_reason(cause), "FieldManagerConflict") == 0)
+        if (strcmp(reason_of(cause), "FieldManagerConflict") == 0)
             return true;
     }
     return strstr(gt_get_string(status, "message"), "conflict with ") != NULL;
@@ -59,7 +59,7 @@ static int errno_of(unsigned code, const cJSON *status)
     case 404:
         return ENOENT;
     case 409:
-        return strcmp(gt_kube_reason(status), "AlreadyExists") == 0 ? EEXIST : EBUSY;
+        return strcmp(reason_of(status), "AlreadyExists") == 0 ? EEXIST : EBUSY;
     case 410:
         return ESTALE;
     case 429:
@@ -71,7 +71,7 @@ static int errno_of(unsigned code, const cJSON *status)
 
 int gt_kube_fail(struct gt_err **err, unsigned code, const cJSON *status)
 {
-    const char *reason = gt_kube_reason(status), *message = gt_get_string(status, "message");
+    const char *reason = reason_of(status), *message = gt_get_string(status, "message");
     return gt_fail(err, errno_of(code, status), "%u%s%.*s%s%.*s", code, *reason ? " " : "", REASON_SHOWN,
                    reason, *message ? ": " : "", MESSAGE_SHOWN, message);
 }

@@ -14,9 +14,6 @@
  */
 int gt_kube_fail(struct gt_err **err, unsigned code, const cJSON *status);
 
-/* The `reason` of a Status, "" where there is none. */
-const char *gt_kube_reason(const cJSON *status);
-
 /* Whether an apply was refused since another manager has one of its fields. */
 bool gt_kube_is_field_conflict(const cJSON *status);
 

@@ -335,7 +335,9 @@ class DraTest(unittest.TestCase):
         self.claim("whole", "node-8")
         self.assertEqual(driver.prepare("pair", "zone"), {"pair": (self.names[1:3], ""), "zone": (self.names[4:], "")})
         self.assertEqual(self.state()["pair"], self.names[1:3])
-        self.assertTrue(wait_for(lambda: self.composites()[3] == f"pair-{self.place(0)}-{self.place(3)}"), self.composites())
+        held = [f"zone-{self.place(4)}-4", pair]  # before others, so that they have room in the slice
+        self.assertTrue(wait_for(lambda: self.composites()[:2] == held), self.composites())
+        self.assertEqual(self.composites()[4], f"pair-{self.place(0)}-{self.place(3)}")
         got = driver.prepare("odd", "overlaps")
         self.assertIn("do not make up pair-no-such now", got["odd"][1])
         self.assertIn(f"overlap: both have {self.names[1]}", got["overlaps"][1])
