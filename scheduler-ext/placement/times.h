@@ -4,19 +4,19 @@
 
 #include <stdint.h>
 
-/* How long the controller waits for what is usually there at once. No cluster needs other times: only tests
- * set them, to wait less, or for ever. */
+/* Waiting times of the controller, in milliseconds. They need not be changed for any cluster; only tests set
+ * them. */
 struct gt_placement_times {
-    uint64_t settle_ms; /* a job whose object is not known is planned when no pod has come for so long */
-    uint64_t owner_ms;  /* likewise where the object is of a kind that is followed: it is on its way */
-    uint64_t gang_ms;   /* gates are lifted though pods are missing after so long */
-    /* gates stay for so long after the claims of a plan were all seen: a scheduler that chose one of their
-     * GPUs before it saw them writes that meanwhile */
+    uint64_t settle_ms; /* a job without owner object is planned when no pod was created for so long */
+    uint64_t owner_ms;  /* likewise where the object is of a watched kind and not yet seen */
+    uint64_t gang_ms;   /* after so long gates are removed although pods are missing */
+    /* gates stay for so long after all claims of a plan were seen: a scheduler that chose one of their GPUs
+     * before it saw them writes its choice in that time */
     uint64_t claims_ms;
-    uint64_t return_ms;   /* the place of a pod that left a running job is reserved for so long */
-    uint64_t eviction_ms; /* a job whose pods a scheduler evicted for others is not planned for so long */
-    uint64_t request_ms;  /* no request to the API server lasts longer (its --request-timeout) */
-    uint64_t retry_ms;    /* after a failed write, and at least so often waiting jobs are tried */
+    uint64_t return_ms;   /* how long the place of a pod that left a running job is reserved */
+    uint64_t eviction_ms; /* how long a job with preempted pods is not planned */
+    uint64_t request_ms;  /* longest request to the API server (its --request-timeout) */
+    uint64_t retry_ms;    /* back-off after a failed write; waiting jobs are tried at least this often */
 };
 
 #define GT_PLACEMENT_TIMES                                                                                   \

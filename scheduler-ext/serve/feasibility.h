@@ -8,33 +8,32 @@
 #include "scheduler-ext/placement/controller.h"
 
 /*
- * What the extenders say of nodes for one pod; the same for every scheduler. No I/O.
+ * The feasibility of nodes for one pod, as the extenders report it to every scheduler. No I/O.
  *
- * Whether a node has GPUs enough, is healthy and tolerated is the scheduler's own business, and it knows
- * better and sooner. Three things are ours: a planned pod goes to its planned node and to no other, GPUs that
- * are reserved for planned pods are refused to all others, and so are nodes that are reserved for a large job
- * that has waited for long. A node without a NodeGPUTopology is
- * unknown: it passes, and is worth least.
+ * Whether a node has enough GPUs, is healthy and is tolerated is checked by the scheduler itself, which knows
+ * it earlier. Three checks are ours: a planned pod may run on its planned node only; GPUs that are reserved
+ * for planned pods are refused to other pods; and so are nodes that are reserved for a large job that has
+ * waited for long. A node without a NodeGPUTopology is unknown: it is feasible, with the lowest score.
  */
 enum { GT_FEASIBILITY_REASON_MAX = 192 };
 
 enum gt_feasibility {
     GT_FEASIBLE,
     GT_PLANNED_ELSEWHERE, /* the pod is planned for another node */
-    GT_GPUS_RESERVED,     /* what is free there is reserved for others */
-    GT_NODE_RESERVED,     /* the node is reserved for a job that waits */
+    GT_GPUS_RESERVED,     /* its free GPUs are reserved for others */
+    GT_NODE_RESERVED,     /* the node is reserved for a waiting job */
 };
 
 struct gt_extender_pod {
     const char *namespace_, *name, *uid;
     unsigned gpus;
-    struct gt_mix_amounts asked; /* as the request says; where the cache knows the pod, as it says */
-    /* gt_extender_pod_find(): */
+    struct gt_mix_amounts asked; /* from the cache if it knows the pod, else from the request */
+    /* Set by gt_extender_pod_find(): */
     const struct gt_cache_pod *known; /* NULL: the cache has not seen it */
-    uint32_t planned;                 /* node of its plan, where it has one that holds; GT_NONE */
+    uint32_t planned;                 /* node of its valid plan; GT_NONE: none */
 };
 
-/* Finds the pod in the cache, for what is asked below. */
+/* Finds the pod in the cache; to be called before the functions below. */
 void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *pod);
 
 /* One node, by id (GT_NONE: unknown). `placement` NULL: no nodes are reserved. */

@@ -4,19 +4,19 @@
 
 #include "scheduler-ext/serve/debug_view.h"
 
-/* What every node of the cluster is worth to one pod that has no place, and why not: for explanations. */
+/* For explanations: the values of all nodes for a pod without a place, or why a node is refused. */
 
 enum { GT_ASSESSED_BEST = 10, GT_ASSESSED_EXAMPLES = 3 };
 
 enum gt_refusal {
-    GT_REFUSED_TOO_FEW,       /* fewer GPUs than it asks for are there for anybody */
+    GT_REFUSED_TOO_FEW,       /* it has fewer available GPUs, reserved ones included */
     GT_REFUSED_GPUS_RESERVED, /* for planned or starting pods */
-    GT_REFUSED_NODE_RESERVED, /* for a job that waits */
-    GT_REFUSED_SPARE,         /* left to replacements for lost nodes */
-    GT_REFUSED_UNSUITED,      /* its selector, affinity or tolerations rule it out */
+    GT_REFUSED_NODE_RESERVED, /* for a waiting job */
+    GT_REFUSED_SPARE,         /* only for replacements of pods on lost nodes */
+    GT_REFUSED_UNSUITED,      /* excluded by the pod's selector, affinity or tolerations */
     GT_REFUSED_CORDONED,
     GT_REFUSED_NOT_READY,
-    GT_REFUSED_STALE,      /* its agent is silent */
+    GT_REFUSED_STALE,      /* its agent's report is too old */
     GT_REFUSED_NO_NODE,    /* there is no Node object */
     GT_REFUSED_LEFT_ALONE, /* the vendor's plugin serves it */
     GT_REFUSED_NOT_ELIGIBLE,
@@ -27,8 +27,8 @@ struct gt_assessed_node {
     uint32_t id;
     double value, score_part, loss_part, stranded_part;
     bool exact;
-    double sum;    /* as Volcano gets it */
-    uint8_t ten;   /* as kube-scheduler gets it */
+    double sum;    /* the score for Volcano */
+    uint8_t ten;   /* the score for kube-scheduler */
     uint64_t mask; /* the GPUs that the agent would choose */
 };
 
@@ -45,10 +45,10 @@ struct gt_feasible_nodes {
 int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                       struct gt_feasible_nodes *ret, struct gt_err **err);
 
-/* What is said of `count` refused nodes: "has fewer than 4 GPUs available", "have ..." */
+/* Appends the text for `count` refused nodes: "has fewer than 4 GPUs available", "have ..." */
 void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_cache_pod *pod,
                      struct gt_buf *to);
-/* A word for programs. */
+/* A fixed word, for JSON. */
 const char *gt_refusal_name(enum gt_refusal refusal);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/serve/debug_view.h"
 
-/* Pieces of JSON that the model and the explanations are made of. */
+/* Parts of JSON that the model and the explanations share. */
 
 /* A time of gt_clock_ms() as RFC 3339 in UTC; null where it is 0. */
 void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debug_view *view, uint64_t ms);

@@ -4,8 +4,8 @@
 
 #include "http/http.h"
 
-/* The cluster page: /ui and the files that it loads. They are part of the program and ask for nothing but
- * /debug/model. False where the path is none of theirs. */
+/* Serves the cluster page: /ui and the files that it loads. They are built into the program and request only
+ * /debug/model. False where the path is not one of these. */
 bool gt_ui_serve(const char *path, struct gt_http_response *response);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "base/err.h"
 
-/* Lines of fields separated by commas, without quoting, read in place: what the traces are made of. Every
- * error names FILE:LINE. */
+/* Reads lines of fields separated by commas, without quoting, in place; the format of the traces. Every error
+ * names FILE:LINE. */
 enum { GT_CSV_FIELDS_MAX = 32 };
 
 struct gt_csv {
@@ -20,10 +20,11 @@ struct gt_csv {
     unsigned field_count;
 };
 
-/* `text` is changed while it is read; a NUL must stand behind it. */
+/* `text` is changed while it is read, must outlive `csv`, and must be followed by a NUL. */
 void gt_csv_open(struct gt_csv *csv, const char *file, char *text, size_t len);
 
-/* The next row that is not empty: 1; 0 at the end; or an error (a NUL byte, too many fields). */
+/* Reads the next row that is not empty. 1: read; 0: end of the text; negative: an error (a NUL byte, too many
+ * fields). */
 int gt_csv_next(struct gt_csv *csv, struct gt_err **err);
 
 /* Whether the row is exactly this header, or begins with it where `more` is allowed. */

@@ -22,7 +22,7 @@ struct gt_experiment {
     struct gt_sim_watch watch; /* progress counts all runs */
 };
 
-/* The names of the policies for a kind of trace, with commas: for messages. */
+/* Appends the names of the policies for a kind of trace, separated by commas, for messages. */
 void gt_experiment_names(enum gt_trace_kind kind, struct gt_buf *to);
 
 /* Whether there is such a policy for the kind of trace. */
@@ -31,7 +31,7 @@ bool gt_experiment_has(enum gt_trace_kind kind, const char *policy);
 /* Whether it can place a part of a job (gt_group_policy.plan). */
 bool gt_experiment_places_parts(const char *policy);
 
-/* One report a policy, in their order; gt_experiment_done frees them. */
+/* *ret has one report for each policy, in the order of `policies`; gt_experiment_done() frees them. */
 int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report **ret, struct gt_err **err);
 void gt_experiment_done(struct gt_report *reports, uint32_t count);
 

@@ -7,16 +7,16 @@
 #include "base/buf.h"
 
 /*
- * What one run of one policy gave. Shares are 0 to 1. Definitions: docs/reference/simulate.md.
+ * The results of one run of one policy. Shares are 0 to 1. Definitions: docs/reference/simulate.md.
  */
 enum { GT_SERIES_MAX = 256 };
 
 struct gt_sample { /* at equal steps of the run */
-    double at;     /* seconds; with pods that never leave: GPUs asked for, over GPUs there are */
+    double at;     /* seconds; where pods never end: requested GPUs over all GPUs */
     double occupancy, acceptance, spread, fragmentation;
 };
 
-/* X(key in JSON, field) for every number of a run that has a mean over seeds. */
+/* X(key in JSON, field) for every number of a run of which reports have the mean over seeds. */
 #define GT_RESULT_FIELDS(X)                                                                                  \
     X("jobs", jobs)                                                                                          \
     X("placed", placed)                                                                                      \
@@ -48,19 +48,19 @@ struct gt_result {
 #define X(key, field) double field;
     GT_RESULT_FIELDS(X)
 #undef X
-    uint32_t fragmentation_size; /* GPUs that fragmentation is measured at */
+    uint32_t fragmentation_size; /* GPUs of the unit for which fragmentation is measured */
     struct gt_sample series[GT_SERIES_MAX];
     uint32_t samples;
 };
 
-/* Called now and then; the caller shows how far it is. */
+/* Callbacks of a run, so that the caller can measure time and show progress. */
 struct gt_sim_watch {
     uint64_t (*nanoseconds)(void); /* a clock, to time decisions; NULL: decisionsPerSecond is 0 */
-    void (*progress)(void *arg, uint32_t done, uint32_t total); /* NULL: nobody looks */
+    void (*progress)(void *arg, uint32_t done, uint32_t total); /* NULL: not needed */
     void *arg;
 };
 
-/* A policy with its runs, one a seed. */
+/* A policy with its runs, one for each seed. */
 struct gt_report {
     const char *policy;
     uint64_t seed; /* of the first run */
@@ -74,12 +74,12 @@ struct gt_mean {
 };
 struct gt_mean gt_report_mean(const struct gt_report *report, double (*get)(const struct gt_result *run));
 
-/* Writers, report.c. `title` says what was run. */
+/* Writers, report.c. `title` names the experiment. */
 void gt_report_table(const struct gt_report *reports, uint32_t count, const char *title, struct gt_buf *to);
 void gt_report_csv(const struct gt_report *reports, uint32_t count, struct gt_buf *to);
 void gt_report_json(const struct gt_report *reports, uint32_t count, struct gt_buf *to);
 
-/* Pictures of the first run of each policy, plot.c: one chart, or all four above each other. */
+/* SVG charts of the first run of each policy, plot.c: one chart, or all four in a column. */
 enum gt_chart { GT_CHART_OCCUPANCY, GT_CHART_ACCEPTANCE, GT_CHART_SPREAD, GT_CHART_FRAGMENTATION };
 extern const char *const gt_chart_names[]; /* by enum gt_chart, NULL at the end */
 enum gt_chart_axis { GT_AXIS_HOURS, GT_AXIS_ARRIVED };

@@ -11,14 +11,14 @@
 #include "scheduler-ext/sim/rng.h"
 
 /*
- * The cluster that is simulated: nodes in supernodes, immutable. Nodes of one supernode stand side by side;
+ * The simulated cluster: nodes in supernodes, immutable. Nodes of one supernode have consecutive numbers;
  * supernodes, and nodes within one, are in the order of their names, so that "the lowest number" means "the
  * first name" for every policy.
  */
 enum {
     GT_SITE_NODES_MAX = 1 << 17,
     GT_SITE_TEXT_MAX = 64 << 20, /* bytes of a cluster or trace file */
-    GT_SITE_CPU_MILLI = 128000,  /* of a node of a shape, where pods ask for CPU and memory */
+    GT_SITE_CPU_MILLI = 128000,  /* of each node where the site is a shape and pods ask for CPU and memory */
     GT_SITE_MEMORY_MIB = 2 << 20,
     GT_SITE_MODELS_MAX = 62, /* of GPUs */
     GT_SITE_MODEL_LEN = 32,
@@ -27,9 +27,9 @@ enum {
 struct gt_site_node {
     uint32_t super;
     uint32_t gpus;   /* 0 to 64 */
-    uint32_t linked; /* so many of them, side by side, have direct links to each other */
+    uint32_t linked; /* size of the groups of consecutive GPUs with direct links */
     uint32_t cpu_milli, memory_mib;
-    uint32_t model; /* of its GPUs, a number of the site's models; 0: none is named */
+    uint32_t model; /* model of its GPUs, an index of `models`; 0: not known */
 };
 
 struct gt_site {
@@ -38,38 +38,37 @@ struct gt_site {
     uint32_t super_count;
     uint32_t *first_node;                                   /* [super_count + 1] */
     uint32_t gpus;                                          /* of all nodes */
-    char models[GT_SITE_MODELS_MAX + 1][GT_SITE_MODEL_LEN]; /* names, from 1 on */
-    uint32_t model_count;                                   /* without that of 0 */
-    bool single_nodes; /* a list without supernodes: each node is one of itself */
+    char models[GT_SITE_MODELS_MAX + 1][GT_SITE_MODEL_LEN]; /* [model] names, from 1 on */
+    uint32_t model_count;                                   /* without 0 */
+    bool single_nodes; /* a list without supernodes: each node is one by itself */
 };
 
-/* "SxN", "SxNxG" or "SxNxGxL": S supernodes of N nodes of G GPUs (8), groups of L (4) of them linked
- * directly; several such with "+" between. -EINVAL when the text is not a shape. */
+/* "SxN", "SxNxG" or "SxNxGxL": S supernodes of N nodes of G GPUs (default 8), with direct links in groups of
+ * L GPUs (default 4); several shapes separated by "+". -EINVAL when the text is not a shape. */
 int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **err);
 
-/* A file's text, recognised by its header line: "ip,DSW,PSW,ASW" (the Lingjun topology: hosts of 8 GPUs, a
- * supernode is a rack, that is a PSW and an ASW) or "sn,cpu_milli,memory_mib,gpu,model" (the openb node
+/* The text of a file, recognised by its header line: "ip,DSW,PSW,ASW" (the Lingjun topology: hosts of 8 GPUs,
+ * a supernode is a rack, that is a PSW and an ASW) or "sn,cpu_milli,memory_mib,gpu,model" (the openb node
  * list). `file` names it in errors, FILE:LINE: what. The text is changed. */
 int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err);
 
-/* The same nodes in an order drawn at random, each a supernode of itself. */
+/* The same nodes in random order, each a supernode by itself. */
 int gt_site_shuffle(const struct gt_site *site, struct gt_rng *rng, struct gt_site **ret,
                     struct gt_err **err);
 
-/* The number of a model by its name; 0: the site has none such. */
+/* The number of a model by its name; 0: the site has no such model. */
 uint32_t gt_site_model_number(const struct gt_site *site, const char *name);
 
 void gt_site_free(struct gt_site *site);
 GT_DEFINE_CLEANUP(struct gt_site *, gt_site_free)
 #define gt_auto_site GT_CLEANUP(gt_site_free)
 
-/* GPUs of the largest supernode; of the largest node. */
+/* The number of GPUs of the largest supernode; of the largest node. */
 uint32_t gt_site_largest_super(const struct gt_site *site);
 uint32_t gt_site_largest_node(const struct gt_site *site);
 
-/* The core's model of it, everything free: direct links of 64 GB/s within a group of linked GPUs, 8 GB/s
- * between groups. Nodes without GPUs are in it with a class of none that fits nothing. Ids are those of the
- * site. */
+/* Makes the core's cluster of the site, all GPUs free: direct links of 64 GB/s within a group of linked GPUs,
+ * 8 GB/s between groups. Nodes without GPUs have a class on which nothing fits. Ids are those of the site. */
 int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err);
 
 #endif

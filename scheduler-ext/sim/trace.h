@@ -6,8 +6,8 @@
 #include "scheduler-ext/sim/site.h"
 
 /*
- * What the cluster is asked for: a source of jobs (a file or a named distribution), and the list of jobs that
- * is drawn from it for one seed.
+ * The load of the cluster: a source of jobs (a file or a named distribution), and the list of jobs that is
+ * drawn from it for one seed.
  */
 enum {
     GT_TRACE_JOBS_MAX = 4 << 20,
@@ -21,12 +21,12 @@ enum {
 /* A row of a trace file. */
 struct gt_trace_row {
     double duration;   /* seconds */
-    int64_t submitted; /* Unix time; 0: the file says none */
+    int64_t submitted; /* Unix time; 0: not in the file */
     uint32_t gpus;
-    uint32_t milli; /* of each GPU; 1000 is the whole GPU, less only for one GPU */
+    uint32_t milli; /* thousandths of each GPU; less than 1000 only for one GPU */
     uint32_t cpu_milli, memory_mib;
     uint32_t tenant; /* its namespace */
-    uint32_t spec;   /* models of GPUs it can use, a number of the trace's specs; 0: any */
+    uint32_t spec;   /* models of GPUs that it can use, an index of `specs`; 0: any */
 };
 
 enum gt_trace_kind {
@@ -46,8 +46,8 @@ struct gt_trace {
     enum gt_trace_kind kind;
     struct gt_trace_row *rows; /* of a file */
     uint32_t row_count;
-    uint32_t tenants;                 /* of the rows; 0: they name none */
-    char (*specs)[GT_TRACE_SPEC_LEN]; /* [spec_count + 1] names with "|" between, from 1 on */
+    uint32_t tenants;                 /* number of namespaces of the rows; 0: they name none */
+    char (*specs)[GT_TRACE_SPEC_LEN]; /* [spec_count + 1] names separated by "|", from 1 on */
     uint32_t spec_count;
     struct gt_size_class classes[GT_MIX_MAX]; /* of a distribution */
     unsigned class_count;
@@ -68,31 +68,31 @@ GT_DEFINE_CLEANUP(struct gt_trace *, gt_trace_free)
 /* Leaves out the pods that ask for a part of a GPU. -EINVAL when nothing is left. */
 int gt_trace_drop_shared(struct gt_trace *trace, struct gt_err **err);
 
-/* A job as the simulator sees it. Pods in rank order, all alike; units and atoms are runs of pods. */
+/* A job of the simulator. Pods are in rank order and all equal; units and atoms are runs of pods. */
 struct gt_sim_job {
-    double submit, duration;   /* seconds; duration INFINITY: never leaves */
+    double submit, duration;   /* seconds; duration INFINITY: never ends */
     uint32_t pods, unit, atom; /* atom 0: the units are hard */
     uint32_t gpus;             /* of a pod */
     uint32_t tenant;           /* its namespace */
 };
 
 struct gt_draw {
-    double load;   /* GPU time asked for over GPU time there is; without departures: GPUs over GPUs */
-    uint32_t jobs; /* how many; without departures as many as the load needs, up to this */
+    double load;   /* requested GPU time over available GPU time; without departures: GPUs over GPUs */
+    uint32_t jobs; /* number of jobs; without departures as many as the load needs, at most this */
     bool departures;
-    bool replay;    /* jobs of a file in their order and at their times, which are stretched to the load */
-    uint32_t group; /* GPUs of a unit where it can be so; 0: drawn, see docs/reference/simulate.md */
-    uint32_t atom;  /* GPUs of an atom where it can be so; 0: units are hard */
+    bool replay;    /* jobs of a file in their order and at their times, which are scaled to the load */
+    uint32_t group; /* GPUs of a unit where possible; 0: drawn, see docs/reference/simulate.md */
+    uint32_t atom;  /* GPUs of an atom where possible; 0: units are hard */
     uint64_t seed;
 };
 
 struct gt_jobs {
     struct gt_sim_job *job;
     uint32_t count;
-    uint32_t tenants; /* above each job's, or 0 where all are of one */
+    uint32_t tenants; /* number of namespaces; 0: all jobs are of one */
 };
 
-/* Jobs in order of submission. */
+/* Draws the jobs, in the order of submission; gt_jobs_done() frees them. */
 int gt_trace_draw(const struct gt_trace *trace, const struct gt_site *site, const struct gt_draw *draw,
                   struct gt_jobs *ret, struct gt_err **err);
 static inline void gt_jobs_done(struct gt_jobs *jobs)

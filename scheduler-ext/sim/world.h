@@ -5,8 +5,8 @@
 #include "base/bits.h"
 #include "scheduler-ext/sim/site.h"
 
-/* The state of a simulated cluster: which GPUs are free. Taking a GPU that is taken is
- * caught here, whatever a policy believes. */
+/* The state of a simulated cluster: which GPUs are free. A GPU that is taken twice is detected here,
+ * independently of the policy. */
 struct gt_world {
     const struct gt_site *site;
     uint64_t *all, *free;             /* [node] */
@@ -22,7 +22,7 @@ void gt_world_free(struct gt_world *world);
 GT_DEFINE_CLEANUP(struct gt_world *, gt_world_free)
 #define gt_auto_world GT_CLEANUP(gt_world_free)
 
-/* Counts slots of pods of so many GPUs from now on. */
+/* Begins to count slots for pods of `gpus` GPUs. */
 int gt_world_track(struct gt_world *world, unsigned gpus, struct gt_err **err);
 
 static inline uint64_t gt_world_available(const struct gt_world *world, uint32_t node)
@@ -38,7 +38,7 @@ static inline unsigned gt_world_count(const struct gt_world *world, uint32_t nod
 void gt_world_take(struct gt_world *world, uint32_t node, uint64_t mask);
 void gt_world_give(struct gt_world *world, uint32_t node, uint64_t mask);
 
-/* A node that fails or is repaired. Jobs on it are the caller's matter. */
+/* A node fails or is repaired. The caller handles the jobs on it. */
 void gt_world_set_up(struct gt_world *world, uint32_t node, bool up);
 
 /* Recounts everything: false where a derived number is wrong. For tests. */

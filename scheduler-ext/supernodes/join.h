@@ -8,17 +8,17 @@
 #include "base/err.h"
 
 /*
- * Which node belongs to which supernode. Pure: from what nodes report, what the operator configures and what
- * labels say, to the supernodes of the cluster and what is wrong with them.
+ * Which node belongs to which supernode. No I/O: computes the supernodes of the cluster, and problems with
+ * them, from reports of nodes, the operator's configuration and labels.
  *
  * Priority, node by node: the configuration; where that does not name the node, its label; where it has none,
- * its report. A node that nothing places is a supernode of itself, which is not listed.
+ * its report. A node without any of these is a supernode by itself, which is not listed.
  *
  * Reports are joined by server UUID: two nodes are together when each one's library sees the other over
- * MetaXLink. A link that only one side sees joins nothing and is a conflict. A UUID is one node's: of several
- * that report it, the one that is known to hold it takes part; where none is, none does. Modes of the
+ * MetaXLink. A link that only one side sees is ignored and reported as a problem. A UUID belongs to one node:
+ * of several that report it, only its known holder is joined; without a known holder, none is. Modes of the
  * vendor's topoDiscovery: `config` is the configuration here, `dragonfly` the reports; `switchbox` asks a
- * cluster manager whose interface is not public, so it cannot be offered.
+ * cluster manager whose interface is not public, so it is not supported.
  */
 enum {
     GT_JOIN_NODES_MAX = 1 << 17,
@@ -60,25 +60,25 @@ struct gt_supernode {
 };
 
 enum gt_join_problem_kind {
-    GT_JOIN_ASYMMETRIC,     /* one side sees the other, not the other way round */
+    GT_JOIN_ASYMMETRIC,     /* only one of two nodes sees the other */
     GT_JOIN_NODE_TWICE,     /* a node in two groups */
-    GT_JOIN_UNKNOWN_NODE,   /* a group names a node that is not there */
-    GT_JOIN_UNKNOWN_PARENT, /* a group names a parent that is not there */
+    GT_JOIN_UNKNOWN_NODE,   /* a group names a node that does not exist */
+    GT_JOIN_UNKNOWN_PARENT, /* a group names a parent that does not exist */
     GT_JOIN_BAD_TIER,       /* tier out of 1..8, nodes above tier 1, or a parent not above its child */
-    GT_JOIN_GROUP_TWICE,    /* two groups of one name */
-    GT_JOIN_SAME_UUID,      /* two nodes say they are the same server */
-    GT_JOIN_BAD_NAME,       /* a name or label that no object can have */
-    GT_JOIN_SPLIT,          /* two supernodes see one server, but not one another */
-    GT_JOIN_TAKEN_UUID,     /* a node says that it is the server that another one is known to be */
+    GT_JOIN_GROUP_TWICE,    /* two groups have the same name */
+    GT_JOIN_SAME_UUID,      /* two nodes report the same server UUID */
+    GT_JOIN_BAD_NAME,       /* a name or label that is not a valid name of an object */
+    GT_JOIN_SPLIT,          /* two supernodes see the same server, but not each other */
+    GT_JOIN_TAKEN_UUID,     /* a node reports the server UUID that another node holds */
     GT_JOIN_PROBLEM_KINDS,
 };
 
 struct gt_join_problem {
     enum gt_join_problem_kind kind;
-    uint32_t supernode;           /* the one it concerns, GT_JOIN_NONE */
-    uint32_t node, other;         /* the nodes it concerns, GT_JOIN_NONE; it concerns their supernodes, too */
-    bool in_config;               /* the configuration is to be mended, otherwise a node */
-    char text[GT_JOIN_TEXT_SIZE]; /* one sentence that names the culprit */
+    uint32_t supernode;           /* index; GT_JOIN_NONE: none */
+    uint32_t node, other;         /* indexes, GT_JOIN_NONE; it concerns their supernodes, too */
+    bool in_config;               /* the configuration has to be corrected, otherwise a node */
+    char text[GT_JOIN_TEXT_SIZE]; /* one sentence that names the wrong object */
 };
 
 struct gt_join {
@@ -89,11 +89,11 @@ struct gt_join {
     uint32_t *supernode_of; /* [node]: index, GT_JOIN_NONE: a supernode of itself */
     uint32_t node_count;
     struct gt_join_problem *problems;
-    uint32_t problem_count; /* more than GT_JOIN_PROBLEMS_MAX are not kept */
+    uint32_t problem_count; /* those beyond GT_JOIN_PROBLEMS_MAX are dropped */
 };
 
-/* Never fails for what the input says: a culprit is left out, a problem says so, and the rest works. Errors
- * are -E2BIG and -ENOMEM. */
+/* Invalid input is not an error: it is left out and reported as a problem. Errors are -E2BIG and -ENOMEM.
+ * *ret borrows no texts; gt_join_free() frees it. */
 int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
                        const struct gt_join_group *groups, uint32_t group_count, struct gt_join **ret,
                        struct gt_err **err);
@@ -101,7 +101,7 @@ void gt_join_free(struct gt_join *join);
 GT_DEFINE_CLEANUP(struct gt_join *, gt_join_free)
 #define gt_auto_join GT_CLEANUP(gt_join_free)
 
-/* "config", "label", "report"; "Asymmetric", "NodeTwice"...: as conditions name them. */
+/* "config", "label", "report"; "Asymmetric", "NodeTwice"...: the reasons in conditions. */
 const char *gt_join_source_name(enum gt_join_source source);
 const char *gt_join_problem_name(enum gt_join_problem_kind kind);
 

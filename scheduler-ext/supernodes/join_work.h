@@ -7,8 +7,8 @@
 #include "scheduler-ext/supernodes/join.h"
 
 /*
- * Names and UUIDs are looked up in sorted indexes. While joining, every supernode is a number; at the
- * end the members are counted out.
+ * Names and UUIDs are looked up in sorted indexes. While joining, each node has the number of its supernode;
+ * the lists of members are made at the end.
  */
 struct gt_join_work {
     const struct gt_join_node *nodes;
@@ -17,14 +17,14 @@ struct gt_join_work {
     uint32_t group_count;
     struct gt_join *join;
     uint32_t *by_name; /* nodes, by name */
-    uint32_t *by_uuid; /* nodes that have one, by server UUID; its holder before others */
+    uint32_t *by_uuid; /* nodes with a server UUID, by UUID; the holder first */
     uint32_t uuid_count;
     uint32_t *groups_by_name;
     uint32_t *group_super; /* [group]: its supernode, GT_JOIN_NONE: left out */
     uint32_t *root;        /* [node]: union-find of the reports */
 };
 
-/* What a problem concerns, GT_JOIN_NONE where nothing. */
+/* What a problem concerns; GT_JOIN_NONE: nothing. */
 struct gt_join_about {
     uint32_t supernode, node, other;
     bool in_config;
@@ -54,18 +54,19 @@ static inline bool gt_join_holds_uuid(const struct gt_join_node *node)
     return node->uuid_holder && strcmp(node->uuid_holder, node->name) == 0;
 }
 
-/* join_index.c: sorted numbers of nodes and groups; `text_of` is what they are sorted by. */
+/* join_index.c: indexes of nodes and groups, sorted by `text_of`. */
 typedef const char *gt_join_text(const struct gt_join_work *work, uint32_t item);
 gt_join_text gt_join_node_name, gt_join_node_uuid, gt_join_group_name;
 void gt_join_index(struct gt_join_work *work);
-/* The first place whose text is not before `text`. */
+/* The first position whose text is not less than `text`. */
 uint32_t gt_join_lower_bound(const struct gt_join_work *work, const uint32_t *index, uint32_t count,
                              const char *text, gt_join_text *text_of);
-/* The first item of that text, GT_JOIN_NONE. */
+/* The first item with that text; GT_JOIN_NONE: none. */
 uint32_t gt_join_find(const struct gt_join_work *work, const uint32_t *index, uint32_t count,
                       const char *text, gt_join_text *text_of);
 
-/* The ways to be placed, by priority. `order`, `size` and `least`: room for one a node, of zeros. */
+/* Assign nodes to supernodes, in the order of priority. `order`, `size` and `least`: zeroed scratch arrays
+ * with one entry for each node. */
 void gt_join_by_config(struct gt_join_work *work);                 /* join_config.c */
 void gt_join_by_label(struct gt_join_work *work, uint32_t *order); /* join_config.c */
 void gt_join_by_report(struct gt_join_work *work, uint32_t *size, uint32_t *order,

@@ -11,7 +11,7 @@
 #include "scheduler-ext/decide/view.h"
 #include "scheduler-ext/volcano/volcano.h"
 
-/* The inside of the library. */
+/* The library's internal state and functions. */
 
 enum volcano_resource {
     VOLCANO_TOPOLOGIES,
@@ -19,20 +19,20 @@ enum volcano_resource {
     VOLCANO_NODES,
     VOLCANO_PODS,
     VOLCANO_LEASES,
-    VOLCANO_OWNERS, /* from here on one for each kind of owner */
+    VOLCANO_OWNERS, /* the first of the kinds of owners */
     VOLCANO_RESOURCES = VOLCANO_OWNERS + GT_OWNER_KINDS,
 };
 
 struct volcano_place {    /* of a task */
-    uint64_t uid;         /* digest of its pod's */
-    uint64_t node_digest; /* of the node's name: ids are used again */
+    uint64_t uid;         /* digest digest of its pod's UID */
+    uint64_t node_digest; /* of the node's name, since ids are reused */
     uint64_t mask;
     uint32_t node;
 };
 
 struct volcano_evicted_pod { /* a pod that was evicted */
     uint64_t uid;            /* digest */
-    char *names;             /* its namespace and its name, each with a NUL behind */
+    char *names;             /* its namespace and name, each followed by a NUL */
 };
 
 struct volcano_room { /* see room.c */
@@ -42,35 +42,35 @@ struct volcano_room { /* see room.c */
     uint32_t place_count, evicted_pod_count;
     uint64_t made_in; /* session */
     uint64_t until_ms;
-    bool lasts; /* the action that runs makes it: where it is carried out, it outlives the session */
+    bool lasts; /* made by the current action; outlives the session if its evictions are carried out */
     struct volcano_room *next;
 };
 
-/* What is known of a job of the cache, as its `user`: from the first session that asks about it until its
- * last pod is gone. */
+/* The state of a job of the cache (its `user`), from the first session with a call about it until its last
+ * pod is deleted. */
 struct volcano_job {
     struct gt_cache_job *job;
     struct gt_reservations reservations;
-    uint64_t new_pod_ms; /* a pod more was seen then */
+    uint64_t new_pod_ms; /* when the last new pod was seen */
     uint32_t pod_count;
-    struct volcano_room *room; /* that is being made for it; NULL: none */
-    uint64_t room_after_ms;    /* none is looked for before */
+    struct volcano_room *room; /* the room that is being made for it; NULL: none */
+    uint64_t room_after_ms;    /* no room is searched before */
 
-    uint64_t session; /* the rest is of this session */
+    uint64_t session; /* number of the session that the rest belongs to */
     int verdict;      /* of gt_volcano_check() */
-    char *sentence;   /* why it is refused or does not fit; NULL: there is nothing to say */
+    char *sentence;   /* why it is refused or does not fit; NULL: none */
     struct gt_job_view *view;
-    uint32_t allocated; /* members that the session has given a node */
+    uint32_t allocated; /* members that the session has allocated */
     bool planned;       /* the session planned it */
-    uint64_t tried;     /* state of the session when it did not fit; 0: it was not tried */
+    uint64_t tried;     /* given_back of the session when it did not fit; 0: not tried */
     struct volcano_job *next;
 };
 
 struct volcano_task {
     struct gt_cache_pod *pod; /* NULL: not seen yet */
-    uint32_t group, at;       /* at: member of its job's view; GT_NONE */
+    uint32_t group, at;       /* at: index in its job's view; GT_NONE: none */
     bool waits, allocated;
-    bool leaves;  /* it is on its node, and goes */
+    bool leaves;  /* it is leaving its node */
     bool evicted; /* the session evicted it */
 };
 
@@ -78,7 +78,7 @@ struct volcano_session {
     bool open;
     char *texts;
     const char **node_names;
-    uint32_t *node_of; /* [id in the cluster] number of the session; GT_VOLCANO_NO_NODE */
+    uint32_t *node_of; /* [id in the cluster] number in the session; GT_VOLCANO_NO_NODE */
     uint32_t node_count, ids;
     struct gt_volcano_group *groups;
     uint32_t group_count;
@@ -87,9 +87,9 @@ struct volcano_session {
     uint32_t *by_pod;         /* numbers of tasks with pods, in the order of the pods' addresses */
     uint32_t pods;            /* of them */
     uint32_t leaving;         /* tasks that leave */
-    uint64_t *freed;          /* [id in the cluster] their GPUs; NULL: to be counted */
-    struct volcano_job *jobs; /* that were asked about */
-    uint64_t given_back;      /* counts up from 1 whenever a plan is given up */
+    uint64_t *freed;          /* [id in the cluster] GPUs of leaving tasks; NULL: not computed */
+    struct volcano_job *jobs; /* used in this session */
+    uint64_t given_back;      /* from 1 up, incremented when a plan is given up */
     const char **asked_names; /* scratch of scores */
     uint32_t *asked_ids;
 };
@@ -98,12 +98,12 @@ struct gt_volcano {
     struct gt_cache *cache;
     struct gt_owners *owners;
     struct gt_ranks ranks;
-    struct gt_index own;                      /* pods whose plans are of a session: no object has them */
-    struct gt_index known[VOLCANO_RESOURCES]; /* objects that were put; their mark: before which session */
+    struct gt_index own;                      /* pods with plans of a session, which are in no object */
+    struct gt_index known[VOLCANO_RESOURCES]; /* known objects; mark: session after the last put */
     struct gt_aware_weights weights;
     char trusted[64];   /* the only namespace in which gputopo-scheduler's Lease is believed */
     char *companion;    /* the namespace of gputopo-scheduler's Lease; NULL: there is none */
-    char *note;         /* that was written last; NULL: none */
+    char *note;         /* the last note that was written; NULL: none */
     struct gt_buf body; /* of that write */
     uint64_t published_ms;
     struct volcano_session session;
@@ -113,16 +113,16 @@ struct gt_volcano {
 
 /* ---- tasks.c ---- */
 
-/* Puts a sentence into an `error` of the interface. */
+/* Writes a sentence into an `error` of the interface; returns `code`. */
 int gt_volcano_say(char *error, int code, const char *text);
 
 /* NULL where there is no such task in an open session. */
 struct volcano_task *gt_volcano_task_at(struct gt_volcano *volcano, uint32_t task);
 /* The task of a pod; NULL: it is in no group of the session. */
 struct volcano_task *gt_volcano_task_of(struct volcano_session *session, const struct gt_cache_pod *pod);
-/* Assumes the GPUs that the agent would choose; what cannot be had is not assumed. */
+/* Assumes the GPUs that the agent would choose, as far as available. */
 void gt_volcano_assume(struct gt_volcano *volcano, struct gt_cache_pod *pod, uint32_t node);
-/* Remembers that the plan of a pod is ours. */
+/* Records that the plan of a pod was made by a session. */
 void gt_volcano_own(struct gt_volcano *volcano, const struct gt_cache_pod *pod);
 void gt_volcano_disown(struct gt_volcano *volcano, const struct gt_cache_pod *pod);
 
@@ -131,26 +131,27 @@ bool gt_volcano_has_gates(const struct gt_job_view *view);
 
 /* ---- room.c ---- */
 
-/* When a session begins, and before its tasks go: rooms that have no sense any more are dropped. */
+/* At the beginning and at the end of a session: drops rooms that are no longer valid. */
 void gt_volcano_rooms_open(struct gt_volcano *volcano);
 void gt_volcano_rooms_close(struct gt_volcano *volcano);
 void gt_volcano_room_drop(struct gt_volcano *volcano, struct volcano_job *job);
-/* While the job itself is planned its own places are free. */
+/* Makes the places of the job's room available while the job itself is planned. */
 void gt_volcano_room_pause(struct gt_volcano *volcano, const struct volcano_job *job, bool pause);
-/* Whether the job has room that comes, or may wait for what pods that leave of themselves use. */
+/* Whether the job has room that is becoming free, or may wait for pods that are leaving anyway. */
 bool gt_volcano_room_comes(struct gt_volcano *volcano, struct volcano_job *job);
-/* Whether a pod of the job has a place there. */
+/* Whether a pod has a place in its job's room. */
 bool gt_volcano_room_place(const struct gt_volcano *volcano, const struct volcano_job *job,
                            const struct gt_cache_pod *pod, uint32_t *ret_node);
-/* Whether a task was allocated there: its GPUs are not free yet. */
+/* Whether a task was allocated in the room, with GPUs that are not free yet. */
 bool gt_volcano_room_is_used(struct gt_volcano *volcano, const struct volcano_job *job);
-/* Nodes where a pod of so many GPUs would take what is kept or comes free. */
+/* Clears may_use[node] where a pod of `gpus` GPUs would take reserved GPUs, or GPUs that are becoming
+ * free. */
 void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uint8_t *may_use,
                             uint32_t count);
-/* A task that runs is evicted, or is not after all. */
+/* A running task was evicted, or its eviction was undone. */
 void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, bool is);
-/* A room for the job on GPUs that are free or come free, and on those of victims, which are chosen; of these
- * as many go as have `gpus`. -EAGAIN: there is none. */
+/* Searches room for the job on GPUs that are free or becoming free, and on those of victims, which get
+ * `chosen`; the victims have at least `gpus` GPUs. -EAGAIN: there is none. */
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
                            struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus);
 uint64_t gt_volcano_gpus_of(struct gt_cache *cache, const struct gt_cache_pod *pod);
@@ -164,7 +165,7 @@ void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_)
 
 /* ---- job.c ---- */
 
-/* What the session planned for the job. */
+/* Gives up what the session planned for the job. */
 void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job);
 
 void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job);

@@ -8,20 +8,21 @@
 #include "scheduler-ext/cache/cache.h"
 
 /*
- * Pods that ask for GPUs by claims of a user's ResourceClaimTemplate, and are to be placed. The template of
- * the companion that asks for the same takes its place (api/pod_claim.h): so the pod itself says how many
- * GPUs it has, whatever becomes of the user's. What the companion's does not ask for cannot be planned, and
- * is refused with a sentence.
+ * Pods that ask for GPUs by claims of a user's ResourceClaimTemplate and are to be placed. The reference is
+ * changed to the companion's template that asks for the same (api/pod_claim.h), so that the pod itself says
+ * how many GPUs it has, also after the user's template was changed or deleted. What no template of the
+ * companion can ask for cannot be planned, and is refused with a sentence.
  */
 
-/* Of a pod's spec, or a template's, in `namespace_`; `resource` is that of limits. 1: changed, and what has
- * to be changed of the pod is appended to `patch` (NULL: nowhere); 0: it has no such claim. -EINVAL with the
- * sentence, or -ENOENT where a template is not known, with one, too. */
+/* Changes the spec of a pod or a pod template in `namespace_`; `resource` is the resource in limits. 1:
+ * changed, and the JSON patch operations for the pod are appended to `patch` (may be NULL); 0: it has no such
+ * claim. -EINVAL with a sentence where it cannot be planned; -ENOENT with a sentence where a
+ * ResourceClaimTemplate is not known. */
 int gt_own_claim_replace(const struct gt_cache *cache, const char *namespace_, const char *resource,
                          cJSON *spec, struct gt_buf *patch, struct gt_err **err);
 
-/* Of all templates of an owner, as far as they can be. False: one names a ResourceClaimTemplate that is not
- * known. */
+/* Changes all pod templates of an owner, as far as possible. False: one refers to a ResourceClaimTemplate
+ * that is not known. */
 bool gt_own_claims_replace(const struct gt_cache *cache, const char *namespace_, const char *resource,
                            cJSON *owner);
 

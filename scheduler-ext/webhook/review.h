@@ -7,15 +7,16 @@
 #include "base/buf.h"
 
 /*
- * An AdmissionReview, of which a tree is made of those members alone that the webhook reads: of a pod or a
- * template its name, owners, GPUs of `resource`, gates and the labels and annotations that mean something.
- * All else, megabytes of it, is checked and passed over. A value of another kind than is expected stands in
- * the tree as what it is, empty.
+ * Reads an AdmissionReview into a tree that has only the members that the webhook uses: of a pod or a pod
+ * template its name, owners, GPUs of `resource`, gates, and the labels and annotations that matter. The rest,
+ * which may be megabytes, is checked and skipped. A value of an unexpected kind is in the tree as an empty
+ * value of its kind.
  *
- * `ret_annotations` gets those of the request's object as they stand, "{...}" as it was checked; nothing
- * where they are no object. Its limit is not below `len`.
+ * The text of the annotations of the request's object, "{...}", is appended to `ret_annotations`; nothing
+ * where they are not an object. Its limit must be at least `len`.
  *
- * -EBADMSG, -EINVAL: no JSON, or a member twice; -EMSGSIZE: beyond a limit. The caller deletes *ret.
+ * -EBADMSG, -EINVAL: not JSON, or a duplicate member; -EMSGSIZE: beyond a limit. The caller frees *ret with
+ * cJSON_Delete().
  */
 enum { GT_REVIEW_VALUES_MAX = 32768 }; /* of the tree */
 

@@ -7,14 +7,14 @@
 #include "scheduler-ext/placement/controller.h"
 
 /*
- * The admission webhook: an AdmissionReview of admission.k8s.io/v1 in, one out. No I/O: it answers from what
- * is known, at once, on every replica (docs/reference/placement-controller.md).
+ * The admission webhook: answers an AdmissionReview of admission.k8s.io/v1. No I/O: every replica answers
+ * immediately from its cache (docs/reference/placement-controller.md).
  */
 struct gt_webhook {
     const char *resource;           /* "metax-tech.com/gpu" */
-    const struct gt_owners *owners; /* NULL: none are known */
-    const struct gt_cache *cache;   /* NULL: no siblings are known */
-    struct gt_placement *placement; /* NULL: no plans are known */
+    const struct gt_owners *owners; /* NULL: none known */
+    const struct gt_cache *cache;   /* NULL: no other pods known */
+    struct gt_placement *placement; /* NULL: no plans known */
     enum gt_claims claims;
 };
 
@@ -22,18 +22,19 @@ enum { GT_WEBHOOK_BODY_MAX = 4 << 20 };
 
 /*
  * Adds the gate to a new pod that asks for GPUs and whose job has a group size on any template; where its job
- * is planned and a place is reserved for it, it gets its plan instead. Plans that others wrote on it go.
- * Where the pod's owner is of a kind that has templates, but not known yet, the pod is gated in doubt: the
- * controller lifts a gate that was not needed, and nobody could add one later. A pod that breaks a rule of
- * the annotations is refused with its sentence: to ask once costs the API server half as much as twice.
- * Claims that its user wrote become those of the companion, or are refused (own_claim.h).
- * -EINVAL where the body is no AdmissionReview: nothing is appended, the request is answered with status 400.
+ * is planned and a place is reserved for the pod, it gets its plan instead. Plan annotations from others are
+ * removed. Where the pod's owner is of a kind with templates and not known yet, the pod is gated in any case:
+ * the controller removes a gate that was not needed, and a gate cannot be added later. A pod that breaks a
+ * rule of the annotations is refused here with a sentence, which saves the API server a second webhook call.
+ * Claims of users are changed to those of the companion, or refused (own_claim.h). Appends the response to
+ * `answer`. -EINVAL where the body is not an AdmissionReview: nothing is appended, and the caller answers
+ * with status 400.
  */
 int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                       struct gt_err **err);
 
-/* Refuses new or changed owners that break a rule. What was broken before may be changed, and anything may be
- * deleted. */
+/* Refuses new or changed owners that break a rule. An owner that broke a rule before may be changed, and
+ * every owner may be deleted. */
 int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                         struct gt_err **err);
 

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-/* Whether one of eight bytes is `byte`; is below 0x20; has the highest bit. */
+/* Bit tricks on eight bytes at a time: whether one is `byte`, is below 0x20, or has the highest bit. */
 #define GT_ANSWER_EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 static inline uint64_t gt_answer_has(uint64_t bytes, unsigned char byte)
@@ -31,7 +31,7 @@ static inline bool gt_answer_is_plain(const char *text, size_t len)
     return !special;
 }
 
-/* Appends a JSON string. Names of nodes need no escapes, as a rule: then it is one copy. */
+/* Appends a JSON string. Names of nodes usually need no escapes; then it is one copy. */
 static inline void gt_answer_quote(struct gt_buf *to, const char *text, size_t len)
 {
     if (!gt_answer_is_plain(text, len)) {

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-/* The names of nodes of one request, one behind the other in one piece of memory. */
+/* The names of the nodes of one request, one after the other in one buffer. */
 
 enum {
     GT_WIRE_NODES_MAX = 65536,
@@ -15,7 +15,7 @@ enum {
 
 struct gt_wire_names {
     struct gt_buf text;
-    uint32_t *offsets; /* into text.data, where each starts */
+    uint32_t *offsets; /* offset of each name in text.data */
     uint32_t count, capacity;
 };
 
@@ -33,13 +33,13 @@ static inline size_t gt_wire_name_length(const struct gt_wire_names *names, uint
 /* -EINVAL for a name that is empty or longer than GT_WIRE_NAME_MAX, -EMSGSIZE beyond the limits. */
 int gt_wire_names_add(struct gt_wire_names *names, const char *name, size_t len, struct gt_err **err);
 
-/* Bytes that it takes. */
+/* Bytes of memory that it uses. */
 static inline size_t gt_wire_names_held(const struct gt_wire_names *names)
 {
     return names->text.len + names->capacity * sizeof(*names->offsets);
 }
 
-/* Empties it; gives back memory beyond what thousands of names need. */
+/* Empties it, and frees memory beyond what some thousands of names need. */
 void gt_wire_names_reset(struct gt_wire_names *names);
 void gt_wire_names_done(struct gt_wire_names *names);
 

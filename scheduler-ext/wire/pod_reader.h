@@ -5,14 +5,14 @@
 #include "scheduler-ext/wire/pod.h"
 #include "scheduler-ext/wire/scan.h"
 
-/* The Pod inside a request, from its bytes: a request has one pod, and a tree would cost more than all the
- * rest of it. GPUs are counted as for every other pod (api/pod.h). */
+/* Reads the Pod of a request from events of the scanner; building a JSON tree would cost more than all the
+ * rest. GPUs are counted as for every other pod (api/pod.h). */
 
-enum { GT_POD_ID_FIRST = 1, GT_POD_ID_LAST = 31 }; /* of its shapes; those of a request are above */
+enum { GT_POD_ID_FIRST = 1, GT_POD_ID_LAST = 31 }; /* ids of the pod's shapes; those of a request are above */
 
 extern const struct gt_scan_shape gt_pod_shape;
 
-struct gt_wire_text { /* "" absent */
+struct gt_wire_text { /* "": absent */
     char text[2 * GT_WIRE_NAME_MAX + 2];
 };
 int gt_wire_text_put(struct gt_wire_text *to, const struct gt_scan_event *event, struct gt_err **err);
@@ -22,10 +22,10 @@ struct gt_pod_reader { /* zeroed at the start */
     struct gt_pod_containers containers;
     struct gt_pod_container at;
     bool limited; /* `at`: by its limits */
-    bool taken;   /* the resource, in the map at work */
+    bool taken;   /* the resource was found in the current map */
     bool in_init;
     enum gt_pod_amount { GT_POD_CPU, GT_POD_MEMORY, GT_POD_AMOUNTS } which; /* the last: GPUs */
-    /* of the container at work; of all that run together; of sidecars so far; the most at one time */
+    /* of the current container; of all that run together; of sidecars so far; the most at one time */
     uint64_t amount[GT_POD_AMOUNTS], sum[GT_POD_AMOUNTS], sidecars[GT_POD_AMOUNTS], most[GT_POD_AMOUNTS];
 };
 
@@ -37,10 +37,10 @@ static inline bool gt_pod_has_event(const struct gt_scan_event *event)
     return event->id <= GT_POD_ID_LAST;
 }
 
-/* 1 where the key of a map of amounts is the resource. The map's owner clears `taken` when it opens. */
+/* 1 where the key of a map of amounts is the resource. The caller clears `taken` when the map opens. */
 int gt_wire_choose_resource(bool *taken, const struct gt_scan_event *event, struct gt_err **err);
 
-/* *ret stands until the next reset. -E2BIG beyond a limit of api/names.h. */
+/* *ret is valid until the next reset. -E2BIG: beyond a limit of api/names.h. */
 int gt_pod_reader_result(const struct gt_pod_reader *reader, struct gt_wire_pod *ret, struct gt_err **err);
 void gt_pod_reader_reset(struct gt_pod_reader *reader);
 

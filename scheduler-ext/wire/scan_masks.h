@@ -8,7 +8,8 @@
 
 #include "scheduler-ext/wire/scan.h"
 
-/* Of 64 bytes, which are what: bit i is byte i. Knows nothing of strings: a brace inside one counts too. */
+/* The classes of 64 bytes: bit i is for byte i. Strings are not considered: a brace inside one counts,
+ * too. */
 struct gt_masks {
     uint64_t quote, backslash;
     uint64_t op;    /* { } [ ] , : */
@@ -26,10 +27,10 @@ struct gt_masks_variant {
     gt_masks_fn *fn;
 };
 
-/* The ways that this machine can go, fastest first, ended by one without a name. */
+/* The implementations that this machine supports, fastest first, ended by one without a name. */
 const struct gt_masks_variant *gt_masks_variants(void);
 
-/* For tests and benchmarks: a scanner takes the first way unless another is set. */
+/* For tests and benchmarks: sets the implementation; the default is the first one. */
 void gt_scan_set_masks(struct gt_scan *scan, gt_masks_fn *fn);
 
 #endif

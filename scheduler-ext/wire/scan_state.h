@@ -7,12 +7,12 @@
 #include "scheduler-ext/wire/scan_text.h"
 
 /*
- * scan.c cuts the text into tokens, checks its grammar and passes over what nobody wants; scan_shape.c knows
- * the shapes; scan_bytes.c checks what is inside of strings. The text is always worked on in blocks of 64
- * bytes from its start, however it arrives, so that chunks cannot matter.
+ * scan.c splits the text into tokens, checks its grammar and skips unwanted values; scan_shape.c handles the
+ * shapes; scan_bytes.c checks the content of strings. The text is always processed in blocks of 64 bytes from
+ * its start, so the size of chunks does not matter.
  */
 
-/* What was read last, and hence what may come. */
+/* What was read last, which determines what may follow. */
 enum gt_scan_state {
     GT_AT_TOP,       /* nothing yet */
     GT_AT_OBJECT,    /* { */
@@ -29,9 +29,9 @@ enum gt_scan_state {
 
 struct gt_frame { /* an object or array that has a shape */
     const struct gt_scan_shape *shape;
-    const struct gt_scan_shape *want; /* of the value that comes next; NULL: pass over it */
+    const struct gt_scan_shape *want; /* of the next value; NULL: skip it */
     const char *member;               /* OBJECT: its name */
-    uint64_t seen;                    /* OBJECT: members so far, one bit each */
+    uint64_t seen;                    /* OBJECT: one bit for each member so far */
     uint32_t items;                   /* ARRAY: begun so far */
 };
 
@@ -43,32 +43,31 @@ struct gt_scan {
     void *arg;
     gt_masks_fn *masks;
 
-    uint64_t offset; /* of the block at work; of the end of the text when it is finished */
+    uint64_t offset; /* of the current block; of the end of the text when it is finished */
     uint8_t tail[GT_MASKS_BLOCK];
     size_t tail_len;
-    unsigned
-        real; /* bytes of the block at work that are text: fewer in the last one, filled up with spaces */
+    unsigned real; /* bytes of text in the current block: the last one is filled up with spaces */
 
-    /* From block to block. */
+    /* State that carries over from block to block. */
     bool in_string, escaped, in_scalar;
-    uint8_t hex_left; /* digits that a \u still needs */
+    uint8_t hex_left; /* digits that a \u escape still needs */
     struct gt_utf8 utf8;
     uint8_t state;
     bool failed;
-    enum gt_open open;                    /* what `text` takes */
+    enum gt_open open;                    /* what `text` is collecting */
     unsigned depth;                       /* of the text */
     unsigned skip;                        /* nothing below this depth is wanted; 0: see the frames */
     uint8_t after[GT_SCAN_DEPTH_MAX + 1]; /* at each depth, the state when a value there has ended */
 
-    struct gt_buf text;                             /* the string, key or scalar at work */
-    struct gt_frame frames[GT_SCAN_SHAPES_MAX + 1]; /* frames[d] wants what stands at depth d */
+    struct gt_buf text;                             /* the current string, key or scalar */
+    struct gt_frame frames[GT_SCAN_SHAPES_MAX + 1]; /* frames[d] is for the values at depth d */
 
     struct gt_buf *kept; /* NULL: no value is kept */
     unsigned kept_depth;
-    const uint8_t *kept_from; /* in the blocks at work */
+    const uint8_t *kept_from; /* in the current blocks */
 };
 
-/* The bits of a block from one on. */
+/* Mask of the bits from i on. */
 static inline uint64_t gt_bits_from(unsigned i)
 {
     return i < 64 ? ~UINT64_C(0) << i : 0;
@@ -77,22 +76,22 @@ static inline uint64_t gt_bits_from(unsigned i)
 /* The characters of a block that a backslash before them escapes. */
 uint64_t gt_find_escaped(struct gt_scan *scan, uint64_t backslash);
 
-/* What is wrong in a block, one bit a byte. */
+/* The errors in a block, one bit for each byte. */
 struct gt_faults {
     uint64_t escape, utf8, control;
 };
 
-/* Each returns a bit for what is wrong: escapes (they may reach into the next block), UTF-8, control
- * characters (white space is none outside of strings). */
+/* Each returns a mask of wrong bytes: escapes (which may reach into the next block), UTF-8, control
+ * characters (white space is allowed outside strings). */
 uint64_t gt_check_escapes(struct gt_scan *scan, const uint8_t *block, uint64_t escaped);
 uint64_t gt_check_utf8(struct gt_scan *scan, const uint8_t *block, uint64_t high);
 uint64_t gt_check_controls(const uint8_t *block, uint64_t control, uint64_t in_string);
 
-/* Fails with byte, path of the member and a sentence. `at` is counted from the block at work. */
+/* Fails with byte, path of the member and a sentence. `at` is the offset in the current block. */
 int gt_scan_fail(struct gt_scan *scan, unsigned at, int errnum, struct gt_err **err, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* What scan.c calls of scan_shape.c. Each returns 0, or negative with *err set. */
+/* Functions of scan_shape.c for scan.c. Each returns 0, or negative with *err set. */
 int gt_shape_open(struct gt_scan *scan, unsigned at, bool object, bool *ret_skip, struct gt_err **err);
 int gt_shape_close(struct gt_scan *scan, unsigned at, struct gt_err **err);
 int gt_shape_key(struct gt_scan *scan, unsigned at, struct gt_err **err);

@@ -6,20 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The leaves of JSON: what stands between two quotes, and what stands alone. */
+/* The leaves of JSON: the content of strings, and scalars. */
 
 enum gt_scalar { GT_SCALAR_NONE, GT_SCALAR_NUMBER, GT_SCALAR_TRUE, GT_SCALAR_FALSE, GT_SCALAR_NULL };
 
-/* GT_SCALAR_NONE where it is neither a number of JSON nor a literal. */
+/* The kind of a scalar; GT_SCALAR_NONE: neither a JSON number nor a literal. */
 enum gt_scalar gt_scalar_kind(const char *text, size_t len);
 
-/* Resolves the escapes of a string in place; its grammar was checked before. NULL, or what is wrong: half of
- * a surrogate pair, a NUL. */
+/* Resolves the escapes of a string in place; its grammar was checked before. NULL, or a text that says what
+ * is wrong: half of a surrogate pair, a NUL. */
 const char *gt_unescape(char *text, size_t *len);
 
 bool gt_is_hex(uint8_t c);
 
-/* Whether the letter may stand behind a backslash. */
+/* Whether the character may follow a backslash. */
 bool gt_is_escape(uint8_t c);
 
 /* A check of UTF-8 that can be interrupted anywhere. */
@@ -28,7 +28,7 @@ struct gt_utf8 {
     uint8_t low, high; /* limits of the next of them */
 };
 
-/* False where the byte must not stand here. */
+/* False where the byte is not allowed here. */
 bool gt_utf8_step(struct gt_utf8 *utf8, uint8_t c);
 
 #endif

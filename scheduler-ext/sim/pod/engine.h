@@ -6,14 +6,15 @@
 #include "scheduler-ext/sim/result.h"
 
 /*
- * The static protocol: the pods of the list in random order, then pods drawn from it, until the GPUs asked
- * for reach `load` times those of the cluster. Every pod that fits somewhere is placed and stays. The nodes
- * are in a random order, one for each seed, as the paper's simulator names them.
+ * The static protocol of the FGD paper (Weng et al., USENIX ATC 2023): the pods of the list in random order,
+ * then pods drawn from it, until the requested GPUs reach `load` times those of the cluster. Every pod that
+ * fits somewhere is placed and stays. The order of nodes is random for each seed, as in the paper's
+ * simulator.
  */
 struct gt_pod_options {
     double load;        /* 1.3 for the published protocol */
-    bool random_ties;   /* of equal nodes a random one; else the first in the order of this seed */
-    bool gpu_only;      /* scores see no CPU: it and memory decide only where a pod fits */
+    bool random_ties;   /* a random node among equal ones; else the first in the order of this seed */
+    bool gpu_only;      /* CPU and memory count for feasibility only, not for scores */
     double loss_weight; /* of gpu-aware */
     uint64_t seed;
     struct gt_sim_watch watch;

@@ -5,8 +5,9 @@
 #include "scheduler-ext/sim/trace.h"
 
 /*
- * Where single pods go, one after the other, never to leave (the protocol of the FGD paper): ours and the
- * peers', one small file each. CPU in thousandths of a core, GPUs in thousandths of a GPU.
+ * Policies that place single pods one after the other; pods never end (the protocol of the FGD paper). Ours
+ * and those of other schedulers, each in a small file. CPU is in thousandths of a core, GPUs in thousandths
+ * of a GPU.
  */
 enum { GT_GPU_MILLI = 1000, GT_PODS_CPU_MAX = 128000, GT_PODS_GPU_MAX = 8000 };
 
@@ -14,22 +15,22 @@ enum { GT_GPU_MILLI = 1000, GT_PODS_CPU_MAX = 128000, GT_PODS_GPU_MAX = 8000 };
 enum { GT_POD_TYPES = GT_GPUS_MAX + 2 };
 
 struct gt_pod_node {
-    uint32_t cpu;                /* free; always 0 where CPU counts for feasibility alone */
+    uint32_t cpu;                /* free; always 0 where CPU counts for feasibility only */
     uint32_t memory;             /* free, MiB; likewise */
-    uint32_t gpus;               /* how many it has */
+    uint32_t gpus;               /* number of its GPUs */
     uint32_t gpu_free;           /* sum over its GPUs */
-    uint16_t gpu[GT_GPUS_MAX];   /* free of each */
-    uint16_t pods[GT_POD_TYPES]; /* of each type */
+    uint16_t gpu[GT_GPUS_MAX];   /* [GPU] free */
+    uint16_t pods[GT_POD_TYPES]; /* [type] number of pods */
     uint32_t model;              /* number of its GPUs' model; 0: none is named */
     uint32_t version;            /* changes with every change */
 };
 
-/* A kind of pod: what policies may look at. */
+/* A kind of pod: the values that policies may use. */
 struct gt_pod_kind {
-    uint32_t cpu;         /* 0 where CPU counts for feasibility alone */
+    uint32_t cpu;         /* 0 where CPU counts for feasibility only */
     uint32_t gpus, milli; /* milli of each; 1000 for whole GPUs, 0 without */
-    uint32_t count;       /* rows of the trace that are like this */
-    uint64_t models;      /* it can use, by number; 0: any */
+    uint32_t count;       /* rows of the trace of this kind */
+    uint64_t models;      /* a bit for each model that it can use; 0: any */
     unsigned type;
 };
 
@@ -39,7 +40,7 @@ struct gt_pod_world {
     const struct gt_pod_kind *shapes;
     uint32_t shape_count;
     uint32_t pod_rows; /* of the trace */
-    uint32_t memory;   /* MiB that the pod at hand asks for; 0 likewise */
+    uint32_t memory;   /* MiB that the current pod asks for; 0 likewise */
 };
 
 struct gt_pod_setup {
@@ -53,23 +54,24 @@ struct gt_pod_policy {
                 struct gt_err **err);
     void (*close)(void *state);
 
-    /* Either: a number for a node on which the pod fits, the highest wins, ties by the common rule. It may
-     * depend on the node and the shape alone: it is asked again only when the node has changed. */
+    /* Either: the score of a node on which the pod fits; the highest wins, ties by the common rule. It must
+     * depend on node and shape only: it is called again only when the node has changed. */
     double (*score)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape);
-    bool sees_cpu; /* even where it counts for feasibility alone */
-    /* With min-max stretching to whole numbers 0 to 100 before they are compared, as kube-scheduler does. */
+    bool sees_cpu; /* even where it counts for feasibility only */
+    /* Scores are normalized to whole numbers 0 to 100 (min-max) before they are compared, as by
+     * kube-scheduler. */
     bool stretched;
 
-    /* Or: the node itself, of those where fits[] is true (at least one is). */
+    /* Or: chooses the node, among those where fits[node] is true (at least one). */
     uint32_t (*choose)(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
                        const bool *fits);
 
-    /* The GPU for a share, of those that have room; NULL: the one with the least sufficient room. */
+    /* Chooses the GPU for a share, among those with room; NULL: the one with the least sufficient room. */
     unsigned (*choose_gpu)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape);
-    /* The GPUs for whole ones; NULL: the lowest. */
+    /* Chooses the mask for whole GPUs; NULL: the lowest. */
     uint64_t (*choose_gpus)(void *state, uint32_t node, const struct gt_pod_kind *shape);
 
-    /* After a pod was placed there; may be NULL. */
+    /* Called after a pod was placed on the node; may be NULL. */
     void (*changed)(void *state, const struct gt_pod_world *world, uint32_t node);
 };
 
@@ -85,10 +87,10 @@ static inline bool gt_pod_accepts(const struct gt_pod_node *node, uint64_t model
     return !models || models >> node->model & 1;
 }
 
-/* Whether the GPUs of the node suffice, and the pod can use them. */
+/* Whether the node has enough GPUs that the pod can use. */
 bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *shape);
 
-/* The GPU with the least room that suffices for the share. */
+/* The GPU with the least room that is enough for the share. */
 unsigned gt_pod_tightest_gpu(const struct gt_pod_node *node, uint32_t milli);
 
 #endif
