@@ -8,7 +8,7 @@
 #include "kube/kubeconfig.h"
 #include "kube/list.h"
 
-/* A person waits: the first answer must come soon, a page of large objects may take its time. */
+/* A person waits for the first answer, so its timeout is short; a page of large objects may take longer. */
 enum { CONTACT_MS = 10000, PAGE_MS = 60000 };
 
 struct cli_api {
@@ -17,7 +17,7 @@ struct cli_api {
     struct gt_kube *kube;
     bool answered; /* the server has answered */
 
-    /* the question that is open */
+    /* the request in flight */
     const struct cli_api_list *list;
     cJSON *object;
     struct gt_err *failed;
@@ -49,7 +49,7 @@ int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, st
     return 0;
 }
 
-/* Ends the wait with what was answered. */
+/* Ends the wait with the answer. */
 static void end(struct cli_api *api, const struct gt_err *error)
 {
     api->answered |= !error;
@@ -90,7 +90,7 @@ static void on_object(void *arg, cJSON *object)
     api->list->on_object(api->list->arg, object);
 }
 
-/* A list that is not whole is no answer; it is said at its end. */
+/* An incomplete list is an error, which is reported at its end. */
 static void on_oversize(void *arg, cJSON *object)
 {
     struct cli_api *api = arg;

@@ -15,7 +15,7 @@ struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const c
     return check;
 }
 
-/* What a recording or a library says may hold anything, and this goes to a terminal. */
+/* Texts from a recording or a library may have any characters, and are printed to a terminal. */
 static void make_plain(char *text)
 {
     for (; *text; text++)

@@ -4,7 +4,7 @@
 #include "base/json_get.h"
 #include "cli/check.h"
 
-/* What health is made of: states, ECC, temperature, events. */
+/* The inputs of a GPU's health: states, ECC, temperature, events. */
 
 enum { ALL_ONES = -1 };
 

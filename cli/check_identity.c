@@ -5,7 +5,7 @@
 #include "base/json_get.h"
 #include "cli/check.h"
 
-/* How the library names GPUs, and whether that agrees with PCI. */
+/* The library's names of GPUs, and whether they agree with PCI. */
 
 enum { KUBELET_ID_MAX = 63, UUID_CHARACTERS = 36 };
 
@@ -89,7 +89,7 @@ static void check_uuid(const struct cli_checked *of, struct cli_checks *to)
         return;
     }
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        const struct gt_gpu *gpu = &of->node->gpus[i]; /* a UUID that two have is gone from both */
+        const struct gt_gpu *gpu = &of->node->gpus[i]; /* a UUID that two GPUs have was removed from both */
         char id[GT_ID_SIZE];
         unsigned len = (unsigned)strlen(gpu->uuid);
         gt_gpu_device_id(gpu, id);

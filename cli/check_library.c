@@ -4,7 +4,7 @@
 #include "base/json_get.h"
 #include "cli/check.h"
 
-/* The vendor library as a whole: where it is, what it has, how it answers, who may call it. */
+/* The vendor library as a whole: its path, its functions, its answers, and who may call it. */
 
 static void check_place(const struct cli_checked *of, struct cli_checks *to)
 {
@@ -74,7 +74,7 @@ static void check_versions(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(check, of->node->library_version[0] && of->node->driver_version[0]);
 }
 
-/* Return codes that mean something else than trouble. */
+/* Return codes that are not errors. */
 static bool is_expected(const struct gt_answer *answer)
 {
     bool remote = strcmp(answer->call, "mxSmlGetMetaXLinkRemoteInfo") == 0;

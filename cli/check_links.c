@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/check.h"
 
-/* MetaXLink: how it is numbered and counted, and whether its parts agree. */
+/* MetaXLink: numbers and counts of links, and whether the library's answers agree with each other. */
 
 enum { CHECK_LEVEL_MX = 5, CHECK_LEVEL_SYS = 6, PORT_UP = 1, PORT_STATES = 5, NO_PEER = 2 };
 
@@ -15,16 +15,16 @@ static const char level_call[] = "mxSmlGetDeviceTopology";
 static const char state_call[] = "mxSmlGetMetaXLinkPortState";
 static const char speed_call[] = "mxSmlGetMetaXLinkInfo";
 
-/* What was said about links, by the library's numbers. */
+/* The library's answers about links, by its numbers. */
 struct links_said {
     unsigned char level[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* 255: not reported */
-    unsigned char links[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* that the first names to the second */
-    unsigned char all_links[GT_VENDOR_DEVICES];                /* of a GPU, also to other servers */
+    unsigned char links[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* from the first to the second */
+    unsigned char all_links[GT_VENDOR_DEVICES];                /* links of a GPU, also to other servers */
     unsigned there, empty, refused;                            /* masks of link numbers */
-    unsigned elsewhere;                                        /* links to what is no GPU of this node */
+    unsigned elsewhere; /* links to devices that are no GPUs of this node */
 };
 
-/* The device that an answer names as the other end; -1 none of this node. */
+/* The GPU that an answer names as the other end; -1: no GPU of this node. */
 static int peer_of(const struct cli_checked *of, const struct gt_answer *answer)
 {
     int64_t device = -1;

@@ -34,7 +34,7 @@ static const struct gt_command command = {
     .count = GT_COUNT(own_options),
 };
 
-/* ---- what is looked at ---- */
+/* ---- input ---- */
 
 struct material {
     struct gt_node *node;
@@ -60,7 +60,7 @@ static const char *missing_why(const struct gt_node *node, const char *what)
     return "the vendor library was not asked";
 }
 
-/* Whether the probe that asks is started here, and so has no capability, as this process has none. */
+/* Whether this process starts the probe, and has no capabilities, so that the probe has none either. */
 static bool is_unprivileged(const struct cli_source *source)
 {
     struct stat st;
@@ -161,7 +161,7 @@ static cJSON *checks_json(const struct cli_checks *checks)
     return list;
 }
 
-/* Puts the checks into an object, which is printed and freed. */
+/* Adds the checks to an object, then prints and frees it. */
 static int print_with_checks(cJSON *object, const struct cli_checks *checks, struct gt_buf *to,
                              struct gt_err **err)
 {

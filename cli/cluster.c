@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/view.h"
 
-/* The verbs cluster and supernodes: what the custom resources say of the whole cluster. */
+/* The verbs cluster and supernodes: the whole cluster from its custom resources. */
 
 enum { PROBLEMS_SHOWN = 20 };
 
@@ -70,9 +70,9 @@ static int read_cluster(const struct cluster_options *options, bool with_nodes, 
     return r;
 }
 
-/* ---- saying ---- */
+/* ---- output ---- */
 
-/* Colours and a limit of the width on a terminal. */
+/* Colours and the limit of the width, only on a terminal. */
 static struct cli_screen screen_of_stdout(void)
 {
     struct cli_screen screen = {0};
@@ -100,7 +100,7 @@ static void warn(const char *verb, const struct cli_view *view)
     }
 }
 
-/* What a cluster file cannot say. */
+/* What a cluster file cannot express. */
 static void warn_unknown(const char *verb, const struct cli_view *view)
 {
     uint32_t unknown = 0;

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "cli/http_get.h"
 
-/* Asks the companion why a pod or a job is where it is, or waits. */
+/* Asks the companion why a pod or a job has its place, or waits. */
 
 enum { TIMEOUT_MS = 10000 };
 
@@ -77,7 +77,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return exit_code;
     if (first + 1 < argc)
         return cli_usage(verb->name, "unexpected argument '%.100s'", argv[first + 1]);
-    options.name = argv[first]; /* NULL behind the last */
+    options.name = argv[first]; /* NULL after the last */
     if (!options.name || !*options.name)
         return cli_usage(verb->name, "expected the name of a pod or of a job");
     if (options.namespace_ && strchr(options.name, '/'))

@@ -13,7 +13,7 @@ static bool is_number_or_range(const char *item)
     return item[0] >= '0' && item[0] <= '9' && strspn(item, "0123456789-") == strlen(item);
 }
 
-/* Bits first to last of "3" or "0-3". */
+/* The mask of "3" or "0-3". */
 static int add_range(const struct gt_node *node, char *item, uint64_t *mask, struct gt_err **err)
 {
     uint64_t first, last;

@@ -11,7 +11,7 @@
 
 enum { HTTP_HEAD_MAX = 16 << 10, ADDRESS_MAX = 300 };
 
-/* Cuts "HOST:PORT", "[V6]:PORT" into its two parts. */
+/* Splits "HOST:PORT" or "[V6]:PORT" into its two parts. */
 static int split(char *text, const char **host, const char **port, struct gt_err **err)
 {
     char *colon = strrchr(text, ':');
@@ -95,7 +95,7 @@ static int send_all(int fd, const char *text, size_t len, uint64_t deadline)
     return 0;
 }
 
-/* Until the server closes: it is asked in HTTP/1.0. */
+/* Reads until the server closes the connection, since the request is HTTP/1.0. */
 static int receive_all(int fd, uint64_t deadline, struct gt_buf *to)
 {
     char part[16 << 10];
@@ -125,7 +125,7 @@ static int read_answer(const struct gt_buf *answer, struct gt_buf *body, struct 
         end - text > HTTP_HEAD_MAX)
         return gt_fail(err, EBADMSG, "what answers there does not speak HTTP");
     if (strncmp(text + 9, "200", 3) != 0) {
-        int said = (int)strcspn(end + 4, "\r\n"); /* our daemons say why in one line */
+        int said = (int)strcspn(end + 4, "\r\n"); /* our daemons give the reason in one line */
         return gt_fail(err, EBADMSG, "the answer is %.3s%s%.*s", text + 9, said ? ": " : "", said, end + 4);
     }
     gt_buf_add(body, end + 4, answer->len - (size_t)(end + 4 - text));

@@ -6,13 +6,13 @@
 #include "cli/answer.h"
 #include "cli/cli.h"
 
-/* Above 16 GPUs: how long a person waits gladly for a proven answer. The agent's own limit is shorter. */
+/* Above 16 GPUs: how long a person may wait for a proven answer. The agent's own limit is shorter. */
 enum { LOSS_SEARCH_LIMIT_US = 1000000 };
 
 struct loss_options {
     struct cli_parse parse;
     struct cli_source source;
-    const char *free; /* NULL: all GPUs but the unhealthy ones */
+    const char *free; /* NULL: all GPUs except the unhealthy ones */
     uint64_t k;       /* 0: not given */
     unsigned format;
 };

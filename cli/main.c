@@ -58,7 +58,7 @@ static void list_verbs(struct gt_buf *to)
 int main(int argc, char **argv)
 {
     cli_keep_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error of write() */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error of write() */
     if (argc < 1)
         return cli_usage(NULL, "expected a verb, see gputopo --help");
     const char *slash = strrchr(argv[0], '/');

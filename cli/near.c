@@ -16,8 +16,8 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* How many letters are to be changed, added or taken away. Half that where one name begins with the other:
- * a host's name with and without its domain. */
+/* Edit distance: how many letters have to be changed, added or removed. Half of it where one name begins with
+ * the other: a host name with and without its domain. */
 static unsigned distance_of(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);

@@ -8,7 +8,7 @@
 
 void cli_keep_standard_streams(void)
 {
-    /* Descriptors are given out from below. A stdout that was closed is replaced by one that cannot be
+    /* The lowest free descriptor is used for each open. A closed stdout is replaced by one that cannot be
      * written, so that the loss of the output is still noticed. */
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) < 0)

@@ -89,7 +89,7 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
     return plan->pods && plan->losses ? 0 : gt_fail_sys(err, ENOMEM, "plan");
 }
 
-/* From the sizes to units; every pod is one where there is no group size. */
+/* Makes units from the sizes; without a group size every pod is a unit. */
 static int make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
     struct gt_job_texts texts = {"", options->group, options->atomic, NULL};
@@ -120,7 +120,7 @@ static int make_units(struct cli_plan *plan, const struct plan_options *options,
     return 0;
 }
 
-/* The job waits: its sizes are in play, as those of pods in the file are. */
+/* The job waits, so the chain learns its sizes, as those of pods in the file. */
 static void learn_sizes(struct cli_plan *plan)
 {
     uint64_t gpus = (uint64_t)plan->pod_count * plan->gpus;
@@ -146,7 +146,8 @@ static void say_no_node(struct cli_plan *plan)
         gt_buf_printf(&plan->reason, "; most are %u on node %s", most, cli_plan_node(plan, best));
 }
 
-/* gpu-aware, pod after pod, each on what those before it leave; the cluster is this process's own. */
+/* gpu-aware: pod after pod, each on what the pods before it leave; the cluster belongs to this process and
+ * may change. */
 static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
 {
     enum { OWNER = 1 };
@@ -192,7 +193,7 @@ static int place(struct cli_plan *plan, struct gt_err **err)
 
 /* ---- advice ---- */
 
-/* Takes the pods that are to move off their nodes. */
+/* Frees the GPUs of the pods that are to move. */
 static void move_away(const struct cli_plan *plan)
 {
     struct gt_cluster_node node;
@@ -217,7 +218,7 @@ static int find_evicted_pods(struct cli_plan *plan, const struct gt_advise_job *
     return r;
 }
 
-/* The last question: the cluster is not what it was afterwards. */
+/* The last step, since it changes the cluster. */
 static int find_advice(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
     const struct gt_plan_unit *unit = &plan->units[0];

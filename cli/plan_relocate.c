@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "cli/plan.h"
 
-/* `plan --relocate`: which pods of the file move where, so that the job fits. */
+/* `plan --relocate`: which pods of the file to move, and where to, so that the job fits. */
 
 static int by_job(const void *a, const void *b, void *pods)
 {
@@ -15,7 +15,7 @@ static int by_job(const void *a, const void *b, void *pods)
     return order ? order : (x > y) - (x < y);
 }
 
-/* A number for each job that is named; a pod without one is a job of itself. */
+/* A number for each named job; a pod without a name of a job is a job by itself. */
 static int number_jobs(const struct gt_cluster_file *file, struct gt_relocate_pod *pods, struct gt_err **err)
 {
     gt_auto_free uint32_t *order = calloc((size_t)file->pod_count + 1, sizeof(*order));
@@ -49,7 +49,7 @@ static int find(struct cli_plan *plan, const struct gt_advise_job *job, struct g
     return r < 0 ? r : gt_relocate(plan->cluster, pods, file->pod_count, job, 0, &plan->relocation, err);
 }
 
-/* All stop, then each starts where it goes, on the GPUs that the agent there would choose. */
+/* All pods stop, then each starts on its new node, on the GPUs that the agent there would choose. */
 static void move(struct cli_plan *plan)
 {
     struct gt_cluster_node node;

@@ -23,7 +23,7 @@ static const char *node_of(const struct cli_plan *plan, uint32_t pod)
     return cli_plan_node(plan, plan->pods[pod].node);
 }
 
-/* One line for the pods from `first` that follow each other on one node; returns how many. */
+/* Writes one line for consecutive pods from `first` on that are on one node; returns their number. */
 static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_t first, uint32_t end,
                          int node_width, int super_width)
 {
@@ -102,7 +102,7 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
     gt_buf_puts(to, "\n");
 }
 
-/* Which supernodes could take a part of this job, and which could not. */
+/* Which supernodes have room for a part of this job, and which have none. */
 static void add_room(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_plan_unit *unit = &plan->units[0];

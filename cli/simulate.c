@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 
-/* The verb simulate: the simulator is a program of its own, which the packages for a node do not carry. */
+/* The verb simulate: the simulator is a separate program, which is not in the packages for nodes. */
 
 static const char program[] = "gputopo-simulate";
 

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-enum { VENDOR_METAX = 0x9999 }; /* what a scan searches without a given vendor */
+enum { VENDOR_METAX = 0x9999 }; /* the vendor of a scan without --vendor */
 
 bool cli_source_check(const struct cli_source *source)
 {
@@ -21,7 +21,7 @@ bool cli_source_check(const struct cli_source *source)
     return true;
 }
 
-/* gputopo-probe beside this program; false where there is none. */
+/* The path of gputopo-probe beside this program; false where there is none. */
 static bool own_probe(char to[static PATH_MAX])
 {
     static const char name[] = "gputopo-probe";
@@ -59,7 +59,7 @@ static int open_probe(const struct cli_source *source, struct gt_probe_client **
     return gt_probe_client_spawn(probe, source->root ? source->root : "/", true, ret, err);
 }
 
-/* The name of this machine as Kubernetes knows it, where this machine is what is scanned. */
+/* The node name of this machine in Kubernetes, where this machine is scanned. */
 static const char *own_name(const struct cli_source *source, struct utsname *uts)
 {
     if (source->from || source->root)
@@ -100,7 +100,7 @@ int cli_source_scan(const struct cli_source *source, struct gt_node **ret, struc
 
 int cli_source_no_gpus(const struct cli_source *source, const struct gt_node *node, struct gt_err **err)
 {
-    char whose[32] = ""; /* a recording knows best itself which vendor it was made for */
+    char whose[32] = ""; /* a recording names its vendor itself */
     if (source->vendor || !source->from)
         snprintf(whose, sizeof(whose), " of PCI vendor %04x", source->vendor ? source->vendor : VENDOR_METAX);
     const char *place = source->from ? "in " : source->root ? "below " : "on this machine";

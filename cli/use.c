@@ -8,7 +8,7 @@
 #include "base/json_get.h"
 #include "base/text.h"
 
-/* A list of GPU numbers below `gpus`; an absent one sets nothing, *ret_there says so. */
+/* A list of GPU numbers below `gpus`; where it is absent, only *ret_there is set. */
 static int read_mask(const struct gt_at *at, const cJSON *object, const char *key, unsigned gpus,
                      uint64_t *ret, bool *ret_there)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a view holds, and how it goes. */
+/* The contents of a view. */
 
 void cli_view_init(struct cli_view *view, int64_t now, bool keep_topology)
 {
@@ -52,7 +52,7 @@ void cli_view_done(struct cli_view *view)
 
 void *cli_view_grown(struct cli_view *view, void *array, uint32_t count, size_t size)
 {
-    if (count & (count - 1)) /* room doubles at powers of two */
+    if (count & (count - 1)) /* the capacity doubles at powers of two */
         return array;
     void *grown = count >= CLI_VIEW_MAX ? NULL : reallocarray(array, count ? 2 * (size_t)count : 1, size);
     view->failed |= !grown;

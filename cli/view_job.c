@@ -3,12 +3,12 @@
 
 #include "cli/view.h"
 
-/* Of these letters the random ends of generated names are made; a word of a language has vowels. */
+/* The letters of random suffixes of generated names; there are no vowels, unlike in words. */
 static const char random_messages[] = "bcdfghjklmnpqrstvwxz2456789";
 static const char *const roles[] = {"master", "worker", "launcher"};
 
-/* The length without "-" and a last part of `low` to `high` bytes of `letters`; the same length where it does
- * not end so. */
+/* The length without a suffix of "-" and `low` to `high` bytes of `letters`; the same length where there is
+ * no such suffix. */
 static size_t without(const char *name, size_t len, const char *messages, size_t low, size_t high)
 {
     size_t n = 0;
@@ -33,7 +33,8 @@ void cli_job_of_pod(const char *pod, char *to, size_t size)
 {
     static const char digits[] = "0123456789";
     size_t len = strlen(pod);
-    /* A number of ten digits is an index too, five letters that could be one are rather a number. */
+    /* A number of up to ten digits is an index; five characters that may be a random suffix or a number count
+     * as a number. */
     size_t cut = without(pod, len, digits, 1, 10);
     if (cut == len) {
         cut = without(pod, len, random_messages, 5, 5);

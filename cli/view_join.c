@@ -6,9 +6,9 @@
 #include "base/bits.h"
 #include "cli/view.h"
 
-/* Nodes join their supernodes, everything gets its order and its counts. */
+/* Joins nodes with their supernodes, and sorts and counts everything. */
 
-/* Numbers within names as numbers: n2 before n10. */
+/* Natural order of names: n2 before n10. */
 static int by_text(const char *a, const char *b)
 {
     int order = strverscmp(a, b);
@@ -56,11 +56,12 @@ static void find_parents(struct cli_view *view)
     }
 }
 
-/* Appends all below `parent`, each before its children. Recursion is as deep as there are tiers. */
+/* Appends all supernodes below `parent`, each before its children. The recursion is at most as deep as the
+ * number of tiers. */
 static uint32_t add_below(const struct gt_picture *picture, uint32_t parent, uint32_t depth,
                           struct gt_picture_supernode *to, uint32_t count)
 {
-    uint32_t place = count - 1; /* of the parent, GT_NONE at the top */
+    uint32_t place = count - 1; /* index of the parent, GT_NONE at the top */
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
         if (picture->supernodes[i].parent != parent)
             continue;
@@ -90,7 +91,7 @@ static int by_node_name(const void *a, const void *b)
     return strcmp(((const struct gt_picture_node *)a)->name, ((const struct gt_picture_node *)b)->name);
 }
 
-/* The nodes stand by name while this runs; those that are added go behind, unsorted. */
+/* The nodes are sorted by name during this; new ones are appended unsorted. */
 static bool join_members(struct cli_view *view)
 {
     struct gt_picture *picture = &view->picture;
@@ -128,7 +129,7 @@ static int by_supernode(const void *a, const void *b, void *view)
     return by_text(x->name, y->name);
 }
 
-/* Pods know their node by its source so far. */
+/* Until here pods refer to their node by its source. */
 static bool order_nodes(struct cli_view *view)
 {
     struct gt_picture *picture = &view->picture;
@@ -158,7 +159,7 @@ static bool order_nodes(struct cli_view *view)
 
 /* ---- pods ---- */
 
-/* Where two nodes have a pod of one name, that of the node that was seen later is first. */
+/* Where two nodes list a pod of the same name, the one from the node that was observed later comes first. */
 static int by_pod_name(const void *a, const void *b, void *view)
 {
     const struct gt_picture_pod *x = a, *y = b;
@@ -181,7 +182,7 @@ static int by_node_and_gpu(const void *a, const void *b)
     return (int)gt_bit_first(x->mask) - (int)gt_bit_first(y->mask);
 }
 
-/* A pod runs in one place: where two nodes claim it, the one that was seen later is right. */
+/* A pod runs on one node: where two nodes list it, the one that was observed later is right. */
 static void order_pods(struct cli_view *view)
 {
     struct gt_picture *picture = &view->picture;
@@ -283,7 +284,7 @@ static void count_all(struct cli_view *view)
         picture->tier1_count += picture->supernodes[i].tier == 1;
 }
 
-/* ".cluster.example.com", where every node has it behind its name. */
+/* The length of ".cluster.example.com" where all nodes' names end with it. */
 static unsigned common_domain(const struct gt_picture *picture)
 {
     const char *domain = picture->node_count > 1 ? strchr(picture->nodes[0].name, '.') : NULL;
@@ -298,7 +299,7 @@ static unsigned common_domain(const struct gt_picture *picture)
         }
     }
     for (uint32_t i = 0; i < picture->node_count && domain; i++)
-        if (strlen(picture->nodes[i].name) <= strlen(domain)) /* nothing would be left */
+        if (strlen(picture->nodes[i].name) <= strlen(domain)) /* nothing would be left of the name */
             domain = NULL;
     return domain ? (unsigned)strlen(domain) : 0;
 }

@@ -7,7 +7,7 @@
 
 /* A view as a cluster file: docs/reference/cluster-file.md. */
 
-/* A JSON text of several lines, moved to the right. */
+/* Appends a JSON text of several lines, indented. */
 static void add_indented(struct gt_buf *to, const char *text, unsigned indent)
 {
     for (const char *line = text; *line;) {
@@ -28,7 +28,7 @@ static void add_node(const struct cli_view *view, const struct gt_picture_node *
     gt_json_add_text(to, "name", node->name);
     if (more->supernode != GT_NONE)
         gt_json_add_text(to, "supernode", view->picture.supernodes[more->supernode].name);
-    gt_json_add_mask(to, "free", node->free); /* not known counts as none: a plan must not rely on it */
+    gt_json_add_mask(to, "free", node->free); /* not known counts as not free: a plan must not rely on it */
     if (more->topology) {
         gt_json_key(to, "topology");
         add_indented(to, more->topology, 6);
@@ -47,7 +47,7 @@ static void add_nodes(const struct cli_view *view, struct gt_buf *to)
         to->failed = true;
         return;
     }
-    for (unsigned round = 0; round < 2; round++) /* first those that others are like */
+    for (unsigned round = 0; round < 2; round++) /* first the nodes that others refer to */
         for (uint32_t i = 0; i < view->picture.node_count; i++) {
             const struct gt_picture_node *node = &view->picture.nodes[i];
             const struct cli_view_node *more = &view->nodes[node->source];

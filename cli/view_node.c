@@ -11,11 +11,11 @@
 #include "topology/model/loss.h"
 #include "topology/model/node_json.h"
 
-/* From a NodeGPUTopology to what stays of it. */
+/* What is kept of a NodeGPUTopology. */
 
 /*
- * A cluster file may have 16 MiB and a million values (base/json_parse.c): so much of it is for
- * topologies, the rest for the nodes around them and their pods.
+ * A cluster file may have 16 MiB and a million values (base/json_parse.c): this share is for topologies, the
+ * rest for the other members of nodes, and for pods.
  */
 enum {
     TOPOLOGY_BYTES_MAX = 11 << 20,
@@ -79,7 +79,7 @@ static void write_problems(const struct gt_node_gpu_topology *topology, int64_t 
     }
 }
 
-/* The place of a node's weights among the wirings; *ret_new: they were not there before. */
+/* The index of a node's weights among the wirings; *ret_new: they are new. */
 static uint32_t find_wiring(struct cli_view *view, const struct gt_node *wired, bool *ret_new)
 {
     struct gt_weights weights;
@@ -107,7 +107,7 @@ static size_t count_values(const cJSON *json)
     return count;
 }
 
-/* There is no room for all: only what is needed to say the others are wired alike stays. */
+/* There is no room for all topologies: only those are kept that other nodes with equal wiring refer to. */
 static void begin_shorthand(struct cli_view *view)
 {
     view->shorthand = true;
@@ -152,7 +152,7 @@ static void keep_topology(struct cli_view *view, const struct gt_node *wired, st
     view->failed |= !node->topology;
 }
 
-/* A pod is listed once, whichever of its containers has a GPU. */
+/* A pod is listed once, even if several of its containers have GPUs. */
 static void add_owner(struct cli_view *view, const struct gt_gpu_owner *owner)
 {
     struct gt_picture *picture = &view->picture;

@@ -4,7 +4,7 @@
 #include "api/meta.h"
 #include "cli/view.h"
 
-/* Supernode objects, kept whole. */
+/* Supernode objects, which are kept as a whole. */
 
 /* Room for one more. */
 static bool make_room(struct cli_view *view)

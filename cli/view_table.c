@@ -7,7 +7,7 @@
 #include "cli/view.h"
 #include "topology/model/render_internal.h"
 
-/* A view for a person at a terminal. */
+/* A view as tables for a terminal. */
 
 enum {
     NAME_MAX_SHOWN = 40,
@@ -16,7 +16,7 @@ enum {
     TROUBLE_SHARE = 3, /* at most a third of the line */
 };
 
-/* How many columns a text takes, one a character. */
+/* The number of columns of a text: one for each character. */
 static unsigned columns_of(const char *text)
 {
     unsigned count = 0;
@@ -34,7 +34,8 @@ static void style(struct gt_buf *to, const struct cli_screen *screen, enum text_
         gt_buf_printf(to, "\033[%sm", codes[style]);
 }
 
-/* A text in a column: shortened to `width` characters (0: not), and filled up unless it is the last one. */
+/* Appends a text in a column: shortened to `width` characters (0: not), and padded unless it is the last
+ * column. */
 static void add_cell(struct gt_buf *to, const struct cli_screen *screen, enum text_style color,
                      const char *text, unsigned width, bool last)
 {
@@ -86,7 +87,7 @@ static void add_gpus(struct gt_buf *to, const struct cli_screen *screen, const s
     gt_buf_printf(to, "%*s", (int)(width > taken ? width - taken : 0) + 2, "");
 }
 
-/* "team-a/train 4, team-b/serve 2": by job, as the pods stand on the node. */
+/* "team-a/train 4, team-b/serve 2": the jobs, in the order of their pods on the node. */
 static void write_users(const struct gt_picture_node *node, struct gt_buf *to)
 {
     const struct gt_picture_pod *pods = node->pods;
@@ -227,7 +228,7 @@ static void add_legend(const struct gt_picture *picture, const struct cli_screen
     const char *before = "\nGPUs:  ";
     bool seen[GT_PICTURE_STATES];
     gt_picture_states(picture, seen);
-    seen[GT_PICTURE_USED] |= seen[GT_PICTURE_USED_BY_OTHERS]; /* they look alike here */
+    seen[GT_PICTURE_USED] |= seen[GT_PICTURE_USED_BY_OTHERS]; /* these two look the same here */
     for (unsigned i = 0; i < GT_PICTURE_STATES; i++) {
         if (!seen[i] || i == GT_PICTURE_USED_BY_OTHERS)
             continue;

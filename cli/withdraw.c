@@ -11,14 +11,14 @@
 #include "cli/cli.h"
 #include "kube/client.h"
 
-/* Takes back what agents and companion have written into a cluster, once they are gone. */
+/* Removes what agents and the companion have written into a cluster, after they were uninstalled. */
 
 enum { OBJECTS_MAX = 200000 };
 
-/* an agent as a writer of Nodes */
+/* The field managers by which agents write to Nodes. */
 static const char *const writers[] = {GT_MANAGER_AGENT, GT_MANAGER_LABELS};
 
-/* What is needed of an object to take it back. */
+/* What is needed of an object to remove or change it. */
 struct withdrawn {
     char *namespace_, *name, *uid, *version;
     struct gt_pod_lists lists; /* of a pod */
@@ -33,7 +33,7 @@ static void withdrawn_done(struct withdrawn *one)
     gt_pod_lists_done(&one->lists);
 }
 
-/* ---- whether there is something of it: 0, 1, or an error ---- */
+/* ---- whether it exists: 0, 1, or an error ---- */
 
 static int is_any(const cJSON *object, struct withdrawn *to, struct gt_err **err)
 {
@@ -43,7 +43,7 @@ static int is_any(const cJSON *object, struct withdrawn *to, struct gt_err **err
     return 1;
 }
 
-/* Others make objects of these kinds, too. */
+/* Other programs create objects of these kinds, too. */
 static int is_companions(const cJSON *object, struct withdrawn *to, struct gt_err **err)
 {
     (void)to;
@@ -74,7 +74,7 @@ static int is_gated(const cJSON *object, struct withdrawn *to, struct gt_err **e
 struct withdrawn_kind {
     const char *name;
     const struct gt_kube_resource *resource;
-    const char *fields; /* those that may be wanted; then whole objects are read */
+    const char *fields; /* objects that may be ours; they are then read as a whole */
     int (*wanted)(const cJSON *object, struct withdrawn *to, struct gt_err **err);
     int (*take)(struct cli_api *api, const struct gt_kube_resource *resource, const struct withdrawn *one,
                 struct gt_err **err);
@@ -129,7 +129,7 @@ static void on_object(void *arg, cJSON *object)
 
 /* ---- taking it back ---- */
 
-/* The other gates of a waiting pod stay; nobody would ever take ours off. */
+/* Other gates of a waiting pod stay; only our gate is removed, since no program would remove it later. */
 static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, const struct withdrawn *one,
                   struct gt_err **err)
 {
@@ -158,7 +158,7 @@ static int delete_one(struct cli_api *api, const struct gt_kube_resource *resour
     return cli_api_request(api, &request, NULL, err);
 }
 
-/* An apply without fields gives up those that this writer had. */
+/* An apply without fields removes the fields that this field manager owned. */
 static int empty_node(struct cli_api *api, const struct gt_kube_resource *resource,
                       const struct withdrawn *one, struct gt_err **err)
 {
@@ -187,7 +187,7 @@ static const struct withdrawn_kind kinds[] = {
     {"NodeFeatures", &gt_kube_nodefeatures, NULL, is_companions, delete_one},
 };
 
-/* The error is forgotten where it says that there is no such thing. */
+/* An error that says that the object does not exist is ignored. */
 static int unless_absent(int r, struct gt_err **err)
 {
     if (r != -ENOENT)
@@ -221,7 +221,7 @@ static int take_back(struct cli_api *api, const struct withdrawn_kind *kind, uns
     return r;
 }
 
-/* A lease of ours, where the configuration's namespace has it. */
+/* A Lease of ours in the configuration's namespace. */
 static int delete_lease(struct cli_api *api, const char *name, struct gt_err **err)
 {
     const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,

@@ -90,7 +90,7 @@ static const struct gt_command command = {
 
 const char *cli_program = "gputopo";
 
-/* The program of the verb: gputopo runs it, and it speaks as that. */
+/* The program behind the verb: gputopo runs it, and its messages begin with "gputopo simulate". */
 int main(int argc, char **argv)
 {
     struct cli_simulation options = {
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     const char *verb = options.parse.verb;
     int exit_code;
     cli_keep_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error of write() */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error of write() */
     if (argc < 1)
         return cli_usage(verb, "expected options, see gputopo-simulate --help");
     if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))

@@ -21,7 +21,7 @@ static int read_text(const char *path, char **ret, size_t *ret_len, struct gt_er
     return gt_file_read(AT_FDCWD, path, GT_SITE_TEXT_MAX, ret, ret_len, err);
 }
 
-/* A shape or a file; false with the exit code after the line on stderr. */
+/* Reads a shape or a file; false with the exit code, after an error line on stderr. */
 static bool read_cluster(const struct cli_simulation *options, struct gt_site **ret, int *ret_exit)
 {
     gt_auto_err struct gt_err *err = NULL;
@@ -31,7 +31,7 @@ static bool read_cluster(const struct cli_simulation *options, struct gt_site **
     if (!is_file(options->cluster)) {
         if (gt_site_from_shape(options->cluster, ret, &err) >= 0)
             return true;
-        if (strchr(options->cluster, '/') || strchr(options->cluster, '.')) { /* meant as a file */
+        if (strchr(options->cluster, '/') || strchr(options->cluster, '.')) { /* the user means a file */
             gt_err_free(gt_steal(err));
             read_text(options->cluster, &text, &len, &err);
             *ret_exit = cli_failed(verb, err);
@@ -72,7 +72,7 @@ static bool read_trace(const struct cli_simulation *options, struct gt_trace **r
     return r >= 0;
 }
 
-/* The names in `list`, which is changed; all where it is NULL. */
+/* Splits the names in `list`, which is changed; NULL: all policies. */
 static bool choose_policies(struct cli_simulation *options, char *list, enum gt_trace_kind kind)
 {
     struct gt_experiment *experiment = &options->experiment;
@@ -136,7 +136,7 @@ static int write_plots(const char *dir, const struct gt_report *reports, uint32_
     return 0;
 }
 
-/* A file by its name alone, without the ending. */
+/* The base name of a file, without its extension. */
 static void write_name(const char *path, struct gt_buf *to)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');

@@ -23,13 +23,13 @@ static uint64_t key_of(const struct gt_audit *audit, const struct cache_pod *pod
     return gt_digest_mix_text(audit->cache->seed, pod->pub.uid);
 }
 
-/* GPUs that it uses beside its plan, on the node of its plan. */
+/* GPUs that it uses on the node of its plan and that are not in the plan. */
 static uint64_t gpus_beside_plan(const struct cache_pod *pod)
 {
     return pod->at ? pod->owned & ~pod->resolved : 0;
 }
 
-/* Whether the object has a plan. What the planner has in mind and nobody has written is none. */
+/* Whether the pod's object has a plan. A plan of the planner that was not written does not count. */
 static bool is_planned(const struct cache_pod *pod)
 {
     return pod->plan && !pod->overrides;
@@ -51,8 +51,8 @@ static void check_place(struct gt_audit *audit, const struct cache_pod *pod)
                      mask_text(used, pod->owned), pod->at->name, mask_text(planned, pod->resolved));
 }
 
-/* Others may be planned for the GPUs of a plan that was given up, of one whose pod has other GPUs, and of a
- * pod that will never start. */
+/* Other pods may be planned for the GPUs of a plan that was given up, of a plan whose pod has other GPUs, and
+ * of a pod that will never start. */
 static bool has_claim(const struct cache_pod *pod, const struct cache_node *node)
 {
     return is_planned(pod) && pod->plan->node == node && !pod->pub.refused && !gpus_beside_plan(pod) &&
@@ -88,7 +88,7 @@ static void check_claims(struct gt_audit *audit, const struct cache_node *node)
 
 /* ---- ResourceClaims of a node ---- */
 
-/* Whether the node's agent gives it some of the GPUs. */
+/* Whether the node's agent reports that its pod has some of the GPUs. */
 static bool is_served(const struct cache_node *node, const struct cache_claim *claim, uint64_t gpus)
 {
     for (uint32_t i = 0; i < node->owner_count; i++)

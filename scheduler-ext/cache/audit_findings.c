@@ -5,7 +5,7 @@
 
 #include "scheduler-ext/cache/audit_internal.h"
 
-/* What the audit has found: since when, and whether it is still there. */
+/* The findings of the audit: since when they exist, and whether they still do. */
 
 const char *gt_finding_kind_name(enum gt_finding_kind kind)
 {

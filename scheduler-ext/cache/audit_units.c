@@ -6,11 +6,11 @@
 #include "scheduler-ext/jobs/rules.h"
 
 /*
- * Whether the pods of a job that are on nodes lie together. Which unit a pod is of, and its rank, is what its
- * plan says. Ranks of a unit are consecutive; which of them is the first is known only as far as the ranks at
- * hand show it, so an atom counts as torn where it is with every first rank that is possible.
+ * Whether the pods of a job that are on nodes lie together. Unit and rank of a pod are those of its plan.
+ * Ranks of a unit are consecutive. Its first rank is only known as far as the known ranks show it, so an atom
+ * counts as torn where it is torn for every possible first rank.
  */
-enum { FIRSTS_MAX = 256 }; /* first ranks that are tried; of a unit that lacks more pods nothing is said */
+enum { FIRSTS_MAX = 256 }; /* first ranks to try; a unit with more missing pods is not checked */
 
 struct unit {
     const struct audit_location *locations; /* by rank */
@@ -53,7 +53,7 @@ static bool reserve(struct gt_audit *audit, uint32_t count)
     return true;
 }
 
-/* Those of the job that are on nodes; 0 also where all are in one supernode. */
+/* Collects the job's pods that are on nodes; returns 0 also where all are in one supernode. */
 static uint32_t find_locations(struct gt_audit *audit, const struct gt_cache_job *job)
 {
     uint32_t count = 0;
@@ -75,7 +75,7 @@ static int by_rank(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* One pod speaks for all. */
+/* The annotations of one pod count for all. */
 static bool read_sizes(const struct gt_cache_job *job, struct gt_job_sizes *ret)
 {
     struct gt_job_texts texts = {.where = ""};
@@ -86,7 +86,8 @@ static bool read_sizes(const struct gt_cache_job *job, struct gt_job_sizes *ret)
     return gt_job_sizes_read(&texts, 1, ret, NULL) >= 0 && ret->group;
 }
 
-/* The first two neighbours in one atom that are apart, if its unit's first rank is `first`; NULL: none. */
+/* The first two neighbours in an atom that are in different supernodes, if its unit's first rank is `first`;
+ * NULL: none. */
 static const struct audit_location *tear(const struct unit *unit, uint32_t first)
 {
     for (uint32_t i = 0; i + 1 < unit->count; i++) {

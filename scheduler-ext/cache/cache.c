@@ -17,7 +17,7 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
         cache->spec = *spec;
     if (!cache->spec.stale_ms)
         cache->spec.stale_ms = STALE_MS;
-    /* Where memory lies is nobody's to foretell: names cannot be made to meet in one place of a table. */
+    /* A seed that cannot be predicted, so that names cannot be chosen to collide in the hash tables. */
     cache->seed = gt_digest_keyed("cache");
     int r = gt_cluster_new(&cache->cluster, err);
     if (r >= 0)
@@ -92,7 +92,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
         if (!node->has_topology)
             continue;
         bool stale = cache->now_ms - node->observed_ms > cache->spec.stale_ms;
-        if (stale == node->stale && !node->is_shared) /* callers may have ended what they assumed there */
+        if (stale == node->stale && !node->is_shared) /* callers may have ended assumptions of theirs there */
             continue;
         node->stale = stale;
         gt_cache_recompute(cache, node);

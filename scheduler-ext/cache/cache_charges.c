@@ -3,8 +3,8 @@
 
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* Who takes resources of nodes besides GPUs: pods that are on them, plans of pods, and holds. Each names its
- * node and the request that was taken there, so that just this is given back. */
+/* What takes other resources of nodes: pods on them, plans of pods, and holds. Each has its node and the
+ * request that was taken there, so that exactly this is given back. */
 
 static void charge(struct gt_cache *cache, struct cache_node *node, const struct gt_cache_request *request)
 {
@@ -19,7 +19,7 @@ static void discharge(struct gt_cache *cache, struct cache_node *node, struct gt
     gt_cache_node_drop(cache, node);
 }
 
-/* ---- pods on nodes: most pods of a cluster, so each takes 24 bytes and its share of free places ---- */
+/* ---- pods on nodes: most pods of a cluster, so an entry of the table has only 24 bytes ---- */
 
 static uint64_t digest_of(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
@@ -31,7 +31,7 @@ static uint32_t home_of(const struct cache_bound_table *table, uint64_t digest)
     return gt_table_home(gt_digest_hash(digest), table->size);
 }
 
-/* Where it is, or the empty place where it would be. */
+/* The index of its entry, or of the empty entry where it would be. */
 static struct cache_bound *place_of(const struct cache_bound_table *table, uint64_t digest)
 {
     uint32_t i = home_of(table, digest);
@@ -58,7 +58,7 @@ static bool has_place(struct gt_cache *cache)
     return true;
 }
 
-/* Closes the gap, so that no marks of removed pods pile up. */
+/* Closes the gap, so that no marks of removed pods are needed. */
 static void take_out(struct cache_bound_table *table, struct cache_bound *at)
 {
     uint32_t size = table->size, hole = (uint32_t)(at - table->list);

@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* ResourceClaimTemplates: how many GPUs pods have that name one says the template alone. */
+/* ResourceClaimTemplates: the number of GPUs of pods that refer to one is only known from the template. */
 
 struct cache_claim_template {
     struct gt_claim_template pub; /* one block, with the texts behind it */

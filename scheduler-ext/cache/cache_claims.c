@@ -116,11 +116,11 @@ static const char *node_of(const struct gt_resource_claim *claim)
 {
     for (unsigned i = 0; i < claim->result_count; i++)
         if (is_ours(&claim->results[i]))
-            return claim->results[i].pool; /* of our driver it has the node's name */
+            return claim->results[i].pool; /* the pool of our driver has the node's name */
     return NULL;
 }
 
-/* Where it is of no pod of its own, the first that it is reserved for. */
+/* Where it was not created for a pod, the first pod that it is reserved for. */
 static const char *pod_of(const struct gt_resource_claim *claim)
 {
     return *claim->pod || !claim->pod_count ? claim->pod : claim->pods[0];
@@ -134,7 +134,7 @@ static bool asks_for_gpus(const struct gt_resource_claim *claim)
     return false;
 }
 
-/* ---- in and out ---- */
+/* ---- adding and removing ---- */
 
 static void report(struct gt_cache *cache, const struct cache_claim *claim)
 {

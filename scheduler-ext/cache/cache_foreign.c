@@ -4,7 +4,7 @@
 #include "api/lease_note.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* What another scheduler of the cluster keeps for pods to come. */
+/* Reservations of another scheduler of the cluster for future pods. */
 
 static void clear(struct gt_cache *cache)
 {
@@ -21,7 +21,7 @@ static void drop(struct gt_cache *cache, struct cache_foreign *foreign)
     gt_cache_release(&cache->bytes, foreign->note);
 }
 
-/* Without memory nothing is kept. */
+/* Without memory there are no reservations. */
 static struct cache_foreign read_note(struct gt_cache *cache, const char *note)
 {
     size_t len = strlen(note);

@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* Jobs: the pods of one key. A job is there while it has pods. */
+/* Jobs: the pods with one key. A job exists while it has pods. */
 
 static bool is(const void *item, const void *key)
 {

@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/cache/constraints.h"
 
-/* Nodes that are lost for the pods on them. */
+/* Whether nodes are lost for the pods on them. */
 
 static bool drives_out(const struct cache_node *node, const struct cache_pod *pod)
 {
@@ -14,7 +14,7 @@ static bool drives_out(const struct cache_node *node, const struct cache_pod *po
     return false;
 }
 
-/* When it was no more Ready, by our clock; a time of the Node that is still to come counts as now. */
+/* When it ceased to be Ready, by our clock; a time of the Node in the future counts as now. */
 static uint64_t unready_ms(const struct cache_node *node, const struct gt_cache_moment *now)
 {
     if (!node->unready_s)

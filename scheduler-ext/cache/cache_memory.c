@@ -4,7 +4,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-enum { OVERHEAD = 8 }; /* of an allocation, beside its usable bytes */
+enum { OVERHEAD = 8 }; /* overhead of an allocation */
 
 void gt_cache_adopt(size_t *bytes, void *memory)
 {

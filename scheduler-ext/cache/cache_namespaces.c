@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* Namespaces: how many GPUs their pods have. A namespace is there while it has pods. */
+/* Namespaces: how many GPUs their pods have. A namespace exists here while it has pods. */
 
 static bool is(const void *item, const void *key)
 {

@@ -7,7 +7,7 @@
 
 /* Node objects: labels, taints, readiness. */
 
-/* Taints that only say what a node's readiness and cordon say already. */
+/* Taints that only repeat a node's readiness or cordon. */
 static bool is_in_conditions(const char *key)
 {
     static const char *const keys[] = {GT_TAINT_KEY_UNSCHEDULABLE, GT_TAINT_KEY_NOT_READY,
@@ -56,7 +56,7 @@ static bool make_labels(struct gt_cache *cache, const struct gt_node_object *obj
     return true;
 }
 
-/* Those that keep pods away. */
+/* Keeps the taints that repel pods. */
 static bool make_taints(struct gt_cache *cache, const struct gt_node_object *object, struct node_facts *facts)
 {
     for (unsigned i = 0; i < object->taint_count; i++) {
@@ -101,7 +101,7 @@ static bool same_taints(const struct cache_node *node, const struct node_facts *
 {
     if (node->taint_count != facts->taint_count)
         return false;
-    for (uint32_t i = 0; i < facts->taint_count; i++) /* equal ones are one */
+    for (uint32_t i = 0; i < facts->taint_count; i++) /* equal ones are shared */
         if (node->taints[i] != facts->taints[i])
             return false;
     return true;
@@ -111,13 +111,13 @@ static bool same_labels(const struct cache_node *node, const struct node_facts *
 {
     if (node->label_count != facts->label_count || !same_taints(node, facts))
         return false;
-    for (uint32_t i = 0; i < facts->label_count; i++) /* equal texts are one */
+    for (uint32_t i = 0; i < facts->label_count; i++) /* equal texts are shared */
         if (node->labels[i].key != facts->labels[i].key || node->labels[i].value != facts->labels[i].value)
             return false;
     return true;
 }
 
-/* Since when it is not Ready. What changes here is timed here: clocks differ. */
+/* Since when it is not Ready. Changes that are seen here get the time of our clock, since clocks differ. */
 static void time_unready(const struct gt_cache *cache, struct cache_node *node,
                          const struct gt_node_object *object)
 {
@@ -139,7 +139,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
                    const struct node_facts *facts, struct cache_taint **taints)
 {
     if (!node->has_node || !same_labels(node, facts))
-        cache->room = true; /* pods may suit now that did not before */
+        cache->room = true; /* pods may fit now that did not before */
     bool reported = node->has_node && node->ready == object->ready && same_taints(node, facts);
     time_unready(cache, node, object);
     gt_cache_forget_labels(cache, node);

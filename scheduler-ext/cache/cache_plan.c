@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* Plans of pods: from their annotations, or from the caller before the annotations are there. */
+/* Plans of pods: from their annotations, or from the caller until the annotations are there. */
 
 void gt_cache_free_plan(struct gt_cache *cache, struct cache_plan *plan)
 {
@@ -17,8 +17,8 @@ void gt_cache_free_plan(struct gt_cache *cache, struct cache_plan *plan)
     gt_cache_release(&cache->bytes, plan);
 }
 
-/* The different IDs of a plan: an ordinary init container has some of those that others have. Their length
- * with NULs, 0 where they are not `count`. */
+/* Collects the different IDs of a plan (an ordinary init container shares GPUs with others). Returns their
+ * length with NULs; 0 where there are not `count` of them. */
 static size_t measure(const struct gt_pod_plan *plan, unsigned count, const char *ids[static GT_GPUS_MAX])
 {
     size_t size = 0;
@@ -74,9 +74,9 @@ int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpu
     return plan ? 0 : -EINVAL;
 }
 
-/* ---- the caller's ---- */
+/* ---- plans of the caller ---- */
 
-/* Puts a plan in the place of the one that counted. */
+/* Replaces the plan in force. */
 static void replace(struct gt_cache *cache, struct cache_pod *pod, struct cache_plan *plan)
 {
     struct cache_plan *old = pod->plan;

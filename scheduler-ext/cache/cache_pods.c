@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* Pods that ask for GPUs and have not ended: made, changed in place, gone. */
+/* Pods that ask for GPUs and have not ended: added, changed, deleted. */
 
 struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
@@ -64,7 +64,8 @@ static bool has_other_gates(const struct gt_pod *pod)
     return pod->gate_count > pod->gated;
 }
 
-/* Of all that is kept, except for selectors and the like, which are shared and compared by themselves. */
+/* A digest of everything that is kept, except for selectors and the like, which are shared and compared
+ * separately. */
 static uint64_t digest_of(const struct gt_cache *cache, const struct gt_pod *from)
 {
     const struct gt_pod_meta *meta = &from->meta;
@@ -157,7 +158,7 @@ static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache
     return true;
 }
 
-/* Who it is, or why jobs/ cannot say. */
+/* The pod's identity, or why jobs/ cannot determine it. */
 static bool identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_buf *key)
 {
     struct gt_cache_pod *pub = &pod->pub;
@@ -175,7 +176,7 @@ static bool identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_bu
     return !key->failed && key->data;
 }
 
-/* Gives back what fill() and identify() took. */
+/* Frees what fill() and identify() allocated. */
 static void empty(struct gt_cache *cache, struct cache_pod *pod)
 {
     const struct gt_pod_meta *meta = &pod->pub.meta;
@@ -200,7 +201,7 @@ static void empty(struct gt_cache *cache, struct cache_pod *pod)
 
 /* ---- changes ---- */
 
-/* The plan that counts now that the object has `reported`. */
+/* The plan in force now that the object has `reported`. */
 static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct cache_plan *plan = NULL;
@@ -208,7 +209,7 @@ static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct 
         cache->refused++;
     uint64_t digest = gt_digest_mix_text(gt_digest_mix_text(cache->seed, from->plan_node), from->plan_gpus);
     pod->reported = plan ? digest | 1 : 0;
-    /* Where a pod is on a node nobody can plan it any more: its object is right. */
+    /* A pod on a node cannot be planned any more, so the plan of its object is in force. */
     if (pod->overrides && !from->node_name && (!plan || pod->reported == pod->overridden)) {
         if (!plan)
             pod->overridden = 0;
@@ -220,7 +221,7 @@ static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct 
     pod->resolved_version = 0;
 }
 
-/* Puts what was read of the object into the pod; `new` then holds what was there. */
+/* Swaps the pod's contents with what was read from the object; `new` then has the old contents. */
 static void exchange(struct cache_pod *pod, struct cache_pod *new)
 {
     struct cache_pod old = *pod;
@@ -262,10 +263,10 @@ static void change(struct gt_cache *cache, const struct gt_pod *from, struct cac
     gt_cache_changed(cache, pod);
     if (old_plan != pod->plan)
         gt_cache_free_plan(cache, old_plan);
-    empty(cache, new); /* what was before */
+    empty(cache, new); /* the old contents */
 }
 
-/* An empty pod in the table and in its job; `new` has its name and stays the caller's. */
+/* Adds an empty pod to the table and its job; `new` has its name and stays the caller's. */
 static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *new, const char *key)
 {
     struct cache_pod *pod = gt_cache_alloc(&cache->bytes, sizeof(*pod));
@@ -327,15 +328,15 @@ static void refuse(struct gt_cache *cache, const struct gt_pod *from, const char
         cache->spec.on_refused(cache->spec.arg, from->meta.namespace_, from->meta.name, why);
 }
 
-/* A pod that is on a node stays there, and where else it might go does not matter, unless its job is placed
- * by units: they may lose their nodes. Of several templates one says so. */
+/* A pod on a node stays there, so its constraints do not matter, unless its job is placed by units, which may
+ * lose nodes. The annotation may be on another template of the job. */
 static bool may_move(const struct gt_pod *from)
 {
     return !from->node_name || from->plan_node || gt_pod_annotation(&from->meta, GT_ANNOTATION_GROUP) ||
            gt_pod_annotation(&from->meta, GT_ANNOTATION_LOSS);
 }
 
-/* A pod that asks for GPUs: new, or another state of `pod`. */
+/* Adds or changes a pod that asks for GPUs; `pod` NULL: a new one. */
 static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct cache_pod new = {.digest = digest_of(cache, from),
@@ -343,7 +344,7 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     int r = may_move(from) ? gt_cache_constraints_of(cache, &from->where, &new.constraints) : 0;
     if (r == -EINVAL && from->node_name)
-        r = 0; /* it runs all the same */
+        r = 0; /* it runs nevertheless */
     bool sound = r == 0;
     if (sound && pod && pod->digest == new.digest && pod->constraints == new.constraints &&
         pod->request == new.request) {
@@ -353,7 +354,7 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
     }
     sound = sound && fill(cache, from, &new) && identify(cache, &new, &key);
     if (sound && pod && strcmp(pod->pub.job->key, key.data) != 0) {
-        drop_pod(cache, pod); /* its labels say now that it is of another job */
+        drop_pod(cache, pod); /* its labels now say that it belongs to another job */
         pod = NULL;
     }
     bool came = sound && !pod;

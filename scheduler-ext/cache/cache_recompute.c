@@ -6,18 +6,18 @@
 #include "topology/model/composite.h"
 
 /*
- * What follows from the facts about one node. GPUs that nobody uses are given to the pods that sit on it:
- * first to those on the node with a plan; then to those that are planned for it, as long as enough is left
- * for pods on the node without a plan; these get the agent's choice among the rest. Each kind by age, but of
- * the planned ones those without a gate first: theirs can no more be planned again.
+ * Computes the state of a node from all facts about it. GPUs that no pod uses yet are assumed for its pods:
+ * first for pods on the node with a plan; then for pods that are planned for it, as long as enough is left
+ * for pods on the node without a plan; these get the agent's choice among the rest. Each kind is served by
+ * age, but planned pods without a gate come before gated ones, since they can no longer be planned again.
  */
-#define FOREIGN_OWNER UINT64_MAX /* no job's, and no caller's */
+#define FOREIGN_OWNER UINT64_MAX /* an owner number of no job and no caller */
 
 struct scene {
     struct gt_cache *cache;
     struct cache_node *node;
-    uint64_t room;    /* nobody has it */
-    uint64_t unnamed; /* the CR says that it is in use and not by whom */
+    uint64_t room;    /* GPUs that no pod has */
+    uint64_t unnamed; /* in use by an unknown user, as the CR says */
 };
 
 static unsigned bits(uint64_t mask)
@@ -25,7 +25,7 @@ static unsigned bits(uint64_t mask)
     return gt_bit_count(mask);
 }
 
-/* ---- in and out of the cluster ---- */
+/* ---- adding to and removing from the cluster ---- */
 
 static void take_out(struct gt_cache *cache, struct cache_node *node)
 {
@@ -96,7 +96,7 @@ static void enter(struct gt_cache *cache, struct cache_node *node)
     gt_cluster_set_eligible(cache->cluster, id, false); /* until its state is known */
 }
 
-/* In the cluster as it should be: in its class, or not at all. */
+/* Updates whether the node is in the cluster, and its class. */
 static void place(struct gt_cache *cache, struct cache_node *node)
 {
     struct gt_cluster_node at;
@@ -122,9 +122,9 @@ void gt_cache_follow_supernode(struct gt_cache *cache, struct cache_node *node)
     }
 }
 
-/* ---- who has what ---- */
+/* ---- GPUs of pods ---- */
 
-/* The plan's GPUs by the IDs that its node has. */
+/* The mask of the plan's GPUs, from their IDs and those of the node. */
 static void resolve(struct cache_pod *pod)
 {
     if (!pod->plan) {
@@ -181,14 +181,14 @@ uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim)
     return mask;
 }
 
-/* And not of a pod of before that had the same name. */
+/* The name must not mean an earlier pod with the same name. */
 static bool is_claim_of(const struct cache_claim *claim, const struct cache_pod *pod)
 {
     return !*claim->pub.pod_uid || strcmp(claim->pub.pod_uid, pod->pub.uid) == 0;
 }
 
-/* GPUs that claims have. A plan's own claim says no more than the plan, whose GPUs are assumed until the CR
- * names the pod. */
+/* The GPUs of allocated claims. The claim of a planned pod is left out: the plan's GPUs are assumed in any
+ * case until the CR names the pod. */
 static uint64_t find_claimed(const struct scene *scene)
 {
     uint64_t claimed = 0;
@@ -248,7 +248,7 @@ static void set_placed(const struct scene *scene, struct cache_pod *pod, enum gt
                                .plan_mask = planned_here ? pod->resolved : 0});
 }
 
-/* Gives a plan's GPUs to its pod, those that it does not have already. */
+/* Assumes a plan's GPUs for its pod, except those that it has already. */
 static void take(struct scene *scene, struct cache_pod *pod, uint64_t mask)
 {
     pod->next_hold |= mask & scene->room;
@@ -256,7 +256,7 @@ static void take(struct scene *scene, struct cache_pod *pod, uint64_t mask)
     scene->unnamed &= ~mask;
 }
 
-/* A pod on the node, which the CR names for `owned`. */
+/* A pod on the node, with the GPUs `owned` by the CR. */
 static void locate_bound(struct scene *scene, struct cache_pod *pod)
 {
     enum gt_cache_pod_state state = pod->owned ? GT_CACHE_RUNNING : GT_CACHE_BOUND;
@@ -277,8 +277,8 @@ static void locate_bound(struct scene *scene, struct cache_pod *pod)
     pod->need = (uint16_t)missing;
 }
 
-/* GPUs in use by an unnamed pod count as those of pods on the node: the CR must not make them count twice.
- * Returns how many GPUs are to be guessed all in all. */
+/* GPUs in use by an unknown user count as those of unnamed pods on the node, so that they are not counted
+ * twice. Returns how many GPUs are to be guessed in all. */
 static unsigned count_needs(struct scene *scene)
 {
     unsigned needs = 0;
@@ -290,8 +290,8 @@ static unsigned count_needs(struct scene *scene)
     return needs;
 }
 
-/* A pod that is planned for the node and on none. It is held while pods on the node need no more than what
- * the plan leaves them. */
+/* A pod without a node that is planned for this one. Its GPUs are assumed as long as enough is left for pods
+ * on the node. */
 static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned needs)
 {
     enum gt_cache_pod_state state = pod->gated ? GT_CACHE_GATED : GT_CACHE_WAITING;
@@ -304,7 +304,7 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
     set_placed(scene, pod, state, held ? GT_CACHE_PLAN_ASSUMED : GT_CACHE_PLAN_LOST);
 }
 
-/* What the node's agent would give, in number at least. */
+/* The GPUs that the node's agent would choose; at least their number is right. */
 static void guess(struct scene *scene, struct cache_pod *pod)
 {
     unsigned room = bits(scene->room), need = pod->need < room ? pod->need : room;
@@ -351,7 +351,7 @@ static void assume_holds(const struct scene *scene)
     for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
         if (pod->hold == pod->next_hold)
             continue;
-        /* An assumption is one of available GPUs, and those of a node that is not eligible are not. */
+        /* Only available GPUs can be assumed, and those of an ineligible node are not available. */
         gt_cluster_set_eligible(cluster, scene->node->id, true);
         if (gt_cluster_assume(cluster, scene->node->id, pod->next_hold, pod->pub.job->number, UINT64_MAX,
                               &pod->pub.assumption, NULL) == 0)
@@ -361,7 +361,7 @@ static void assume_holds(const struct scene *scene)
     }
 }
 
-/* What the other scheduler keeps gives way to whoever has it. */
+/* GPUs that pods have or are planned for do not count as reserved by the other scheduler. */
 static void hold_foreign(const struct scene *scene, uint64_t hold)
 {
     struct gt_cluster *cluster = scene->cache->cluster;
@@ -391,7 +391,7 @@ static bool is_eligible(const struct cache_node *node)
     return gt_cache_is_open(node) && !node->stale && !node->left_alone;
 }
 
-/* What callers have assumed on the node. */
+/* The mask of callers' assumptions on the node. */
 static uint64_t others_assumed(const struct cache_node *node, const struct gt_cluster_node *at)
 {
     uint64_t ours = node->foreign_hold;

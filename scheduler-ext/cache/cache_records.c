@@ -3,8 +3,8 @@
 
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* Records of nodes and pods, and which pods are on a node. A node has one while an object is there or
- * something names it. */
+/* Records of nodes and pods, and which pods are on a node. A node has a record while one of its objects
+ * exists or something refers to it. */
 
 static bool is_node(const void *item, const void *key)
 {

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* What is reported of a node beyond what decisions need: supernodes are made from it. */
+/* Reports of nodes, from which supernodes are built; decisions do not need them. */
 
 static void drop_report(struct gt_cache *cache, struct gt_cache_report *report)
 {
@@ -51,7 +51,7 @@ static bool add_remotes(struct gt_cache *cache, const struct gt_node *node, stru
     return remotes;
 }
 
-/* Texts that are equal are one. */
+/* Whether two texts are equal; equal texts are shared. */
 static bool is_same(const struct gt_cache_report *a, const struct gt_cache_report *b)
 {
     return a->is_filled == b->is_filled && a->gpus == b->gpus && a->free == b->free && a->links == b->links &&
@@ -103,7 +103,7 @@ bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *nod
     return label || !value || !*value;
 }
 
-/* ---- for those who join them ---- */
+/* ---- for building supernodes ---- */
 
 static int by_name(const void *a, const void *b)
 {

@@ -4,8 +4,8 @@
 #include "scheduler-ext/cache/cache_internal.h"
 
 /*
- * Amounts of resources, a column each: walks over all nodes read little memory. A record of a node has a row.
- * A column lives while a node has of it or a pod asks for it.
+ * Amounts of resources, one column for each, so that a loop over all nodes reads little memory. Each record
+ * of a node has a row. A column exists while a node has this resource or a pod asks for it.
  */
 struct gt_cache_request {
     uint32_t refs, hash;
@@ -19,7 +19,7 @@ struct gt_cache_request {
 
 /* ---- columns ---- */
 
-/* What a node has of a resource that it must have, and says nothing of. */
+/* What a node has of a standard resource that it does not report. */
 static int64_t default_amount(const char *name)
 {
     static const char *const names[] = {GT_RESOURCE_CPU, GT_RESOURCE_MEMORY, GT_RESOURCE_PODS,
@@ -30,7 +30,7 @@ static int64_t default_amount(const char *name)
     return 0;
 }
 
-/* The array with room for `new`; NULL without memory, the old one then stays. */
+/* Grows the array to `new` entries; NULL without memory, then the old one stays valid. */
 static void *grown(struct gt_cache *cache, void *array, size_t size, uint32_t old, uint32_t new)
 {
     void *bytes = gt_cache_alloc(&cache->bytes, size * new);
@@ -74,8 +74,8 @@ static unsigned find_column(const struct gt_cache *cache, const char *name)
     return at;
 }
 
-/* Where no column is free nobody looks at the resource: CACHE_COLUMNS_MAX. A pod may ask for anything: what
- * it names may use half of them. */
+/* A resource without a free column is ignored: CACHE_COLUMNS_MAX. Pods may ask for any name, so resources
+ * that only pods name may use half of the columns. */
 static unsigned make_column(struct gt_cache *cache, const char *name, bool is_asked)
 {
     unsigned at = find_column(cache, name);
@@ -134,7 +134,7 @@ void gt_cache_give_row(struct gt_cache *cache, uint32_t row)
     cache->row_free = row + 1;
 }
 
-/* Who waits may try again where a node that was short has more. */
+/* Waiting jobs may try again where a node that lacked resources has more now. */
 static void change(struct gt_cache *cache, struct cache_column *column, uint32_t row, int64_t left,
                    int64_t emptied)
 {
@@ -192,7 +192,7 @@ static uint32_t hash_of(const struct gt_cache *cache, const struct gt_cache_requ
     return gt_digest_hash(digest);
 }
 
-/* The request's parts on the stack; of a resource for which there is no column nothing. */
+/* Writes the parts of a request; resources without a column are left out. */
 union request_builder {
     struct gt_cache_request request;
     char bytes[sizeof(struct gt_cache_request) + CACHE_COLUMNS_MAX * sizeof(struct request_part)];
@@ -297,7 +297,7 @@ static int64_t left_of(const struct gt_cache *cache, unsigned column, uint32_t r
     return room == GT_CACHE_ROOM_NOW ? of->left[row] : of->emptied[row];
 }
 
-/* How many such pods a row holds, `most` at most. */
+/* How many such pods fit into a row, at most `most`. */
 static uint32_t fit(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request,
                     enum gt_cache_room room, uint32_t most)
 {
@@ -389,7 +389,7 @@ bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struc
     return true;
 }
 
-/* ---- taken for a while ---- */
+/* ---- temporary assumptions ---- */
 
 bool gt_cache_assume_room(struct gt_cache *cache, uint32_t node_id, const struct gt_cache_request *request)
 {
@@ -408,7 +408,7 @@ void gt_cache_forget_room(struct gt_cache *cache, uint32_t node_id, const struct
 
 /* ---- limits for plans ---- */
 
-/* How many GPUs of a row such pods can use, of `most`. */
+/* How many of `most` GPUs pods of this demand can use, given the row's other resources. */
 static unsigned usable(const struct gt_cache *cache, uint32_t row, const struct gt_cache_demand *demand,
                        enum gt_cache_room room, unsigned most)
 {
@@ -416,7 +416,8 @@ static unsigned usable(const struct gt_cache *cache, uint32_t row, const struct 
                            : most / demand->gpus * demand->gpus;
 }
 
-/* GPUs that pods of any mix can use: each resource by the demand that takes most of it a GPU. */
+/* GPUs that any mix of the demands can use: for each resource, the demand that takes most of it for each GPU
+ * counts. */
 static unsigned usable_worst(const struct gt_cache *cache, uint32_t row,
                              const struct gt_cache_demand *demands, unsigned count, enum gt_cache_room room,
                              unsigned most)

@@ -4,10 +4,9 @@
 #include "scheduler-ext/jobs/rules.h"
 
 /*
- * Which unit sizes are in play: what the jobs' pods ask for, added to the cluster's chain. A job counts with
- * the most GPUs that its pods have had at one time, and its sizes are those that a pod of it said last: the
- * pod that has the annotation may end before the others. All replicas see the same pods; one that starts
- * learns again from those that are there.
+ * Adds the unit sizes of jobs to the cluster's chain. The weight of a job is the most GPUs that its pods have
+ * had at one time. Its sizes are the last ones that one of its pods had, since the pod with the annotation
+ * may end before the others. All replicas see the same pods; a new one learns from the pods that exist.
  */
 
 static void report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus)

@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* Nodes that wait for replacements: of each supernode the last ones by name of those that are wholly free. */
+/* Spare nodes for replacements: the last ones by name of each supernode's completely free nodes. */
 
 static bool is_free(const struct gt_cache *cache, const struct cache_node *node)
 {
@@ -21,7 +21,7 @@ static uint32_t count_nodes(const struct cache_supernode *supernode)
     return count;
 }
 
-/* The last free node whose name comes before this one; `before` NULL: of all. */
+/* The last free node by name before this one; `before` NULL: of all nodes. */
 static const struct cache_node *last_before(const struct gt_cache *cache,
                                             const struct cache_supernode *supernode, const char *before)
 {

@@ -35,10 +35,10 @@ const char *gt_cache_string(struct gt_cache *cache, const char *text)
     return shared->bytes;
 }
 
-/* From its bytes back to the text that they are in. */
+/* The entry of a shared text, from the pointer to its bytes. */
 static struct text *text_of(const char *bytes)
 {
-    union { /* what is shared is constant for those who share it */
+    union { /* constant for the users, as it is shared */
         const char *in;
         char *out;
     } same = {bytes};

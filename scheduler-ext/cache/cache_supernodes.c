@@ -5,9 +5,9 @@
 #include "scheduler-ext/cache/cache_internal.h"
 
 /*
- * Supernode objects come in any order. A record says what its object says; where it is in the cluster
- * follows: below the parent that it names if that is known and of a higher tier, else at the top. The core
- * cannot move a supernode, so one that moves is taken out with all below it and put in again.
+ * Supernode objects come in any order. A record has the contents of its object. Its position in the cluster
+ * follows from it: below the parent that it names, if that is known and of a higher tier, else at the top.
+ * The core cannot move a supernode, so one that moves is removed with all below it and added again.
  */
 
 static bool is(const void *item, const void *key)
@@ -53,7 +53,7 @@ static void forget(struct gt_cache *cache, struct cache_supernode *supernode)
     gt_cache_release(&cache->bytes, supernode);
 }
 
-/* ---- where it is in the cluster ---- */
+/* ---- its position in the cluster ---- */
 
 static struct cache_supernode *parent_that_counts(const struct cache_supernode *supernode)
 {
@@ -67,7 +67,7 @@ static void members_follow(struct gt_cache *cache, const struct cache_supernode 
         gt_cache_follow_supernode(cache, supernode->claims[i].node);
 }
 
-/* Tiers ascend, so that recursion is no deeper than there are tiers. */
+/* Tiers ascend, so the recursion is at most as deep as the number of tiers. */
 static void take_out(struct gt_cache *cache, struct cache_supernode *supernode)
 {
     if (supernode->id == GT_NONE)
@@ -88,7 +88,7 @@ static void put_in(struct gt_cache *cache, struct cache_supernode *supernode)
         return;
     struct cache_supernode *above = parent_that_counts(supernode);
     if (above && above->id == GT_NONE)
-        return; /* it will be put in below it */
+        return; /* it will be added below its parent */
     if (gt_cluster_add_supernode(cache->cluster, supernode->name, supernode->tier,
                                  above ? above->id : GT_NONE, &supernode->id, NULL) < 0) {
         supernode->id = GT_NONE;
@@ -101,7 +101,7 @@ static void put_in(struct gt_cache *cache, struct cache_supernode *supernode)
         put_in(cache, child);
 }
 
-/* Out with it, and with the children that it has or will have. */
+/* Removes it, and all below it. */
 static void take_out_all(struct gt_cache *cache, struct cache_supernode *supernode)
 {
     take_out(cache, supernode);
@@ -133,7 +133,7 @@ static void drop_unlinked(struct gt_cache *cache, struct cache_membership *claim
     gt_cache_release(&cache->bytes, claims);
 }
 
-/* Claims of the members, not linked to their nodes yet. False without memory. */
+/* Makes the memberships, not yet linked to their nodes. False without memory. */
 static bool make_claims(struct gt_cache *cache, const struct gt_supernode_object *object,
                         struct cache_membership **ret)
 {
@@ -276,7 +276,7 @@ void gt_cache_supernode(struct gt_cache *cache, const cJSON *json)
         return;
     if (gt_supernode_object_read(json, &object, NULL) < 0)
         cache->refused++;
-    else if (object.tier) /* else somebody has made it and not filled it yet */
+    else if (object.tier) /* otherwise it was created and is not filled yet */
         take(cache, &object);
     gt_cache_notify(cache);
 }

@@ -6,7 +6,7 @@
 #include "scheduler-ext/cache/cache_internal.h"
 #include "topology/model/device_name.h"
 
-/* NodeGPUTopology: what a node's agent reports of its GPUs and their users. */
+/* NodeGPUTopology: the report of a node's agent about its GPUs and their users. */
 
 struct facts {
     struct gt_class *class;
@@ -36,7 +36,7 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
     drop_owners(cache, facts->owners, facts->owner_count);
 }
 
-/* Owners of GPUs as pods: a pod is listed once, whichever of its containers has a GPU. */
+/* Owners of GPUs as pods: a pod is listed once, even if several of its containers have GPUs. */
 static int add_owner(struct gt_cache *cache, struct facts *facts, const struct gt_gpu_owner *reported)
 {
     uint64_t bit = UINT64_C(1) << reported->gpu;
@@ -159,7 +159,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
 {
     const char *version = topology->resource_version;
     uint64_t digest = *version ? gt_digest_mix_text(cache->seed, version) | 1 : 0;
-    /* A list that is read again brings the same object: that is no sign of life of the agent. */
+    /* A repeated list contains the same object, which is no new report of the agent. */
     if (!node->has_topology || !digest || digest != node->resource_version)
         node->observed_ms = cache->now_ms;
     uint64_t observed_ms = node->observed_ms;
@@ -232,7 +232,7 @@ static void take(struct gt_cache *cache, const struct gt_node_gpu_topology *topo
     bool whole = node && (!cache->spec.reports || gt_cache_set_report(cache, node, topology));
     if (whole && topology->node->gpu_count && !cache->spec.reports_only)
         whole = enter(cache, node, topology);
-    else if (whole) /* it may be in a supernode all the same */
+    else if (whole) /* it may still be in a supernode */
         leave(cache, node);
     if (node)
         gt_cache_node_forget(cache, node);
@@ -248,7 +248,7 @@ void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now
         cache->refused++;
     else if (topology.node)
         take(cache, &topology);
-    else /* its agent has made it and not filled it yet */
+    else /* its agent created it and has not filled it yet */
         lose_topology(cache, topology.name);
     gt_cache_notify(cache);
 }

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Where pods may run is compiled once for all pods that say the same. */
+/* Constraints on nodes are compiled once and shared by all pods with equal ones. */
 
 static bool is(const void *item, const void *key)
 {

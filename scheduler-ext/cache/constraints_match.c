@@ -55,8 +55,8 @@ void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint)
     gt_cache_release(&cache->bytes, taint);
 }
 
-/* Counts the node's taints where pods may come, so that constrained pods are known without asking every node.
- */
+/* Counts the taints of nodes where pods may be placed, so that it is known without a loop over all nodes
+ * whether a pod is constrained. */
 void gt_cache_count_taints(struct cache_node *node)
 {
     bool count = gt_cache_is_open(node);
@@ -143,7 +143,7 @@ static bool holds(const struct gt_pod_rules *constraints, const struct gt_rule_e
     return false;
 }
 
-/* `named`: the node that its plan was written for; for the pod that comes after it, any other will do. NULL:
+/* `named`: the node of its plan, since for the successor a required affinity to this node is ignored. NULL:
  * none. */
 static bool matches(const struct gt_pod_rules *constraints, const struct cache_node *node, const char *named)
 {
@@ -188,8 +188,8 @@ static bool is_constrained(const struct gt_cache *cache, const struct gt_pod_rul
     return false;
 }
 
-/* A claim gets GPUs of a node whose agent is the driver alone. The other way round kube-scheduler may make a
- * claim of limits itself. */
+/* A claim can only get GPUs of a node whose agent is the DRA driver. Pods with limits can run on both, since
+ * kube-scheduler can make a claim from limits. */
 static bool is_served(const struct cache_pod *pod, const struct cache_node *node)
 {
     return !pod->pub.claim_template || node->by_claims;

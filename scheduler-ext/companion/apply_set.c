@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 
-/* ---- what is there ---- */
+/* ---- existing objects ---- */
 
 static void on_object(void *arg, cJSON *object)
 {
@@ -137,7 +137,7 @@ void gt_apply_set_lead(struct gt_apply_set *set, bool leads)
     gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 void gt_apply_set_free(struct gt_apply_set *set)
 {

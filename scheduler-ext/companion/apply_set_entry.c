@@ -80,9 +80,9 @@ void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry)
     free_entry(entry);
 }
 
-/* ---- what is there ---- */
+/* ---- existing objects ---- */
 
-/* Adds what an object of somebody else's holds, under the same name; false without memory. */
+/* Adds the contents of a foreign object of the same name; false without memory. */
 static bool add_reference(cJSON *to, const char *name, const cJSON *object)
 {
     cJSON *reference = cJSON_CreateObjectReference(object->child);
@@ -92,7 +92,7 @@ static bool add_reference(cJSON *to, const char *name, const cJSON *object)
     return false;
 }
 
-/* The labels and the member that matters, as a text. NULL: no memory. */
+/* The labels and the desired member as a text. NULL: no memory. */
 static char *trim(const struct gt_apply_set *set, const cJSON *object)
 {
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
@@ -138,7 +138,7 @@ static uint64_t version_digest(const struct gt_apply_set_seen *seen)
     return gt_digest_keyed(seen->version ? seen->version : "");
 }
 
-/* Whether the watch sent this version while the write was on its way. */
+/* Whether the watch sent this version while the write was in flight. */
 static bool was_observed(const struct gt_apply_set_entry *entry, const struct gt_apply_set_seen *seen)
 {
     if (entry->observed_count > GT_APPLY_SET_OBSERVED_MAX)
@@ -157,7 +157,7 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
     bool has_echo = was_observed(entry, &seen);
     if (entry->observed_count > has_echo)
         entry->set->spec.on_change(entry->set->spec.arg);
-    /* Somebody else's write may have followed, and the watch will not send it again. */
+    /* Another client's write may have followed, and the watch will not send ours again. */
     if (has_echo) {
         seen_done(&seen);
         gt_apply_set_caught_up(entry);
@@ -172,7 +172,7 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
     entry->awaited_until = gt_clock_ms() + CATCH_UP_MS;
 }
 
-/* An object from the watch; it takes `seen` over. */
+/* Handles an object from the watch; takes over `seen`. */
 static void observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
 {
     struct gt_apply_set *set = entry->set;
@@ -186,7 +186,8 @@ static void observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *
         gt_apply_set_queue(entry);
         return;
     }
-    /* What comes during a write is judged at its answer: mostly it is what the write made. */
+    /* A state that comes during a write is judged when the answer is there: usually it is the result of the
+     * write. */
     bool is_echo = entry->awaited || entry->call;
     free(gt_steal(entry->awaited));
     seen_done(&entry->later);
@@ -224,7 +225,7 @@ void gt_apply_set_observe_all(struct gt_apply_set *set)
     gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
 }
 
-/* ---- when it is written ---- */
+/* ---- the queue of writes ---- */
 
 bool gt_apply_set_is_synced(const struct gt_apply_set *set)
 {

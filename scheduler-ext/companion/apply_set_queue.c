@@ -37,7 +37,7 @@ static bool work_on(struct gt_apply_set_entry *entry, uint64_t now)
     return r == 0;
 }
 
-/* When something may be done about an entry by the clock alone. */
+/* When an entry may be due without a new event. */
 static uint64_t next_check(const struct gt_apply_set_entry *entry, bool done, uint64_t now)
 {
     const struct gt_apply_set *set = entry->set;

@@ -61,7 +61,7 @@ static char *body_of(const struct gt_apply_set_entry *entry, const char *uid, co
     return whole ? cJSON_PrintUnformatted(object) : NULL;
 }
 
-/* The desired with our label; `*ret_root` is in it. */
+/* The desired state with our label; `*ret_root` is a member of it. */
 static cJSON *read_desired(const struct gt_apply_set_entry *entry, cJSON **ret_labels, cJSON **ret_root)
 {
     auto_json cJSON *desired = cJSON_Parse(entry->desired);
@@ -97,7 +97,7 @@ static int create(struct gt_apply_set_entry *entry, struct gt_err **err)
     return start(entry, GT_KUBE_CREATE, false, body_of(entry, NULL, labels, is_status ? NULL : root), err);
 }
 
-/* An object that somebody else has deleted and made again meanwhile stays. */
+/* An object that was deleted and created again by others in the meantime stays. */
 static int erase(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4 << 10);
@@ -105,7 +105,7 @@ static int erase(struct gt_apply_set_entry *entry, struct gt_err **err)
     return start(entry, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
 }
 
-/* Takes out what others have put in. 0: nothing is to be. */
+/* Removes what others have added. 0: there is nothing to remove. */
 static int remove_extra_fields(struct gt_apply_set_entry *entry, const cJSON *root, const cJSON *have,
                                struct gt_err **err)
 {
@@ -173,7 +173,8 @@ static void count(struct gt_apply_set_stats *stats, enum gt_kube_verb verb)
     stats->applied += verb == GT_KUBE_APPLY || verb == GT_KUBE_MERGE_PATCH;
 }
 
-/* Whether the server has kept what was applied: it drops what its definition of the kind does not know. */
+/* Whether the server has kept what was applied: it drops fields that its CustomResourceDefinition does not
+ * have. */
 static bool is_stored(const struct gt_apply_set_entry *entry, const cJSON *object)
 {
     const char *root_name = entry->set->spec.root;

@@ -8,7 +8,7 @@
 #include "base/prometheus.h"
 #include "scheduler-ext/cache/audit.h"
 
-/* A step takes less than a millisecond; a round of 100,000 pods a second or two. */
+/* A step takes less than a millisecond, a round of 100,000 pods one or two seconds. */
 enum { AUDIT_PODS = 2000, AUDIT_STEP_MS = 20, AUDIT_ROUND_MS = 5000 };
 
 struct gt_audit_watch {

@@ -27,10 +27,10 @@ struct claim_template {
     struct gt_claim_templates *all;
     uint32_t hash;
     char *namespace_, *name;
-    char uid[64];      /* "": it is not there, as far as is known */
-    unsigned unused;   /* looks, one after the other */
-    unsigned failures; /* likewise, of writes */
-    uint64_t next_ms;  /* it is not written before */
+    char uid[64];      /* resourceVersion; "": it does not exist, as far as known */
+    unsigned unused;   /* rounds in a row without use */
+    unsigned failures; /* failed writes in a row */
+    uint64_t next_ms;  /* no write before then */
     struct gt_kube_call *call;
 };
 
@@ -142,14 +142,14 @@ static int send(struct claim_template *one, bool creates, struct gt_err **err)
     return r < 0 ? r : gt_kube_start(one->all->env->kube, &request, on_written, one, &one->call, err);
 }
 
-/* When it is to be written next; UINT64_MAX: it is as it should be. */
+/* When it is to be written next; UINT64_MAX: it is as desired. */
 static uint64_t write_if_due(struct claim_template *one, uint64_t now)
 {
     struct gt_claim_templates *templates = one->all;
     gt_auto_err struct gt_err *error = NULL;
     bool creates = !one->uid[0] && !one->unused, deletes = one->uid[0] && one->unused >= UNUSED_CHECKS;
     if (one->call || (!creates && !deletes) || templates->running >= TEMPLATES_RUNNING_MAX)
-        return UINT64_MAX; /* each answer has all looked at again */
+        return UINT64_MAX; /* each answer starts a new round */
     if (one->next_ms > now)
         return one->next_ms;
     if (!templates->env->is_leading(templates->env->leading_arg))
@@ -162,7 +162,7 @@ static uint64_t write_if_due(struct claim_template *one, uint64_t now)
     return one->next_ms;
 }
 
-/* ---- which are in use ---- */
+/* ---- use by pods ---- */
 
 static struct claim_template *after(const struct gt_claim_templates *templates,
                                     const struct claim_template *one)
@@ -219,7 +219,7 @@ void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const 
         soon(templates);
 }
 
-/* ---- what is there ---- */
+/* ---- existing templates ---- */
 
 void gt_claim_templates_observe(struct gt_claim_templates *templates, const cJSON *object)
 {
@@ -251,7 +251,7 @@ void gt_claim_templates_on_listed(struct gt_claim_templates *templates)
     soon(templates);
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads)
 {

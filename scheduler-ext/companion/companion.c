@@ -12,7 +12,7 @@
 #include "kube/kubeconfig.h"
 #include "scheduler-ext/companion/private.h"
 
-/* In all, the process ends within two seconds. */
+/* Altogether, the process ends within two seconds. */
 enum { RELEASE_MS = 1500, LEAVE_MS = 1800, EVENTS_PER_MINUTE = 600 };
 
 static void lead_all(struct gt_companion *companion, bool leads)
@@ -56,7 +56,7 @@ static void on_released(void *arg)
     gt_loop_stop(companion->loop, 0);
 }
 
-/* The server did not take the lease back in time: it runs out by itself. */
+/* The lease could not be released in time: it expires by itself. */
 static void on_late(void *arg)
 {
     struct gt_companion *companion = arg;
@@ -67,7 +67,7 @@ static void on_end(void *arg, int signal)
 {
     struct gt_companion *companion = arg;
     if (companion->ending) {
-        gt_loop_stop(companion->loop, 0); /* asked twice */
+        gt_loop_stop(companion->loop, 0); /* the second signal */
         return;
     }
     companion->ending = true;
@@ -90,7 +90,7 @@ static int take_signals(struct gt_companion *companion, struct gt_err **err)
     return r;
 }
 
-/* Host and a random part, as client-go's: a restarted pod has another identity. */
+/* Host name and a random part, as by client-go: a restarted pod has another identity. */
 static int make_instance(struct gt_companion *companion, struct gt_err **err)
 {
     char host[128] = {0};
@@ -123,7 +123,7 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
     return r;
 }
 
-/* Where its own objects are, and where the Leases are. */
+/* The namespaces of its own objects and of the Leases. */
 static const char *own_namespace(const struct gt_companion *companion)
 {
     const char *own = companion->options->namespace_;
@@ -136,7 +136,7 @@ static const char *lease_namespace(const struct gt_companion *companion)
     return given ? given : own_namespace(companion);
 }
 
-/* One cache for all parts that need it; it starts when each of them listens. */
+/* One cache for all parts that need it; it starts when all of them have added their handlers. */
 static int make_informers(struct gt_companion *companion, struct gt_err **err)
 {
     const struct gt_companion_options *options = companion->options;

@@ -102,7 +102,7 @@ static bool set_text(cJSON *object, const char *key, const char *text)
     return cJSON_AddStringToObject(object, key, text) != NULL;
 }
 
-/* Whether it is one that we would write ourselves: what a hand has put there may be anything. */
+/* Whether it is a time as we write it; a user may have written anything there. */
 static bool is_time(const char *text)
 {
     const char *form = "0000-00-00T00:00:00Z";

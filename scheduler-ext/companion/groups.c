@@ -49,7 +49,7 @@ __attribute__((format(printf, 2, 3))) static void note(struct gt_groups *groups,
 /* The node names of one group, while they are collected. */
 struct node_names {
     char **items;
-    uint32_t count, room, left; /* left: of all groups together */
+    uint32_t count, room, left; /* left: for all groups together */
 };
 
 static int add_name(struct node_names *names, char *name, struct gt_err **err)
@@ -74,7 +74,7 @@ static int add_name(struct node_names *names, char *name, struct gt_err **err)
     return 0;
 }
 
-/* Reads "[02-16]" at `open`. False: it is none. */
+/* Reads "[02-16]" at `open`. False: it is not a range. */
 static bool read_range(const char *open, unsigned *first, unsigned *last, int *width, const char **behind)
 {
     const char *p = open + 1;
@@ -177,7 +177,7 @@ static int read_group(struct gt_groups *groups, uint32_t number, const cJSON *en
     int r = read_nodes(groups, name, cJSON_GetObjectItemCaseSensitive(entry, "nodes"), &names, err);
     *left = names.left;
     const char *parent_name = cJSON_GetStringValue(parent);
-    /* From here on the list frees it all. */
+    /* From here on the list owns it. */
     struct gt_join_group *made = &groups->items[groups->count++];
     *made = (struct gt_join_group){.name = strdup(name),
                                    .tier = tier,

@@ -17,7 +17,7 @@ struct gt_groups_source {
     char field[300];
     struct gt_kube_informer *informer;
     struct gt_source *timer;
-    char *text; /* as it was read last, NULL: nothing was there */
+    char *text; /* the last text, NULL: there was none */
     struct gt_groups *groups;
     char error[512], watch_error[512];
     bool is_known;
@@ -72,7 +72,7 @@ static void take_error(struct gt_groups_source *source, const char *why)
 {
     bool same = source->is_known && strcmp(source->error, why) == 0;
     source->is_known = true;
-    free(gt_steal(source->text)); /* whatever comes next is news */
+    free(gt_steal(source->text)); /* the next text counts as changed */
     snprintf(source->error, sizeof(source->error), "%s", why);
     if (!same)
         source->on_change(source->arg);

@@ -16,10 +16,10 @@ struct held {
     bool is_node, foreign;
 };
 
-/* Of somebody else's. */
+/* A selector of a foreign HyperNode. */
 struct pattern {
     char *holder;
-    bool is_node, is_all; /* is_all: it may hold anything */
+    bool is_node, is_all; /* is_all: it may have any member */
     regex_t regex;
 };
 
@@ -87,18 +87,18 @@ static void add_held(struct gt_holders *holders, const char *member, const char 
         (struct held){.member = a, .holder = b, .is_node = is_node, .foreign = foreign};
 }
 
-/* Volcano takes Go's expressions. Those are understood that mean the same as a POSIX extended expression;
- * repetitions with a number are not, since their cost has no limit. */
+/* Volcano uses Go's regular expressions. Only those are understood that mean the same in POSIX extended
+ * syntax; repetitions with a number are not, since their cost has no limit. */
 static bool is_understood(const char *text)
 {
     return strlen(text) <= PATTERN_LEN_MAX && !strpbrk(text, "\\{}") && !strstr(text, "(?") &&
            !strstr(text, "*?") && !strstr(text, "+?") && !strstr(text, "??") && !strstr(text, "[:");
 }
 
-/* `text` NULL: one that selects otherwise. */
+/* `text` NULL: it selects in another way. */
 static void add_pattern(struct gt_holders *holders, const char *holder, bool is_node, const char *text)
 {
-    /* One more than fits counts as the holder of everything, so that nothing of somebody else is taken. */
+    /* A selector beyond the limit counts as having every member, so that no foreign member is taken. */
     bool last = holders->pattern_count == PATTERNS_MAX;
     struct pattern *p = &holders->patterns[last ? PATTERNS_MAX - 1 : holders->pattern_count];
     if (last && !p->is_all)
@@ -148,7 +148,7 @@ static int compare_held(const void *a, const void *b)
 {
     const struct held *x = a, *y = b;
     int order = strcmp(x->member, y->member);
-    return order ? order : (int)y->foreign - (int)x->foreign; /* somebody else's first */
+    return order ? order : (int)y->foreign - (int)x->foreign; /* foreign ones first */
 }
 
 static int compare_names(const void *a, const void *b)
@@ -199,7 +199,7 @@ static bool is_foreign(const struct gt_holders *holders, const char *name)
            bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), compare_names);
 }
 
-/* What a HyperNode is about to have, and what was left out. */
+/* The desired members of a HyperNode, and those that were left out. */
 struct members {
     const struct gt_view *view;
     const struct gt_holders *holders;

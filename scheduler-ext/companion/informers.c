@@ -18,7 +18,7 @@ static const struct {
     const char *name;
     const struct gt_kube_resource *resource;
     const char *field_selector;
-    const char *without; /* what it means where it cannot be had; NULL: nothing begins without it */
+    const char *without; /* consequence where it cannot be listed; NULL: it is required */
 } kinds[GT_INFORMER_KINDS] = {
     [GT_INFORMER_TOPOLOGIES] = {GT_PLURAL_NODE_GPU_TOPOLOGY, &gt_kube_node_gpu_topologies, NULL, NULL},
     [GT_INFORMER_SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL, NULL},
@@ -33,7 +33,7 @@ static const struct {
     [GT_INFORMER_CLAIM_TEMPLATES] = {"resourceclaimtemplates", &gt_kube_resource_claim_templates, NULL, NULL},
 };
 
-struct channel { /* an informer's way back */
+struct channel { /* the argument of an informer's callbacks */
     struct gt_informers *informers;
     enum gt_informer_kind kind;
     struct gt_kube_informer *informer;
@@ -100,7 +100,7 @@ static void cache_report(void *arg)
 
 static void came_pod(struct gt_informers *informers, const cJSON *object, bool is_new)
 {
-    struct gt_pod pod; /* every handler gets what is read here */
+    struct gt_pod pod; /* every handler gets the parsed object */
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     if (is_new && informers->synced)
         NOTIFY(informers, made_pod, informers->handlers[i_].arg, &pod);
@@ -134,7 +134,7 @@ static void came_quota(struct gt_informers *informers, const cJSON *object)
     gt_auto_resource_quota struct gt_resource_quota *quota = NULL;
     gt_auto_err struct gt_err *error = NULL;
     if (gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error) < 0)
-        unreadable(informers, object, error); /* the last sound one stays */
+        unreadable(informers, object, error); /* the last valid one stays */
     else if (!quota)
         quota_deleted(informers, gt_meta_namespace(object), gt_meta_name(object));
     else {
@@ -272,7 +272,7 @@ static void tick(void *arg)
     gt_source_arm(informers->tick, TICK_MS);
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 static bool follows(const struct gt_informers *informers, enum gt_informer_kind kind)
 {
@@ -441,8 +441,8 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
                           (double)(gt_clock_ms() - counters[kind].watch.last_received_ms) * 1e-3);
 }
 
-/* Of the available GPUs, the share that no unit of a size could use: units lie in one supernode, their pods
- * have 8 GPUs. */
+/* The share of the available GPUs that no unit of a size could use; a unit lies in one supernode, and its
+ * pods have 8 GPUs. */
 static void write_fragmentation(const struct gt_informers *informers, struct gt_buf *to)
 {
     enum { POD = 8 };
@@ -466,7 +466,7 @@ static void write_fragmentation(const struct gt_informers *informers, struct gt_
     }
 }
 
-/* What the cache holds, under the names of this release, or under those of the one before it. */
+/* The cache's counters, under the names of this release or of the previous one. */
 static void write_cache(const struct gt_cache_counters *counters, size_t bytes, bool old, struct gt_buf *to)
 {
     static const char *const states[] = {"gated", "waiting", "bound", "running"};

@@ -19,7 +19,7 @@ struct kueue_part {
     struct gt_kueue *kueue; /* while it leads */
     struct gt_source *sync_timer;
     bool leads;
-    struct gt_kueue_counters before; /* of terms that are over */
+    struct gt_kueue_counters before; /* of earlier terms */
 };
 
 static bool is_node_reserved(void *arg, uint32_t node)
@@ -34,7 +34,7 @@ static bool may_write(void *arg)
     return part->leads && part->env->is_leading(part->env->leading_arg);
 }
 
-/* Claims that name ResourceClaimTemplates of users count as the limits that they stand for. */
+/* Claims from ResourceClaimTemplates of users are replaced by the equivalent limits. */
 static void prepare(void *arg, cJSON *workload)
 {
     const struct kueue_part *part = arg;

@@ -12,12 +12,12 @@ struct gt_leader {
     struct gt_leader_spec spec;
     struct gt_leader_port port;
     bool leads, busy, releasing;
-    bool known;    /* `lease` is what the server had at its last answer */
-    bool is_stale; /* somebody has written it since: it has to be read again */
+    bool known;    /* `lease` is the server's state at its last answer */
+    bool is_stale; /* another replica has written it since: it has to be read again */
     struct gt_lease lease;
-    uint64_t seen_ms;    /* when `lease` was first seen as it is */
-    uint64_t asked_ms;   /* when the request on its way was made */
-    uint64_t renewed_ms; /* when the last one that renewed was made */
+    uint64_t seen_ms;    /* when this state of `lease` was first seen */
+    uint64_t asked_ms;   /* when the request in flight was sent */
+    uint64_t renewed_ms; /* when the last successful renewal was sent */
     struct gt_leader_stats stats;
 };
 
@@ -73,8 +73,8 @@ bool gt_leader_is_current(const struct gt_leader *leader)
     return leader->leads && leader->port.now_ms(leader->port.arg) - leader->renewed_ms < GT_LEADER_RENEW_MS;
 }
 
-/* An answer may be there before the timer, in a process that was halted: somebody else may have led since, so
- * that what follows is another term. */
+/* In a process that was paused, an answer may be handled before the timer: another replica may have led in
+ * between, so a new term begins. */
 static void end_late_term(struct gt_leader *leader)
 {
     if (leader->leads && !gt_leader_is_current(leader))
@@ -83,7 +83,8 @@ static void end_late_term(struct gt_leader *leader)
 
 static void wake(struct gt_leader *leader)
 {
-    /* As client-go: candidates wait up to 1.2 times as long more, so that they do not all knock at once. */
+    /* As in client-go: candidates wait up to 1.2 times longer, at random, so that they do not all try at the
+     * same time. */
     uint64_t ms = GT_LEADER_RETRY_MS;
     if (!leader->leads)
         ms += leader->port.random_below(leader->port.arg, GT_LEADER_RETRY_MS * 12 / 10);
@@ -107,14 +108,14 @@ static void send(struct gt_leader *leader, struct gt_kube_request request, gt_ku
     leader->asked_ms = leader->port.now_ms(leader->port.arg);
     leader->busy = true;
     if (leader->port.send(leader->port.arg, &request, done, leader, &err) >= 0) {
-        leader->port.wake(leader->port.arg, GT_LEADER_RETRY_MS); /* to see when its time is over */
+        leader->port.wake(leader->port.arg, GT_LEADER_RETRY_MS); /* to notice when the lease expires */
         return;
     }
     leader->busy = false;
     fail(leader, gt_err_text(err));
 }
 
-/* What the server says now. False: it is invalid. */
+/* Takes over the server's answer. False: it is invalid. */
 static bool take(struct gt_leader *leader, const cJSON *object)
 {
     struct gt_lease lease;
@@ -152,14 +153,14 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
         set_leads(leader, true);
         wake(leader);
     } else if (answer->status == 409 || answer->status == 404) {
-        /* Somebody was faster, or our own first try got through though its answer did not. */
+        /* Another replica was faster, or our own first try succeeded and its answer was lost. */
         leader->is_stale = true;
         check_holder(leader);
     } else
         fail(leader, gt_err_text(answer->error));
 }
 
-/* Writes the lease as ours. `lease` is what is there, or empty. */
+/* Writes the lease with us as the holder. `lease` is its current state, or empty. */
 static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_lease lease)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
@@ -203,7 +204,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
     end_late_term(leader);
     if (answer->status == 404) {
         leader->known = false;
-        set_leads(leader, false); /* somebody has deleted it: another replica may hold it by now */
+        set_leads(leader, false); /* it was deleted: another replica may hold it by now */
         claim(leader, GT_KUBE_CREATE, (struct gt_lease){0});
     } else if (answer->error)
         fail(leader, gt_err_text(answer->error));

@@ -6,7 +6,7 @@
 
 static const char program[] = GT_COMPANION_NAME;
 
-/* Its endpoints take no more connections than a quarter of what there is. */
+/* The endpoints use at most a quarter of the file descriptors for connections. */
 enum { COMPANION_DESCRIPTORS = 128 };
 
 static int run(const void *options, struct gt_err **err)

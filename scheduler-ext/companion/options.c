@@ -74,7 +74,7 @@ static bool has_label_key(const char *keys, const char *wanted)
     return false;
 }
 
-/* Each word of "a,b,c" as a bit of its place among `words`. */
+/* The mask of the words of "a,b,c": one bit for the index of each in `words`. */
 static int read_list(const struct gt_option *option, const char *const *words, const char *list,
                      unsigned *ret, struct gt_err **err)
 {
@@ -114,7 +114,7 @@ static int read_parts(const struct gt_option *option, const char *value, void *f
     return read_list(option, names, value, field, err);
 }
 
-/* Names with commas between them, without blanks. */
+/* Names separated by commas, without blanks. */
 static int read_names(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
     for (const char *p = value;; p++) {
@@ -166,7 +166,7 @@ static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_R
 static const char *const claim_words[] = {
     [GT_CLAIMS_OFF] = "none", [GT_CLAIMS_OF_GROUPS] = "groups", [GT_CLAIMS_OF_ALL] = "all", NULL};
 
-/* Names of the file's keys, too. */
+/* These are also the names of the file's keys. */
 static const struct gt_option table[] = {
     {"kubeconfig", "FILE", "use this API server (the pod's, where this is a pod)", gt_option_text,
      COMPANION_FIELD(kubeconfig)},
@@ -288,7 +288,7 @@ static int check_together(const struct gt_companion_options *options, struct gt_
     return 0;
 }
 
-/* A list stands for its items with commas between them; it is made a text in place. */
+/* A list means its items separated by commas; it is converted to a text in place. */
 static int join_items(cJSON *value, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf joined = GT_BUF(VALUE_MAX);
@@ -304,7 +304,7 @@ static int join_items(cJSON *value, struct gt_err **err)
         cJSON_Delete(text);
         return gt_fail(err, E2BIG, "%s: is too long", value->string);
     }
-    /* The item stays where it is, so that whoever walks the mapping may go on. */
+    /* The item is changed in place, so that the caller can continue its loop over the mapping. */
     cJSON_Delete(value->child);
     value->child = NULL;
     value->type = cJSON_String;
@@ -322,7 +322,7 @@ static bool is_part(const char *name)
     return false;
 }
 
-/* A key is an option's name; one that is a part's holds what only that part understands. */
+/* A key is the name of an option, or that of a part with the part's own settings. */
 static int take_config(struct gt_companion_options *to, struct gt_err **err)
 {
     cJSON *value;
@@ -393,7 +393,8 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .log_level = GT_LOG_INFO,
         .log_format = GT_LOG_TEXT,
     };
-    /* The command line overrides the file, wherever the file is named there: so its name is read first. */
+    /* The command line overrides the file, independently of the position of --config: so the file's name is
+     * read first. */
     struct gt_companion_options first = options;
     int r = gt_options_read(&command, argc, argv, &first, NULL, err);
     if (r >= 0 && first.config_file)

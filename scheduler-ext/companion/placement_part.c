@@ -26,7 +26,7 @@ struct placement_part {
     struct gt_pod_groups *pod_groups;
     struct gt_owner_watch *watch;
     struct gt_kube *kube;
-    struct gt_owner_events *events; /* while it acts */
+    struct gt_owner_events *events; /* while it is active */
     struct gt_placement *placement;
     struct gt_audit_watch *audit;
     enum gt_claims claims;
@@ -36,10 +36,10 @@ struct placement_part {
     struct gt_source *sync_timer;
     bool leads, started, events_failing;
     bool serves_https;   /* without it there is no webhook */
-    const char *clients; /* names of the API server, of which its certificate has one; NULL: needs none */
-    const char *namespace_, *not_asked; /* namespaces whose pods the webhook is not asked about */
+    const char *clients; /* accepted names in the API server's certificate; NULL: no certificate needed */
+    const char *namespace_, *not_asked; /* namespaces that are excluded from the webhook */
     uint64_t mutated, validated, refused, forbidden;
-    uint64_t pods_made; /* with GPUs, elsewhere */
+    uint64_t pods_made; /* pods with GPUs in other namespaces */
 };
 
 /* ---- the controller ---- */
@@ -86,7 +86,7 @@ static void observe_pod(void *arg, const struct gt_pod *pod)
     gt_placement_observe_pod(part->placement, pod);
 }
 
-/* The API server has made it, so it should have asked the webhook, here or at another replica. */
+/* The API server has created it, so it should have called the webhook, here or at another replica. */
 static void made_pod(void *arg, const struct gt_pod *pod)
 {
     struct placement_part *part = arg;
@@ -220,7 +220,8 @@ static void on_events_error(void *arg, const struct gt_err *error)
     part->events_failing = true;
 }
 
-/* No other replica needs them; the API server looks at each Event of the cluster for each watch. */
+/* Only the leader needs them, and each watch of Events costs the API server work for every Event of the
+ * cluster. */
 static void follow_events(struct placement_part *part)
 {
     gt_auto_err struct gt_err *error = NULL;
@@ -233,7 +234,8 @@ static void follow_events(struct placement_part *part)
         on_events_error(part, error);
 }
 
-/* It starts when it leads and knows everything: a plan made on half of the cluster would be a bad one. */
+/* It starts when this replica leads and the cache is synced: a plan that is based on a part of the cluster
+ * would be bad. */
 static void start_or_stop(struct placement_part *part)
 {
     bool wanted = part->leads && is_synced(part);
@@ -258,7 +260,7 @@ static void on_weights(void *arg)
 {
     struct placement_part *part = arg;
     if (part->placement)
-        gt_placement_on_capacity(part->placement); /* who waits is tried again */
+        gt_placement_on_capacity(part->placement); /* waiting jobs are tried again */
 }
 
 /* ---- the webhook ---- */
@@ -281,7 +283,7 @@ static void answer_review(struct placement_part *part, review *answer, uint64_t 
     } else if (!request->content_type || strncasecmp(request->content_type, "application/json", 16) != 0) {
         response->status = 415;
         gt_buf_puts(&response->body, "expected the content type application/json\n");
-    } else if (!is_synced(part)) { /* it would gate in doubt whatever it does not know yet */
+    } else if (!is_synced(part)) { /* it would gate all pods whose owners it does not know yet */
         response->status = 503;
         gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
     } else if (answer(&webhook, request->body, request->body_len, &response->body, &err) < 0) {
@@ -361,7 +363,7 @@ static bool part_serve(void *self, const struct gt_http_request *request, struct
     return true;
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 static void part_free(void *self)
 {

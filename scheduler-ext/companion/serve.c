@@ -12,15 +12,15 @@
 enum {
     COLLECTED_MAX = 4 << 20, /* an AdmissionReview: two objects of at most 1.5 MiB, and room */
     ANSWER_MAX = 64 << 20,   /* a filter that repeats whole nodes */
-    HELD_MAX =
-        192 << 20, /* by all requests: beside 150 MB for the largest cluster within the chart's limit */
+    HELD_MAX = 192 << 20, /* for all requests; together with 150 MB for the largest cluster it is within the
+                             chart's limit */
     BUFFER = 32 << 10,
-    CONNECTIONS_MAX = 512, /* Volcano makes hundreds of short ones */
-    IDLE_MS = 100000,      /* longer than the 90 s of Go's clients, which would else race */
+    CONNECTIONS_MAX = 512, /* Volcano opens hundreds of short connections */
+    IDLE_MS = 100000, /* longer than the idle timeout of Go's clients (90 s), which would otherwise race */
     REQUEST_MS = 30000,
 };
 
-/* Whoever checks certificates, as the API server does, gets no answer with one that is out of its time. */
+/* Clients that check certificates, such as the API server, refuse one that is expired or not valid yet. */
 static bool has_valid_certificate(const struct gt_companion *companion, struct gt_buf *why)
 {
     struct gt_http_stats stats;
@@ -38,8 +38,8 @@ static bool has_valid_certificate(const struct gt_companion *companion, struct g
     return false;
 }
 
-/* A certificate out of its time concerns the port of --https alone: readiness of a pod, which counts for all
- * ports of its Service, is asked for with `exclude=certificate`. */
+/* An invalid certificate concerns only the port of --https. The readiness probe of the pod, which counts for
+ * all ports of its Service, uses `exclude=certificate`. */
 static void serve_readiness(const struct gt_companion *companion, const char *query,
                             struct gt_http_response *response)
 {

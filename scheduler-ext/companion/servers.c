@@ -15,9 +15,9 @@ struct server_node {
 
 struct gt_servers {
     struct server_node
-        *items; /* one a UUID, sorted by it; what was learnt since the last settling stands behind */
+        *items; /* sorted, one for each UUID; those learned since the last settle are appended */
     uint32_t count, room;
-    bool failed; /* no memory for what was to be learnt */
+    bool failed; /* no memory for a learned holder */
 };
 
 static void drop(struct server_node *server)
@@ -106,7 +106,7 @@ static bool still_holds(const struct server_node *server, const struct gt_cache_
     return found && (!(*found)->server_uuid || strcmp((*found)->server_uuid, server->uuid) == 0);
 }
 
-/* One a UUID, of those that hold it still. */
+/* Keeps one holder for each UUID, if it still holds it. */
 static void keep_holders(struct gt_servers *servers, const struct gt_cache_report *const *reports,
                          uint32_t count)
 {

@@ -9,7 +9,7 @@
 
 enum { INTERVAL_MS = 1000, SETTLE_MS = 50, NODE_LABEL_MAX = 63 };
 
-/* What a second brings is worked out together. */
+/* Changes within one second are handled together. */
 static void changed(void *arg)
 {
     struct gt_supernodes *self = arg;
@@ -106,7 +106,7 @@ static bool apply_nodefeatures(struct gt_supernodes *self, const struct gt_view 
         gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
         char name[NODE_LABEL_MAX + 16];
         if (!report->is_filled || strlen(report->name) > NODE_LABEL_MAX)
-            continue; /* nothing is known of it, or NFD cannot know its name */
+            continue; /* nothing is known about it, or its name is not valid for NFD */
         snprintf(name, sizeof(name), "gputopo-%s", report->name);
         gt_view_write_nodefeature(view, i, &desired);
         whole = !desired.failed && gt_apply_set_want(self->nodefeatures, name, desired.data);
@@ -143,7 +143,7 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
                          (uint32_t)self->env->options->placement.spare_nodes, &view, err);
     if (r < 0)
         return r;
-    self->knows_servers = self->leads; /* what others publish is news */
+    self->knows_servers = self->leads; /* published objects of others may have changed */
     bool whole = true;
     if (self->hypernodes) {
         projected = calloc((size_t)view->join->supernode_count + 1, sizeof(*projected));
@@ -171,7 +171,7 @@ static void run(void *arg)
     self->is_due = false;
     self->last_ms = gt_clock_ms();
     if (!knows_enough(self))
-        return; /* what is missing calls when it is there */
+        return; /* missing inputs call on_change when they are known */
     if (work_out(self, &err) < 0) {
         gt_warning("supernodes cannot be worked out", GT_STR("why", gt_err_text(err)));
         changed(self);
@@ -182,7 +182,7 @@ static void run(void *arg)
 
 /* ---- Events ---- */
 
-/* The default key of earlier versions, which a kubelet may set on its own Node. Said once. */
+/* The default key of earlier versions, which a kubelet may set on its own Node. Reported once. */
 static void check_old_label(void *arg, const struct gt_node_object *node)
 {
     struct gt_supernodes *self = arg;

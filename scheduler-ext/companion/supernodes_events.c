@@ -53,7 +53,8 @@ static void report_problem(struct gt_supernodes *self, const struct gt_view *vie
         event = about_config(self);
     else if (problem->node != GT_JOIN_NONE) {
         const struct gt_cache_report *report = view->reports[problem->node];
-        /* As the kubelet does: `kubectl describe node` looks for events by the name in place of the UID. */
+        /* As in the kubelet's events: `kubectl describe node` searches events by the name in place of the
+         * UID. */
         event = (struct gt_event_object){.api_version = "v1",
                                          .kind = "Node",
                                          .name = report->name,

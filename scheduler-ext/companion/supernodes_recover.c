@@ -6,8 +6,8 @@
 #include "scheduler-ext/companion/supernodes_private.h"
 
 /*
- * A configuration that cannot be read must not undo what the one before it said. In a process that has seen
- * no good one, the published Supernodes are the memory of it.
+ * A configuration that cannot be read must not undo the last valid one. In a process that has not seen a
+ * valid one, it is recovered from the published Supernodes.
  */
 struct recovery {
     struct gt_groups *groups;

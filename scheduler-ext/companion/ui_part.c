@@ -9,19 +9,19 @@
 #include "scheduler-ext/serve/query.h"
 #include "scheduler-ext/serve/ui.h"
 
-/* The part "ui": what people look at. /ui, /debug/model and /explain, on every replica. */
+/* The part "ui": /ui, /debug/model and /explain for people, on every replica. */
 
-/* A model of a large cluster is written in pieces, so that pages do not take the loop's time from schedulers,
- * and shown again: for a while as it is, and longer while the next one is written. */
+/* The model of a large cluster is written in pieces, so that pages do not delay the requests of schedulers,
+ * and the result is served again for a while, or until the next one is written. */
 enum { FIRST_MS = 4, PIECE_MS = 2, SHOWN_MS = 2000, KEPT_MS = 60000, MODEL_MAX = 32 << 20 };
 
-/* The model is asked for in two variants, which people and pages do at the same time. */
+/* There are two variants of the model, which may be requested at the same time. */
 enum variant { WITHOUT_PODS, WITH_PODS, VARIANTS };
 
 struct snapshot {
     struct gt_buf text;         /* the last one that is complete */
-    uint64_t made_ms, asked_ms; /* asked for the last time */
-    bool wanted;                /* a new one is */
+    uint64_t made_ms, asked_ms; /* time of the last request */
+    bool wanted;                /* a new one is requested */
 };
 
 struct ui_part {
@@ -50,13 +50,13 @@ static void take_model(struct ui_part *part)
     gt_buf_done(&snapshot->text);
     snapshot->text = *gt_model_text(part->making);
     *gt_model_text(part->making) = (struct gt_buf){0};
-    if (snapshot->text.failed) /* no memory: half of it is no model */
+    if (snapshot->text.failed) /* no memory: an incomplete model is not served */
         gt_buf_done(&snapshot->text);
     snapshot->made_ms = gt_clock_ms();
     gt_model_free(gt_steal(part->making));
 }
 
-/* Writes for so long at the model that is wanted; true when one is complete. */
+/* Continues to write the requested model; true when one is complete. */
 static bool go_on(struct ui_part *part, uint64_t ms)
 {
     const struct gt_debug_view view = view_of(part);
@@ -140,7 +140,7 @@ static void serve_model(struct ui_part *part, enum variant variant, struct gt_ht
     if (!being_made && (!snapshot->text.len || now - snapshot->made_ms >= SHOWN_MS)) {
         snapshot->wanted = true;
         if (idle && go_on(part, FIRST_MS) && part->making_variant == variant)
-            snapshot->made_ms = 0; /* a small one is made for each look */
+            snapshot->made_ms = 0; /* a small one is written for each request */
         gt_source_arm(part->timer, 0);
     }
     if (snapshot->text.len) {

@@ -122,7 +122,7 @@ static void sort_problems(struct gt_view *view)
             view->problem_first[supernodes[k] + 1]++;
     for (uint32_t s = 0; s < joined->supernode_count; s++)
         view->problem_first[s + 1] += view->problem_first[s];
-    /* Filled from behind, problem_first[s + 1] comes down to where s begins. */
+    /* Filled from the end: problem_first[s + 1] is decremented down to the start of s. */
     for (uint32_t p = joined->problem_count; p--;)
         for (unsigned k = concerned(joined, &joined->problems[p], supernodes); k--;)
             view->problems[--view->problem_first[supernodes[k] + 1]] = p;

@@ -34,7 +34,7 @@ static void find_items(struct advisor *advisor, const struct gt_cluster *cluster
                 (struct advise_item){.super = node.supernode, .node = pods[i].node, .pod = i, .mask = freed};
     }
     qsort(advisor->items, advisor->item_count, sizeof(*advisor->items), by_place);
-    /* A GPU counts once, whatever the caller says. */
+    /* A GPU counts only once, even if pods of the caller share it. */
     uint32_t kept = 0;
     uint64_t used = 0;
     for (uint32_t i = 0; i < advisor->item_count; i++) {

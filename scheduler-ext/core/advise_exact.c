@@ -7,16 +7,17 @@
 
 enum { CHOICES_MAX = 16 << 20 };
 
-/* ---- one node: the least cost for so many pods of the job more ---- */
+/* ---- one node: the least cost for a number of additional pods ---- */
 
 struct node_costs {
     unsigned slots;
-    uint64_t cost[GT_GPUS_MAX + 1];  /* [slots gained at least] */
-    unsigned freed[GT_GPUS_MAX + 1]; /* GPUs that this cost frees */
+    uint64_t cost[GT_GPUS_MAX + 1];  /* [slots gained, at least] */
+    unsigned freed[GT_GPUS_MAX + 1]; /* GPUs that are freed at this cost */
 };
 
-/* least[t]: of sets that free t GPUs. Items are taken one after the other; `taken` may be NULL, else
- * taken[i] has bit t where the set of t GPUs includes item i (t below 64: 64 GPUs are all items). */
+/* least[t]: the least cost of sets that free t GPUs. Items are added one after the other; `taken` may be
+ * NULL, else taken[i] has bit t where the set for t GPUs includes item i (t is below 64, since 64 GPUs need
+ * all items). */
 static void node_sums(const struct advisor *advisor, const struct advise_place *place,
                       uint64_t least[static GT_GPUS_MAX + 1], uint64_t *taken)
 {
@@ -69,10 +70,10 @@ static void mark_node(struct advisor *advisor, const struct advise_place *place,
     }
 }
 
-/* ---- one supernode: the least cost for so many pods more ---- */
+/* ---- one supernode: the least cost for a number of additional pods ---- */
 
-/* cost[x] for x pods more, at least; `choice`, where it is not NULL, has x's share of each spot in rows of
- * limit + 1. */
+/* cost[x]: for at least x more pods; `choice`, unless NULL, has for each place a row of limit + 1 entries:
+ * how many of the x pods it takes. */
 static void super_costs(const struct advisor *advisor, const struct advise_region *region, uint32_t limit,
                         uint64_t *cost, uint8_t *choice)
 {
@@ -97,7 +98,7 @@ static void super_costs(const struct advisor *advisor, const struct advise_regio
     }
 }
 
-/* Pods that `more` runs take beyond the room there is. */
+/* Pods of `more` additional runs for which there is no room yet. */
 static uint32_t pods_lacking(const struct advisor *advisor, const struct advise_region *region, uint32_t more)
 {
     return (region->runs + more) * advisor->job->pods - region->room;
@@ -129,7 +130,7 @@ static int mark_super(struct advisor *advisor, const struct advise_region *regio
     return 0;
 }
 
-/* ---- the cluster: the least cost for the runs that are lacking ---- */
+/* ---- the cluster: the least cost for the missing runs ---- */
 
 static bool is_small_enough(const struct advisor *advisor, uint64_t work)
 {

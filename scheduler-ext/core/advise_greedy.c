@@ -5,11 +5,12 @@
 #include "scheduler-ext/core/advise_search.h"
 
 /*
- * Where the tables would be too large: nodes are cleared whole, the cheapest pods of the job first, region
- * after region by the cost of a run; then every pod that need not have left is put back.
+ * The greedy search where the tables would be too large: whole nodes are cleared, region by region in the
+ * order of the cost of a run, and in a region the nodes with the least cost for each pod of the job first;
+ * then every pod that need not leave is put back.
  */
 
-struct cleared { /* a spot, all of its items moved */
+struct cleared { /* a place with all of its items moved */
     uint32_t place, slots;
     uint64_t cost;
 };
@@ -21,7 +22,7 @@ static int by_cost_per_slot(const void *a, const void *b)
     return per_x != per_y ? (per_x > per_y) - (per_x < per_y) : (x->place > y->place) - (x->place < y->place);
 }
 
-/* The way to one run more in a region: its first `spots` cleared ones. */
+/* How to get one more run in a region: by clearing its first `spots` nodes. */
 struct step {
     uint32_t region, places;
     uint64_t cost; /* not below that of the step before in the region */
@@ -45,7 +46,7 @@ static void clear_order(const struct advisor *advisor, struct cleared *cleared)
         for (uint32_t i = 0; i < place->count; i++)
             cleared[s].cost += advise_cost(&advisor->items[place->first + i]);
         if (!place->slots)
-            cleared[s] = (struct cleared){s, 1, ADVISE_NEVER >> 1}; /* gains nothing: last */
+            cleared[s] = (struct cleared){s, 1, ADVISE_NEVER >> 1}; /* no gain: sorted last */
     }
     for (uint32_t r = 0; r < advisor->region_count; r++)
         qsort(cleared + advisor->regions[r].first, advisor->regions[r].count, sizeof(*cleared),

@@ -14,8 +14,8 @@ static double weight_of(const struct gt_chain_seen *size)
     return (double)size->present + size->past;
 }
 
-/* The place of a size that is known, or is to be: that of the lightest one that no job has any more. NULL:
- * all are there. */
+/* The entry of a known size, or one for a new size: if all are used, that of the lightest size without
+ * present jobs. NULL: all have present jobs. */
 static struct gt_chain_seen *find(struct chain *chain, uint32_t size, bool make)
 {
     struct gt_chain_seen *lightest = NULL;
@@ -35,7 +35,7 @@ static struct gt_chain_seen *find(struct chain *chain, uint32_t size, bool make)
     return ret;
 }
 
-/* Few: quicker than qsort(). */
+/* There are few, so this is quicker than qsort(). */
 static void sort_by_size(struct gt_chain_sizes *sizes)
 {
     for (unsigned i = 1; i < sizes->count; i++) {
@@ -46,7 +46,7 @@ static void sort_by_size(struct gt_chain_sizes *sizes)
     }
 }
 
-/* The heaviest sizes with a part of the whole, ascending. */
+/* The heaviest sizes with a sufficient share, ascending. */
 static void choose(struct chain *chain)
 {
     double weight[GT_CHAIN_SEEN_MAX], all = 0;
@@ -86,7 +86,7 @@ void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 {
     struct chain *chain = &cluster->chain;
     struct gt_chain_seen *seen = find(chain, size, false);
-    if (!seen) /* there was no place for it when it came */
+    if (!seen) /* there was no free entry when it was added */
         return;
     for (unsigned i = 0; i < chain->seen_count; i++)
         chain->seen[i].past *= keeps_per_job;

@@ -73,7 +73,7 @@ static uint32_t grown(uint32_t capacity, uint32_t max)
     return new > max ? max : new;
 }
 
-/* True without memory; what has grown by then stays so, which harms nobody. */
+/* True without memory; arrays that have grown already stay so, which does no harm. */
 #define RESIZE(field, old, new)                                                                              \
     (!(grown_array = gt_core_grow(cluster->field, sizeof(*cluster->field), (old), (new))) ||                 \
      (cluster->field = grown_array, false))
@@ -235,8 +235,8 @@ int gt_cluster_remove_supernode(struct gt_cluster *cluster, uint32_t supernode, 
 
 /* ---- nodes ---- */
 
-/* The list of a supernode's nodes has descending ids: a new node mostly goes in front, and what a plan
- * chooses does not depend on the order in which nodes came. */
+/* The list of a supernode's nodes has descending ids: a new node is usually added in front, and plans do not
+ * depend on the order of adding. */
 static void link_node(struct gt_cluster *cluster, uint32_t id)
 {
     struct super *super = &cluster->supers[cluster->super[id]];
@@ -266,7 +266,7 @@ static void unlink_node(struct gt_cluster *cluster, uint32_t id)
         cluster->previous[next] = previous;
 }
 
-/* Below `supernode`: itself if it is of tier 1, else a supernode of the node's own. */
+/* The tier-1 supernode for a node: `supernode` if it is of tier 1, else a new one for the node, below it. */
 static int new_leaf(struct gt_cluster *cluster, const char *name, uint32_t id, uint32_t supernode,
                     uint32_t *ret, struct gt_err **err)
 {
@@ -279,7 +279,7 @@ static int new_leaf(struct gt_cluster *cluster, const char *name, uint32_t id, u
     return 0;
 }
 
-/* A node that is in no count yet. */
+/* Adds the node, without counting it yet. */
 static void join(struct gt_cluster *cluster, uint32_t id, uint32_t leaf)
 {
     cluster->super[id] = leaf;
@@ -290,7 +290,7 @@ static void join(struct gt_cluster *cluster, uint32_t id, uint32_t leaf)
 
 static void leave(struct gt_cluster *cluster, uint32_t id)
 {
-    gt_cluster_set_eligible(cluster, id, false); /* takes it out of every count */
+    gt_cluster_set_eligible(cluster, id, false); /* removes it from every count */
     uint32_t leaf = cluster->super[id];
     unlink_node(cluster, id);
     for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
@@ -341,7 +341,7 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     cluster->nodes_of[gpus]++;
     join(cluster, id, leaf);
     if (cluster->class_nodes[class]++ == 0)
-        cluster->generation++; /* the best score of an empty node may be another now */
+        cluster->generation++; /* the best score of an empty node may change */
     gt_core_refresh_usable(cluster, id);
     gt_core_refresh(cluster, id);
     *ret = id;

@@ -4,7 +4,7 @@
 #include "base/bits.h"
 
 struct candidate {
-    uint32_t node, supernode, used, share; /* share: of the supernode, per mille */
+    uint32_t node, supernode, used, share; /* share: used GPUs of the supernode, per mille */
 };
 
 struct drain {
@@ -54,7 +54,7 @@ static struct candidate *collect(const struct gt_cluster *cluster, const struct 
     return list;
 }
 
-/* As if nobody were on the first `count` nodes. */
+/* Frees the GPUs of the first `count` nodes. */
 static bool fits(struct drain *drain, uint32_t count)
 {
     struct gt_plan_failure failure;
@@ -65,7 +65,7 @@ static bool fits(struct drain *drain, uint32_t count)
 
 static bool find_shortest(struct drain *drain)
 {
-    uint32_t low = 0, high = drain->count; /* fits with high, not with low */
+    uint32_t low = 0, high = drain->count; /* it fits with `high`, not with `low` */
     if (!fits(drain, high))
         return false;
     while (high - low > 1) {

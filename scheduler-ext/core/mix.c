@@ -8,9 +8,9 @@
 #include "topology/model/loss.h"
 
 enum {
-    LEVELS = 512,   /* of a resource; a node that has more counts as the last */
-    NEWS_MAX = 64,  /* pods that come before the worths are computed again */
-    KNOWN_MIN = 64, /* of fewer pods nothing is concluded */
+    LEVELS = 512,   /* levels of a resource; a node with more counts as the last */
+    NEWS_MAX = 64,  /* new pods before the worths are computed again */
+    KNOWN_MIN = 64, /* the mix is not used with fewer pods */
     STRANDED_STEPS = 1024,
 };
 
@@ -19,16 +19,16 @@ static const double grows_per_pod = 1.000677; /* 2^(1 / GT_MIX_HALF_LIFE) */
 static const double weight_max = 1e12;
 
 struct mix_shape {
-    double weight; /* GPUs asked for, the later the more */
+    double weight; /* GPUs asked for; newer pods weigh more */
     uint16_t gpus, level[GT_MIX_RESOURCES];
 };
 
 struct gt_mix {
     struct mix_shape shapes[GT_MIX_SHAPES];
-    unsigned count, news; /* news: pods since the worths were computed */
+    unsigned count, news; /* news: new pods since the worths were computed */
     uint64_t pods;
-    double weight; /* of a GPU that is asked for now */
-    unsigned gpus; /* the worths are for up to so many */
+    double weight; /* weight of a GPU of a new pod */
+    unsigned gpus; /* the worths are for up to so many GPUs */
     float *worth;  /* [resource][GPUs][level] */
 };
 
@@ -60,7 +60,7 @@ size_t gt_mix_bytes(const struct gt_mix *mix)
     return sizeof(*mix) + (mix->worth ? worths_of(mix->gpus) * sizeof(*mix->worth) : 0);
 }
 
-/* ---- what came ---- */
+/* ---- adding pods ---- */
 
 /* Whole levels in an amount: cores, 4 GiB. */
 static inline int64_t levels_in(unsigned resource, int64_t amount)
@@ -74,14 +74,14 @@ static inline unsigned level_of(unsigned resource, int64_t amount)
     return level < LEVELS - 1 ? (unsigned)level : LEVELS - 1;
 }
 
-/* What is left of a node is cut to a whole level, what a pod asks for rounded up. */
+/* What is left on a node is rounded down to a level, what a pod asks for is rounded up. */
 static uint16_t level_asked(unsigned resource, int64_t amount)
 {
     int64_t most = INT64_C(1) << 62, up = resource == GT_MIX_CPU ? 999 : (INT64_C(1) << 32) - 1;
     return (uint16_t)level_of(resource, (amount < most ? amount : most) + up);
 }
 
-/* The place of the shape; else an empty one, or that of the lightest. */
+/* The entry of the shape; else an empty one, or that of the lightest shape. */
 static struct mix_shape *place_of(struct gt_mix *mix, const struct mix_shape *shape)
 {
     struct mix_shape *lightest = mix->shapes;
@@ -121,7 +121,7 @@ static float *row_of(const struct gt_mix *mix, unsigned resource, unsigned gpus)
     return mix->worth + ((size_t)resource * (mix->gpus + 1) + gpus) * LEVELS;
 }
 
-/* W(g,c) for every c, from those of fewer GPUs. */
+/* Computes W(g,c) for every c from the values for fewer GPUs. */
 static void compute_row(struct gt_mix *mix, unsigned resource, unsigned gpus, double all)
 {
     double sum[LEVELS] = {0}, likely[LEVELS] = {0};

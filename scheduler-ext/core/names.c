@@ -5,7 +5,7 @@
 #include "base/digest.h"
 #include "scheduler-ext/core/internal.h"
 
-enum { ID_BITS = 19 }; /* of a table entry; above them bits of the hash, so that few texts are read in vain */
+enum { ID_BITS = 19 }; /* of an entry, for the id; above them bits of the hash, to compare less */
 
 _Static_assert(SUPERS_MAX < 1 << ID_BITS, "id + 1 fits below the bits of the hash");
 
@@ -107,7 +107,7 @@ void gt_names_remove(struct names *names, uint32_t id)
         i = (i + 1) & names->mask;
     free(names->text[id]);
     names->text[id] = NULL;
-    /* Close the gap, so that no marks of removed names pile up. */
+    /* Closes the gap, so that no marks of removed names are needed. */
     for (uint32_t hole = i;;) {
         i = (i + 1) & names->mask;
         if (!names->table[i]) {

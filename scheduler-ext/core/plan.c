@@ -20,7 +20,7 @@ static bool super_of_running(const struct job *job, uint32_t first, uint32_t cou
     return true;
 }
 
-/* They go first: the room of their supernode must not be taken by others. */
+/* They are placed first, so that others do not take the room of their supernode. */
 static bool place_started(struct job *job, struct gt_plan_failure *ret_failure)
 {
     for (uint32_t u = 0; u < job->unit_count; u++) {
@@ -29,7 +29,7 @@ static bool place_started(struct job *job, struct gt_plan_failure *ret_failure)
         for (uint32_t run = 0; run < unit->pods; run += size) {
             uint32_t super, first = unit->first + run;
             if (gt_run_is_placed(job, first, size))
-                continue; /* torn or not: it needs nothing */
+                continue; /* it needs no place, even if torn */
             bool together = super_of_running(job, first, size, &super);
             if (together && (super == GT_NONE || gt_place_in_super(job, super, unit->gpus, first, size)))
                 continue;
@@ -42,7 +42,7 @@ static bool place_started(struct job *job, struct gt_plan_failure *ret_failure)
 
 /* ---- the whole job ---- */
 
-/* Larger needs are rarer and go first: by GPUs of what must lie together, or by GPUs of a pod. */
+/* Room for larger ones is rarer, so they are placed first: by GPUs of a run, or by GPUs of a pod. */
 enum order { BY_RUN, BY_POD, ORDERS };
 
 static uint64_t rank_of(const struct gt_plan_unit *unit, enum order order)
@@ -58,8 +58,8 @@ static bool place_kind(struct job *job, const struct gt_plan_unit *kind, uint32_
     *ret_failed = number;
     if (!room)
         return false;
-    /* Whole units first, also of those that may be split: each takes just its share of the room for atoms
-     * wherever it goes. */
+    /* Whole units first, also of soft ones: a whole unit takes the same number of atoms' room in any
+     * supernode. */
     if (gt_unit_run(kind) < kind->pods)
         gt_complete_started(job, kind, room);
     gt_place_whole(job, kind, room);
@@ -113,7 +113,8 @@ static bool place_all(struct job *job, enum order order, struct gt_plan_failure 
     }
 }
 
-/* The lowest supernode that all pods of the unit share, and how many tier-1 ones they touch. */
+/* Sets the lowest supernode that contains all pods of the unit, and the number of tier-1 supernodes that they
+ * touch. */
 static void describe_unit(const struct job *job, struct gt_plan_unit *unit)
 {
     uint32_t shared;
@@ -140,8 +141,8 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
     for (uint32_t u = 1; u < job.unit_count; u++)
         mixed |= job.units[u].gpus != job.units[0].gpus || job.units[u].pods != job.units[0].pods;
     if (!place_all(&job, BY_RUN, ret_failure)) {
-        /* Units of several sizes share supernodes, and pods of several sizes nodes: where the larger units
-         * came first and broke what a larger pod needs, the other order may still do. */
+        /* Units of several sizes share supernodes, and pods of several sizes share nodes. Where larger units
+         * were placed first and took the room that larger pods need, the other order may still succeed. */
         struct gt_plan_failure second;
         enum gt_plan_reason reason = ret_failure->reason;
         bool exact = false;

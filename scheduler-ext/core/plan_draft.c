@@ -6,9 +6,9 @@
 #include "scheduler-ext/core/slots.h"
 
 /*
- * The cluster as a plan in the making sees it: without the nodes that are left out, with the GPUs that are
- * taken for free, without those of the pods that have been placed. The nodes that it sees otherwise than they
- * are have a bit; the slots of the pod sizes in play are copied, and corrected by those nodes.
+ * The cluster in the view of a plan in progress: without excluded nodes, with the GPUs that count as free,
+ * and without those of placed pods. Nodes that differ from the cluster's state have a bit; the slots of the
+ * plan's pod sizes are copied and corrected for these nodes.
  */
 
 static void set_available(struct job *job, uint32_t node, uint64_t mask, unsigned after)
@@ -38,13 +38,13 @@ void gt_draft_take(struct job *job, uint32_t node, unsigned gpus)
     set_available(job, node, gt_draft_available(job, node), gt_draft_count(job, node) - gpus);
 }
 
-/* The nodes that are seen otherwise than they are. */
+/* Sets up the nodes that differ from the cluster's state. */
 static struct gt_node_set changed_nodes(const struct gt_cluster *cluster)
 {
     return (struct gt_node_set){cluster->draft_changed, cluster->draft_high * 64};
 }
 
-/* The next eligible node that is left out. */
+/* The next eligible node that is excluded. */
 static uint32_t next_excluded(const struct job *job, uint32_t from)
 {
     uint32_t node = gt_node_set_next(job->excluded, from);
@@ -74,7 +74,7 @@ void gt_draft_begin(struct job *job)
             uint64_t mask = (cluster->free[n] | job->freed[n]) & cluster->healthy[n] & ~cluster->assumed[n];
             set_available(job, n, mask, gt_core_bits(mask));
         }
-    /* Fewer count than are available: which of them a pod gets stays open. */
+    /* Fewer may be used than are available: which of them a pod gets is decided later. */
     for (uint32_t i = 0; i < job->limit_count; i++) {
         const struct gt_plan_limit *limit = &job->limits[i];
         if (gt_core_has_node(cluster, limit->node) && gt_draft_count(job, limit->node) > limit->gpus)
@@ -84,7 +84,7 @@ void gt_draft_begin(struct job *job)
         set_available(job, n, 0, 0);
 }
 
-/* The room of whole supernodes without the nodes that are left out. */
+/* The room of whole supernodes without excluded nodes. */
 static const uint32_t *without_excluded(const struct job *job, const uint32_t *whole, unsigned gpus,
                                         uint32_t *to)
 {

@@ -6,7 +6,7 @@ static uint32_t saturated(uint64_t n)
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-/* Pods of this size that do not run, all units. */
+/* The number of pods of this size that do not run, in all units. */
 static uint64_t pods_needed(const struct job *job, unsigned gpus)
 {
     uint64_t pods = 0;
@@ -16,8 +16,8 @@ static uint64_t pods_needed(const struct job *job, unsigned gpus)
     return pods;
 }
 
-/* Runs like those of the unit, in all units, without running pods, and how many of them have a place. Whether
- * anything else was placed before. */
+/* Counts the runs of the unit's size in all units, without those with running pods, and how many of them are
+ * placed. Returns whether anything else was placed before. */
 static void count_runs(const struct job *job, const struct gt_plan_unit *like, uint32_t *ret_wanted,
                        uint32_t *ret_placed, bool *ret_beside)
 {
@@ -40,7 +40,7 @@ static void count_runs(const struct job *job, const struct gt_plan_unit *like, u
     *ret_placed = placed;
 }
 
-/* Slots for such pods before anything was placed. */
+/* Counts the slots for such pods before anything was placed. */
 static uint64_t slots_before(struct job *job, unsigned gpus)
 {
     uint64_t slots = 0;
@@ -67,7 +67,7 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
     uint64_t needed = pods_needed(job, unit->gpus), held = placed, slots;
     const struct room *room = gt_draft_room(job, ROOM_OF_PODS, unit->gpus);
     uint32_t largest = 0;
-    /* Runs that still fit are held too, what they leave is the largest rest. */
+    /* Runs that still fit count as held, too; the largest rest is computed after them. */
     for (uint32_t s = 0; room && s < room->count; s++) {
         held += room->slots[s] / size;
         if (room->slots[s] % size > largest) {

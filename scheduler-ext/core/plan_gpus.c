@@ -3,15 +3,15 @@
 
 #include "scheduler-ext/core/pod_gpus.h"
 
-/* The end of a plan: every pod has a node, and on each node the pods get their GPUs all at once. */
+/* The last step of a plan: every pod has a node; on each node the GPUs of all its pods are chosen
+ * together. */
 
 static bool is_known(const struct job *job, const struct gt_plan_pod *pod)
 {
     return (pod->running || pod->gpus) && gt_core_has_node(job->cluster, pod->node);
 }
 
-/* Links the pods of each node in rank order, except for those that have their GPUs; first[node] is where they
- * begin. */
+/* Links the pods of each node that have no GPUs yet, in rank order; first[node] is the first of them. */
 static void link_pods(struct job *job, uint32_t *first)
 {
     for (uint32_t u = 0; u < job->unit_count; u++) {
@@ -34,8 +34,8 @@ static void link_pods(struct job *job, uint32_t *first)
     }
 }
 
-/* The pods of a node from `first` on: those of one run are a party. ret_first[i] is the first pod of party i.
- */
+/* The pods of a node from `first` on: those of one run are a batch. ret_first[i] is the first pod of
+ * batch i. */
 static void find_batches(const struct job *job, uint32_t first, struct pod_gpus_query *query,
                          uint32_t *ret_first)
 {
@@ -55,7 +55,7 @@ static void find_batches(const struct job *job, uint32_t first, struct pod_gpus_
     }
 }
 
-/* Larger pods first, then more of them; equal parties stay in rank order. */
+/* Larger pods first, then more of them; equal batches stay in rank order. */
 static void sort_batches(struct pod_gpus_query *query, uint32_t *first)
 {
     struct pod_batch *batch = query->batch;

@@ -10,7 +10,7 @@ static uint64_t entry(struct rule *rule, uint32_t f, uint32_t super)
     return (uint64_t)gt_rule_key(rule, f) << 32 | super;
 }
 
-/* Brings the least in front, for a single unit that needs no more order: the second least behind it. */
+/* For a single unit: moves only the least entry and the second least to the front. */
 static void least_two(uint64_t *heap, uint32_t size)
 {
     for (uint32_t front = 0; front < 2 && front < size; front++) {

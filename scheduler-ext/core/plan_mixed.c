@@ -2,20 +2,20 @@
 #include "scheduler-ext/core/plan_nodes.h"
 
 /*
- * Units of several sizes share supernodes, and pods of several sizes nodes: no order is always right. Where
- * the orders that are tried first have failed, all ways are tried for small jobs on small clusters: unit
- * after unit, the largest first, in each supernode, its pods on one node after the other. Nodes of a
- * supernode with equally many GPUs left are the same.
+ * Units of several sizes share supernodes, and pods of several sizes share nodes, so no fixed order always
+ * succeeds. Where the usual orders have failed, small jobs on small clusters are placed by an exhaustive
+ * search: unit by unit, the largest first, in each supernode, its pods on one node after the other. Nodes of
+ * a supernode with equally many GPUs left are equivalent.
  */
 enum {
     MIXED_UNITS_MAX = 64,
-    MIXED_PODS_MAX = 512, /* calls in each other */
-    MIXED_WORK = 200000,  /* nodes looked at: below a millisecond */
+    MIXED_PODS_MAX = 512, /* depth of the recursion */
+    MIXED_WORK = 200000,  /* steps of the search: below a millisecond */
 };
 
 struct mixed_search {
     struct job *job;
-    uint8_t *left; /* [node] the draft's, changed and put back */
+    uint8_t *left; /* [node] of the draft; changed and restored */
     const struct gt_plan_unit *order[MIXED_UNITS_MAX];
     uint32_t work;
 };
@@ -31,7 +31,7 @@ static bool is_repeated(const struct mixed_search *search, uint32_t from, uint32
     return false;
 }
 
-/* The unit's pods from `pod` on, on this node of the supernode and those after it. */
+/* Places the unit's pods from `pod` on, on this node of the supernode and those after it. */
 static bool place_pods(struct mixed_search *search, uint32_t at, uint32_t pod, uint32_t from)
 {
     const struct gt_plan_unit *unit = search->order[at];
@@ -88,7 +88,7 @@ bool gt_place_mixed(struct job *job, bool *ret_exact)
         return false;
     for (uint32_t u = 0; u < job->unit_count; u++)
         if (gt_unit_run(&job->units[u]) != job->units[u].pods)
-            return false; /* it may be split: not looked for */
+            return false; /* it may be split: not searched */
     gt_draft_begin(job);
     sort_units(&search);
     bool found = place_unit(&search, 0);

@@ -29,7 +29,8 @@ static void sort_nodes(const struct job *job, uint32_t super, unsigned gpus, str
     }
 }
 
-/* The node for the next pods: the fullest that holds them all; else, of those that hold most, the fullest. */
+/* The node for the next pods: the fullest that holds all of them; else the fullest of those that hold
+ * most. */
 static uint32_t take_node(struct nodes *nodes, uint32_t need, uint32_t *ret_slots)
 {
     if (!nodes->there)

@@ -4,7 +4,7 @@
 #include "scheduler-ext/core/plan_nodes.h"
 #include "scheduler-ext/core/plan_rule.h"
 
-/* Soft units: atoms that need not lie together, but as close as possible. */
+/* Soft units: their atoms lie as close together as possible, but need not be in one supernode. */
 
 static uint32_t atoms_left(const struct job *job, const struct gt_plan_unit *unit)
 {
@@ -28,7 +28,8 @@ static bool place_atoms(struct job *job, const struct gt_plan_unit *unit, uint32
     return true;
 }
 
-/* The rest of a unit, all of whose running pods lie in one supernode, into that one; false: not so. */
+/* Places the rest of a unit in the supernode where all its running pods lie; false: there is none, or no
+ * room. */
 static bool complete(struct job *job, const struct gt_plan_unit *unit, uint32_t left, const struct room *room)
 {
     uint32_t super, run = 0;
@@ -38,8 +39,8 @@ static bool complete(struct job *job, const struct gt_plan_unit *unit, uint32_t 
 
 void gt_complete_started(struct job *job, const struct gt_plan_unit *kind, const struct room *room)
 {
-    /* A rest that is completed costs its supernode at most one whole unit and saves one from being split: so
-     * as many rests as possible are completed. */
+    /* Completing a unit costs its supernode at most the room of one whole unit, and saves one unit from being
+     * split: so as many as possible are completed. */
     for (uint32_t done = 0, next; job->any_running; done = next) {
         next = UINT32_MAX;
         for (uint32_t u = (uint32_t)(kind - job->units); u < job->unit_count; u++) {
@@ -63,12 +64,12 @@ void gt_complete_started(struct job *job, const struct gt_plan_unit *kind, const
 
 /* ---- a unit over several supernodes ---- */
 
-/* What is needed to spread `left` atoms of `atom` slots; the arrays are the cluster's scratch. */
+/* The state for spreading `left` atoms of `atom` slots; the arrays are scratch of the cluster. */
 struct spread {
     const struct room *room;
     const struct gt_cluster *cluster;
     uint32_t atom, left;
-    uint32_t *own;    /* [supernode] atoms that its own nodes hold */
+    uint32_t *own;    /* [supernode] atoms that fit on its own nodes */
     uint32_t *below;  /* [supernode] with all below */
     uint32_t *total;  /* [supernode] slots, with all below */
     uint32_t *order;  /* supernodes that hold an atom, most first, then by id */
@@ -97,7 +98,7 @@ static void count_atoms(struct spread *spread)
     }
 }
 
-/* Most atoms first, where more than needed is no more than enough. A stable sort by digits, lowest first. */
+/* Most atoms first; more than needed counts as just enough. A stable radix sort, lowest digit first. */
 static void sort_by_atoms(struct spread *spread)
 {
     enum { BITS = 9, DIGITS = 1 << BITS };
@@ -124,7 +125,7 @@ static void sort_by_atoms(struct spread *spread)
     }
 }
 
-/* Lowest tier of a supernode that holds all atoms; GT_TIERS_MAX + 1: only the whole cluster does. */
+/* The lowest tier with a supernode that holds all atoms; GT_TIERS_MAX + 1: only the whole cluster does. */
 static unsigned lowest_tier(const struct spread *spread)
 {
     unsigned lowest = GT_TIERS_MAX + 1;
@@ -165,8 +166,7 @@ static uint32_t choose_domain(struct spread *spread)
     return best;
 }
 
-/* The fewest supernodes that the unit can touch, whatever their tier; it is in `places` already, those with
- * the mark. */
+/* The fewest supernodes that the unit can touch, of any tier; it is in `places` marked ones already. */
 static uint32_t fewest(const struct spread *spread, uint32_t places)
 {
     const uint32_t *mark = spread->cluster->mark, stamp = spread->cluster->stamp;
@@ -202,8 +202,8 @@ static uint32_t choose_last(const struct spread *spread, uint32_t domain, bool m
     return best;
 }
 
-/* Places atoms in the supernodes of the domain with the mark, or in those without it: most first, until one
- * holds all that is left. */
+/* Places atoms in the marked, or in the unmarked, supernodes of the domain: those with most atoms first,
+ * until one holds all that are left. */
 static void place_over(struct job *job, struct gt_plan_unit *unit, struct spread *spread, uint32_t domain,
                        bool marked, uint32_t *left, uint32_t *run)
 {

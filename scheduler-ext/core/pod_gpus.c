@@ -4,28 +4,29 @@
 #include <string.h>
 
 /*
- * Up to 16 GPUs. A list of items is laid on a set of GPUs: the pods of one party, or all parties. For each
- * set V of just as many GPUs as the last j items of the list ask for, a table has the most that they can have
- * on V: most[V] = the highest value(A) + most[V \ A] over the sets A in V for the first of these items. A
- * pod's value is its S. A party's value is the sum of its pods, which the party's own table has, then its S.
- * No table depends on what is free, so a free mask costs one walk over its sets of the right size.
+ * The exact choice for up to 16 GPUs (dynamic programming). A list of items, the pods of one batch or all
+ * batches, is assigned to a set of GPUs. For each set V with exactly as many GPUs as the last j items of the
+ * list ask for, a table has the highest value that they can have on V: most[V] = max of value(A) + most[V \
+ * A] over the sets A in V for the first of these items. The value of a pod is its S. The value of a batch is
+ * the sum over its pods, from the table of the batch, then its S. No table depends on the free GPUs, so a
+ * free mask costs one loop over its subsets of the right size.
  */
 enum { POD_ITEMS_MAX = GT_TABLE_GPUS_MAX, ANSWERS = 256 };
 
-/* An item with 0 pods is a pod itself. */
+/* An item with 0 pods is a single pod. */
 struct pod_items {
     uint32_t class, count;
     struct pod_batch item[POD_ITEMS_MAX];
 };
 
 struct pod_answer {
-    uint32_t key; /* free, and above it held; 0: none is kept */
+    uint32_t key; /* free mask, with the held mask above it; 0: no result is kept */
     uint16_t masks[POD_ITEMS_MAX];
 };
 
 struct pod_table {
     struct pod_items items;
-    uint64_t used; /* the clock when it was asked for last */
+    uint64_t used; /* the clock at its last use */
     size_t bytes;
     struct pod_answer answers[ANSWERS];
     uint64_t most[]; /* [set] */
@@ -41,7 +42,7 @@ static uint32_t lowest_of(uint32_t all, unsigned count)
     return taken;
 }
 
-/* The next higher set in `all` that has as many; 0: there is none. `set` is not empty. */
+/* The next higher subset of `all` with equally many bits; 0: there is none. `set` must not be empty. */
 static uint32_t next_within(uint32_t set, uint32_t all)
 {
     uint32_t next = ((set | ~all) + (set & -set)) & all, lost = set & ~next;
@@ -82,7 +83,7 @@ static void fill(const struct gt_class *class, struct pod_table *table, struct p
     for (uint32_t i = items->count; i-- > 0;) {
         const struct pod_batch *item = &items->item[i];
         unsigned k = size_of(item);
-        /* Where the rest is all alike, the lowest GPU may as well be the first one's. */
+        /* Where all remaining items are equal, the first one may take the lowest GPU without loss. */
         bool alike = is_alike(item, &items->item[items->count - 1]);
         size += k;
         for (uint32_t set = lowest_of(all, size); set; set = next_within(set, all)) {
@@ -100,7 +101,7 @@ static void fill(const struct gt_class *class, struct pod_table *table, struct p
 
 static struct pod_table *table_for(struct gt_cluster *cluster, const struct pod_items *items);
 
-/* The own tables of the parties among the items, NULL for the others. False without memory. */
+/* The tables of the batches among the items, NULL for the others. False without memory. */
 static bool own_tables(struct gt_cluster *cluster, const struct pod_items *items,
                        struct pod_table *ret[static POD_ITEMS_MAX])
 {
@@ -135,7 +136,7 @@ static struct pod_table *new_table(struct gt_cluster *cluster, const struct pod_
     struct pod_table *own[POD_ITEMS_MAX], *table, **place = &cluster->pod_tables[0];
     if (!own_tables(cluster, items, own) || !(table = calloc(1, bytes)))
         return NULL;
-    /* Those of the parties were asked for last: they stay. */
+    /* The tables of the batches were used last, so they are not replaced. */
     for (unsigned i = 1; i < POD_TABLES && *place; i++)
         if (!cluster->pod_tables[i] || cluster->pod_tables[i]->used < (*place)->used)
             place = &cluster->pod_tables[i];
@@ -200,8 +201,8 @@ static uint32_t choose_all(const struct gt_class *class, const struct pod_table 
     return chosen;
 }
 
-/* Lays the items on a set, each on the lowest mask with which the rest can have the most. Returns the end of
- * what it wrote. */
+/* Assigns the items of a set, each to the lowest mask with which the rest reaches its maximum. Returns the
+ * end of what it wrote. */
 static uint16_t *lay(const struct gt_class *class, const struct pod_table *table,
                      struct pod_table *const *own, uint32_t set, uint16_t *ret)
 {

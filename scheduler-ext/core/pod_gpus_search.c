@@ -3,14 +3,14 @@
 #include "scheduler-ext/core/pod_gpus.h"
 
 /*
- * Above 16 GPUs. The pods choose one after the other, the largest first. Then two GPUs change places, of two
- * pods or of a pod and what stays free, as long as that makes the choice better.
+ * Above 16 GPUs. A local search: the pods choose one after the other, the largest first. Then GPUs of two
+ * pods, or of a pod and the free ones, are swapped as long as that improves the choice.
  */
 enum { CHOICE_LIMIT_US = 1000, PASSES = 8 };
 
 struct draft {
     const struct gt_class *class;
-    uint64_t held, left; /* free, and given to no pod */
+    uint64_t held, left; /* free GPUs that no pod has */
     unsigned pods;
     uint64_t pod[GT_GPUS_MAX], batch[BATCHES_MAX];
     uint8_t batch_of[GT_GPUS_MAX];
@@ -41,7 +41,7 @@ static void find_weights(struct draft *draft, uint64_t gpus)
                 (uint16_t)gt_class_sum(draft->class, (a & -a) | (b & -b));
 }
 
-/* What a set that loses x and gets y has more in S. */
+/* The gain in S of a set that loses x and gets y. */
 static int64_t gain(const struct draft *draft, uint64_t set, unsigned x, unsigned y)
 {
     int64_t more = 0;
@@ -50,8 +50,8 @@ static int64_t gain(const struct draft *draft, uint64_t set, unsigned x, unsigne
     return more;
 }
 
-/* Whether the choice is better where GPU x of pod p and GPU y change places; y is of pod `other`, or free
- * where that is `pods`. */
+/* Whether swapping GPU x of pod p with GPU y improves the choice; y is of pod `other`, or free where `other`
+ * is `pods`. */
 static bool is_better(const struct draft *draft, unsigned p, unsigned x, unsigned other, unsigned y)
 {
     bool is_free = other == draft->pods;
@@ -91,7 +91,7 @@ static void change_places(struct draft *draft, unsigned p, unsigned x, unsigned 
     draft->batch[draft->batch_of[other]] ^= both;
 }
 
-/* One try for each GPU of pod p with each of a later pod, or that is free; true: some changed places. */
+/* Tries to swap each GPU of pod p with each GPU of a later pod and each free one; true: some were swapped. */
 static bool improve(struct draft *draft, unsigned p)
 {
     bool changed = false;

@@ -5,20 +5,20 @@
 #include <search.h>
 #include <string.h>
 
-/* A round that found no room rests for so many times as long as it took: big jobs that wait must not take the
- * loop's time whenever a pod ends. */
+/* After a round that found no room there is a pause of so many times its duration, so that large waiting jobs
+ * do not take the loop's time whenever a pod ends. */
 enum { SHAPES_MAX = 256, REST = 4 };
 
-/* Parts of a GPU in a start, so that weights up to a thousand matter; a job counts for so many GPUs at most.
- */
+/* Fractions of a GPU in a start, so that weights up to a thousand matter; and the most GPUs that a job counts
+ * for. */
 enum { START_UNIT = 1 << 10, GPUS_MAX = 1 << 30 };
 
 struct item {
     struct gt_queue_entry entry;
     uint64_t start;      /* in the fair queue of namespaces */
     uint64_t round;      /* the last one that tried it */
-    bool blocked;        /* it found no room when it was tried last */
-    uint64_t infeasible; /* the round that found last no nodes which would help; 0: none */
+    bool blocked;        /* it had no room when it was last tried */
+    uint64_t infeasible; /* the last round in which no nodes would help it; 0: none */
 };
 
 struct gt_queue {
@@ -27,17 +27,17 @@ struct gt_queue {
     struct item **items; /* in order, within the block */
     void *by_job;        /* of search.h, the same ones */
     uint32_t count, capacity;
-    uint32_t shares;  /* namespaces that wait */
+    uint32_t shares;  /* namespaces with waiting jobs */
     uint32_t blocked; /* jobs */
     uint64_t round;
-    uint64_t wasted_ms, rest_until; /* on jobs that this round found no room for; no round before */
+    uint64_t wasted_ms, rest_until; /* on jobs for which this round has no room; older rounds do not count */
     bool running, woken;
     struct item *holder;
-    struct item *again; /* of this round, who may hold a second time where nobody holds a first time */
+    struct item *again; /* of this round: candidate for another reservation, if no job gets its first */
     struct {
         uint64_t shape;
         void *job;
-    } failed[SHAPES_MAX]; /* in this round, a table by the shape's last digits */
+    } failed[SHAPES_MAX]; /* blocked in this round, a table by the low bits of the shape */
 };
 
 int gt_queue_new(const struct gt_queue_spec *spec, struct gt_queue **ret, struct gt_err **err)
@@ -90,7 +90,7 @@ static uint64_t start_of(const struct gt_queue_share *share)
     return (share->holds + share->gpus) * START_UNIT / (share->weight ? share->weight : 1);
 }
 
-/* Looks at what it holds, once a round. */
+/* Updates what a namespace holds, once in a round. */
 static void refresh(struct gt_queue *queue, struct gt_queue_share *share)
 {
     if (share->waiting && share->round == queue->round)
@@ -100,7 +100,7 @@ static void refresh(struct gt_queue *queue, struct gt_queue_share *share)
     queue->spec.share(queue->spec.arg, share);
 }
 
-/* Its start, behind those of its namespace that are counted already. */
+/* Its start, after the jobs of its namespace that are counted already. */
 static void add_start(struct item *item)
 {
     struct gt_queue_share *share = item->entry.share;
@@ -146,7 +146,7 @@ static bool is_by_age(const struct gt_queue *queue)
 
 static void sort_by_share(struct gt_queue *queue)
 {
-    if (!is_by_age(queue)) /* which it is where one namespace waits */
+    if (!is_by_age(queue)) /* already so where only one namespace waits */
         qsort(queue->items, queue->count, sizeof(struct item *), compare_by_age);
     for (uint32_t i = 0; i < queue->count; i++) {
         refresh(queue, queue->items[i]->entry.share);
@@ -172,7 +172,7 @@ static struct item *find(const struct gt_queue *queue, const void *job)
     return found ? *found : NULL;
 }
 
-/* The place of an item: behind all that go before it. */
+/* The position of an item: after all that come before it in the order. */
 static uint32_t place_for(const struct gt_queue *queue, const struct item *item)
 {
     uint32_t low = 0, high = queue->count;
@@ -186,7 +186,7 @@ static uint32_t place_for(const struct gt_queue *queue, const struct item *item)
     return low;
 }
 
-/* Makes room behind the last one. */
+/* Makes room after the last one. */
 static int make_room(struct gt_queue *queue, struct gt_err **err)
 {
     uint32_t before = (uint32_t)(queue->items - queue->block), capacity = queue->capacity;
@@ -207,7 +207,7 @@ static int make_room(struct gt_queue *queue, struct gt_err **err)
     return 0;
 }
 
-/* Most leave at the front, and join at the end: what is shorter moves. */
+/* Most jobs leave at the front and join at the end, so the shorter side is moved. */
 static void take_out(struct gt_queue *queue, const struct item *item)
 {
     uint32_t at = place_for(queue, item);
@@ -220,7 +220,7 @@ static void take_out(struct gt_queue *queue, const struct item *item)
     queue->count--;
     unsigned slot = (unsigned)(item->entry.shape % SHAPES_MAX);
     if (queue->failed[slot].job == item->entry.job)
-        queue->failed[slot].job = NULL; /* it speaks for others no more */
+        queue->failed[slot].job = NULL; /* its result no longer counts for others of its shape */
 }
 
 static int put_in(struct gt_queue *queue, struct item *item, struct gt_err **err)
@@ -267,7 +267,7 @@ int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, str
             return 0;
         take_out(queue, item);
         item->entry = *entry;
-        r = put_in(queue, item, err); /* it has left its room */
+        r = put_in(queue, item, err); /* it has left, and others have its room */
     } else {
         r = add(queue, entry, err);
     }
@@ -352,7 +352,8 @@ static bool had_reservation(const struct item *item, uint64_t now)
     return item->entry.reserved_until_ms && item->entry.reserved_until_ms <= now;
 }
 
-/* A job whose reservation has not ended becomes the holder again, as after another one went before it. */
+/* A job whose reservation has not ended becomes the holder again, for example after another job was the
+ * holder. */
 static bool has_waited(const struct gt_queue *queue, const struct item *item, uint64_t now)
 {
     const struct gt_queue_entry *entry = &item->entry;
@@ -363,7 +364,7 @@ static bool has_waited(const struct gt_queue *queue, const struct item *item, ui
            (entry->reserved_until_ms > now || since + queue->spec.patience_ms <= now);
 }
 
-/* It becomes the holder, or goes on: nodes come and go, so it too chooses again in each round. */
+/* It becomes or stays the holder. It chooses its nodes again in each round, since nodes change. */
 static void hold(struct gt_queue *queue, struct item *item, uint64_t now)
 {
     uint64_t end = item->entry.reserved_until_ms > now ? item->entry.reserved_until_ms
@@ -387,7 +388,7 @@ static bool is_sooner(const struct item *a, const struct item *b)
     return a->entry.reserved_until_ms < b->entry.reserved_until_ms;
 }
 
-/* Makes it the holder where it has waited for long enough and no job before it is one. */
+/* Makes it the holder where it has waited for long enough and there is no other holder before it. */
 static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
 {
     if (item->entry.grows || item->infeasible == queue->round || is_behind_holder(queue, item) ||

@@ -8,20 +8,20 @@
 #include "base/compare.h"
 
 /*
- * First the least set of pods that gt_advise() knows, if they all find a place and no set can be better. Else
- * jobs are taken one set after the other, the smallest sets first, and of each set's pods first few, then
- * more. A set is left at once where the job would not fit without all of its pods. Pods that are to move go
- * to one node after the other as long as the job still fits; nodes of a supernode with equally many GPUs
- * available are the same.
+ * First the best set of pods of gt_advise() is tried; it is the result if all its pods have new places and no
+ * set can be better. Otherwise sets of jobs are searched, smaller sets first, and for each set, few pods
+ * before many. A set is skipped where the job would not fit even without all its pods. Moved pods are tried
+ * on one node after the other as long as the job still fits; nodes of a supernode with equally many available
+ * GPUs are equivalent.
  */
 enum {
     RELOCATE_WORK = 30000000,
-    MOVES_MAX = 1024, /* calls in each other, one a pod; more are not looked for */
+    MOVES_MAX = 1024, /* depth of the recursion, one call for each pod; more pods are not searched */
 };
 
 struct move_candidate { /* a movable pod that would free something */
     uint32_t pod, node, job;
-    unsigned gain, need; /* GPUs that become available; that it asks for elsewhere */
+    unsigned gain, need; /* GPUs that become available; GPUs that it needs elsewhere */
     bool tied;
 };
 
@@ -42,7 +42,7 @@ struct relocator {
     uint32_t candidate_count;
     uint32_t *jobs; /* [i]: its first mover; one more at the end */
     uint32_t job_count;
-    uint32_t *set; /* jobs at hand */
+    uint32_t *set; /* jobs of the current set */
 
     const struct move_candidate **chosen; /* that are to move */
     uint32_t *places;                     /* where they go */
@@ -114,7 +114,7 @@ static int by_job(const void *a, const void *b)
     const struct move_candidate *x = a, *y = b;
     if (x->job != y->job)
         return x->job < y->job ? -1 : 1;
-    if (x->need != y->need) /* large ones find a place first */
+    if (x->need != y->need) /* large ones are placed first */
         return x->need > y->need ? -1 : 1;
     if (x->node != y->node)
         return x->node < y->node ? -1 : 1;
@@ -161,7 +161,7 @@ static void take_out(struct relocator *r, const struct move_candidate *candidate
     change(r, candidate->node, out ? (int)candidate->gain : -(int)candidate->gain);
 }
 
-/* ---- places for the pods at hand ---- */
+/* ---- places for the current pods ---- */
 
 static uint32_t count_jobs(const struct relocator *r)
 {
@@ -180,7 +180,7 @@ static void keep(struct relocator *r)
         r->best[i] = (struct gt_relocate_move){r->chosen[i]->pod, r->places[i]};
 }
 
-/* Whether a node before it in its supernode is as good. */
+/* Whether an earlier node of its supernode is equivalent. */
 static bool is_repeated(struct relocator *r, uint32_t at, uint32_t own)
 {
     uint32_t node = r->order[at];
@@ -204,7 +204,7 @@ static bool try_place(struct relocator *r, uint32_t at, uint32_t node)
     return found;
 }
 
-/* For pods from `at` on: where they fit exactly first. */
+/* Places pods from `at` on, first on nodes where they fit exactly. */
 static bool find_places(struct relocator *r, uint32_t at)
 {
     if (at == r->chosen_count) {
@@ -235,7 +235,7 @@ static bool is_like(const struct move_candidate *a, const struct move_candidate 
            a->tied == b->tied;
 }
 
-/* So many more, of the set's jobs from the `at`-th on, of that one's pods from `from` on. */
+/* Chooses `more` further pods from the set's jobs, beginning with pod `from` of job `at`. */
 static void choose_pods(struct relocator *r, uint32_t set_size, uint32_t at, uint32_t from, uint32_t more)
 {
     if (!more) {
@@ -317,7 +317,7 @@ static void search(struct relocator *r, const uint32_t *most, uint32_t least_pod
         }
 }
 
-/* ---- the set that gt_advise() knows ---- */
+/* ---- the set of gt_advise() ---- */
 
 static void try_advice(struct relocator *r, const struct gt_advice *advice)
 {
@@ -348,7 +348,7 @@ static uint32_t least_jobs(const struct relocator *r, const uint32_t *most, uint
     return jobs;
 }
 
-/* The best of all: what was found by steps stands where this is cut short. */
+/* The best of all sets; the greedy result stays where the search is cut short. */
 static int search_all(struct relocator *r, const uint32_t *most, const struct gt_advice *advice,
                       uint64_t work, bool *ret_exact)
 {
@@ -431,7 +431,7 @@ int gt_relocate(const struct gt_cluster *cluster, const struct gt_relocate_pod *
     if (result >= 0)
         result = find_candidates(&r, cluster, pods, pod_count);
     bool fits_now = result >= 0 && fits(&r);
-    uint64_t wanted = (uint64_t)job->runs * job->pods * job->gpus; /* moving makes no GPU free */
+    uint64_t wanted = (uint64_t)job->runs * job->pods * job->gpus; /* moving frees no GPU */
     if (result >= 0 && !fits_now && advice.possible && r.free >= wanted)
         result = find(&r, &advice, work ? work : RELOCATE_WORK, &relocation.exact);
     free(advice.moved);

@@ -68,7 +68,7 @@ static double pairs_of(unsigned gpus)
     return gpus * (gpus - 1.0) / 2;
 }
 
-/* From 0 on, rises to 2, and is 1 for 1: it needs no largest value to be compared with. */
+/* Rises from 0 at 0 towards 2, and is 1 at 1, so no largest value is needed for scaling. */
 static double bounded(double x)
 {
     return 2 * x / (x + 1);
@@ -86,7 +86,7 @@ static double loss_part_of(const struct gt_class *class, uint64_t free, unsigned
     return bounded((links + GT_AWARE_ROOM * pairs) / (1 + GT_AWARE_ROOM) / pairs_of(GT_AWARE_NODE));
 }
 
-/* Whether the pod fits the free GPUs just so, and gets links that are worth it. */
+/* Whether the pod takes exactly the free GPUs, with sufficient links. */
 static bool fits_exactly(const struct gt_class *class, uint64_t free, unsigned k, uint32_t score)
 {
     return gt_core_bits(free) == k && (uint64_t)score * GT_AWARE_EXACT_SHARE >= gt_class_best_score(class, k);
@@ -111,7 +111,7 @@ static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, u
     return true;
 }
 
-/* Makes room for so many bytes among tables that this question does not use; false: there is none. */
+/* Makes room for so many bytes by freeing tables that this query does not use; false: there is not enough. */
 static bool make_room(struct gt_cluster *cluster, size_t bytes)
 {
     while (cluster->values_bytes + bytes > VALUES_BYTES_MAX) {
@@ -171,7 +171,7 @@ static struct values *values_for(struct gt_cluster *cluster, uint32_t class, uns
     return values;
 }
 
-/* One question over many nodes; the table of the last node's class is at hand. */
+/* One query over many nodes; keeps the table of the last node's class. */
 struct score_query {
     struct gt_cluster *cluster;
     unsigned k;
@@ -191,7 +191,7 @@ static double computed(const struct score_query *query, uint64_t free)
     return compute(query->cluster, query->class, free, query->k, &parts) ? parts.value : -(double)INFINITY;
 }
 
-/* The rarer ways to a value: a table that is not at hand, a mask not seen before, more than 16 GPUs. */
+/* The slow path: another table, a new mask, or more than 16 GPUs. */
 static __attribute__((noinline)) double look_further(struct score_query *query, uint32_t node)
 {
     struct gt_cluster *cluster = query->cluster;
@@ -215,7 +215,7 @@ static __attribute__((noinline)) double look_further(struct score_query *query, 
     return values->value[i];
 }
 
-/* What a walk over all nodes holds at hand; a table up to 16 GPUs, of one class. */
+/* The state of a loop over all nodes: the table of one class, for up to 16 GPUs. */
 struct walk {
     const uint64_t *available;
     const uint16_t *classes;
@@ -229,7 +229,7 @@ static struct walk start_walk(const struct score_query *query)
     return (struct walk){cluster->available, cluster->class, GT_NONE, NULL};
 }
 
-/* -INFINITY where the node does not hold k. */
+/* -INFINITY where the node has not k GPUs available. */
 static inline double walk_to(struct walk *walk, struct score_query *query, uint32_t node)
 {
     if (walk->classes[node] == walk->class) {
@@ -245,7 +245,7 @@ static inline double walk_to(struct walk *walk, struct score_query *query, uint3
     return value;
 }
 
-/* Whether there can be an answer for k at all. */
+/* Whether any node can have a value for k. */
 static bool is_asked(unsigned k)
 {
     return k >= 1 && k <= GT_GPUS_MAX;

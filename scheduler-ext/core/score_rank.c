@@ -5,14 +5,15 @@
 
 #include "scheduler-ext/core/internal.h"
 
-/* Nodes in a heap, the best in front. Only the one in front changes, so nothing else moves. */
+/* A heap of nodes, the best in front. Only the value of the front node changes, so only this node is
+ * moved. */
 struct gt_score_rank {
     struct gt_cluster *cluster;
     unsigned k;
     double *value;   /* [node] */
     uint32_t *order; /* the heap */
     uint32_t size;
-    bool asked; /* the one in front was given away: it may be worth less now */
+    bool asked; /* the front node was returned: its value may be lower now */
 };
 
 static bool goes_before(const struct gt_score_rank *rank, uint32_t a, uint32_t b)

@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/core/internal.h"
 
-/* What CPU and memory say to the values of score.c. */
+/* Adds CPU and memory to the values of score.c. */
 
 struct gt_aware_range gt_score_range(const struct gt_aware_weights *weights)
 {
@@ -35,7 +35,8 @@ double gt_score_strand(const struct gt_cluster *cluster, struct gt_mix *mix,
     return value - unit * gt_score_stranded_part(mix, left, pod) + (exact ? 2 * unit : 0);
 }
 
-/* Whether node a goes before b at equal value: fewer GPUs available, then more in all, then by name. */
+/* Whether node a comes before b at equal values: fewer available GPUs, then more GPUs in all, then by
+ * name. */
 static bool wins_tie(const struct gt_cluster *cluster, uint32_t a, uint32_t b)
 {
     if (a == GT_NONE || b == GT_NONE)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slots: for some pod sizes, how many such pods each supernode has room for, kept with every change. */
+/* Slots: for some pod sizes, how many such pods each supernode has room for; updated with every change. */
 
 uint8_t gt_core_slots_of[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1];
 
@@ -26,7 +26,7 @@ void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node)
     }
 }
 
-/* Keeps how many nodes there are with so many GPUs; of 0 it is not kept. */
+/* Updates how many nodes have so many GPUs; 0 is not counted. */
 static void count_node(struct gt_cluster *cluster, uint32_t node, unsigned before, unsigned after)
 {
     unsigned size = cluster->size[node];
@@ -54,7 +54,7 @@ void gt_core_refresh(struct gt_cluster *cluster, uint32_t node)
         cluster->total[s] += after - before;
 }
 
-/* The size unused longest; that of one GPU stays. */
+/* The least recently used size; that of one GPU stays. */
 static unsigned oldest(const struct gt_cluster *cluster)
 {
     unsigned oldest = 1;
@@ -64,7 +64,7 @@ static unsigned oldest(const struct gt_cluster *cluster)
     return oldest;
 }
 
-/* A place to count one more size in. */
+/* An entry for counting one more size. */
 static unsigned place(struct gt_cluster *cluster)
 {
     unsigned t = cluster->slot_sizes;

@@ -7,8 +7,8 @@
 #include "scheduler-ext/core/advise.h"
 
 enum {
-    PLANS_MAX = 2000,       /* plans that are made to find a less costly set */
-    ALONE_MAX = 64,         /* jobs, and supernodes, that are tried alone */
+    PLANS_MAX = 2000,       /* most plans for finding a less costly set */
+    ALONE_MAX = 64,         /* most jobs, and supernodes, that are tried alone */
     ADVISE_WORK = 10000000, /* steps, see gt_advise() */
 };
 
@@ -29,7 +29,7 @@ struct victim_search {
     struct gt_victim *victims;
     uint32_t count;
     uint64_t *freed, *used;      /* [node] */
-    bool *in, *before, *best;    /* [victim]: of the set at hand, of it before a step, of the least one */
+    bool *in, *before, *best;    /* [victim]: in the current set, in it before a step, in the best set */
     uint32_t *by_job, *by_super; /* victims that may go, in groups */
     struct group *jobs, *supers;
     uint32_t job_count, super_count, allowed; /* allowed: how many may go */
@@ -49,9 +49,9 @@ static int compare_cost(const struct cost *a, const struct cost *b)
     return (a->gpus > b->gpus) - (a->gpus < b->gpus);
 }
 
-/* ---- the set at hand ---- */
+/* ---- the current set ---- */
 
-/* Without the pods of the set. */
+/* Plans without the pods of the set. */
 static bool fits(struct victim_search *search)
 {
     struct gt_plan_failure failure;
@@ -67,7 +67,7 @@ static bool fits(struct victim_search *search)
     return gt_plan_job(search->cluster, &search->request, &failure);
 }
 
-/* Of the set only those stay that the plan which was just made has put somebody in the place of. */
+/* Keeps only those pods of the set whose GPUs the last plan uses. */
 static void keep_touched(struct victim_search *search)
 {
     const struct gt_plan_request *request = &search->request;
@@ -86,7 +86,7 @@ static void copy_set(const struct victim_search *search, bool *to, const bool *f
     memcpy(to, from, search->count * sizeof(*to));
 }
 
-/* Lets pods of the set stay if it fits nevertheless. */
+/* Removes pods from the set if the job fits nevertheless. */
 static void try_without(struct victim_search *search, const uint32_t *list, uint32_t count)
 {
     bool any = false;
@@ -116,13 +116,13 @@ static struct cost cost_of(struct victim_search *search)
     return cost;
 }
 
-/* The set at hand, with which it fits, as small as it can be. */
+/* Reduces the current set, with which the job fits, as far as possible. */
 static void reduce(struct victim_search *search)
 {
     keep_touched(search);
     for (uint32_t k = search->job_count; k-- > 0;) /* the most costly first */
         try_without(search, search->by_job + search->jobs[k].first, search->jobs[k].count);
-    /* Small ones first, so that few large ones go. */
+    /* Small ones first, so that a few large ones are left. */
     for (unsigned size = 1; size <= GT_GPUS_MAX; size++)
         for (uint32_t i = 0; i < search->count; i++)
             if (search->in[i] && gt_bit_count(search->victims[i].mask) == size)
@@ -163,14 +163,14 @@ static void try_alone(struct victim_search *search, const uint32_t *list, const 
         add_group(search, list, &groups[k]);
         uint32_t before = search->plans;
         try_set(search);
-        left -= search->plans - before > 1; /* many are too small to do: they cost one plan each */
+        left -= search->plans - before > 1; /* many are too small: they cost one plan each */
     }
 }
 
-/* The shortest row of supernodes, by halving. */
+/* The smallest group of supernodes, by binary search. */
 static void try_row(struct victim_search *search)
 {
-    uint32_t low = 0, high = search->super_count; /* fits with high, not with low */
+    uint32_t low = 0, high = search->super_count; /* it fits with `high`, not with `low` */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         begin_set(search, false);
@@ -187,7 +187,7 @@ static void try_row(struct victim_search *search)
     try_set(search);
 }
 
-/* False where the job's runs are not all alike, or have begun. */
+/* False where the job's runs are not all equal, or have begun. */
 static bool advise_job(const struct gt_plan_request *request, struct gt_advise_job *ret)
 {
     *ret = (struct gt_advise_job){0};
@@ -229,7 +229,7 @@ static void try_advice(struct victim_search *search)
         try_set(search);
 }
 
-/* ---- who may go ---- */
+/* ---- candidates ---- */
 
 static uint32_t super_of(const struct victim_search *search, uint32_t victim)
 {
@@ -286,7 +286,7 @@ static uint32_t make_groups(struct victim_search *search, const uint32_t *list, 
     return count;
 }
 
-/* Those of no higher priority may go. */
+/* Allows victims of no higher priority. */
 static void allow(struct victim_search *search, int32_t priority)
 {
     search->allowed = 0;
@@ -318,7 +318,7 @@ static int by_priority(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The lowest priority such that it fits without all that have none above it. */
+/* The lowest priority such that the job fits without all pods of at most this priority. */
 static bool find_priority(struct victim_search *search, int32_t *priorities, int32_t *ret)
 {
     for (uint32_t i = 0; i < search->count; i++)

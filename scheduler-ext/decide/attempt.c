@@ -14,7 +14,7 @@ void gt_attempt_done(struct gt_attempt *attempt)
     *attempt = (struct gt_attempt){0};
 }
 
-/* The GPUs of a member that has its place; 0: not known. */
+/* The GPUs of a member with a place; 0: not known. */
 static uint64_t gpus_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
                         uint32_t at)
 {
@@ -26,7 +26,7 @@ static uint64_t gpus_of(const struct gt_job_view *view, const struct gt_reservat
     return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].mask : 0;
 }
 
-/* Pods of one role are made from one template: one of each is asked. */
+/* Pods of one role come from one template, so one pod of each role is checked. */
 static unsigned representatives(const struct gt_cache *cache, const struct gt_job_view *view,
                                 const struct gt_cache_pod *to[static GT_JOB_ROLES_MAX])
 {
@@ -48,7 +48,7 @@ static unsigned representatives(const struct gt_cache *cache, const struct gt_jo
     return constrained;
 }
 
-/* Whether no plan has bound it to a node. */
+/* Whether no plan has restricted it to a node. */
 static bool is_free(const struct gt_cache_pod *pod)
 {
     return pod->state == GT_CACHE_GATED ||
@@ -65,7 +65,7 @@ static bool matches_all(const struct gt_cache *cache, const struct gt_cache_pod 
     return true;
 }
 
-/* The supernodes of runs that have begun and lack members. */
+/* Collects the supernodes of started runs with missing members. */
 static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view *view,
                      const struct gt_plan_pod *pods, struct gt_node_set *to, struct gt_err **err)
 {

@@ -7,9 +7,9 @@
 /* ---- jobs ---- */
 
 /*
- * Who evicts (preemption, Volcano's reclaim) wants the GPUs. Keeping the place for the pod that comes
- * instead, or planning that pod at once, would take them back before the other one is bound, and it would
- * evict again, for ever.
+ * A scheduler evicts pods (preemption, Volcano's reclaim) since another pod needs their GPUs. Reserving the
+ * place for the successor, or planning it at once, would take the GPUs back before the other pod is bound,
+ * which would lead to another eviction, without end.
  */
 void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms)
 {
@@ -36,9 +36,9 @@ uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key)
 /* ---- nodes ---- */
 
 /*
- * A scheduler refuses a node for want of CPUs, memory, or anything that is not known here. With
- * --on-lost-plan=recreate the same node would be chosen for the pod that is made again, for ever. What the
- * node lacks may come back: it is left out for some minutes, or until a pod leaves it.
+ * A scheduler may refuse a node for lack of CPU or memory, or for reasons that are not known here. With
+ * --on-lost-plan=recreate the same node would be chosen again and again for the new pod. The reason may
+ * disappear, so the node is excluded for some minutes, or until a pod leaves it.
  */
 enum { NODE_MS = 600000 };
 

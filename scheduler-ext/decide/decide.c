@@ -12,14 +12,14 @@ static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view,
     return gt_demands_plan(cache, &attempt->demands, &request, ret_failure);
 }
 
-/* ---- a part of the units that wait ---- */
+/* ---- a part of the waiting units ---- */
 
 struct part_search {
     struct gt_cache *cache;
     const struct gt_job_view *view;
     struct gt_attempt *attempt;
     const struct gt_decide_spec *spec; /* NULL: no limit */
-    struct gt_plan_failure *failure;   /* of the last attempt that failed */
+    struct gt_plan_failure *failure;   /* of the last failed attempt */
     struct gt_waiting_units part;
 };
 
@@ -31,10 +31,10 @@ static bool fits_units(struct part_search *search, uint32_t first, uint32_t coun
            plan_attempt(search->cache, search->view, search->attempt, search->failure);
 }
 
-/* The most of the units from `first` on for which there is room, `least` or more. */
+/* Finds the most units from `first` on for which there is room, `least` or more. */
 static bool find_most(struct part_search *search, uint32_t first, uint32_t least)
 {
-    uint32_t low = least, high = search->part.count - first; /* fits with low, not with high */
+    uint32_t low = least, high = search->part.count - first; /* it fits with `low`, not with `high` */
     if (least > high)
         return false;
     if (fits_units(search, first, high, high > least))
@@ -51,7 +51,7 @@ static bool find_most(struct part_search *search, uint32_t first, uint32_t least
     return fits_units(search, first, low, low > least);
 }
 
-/* Where a unit that has begun finds no room, further ones may. */
+/* Where a started unit has no room, further ones may. */
 static bool find_part(struct part_search *search)
 {
     bool found = gt_waiting_units_make(search->view, &search->part, NULL) == 0 && search->part.count;
@@ -66,7 +66,7 @@ static bool find_part(struct part_search *search)
     return found;
 }
 
-/* All of it, else as much as may run without the rest. */
+/* Plans the whole job, else as much as may run without the rest. */
 static bool find_places(struct gt_cache *cache, const struct gt_job_view *view,
                         const struct gt_decide_spec *spec, struct gt_attempt *attempt,
                         struct gt_plan_failure *ret_failure)
@@ -75,7 +75,7 @@ static bool find_places(struct gt_cache *cache, const struct gt_job_view *view,
     return gt_part_is_allowed(view) ? find_part(&search) : plan_attempt(cache, view, attempt, ret_failure);
 }
 
-/* Whether there is anything to say of where it lies. */
+/* Whether its place is to be reported. */
 static bool lies_somewhere(const struct gt_attempt *attempt, const struct gt_plan_unit *unit)
 {
     for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
@@ -90,7 +90,7 @@ static uint32_t supernode_of(const struct gt_cluster *cluster, uint32_t node)
     return gt_cluster_get_node(cluster, node, &info) ? info.supernode : GT_NONE;
 }
 
-/* A pod that comes to a reserved place gets it, where the others of its run are still in that supernode. */
+/* A new pod gets the place that is reserved for it, if the others of its run are still in that supernode. */
 static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
                        uint32_t at)
 {
@@ -164,7 +164,7 @@ static int commit(struct gt_cache *cache, struct gt_job_view *view, struct gt_re
     return 0;
 }
 
-/* What is reserved for somebody else is there all the same: the numbers are those of the whole cluster. */
+/* The numbers are those of the whole cluster, so they include what is reserved for other jobs. */
 static void explain_avoid(struct gt_cache *cache, const struct gt_job_view *view,
                           const struct gt_reservations *reservations, struct gt_plan_failure *failure)
 {
@@ -175,7 +175,7 @@ static void explain_avoid(struct gt_cache *cache, const struct gt_job_view *view
         failure->reason = GT_PLAN_RESERVED;
 }
 
-/* Whether it is GPUs that it lacks: the numbers of a failure are about them alone. */
+/* Whether it lacks GPUs: the numbers of a failure are only about GPUs. */
 static void explain_limits(struct gt_cache *cache, const struct gt_job_view *view,
                            const struct gt_reservations *reservations, const struct gt_decide_spec *spec,
                            struct gt_plan_failure *failure)
@@ -267,8 +267,8 @@ static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *vie
                : decision;
 }
 
-/* Whether what is reserved for a member may be given up: not while its unit moves, for nothing else is
- * reserved of that. */
+/* Whether a member's reservation may be given up: not while its unit moves, since that has only this
+ * reservation. */
 static bool is_revocable(const struct gt_job_view *view, const struct gt_reservations *reservations,
                          uint32_t at)
 {
@@ -277,8 +277,8 @@ static bool is_revocable(const struct gt_job_view *view, const struct gt_reserva
            !reservations->reservations[at].moves && !gt_job_view_unit_moves(view, member->unit);
 }
 
-/* Gives up what is only reserved, of the members from `first` on, `count` of them: plans of gated pods, and
- * places of pods that are not made. */
+/* Gives up places of `count` members from `first` on that are only reserved: plans of gated pods, and
+ * reservations for missing pods. */
 static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
                     uint32_t first, uint32_t count)
 {
@@ -301,7 +301,7 @@ static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_
     return any;
 }
 
-/* Where a part may run without the rest, units that have all their places keep them. */
+/* Where a part may run without the rest, complete units keep their places. */
 static bool has_loose_reservations(const struct gt_job_view *view, const struct gt_reservations *reservations)
 {
     bool any = view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED];

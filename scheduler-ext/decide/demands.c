@@ -7,11 +7,11 @@
 #include "base/text.h"
 
 enum {
-    REPAIRS_MAX = 8,   /* plans, until each node holds what is on it */
+    REPAIRS_MAX = 8,   /* most plans, until each node has enough for its pods */
     SHORTAGES_MAX = 8, /* resources that are named */
 };
 
-/* ---- what is needed ---- */
+/* ---- demands ---- */
 
 static unsigned demand_of(struct gt_demands *demands, const struct gt_cache_request *request, unsigned gpus)
 {
@@ -106,7 +106,7 @@ void gt_demands_done(struct gt_demands *demands)
 
 /* ---- plans ---- */
 
-/* The pods that a plan puts on one node, as far as it holds them. */
+/* The pods that a plan places on one node, as far as its resources are enough. */
 struct tally {
     uint32_t pods[GT_DEMANDS_MAX];
     unsigned gpus;
@@ -122,7 +122,7 @@ static void lower(struct gt_demands *demands, uint32_t node, unsigned gpus)
     demands->limit_count += i == demands->limit_count;
 }
 
-/* Lowers the limits of nodes that do not hold all that the plan puts there; false: all do. */
+/* Lowers the limits of nodes that lack resources for the plan's pods; false: none does. */
 static bool lower_limits(const struct gt_cache *cache, struct gt_demands *demands,
                          const struct gt_plan_request *request, struct tally *tallies, uint32_t *tally_of)
 {
@@ -136,7 +136,7 @@ static bool lower_limits(const struct gt_cache *cache, struct gt_demands *demand
         if (!pods[i].running)
             tally_of[pods[i].node] = 0;
     for (uint32_t i = 0; i < request->pod_count; i++) {
-        if (pods[i].running) /* it has its place, or a part is planned without it */
+        if (pods[i].running) /* it has a place, or a part is planned without it */
             continue;
         uint32_t node = pods[i].node, *at = &tally_of[node];
         if (!*at) {
@@ -170,11 +170,11 @@ static bool plan(struct gt_cache *cache, const struct gt_demands *demands,
 bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,
                      const struct gt_plan_request *request, struct gt_plan_failure *ret_failure)
 {
-    if (demands->count > 1) /* those of an earlier plan may have been lowered */
+    if (demands->count > 1) /* an earlier plan may have lowered them */
         demands->limit_count =
             gt_cache_limits(cache, demands->list, demands->count, GT_CACHE_ROOM_NOW, false, demands->limits);
     bool placed = plan(cache, demands, request, ret_failure);
-    if (!placed || demands->count < 2) /* of one demand the limits are exact */
+    if (!placed || demands->count < 2) /* for one demand the limits are exact */
         return placed;
     gt_auto_free struct tally *tallies = calloc((size_t)request->pod_count + 1, sizeof(*tallies));
     gt_auto_free uint32_t *tally_of =
@@ -194,7 +194,7 @@ bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,
 struct shortage {
     const char *name;
     uint32_t nodes;
-    uint64_t asked, left; /* the most of a pod, the most of a node */
+    uint64_t asked, left; /* most that a pod needs, most that a node has */
 };
 
 static void add_amount(const char *name, uint64_t amount, struct gt_buf *to)
@@ -231,7 +231,7 @@ static void count_shortage(struct shortage *list, unsigned *count, const char *n
     list[i].left = left > list[i].left ? left : list[i].left;
 }
 
-/* What the node is short of, for the first demand that it is short for. */
+/* The resource that the node lacks, for the first demand that it cannot hold. */
 static void find_shortage(struct gt_cache *cache, const struct gt_demands *demands, uint32_t node,
                           struct shortage *list, unsigned *count)
 {
