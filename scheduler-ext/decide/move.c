@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/decide/decide.h"
 
-/* Another place for members that have to leave theirs. */
+/* Reserves new places for members that have to leave theirs. */
 
 static bool has_reservation(const struct gt_job_view *view, uint32_t first, uint32_t end)
 {
@@ -13,8 +13,7 @@ static bool has_reservation(const struct gt_job_view *view, uint32_t first, uint
     return false;
 }
 
-/* As if those that leave had gone. Members of other runs that wait for a place must not stand in the way of
- * this one. */
+/* Treats leaving members as gone. Waiting members of other runs must not block this run. */
 static void pretend(struct gt_job_view *view, uint32_t first, uint32_t end, const bool *leaves)
 {
     for (uint32_t i = 0; i < view->count; i++) {

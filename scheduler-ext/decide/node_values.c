@@ -18,13 +18,14 @@ uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote)
 
 bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus)
 {
-    /* Without room even if nothing were reserved: the scheduler says so itself, or knows of GPUs that have
-     * become free since the node reported. */
+    /* Where there is no room even without reservations, the scheduler detects it itself, or knows of GPUs
+     * that have become free since the last report. */
     return bits(gt_node_unpromised(node, remote)) < gpus && bits(node->free & node->healthy) >= gpus &&
            node->assumed | remote;
 }
 
-/* Of so many available GPUs the scheduler has given some away: those that the agent would have chosen. */
+/* The available GPUs that are left when the scheduler has allocated some already: those are taken to be the
+ * agent's choice. */
 static uint64_t what_is_left(const struct gt_cluster_node *node, unsigned left)
 {
     struct gt_choice choice;
@@ -34,7 +35,7 @@ static uint64_t what_is_left(const struct gt_cluster_node *node, unsigned left)
     return node->available & ~choice.mask;
 }
 
-/* `has_left` GPUs by the scheduler's count; negative: not known. */
+/* `has_left`: available GPUs by the scheduler's count; negative: not known. */
 static double value_of(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id,
                        int32_t has_left, double value)
 {
@@ -57,7 +58,7 @@ double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, u
     return value_of(cache, pod, id, -1, value);
 }
 
-/* A node without GPUs that reports nothing else does not concern us. */
+/* Whether it asks for CPU or memory; otherwise a node without GPUs is not evaluated. */
 static bool asks(const struct gt_mix_amounts *pod)
 {
     return pod->gpus || pod->of[GT_MIX_CPU] > 0 || pod->of[GT_MIX_MEMORY] > 0;
@@ -83,8 +84,7 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
                       : (double)NAN;
 }
 
-/* Where the value lies between the least that is possible, 0, and the greatest, 1: an exact fit from
- * EXACT_FROM on, others up to it. */
+/* The worth of a value, 0 to 1: from EXACT_FROM on for exact fits, below for others. */
 static const double EXACT_FROM = 0.7;
 
 static double share_of(const struct gt_aware_weights *weights, double value)

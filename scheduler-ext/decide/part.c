@@ -3,10 +3,10 @@
 
 #include <errno.h>
 
-/* What one unit adds to a part. */
+/* The members of one unit. */
 struct unit_count {
-    uint32_t placed, open; /* members that have a place; that are to get one */
-    bool needed;           /* some of the latter are asked for by a minimum */
+    uint32_t placed, open; /* members with a place; members to be placed */
+    bool needed;           /* some of the latter are needed by a minimum */
 };
 
 static bool has_place(const struct gt_job_view_member *member)
@@ -58,7 +58,7 @@ bool gt_part_grows(const struct gt_job_view *view)
     return gt_part_suffices(view);
 }
 
-/* ---- units that wait ---- */
+/* ---- waiting units ---- */
 
 enum { STARTED, NEEDED, OTHER, CLASSES };
 
@@ -67,7 +67,7 @@ static unsigned class_of(const struct unit_count *count)
     return count->placed ? STARTED : count->needed ? NEEDED : OTHER;
 }
 
-/* The fewest of the first that hold the minimum. */
+/* How many of the first ones are needed for the minimum. */
 static uint32_t least_of(const struct gt_job_view *view, const struct gt_waiting_units *part)
 {
     uint64_t placed = 0;

@@ -16,7 +16,7 @@ static unsigned count_of(uint64_t mask)
     return gt_bit_count(mask);
 }
 
-/* A plan as it grows, one container after the other. */
+/* A plan in progress, one container after the other. */
 struct plan_draft {
     struct gt_planned_container containers[GT_POD_PLAN_CONTAINERS_MAX];
     unsigned count, id_count;
@@ -37,9 +37,10 @@ static int add_container(const struct gt_cache *cache, uint32_t node, const char
 }
 
 /*
- * The GPUs of an ordinary init container. The kubelet gives them to those that start afterwards, in their
- * order, so they are of the containers' in that order; then what nobody else has. Restartable init containers
- * that were started before keep theirs, so those come last, and from behind.
+ * The GPUs of an ordinary init container. The kubelet passes them on to the containers that start afterwards,
+ * in their order, so they are taken from the containers' GPUs in this order; then from GPUs of no container.
+ * Restartable init containers that were started before keep their GPUs, so these are taken last, in reverse
+ * order.
  */
 static uint64_t mask_of_init(const struct gt_class *class, const struct gt_cache_pod *pod,
                              const uint64_t *masks, unsigned asked)
@@ -75,7 +76,7 @@ static int add_containers(const struct gt_cache *cache, const struct gt_cache_po
         listed = init == GT_NONE ? listed : init;
         r = add_container(cache, node, pod->container_names[c], mask, draft, err);
     }
-    /* by a claim they have the first GPUs of the others, which need not be named */
+    /* with a claim they have the first GPUs of the others, which need not be written */
     unsigned inits = pod->claim_template ? 0 : pod->inits;
     for (unsigned c = containers; c < containers + inits && r >= 0; c++)
         if (c != listed && draft->count < GT_POD_PLAN_CONTAINERS_MAX)
@@ -84,8 +85,8 @@ static int add_containers(const struct gt_cache *cache, const struct gt_cache_po
     return r;
 }
 
-/* The text of the plan. Where it is too long it does without the last init containers, for which the agent
- * then chooses. */
+/* The text of the plan. Where it is too long the last init containers are left out, for which the agent then
+ * chooses. */
 static int write_gpus(const struct plan_draft *draft, unsigned at_least, struct gt_buf *to,
                       struct gt_err **err)
 {

@@ -28,7 +28,7 @@ static bool is_reserved(const struct gt_reservation *reservation)
     return reservation->state == GT_RESERVATION_HELD;
 }
 
-/* From here on its GPUs are reserved, or are no longer. */
+/* Counts its GPUs as reserved, or as no longer reserved. */
 static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool reserved)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
@@ -47,8 +47,8 @@ static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool
         gt_cache_unhold(reservations->cache, gt_steal(reservation->hold));
 }
 
-/* The assumption that keeps it. Ids are used again, and assumptions die with their node: none is remembered.
- */
+/* The assumption of a reservation. Its id is not stored, since ids are reused, and assumptions end when their
+ * node is removed. */
 static uint32_t assumption_of(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
                               uint32_t at)
 {
@@ -77,7 +77,7 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
     return 0;
 }
 
-/* Whether its GPUs are still what they were when it was kept. */
+/* Whether its GPUs are still the same as when it was reserved. */
 static bool is_sound(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
                      uint32_t at)
 {
@@ -95,7 +95,7 @@ static void keep(struct gt_reservations *reservations, struct gt_cluster *cluste
         set_reserved(reservations, at, true);
     else if (is_reserved(reservation) && (id == GT_NONE || !is_sound(reservations, cluster, at)))
         gt_reservations_release(reservations, cluster,
-                                at); /* somebody took it, or a GPU of it is unhealthy */
+                                at); /* another pod took GPUs of it, or one is unhealthy */
 }
 
 bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluster *cluster, uint64_t now)

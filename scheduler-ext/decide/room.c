@@ -3,9 +3,9 @@
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
 
-/* Room for a job that waits: nodes that are to run empty, pods that have to go. */
+/* Room for a waiting job: nodes to drain, and victims. */
 
-/* What it needs to begin, or to begin one more unit. */
+/* What the job needs to begin, or to begin one more unit. */
 static void choose_least(const struct gt_job_view *view, struct gt_attempt *attempt)
 {
     gt_auto_waiting_units struct gt_waiting_units part = {0};
@@ -13,7 +13,8 @@ static void choose_least(const struct gt_job_view *view, struct gt_attempt *atte
         gt_attempt_choose(attempt, view, &part, 0, part.least);
 }
 
-/* As if nobody with GPUs were on the nodes: those stay that would be short even then. */
+/* Computes limits as if no pods with GPUs were on the nodes: only nodes that would lack resources even then
+ * remain limited. */
 static int attempt_emptied(struct gt_cache *cache, const struct gt_job_view *view,
                            const struct gt_reservations *reservations, const struct gt_node_set *avoid,
                            struct gt_attempt *ret, struct gt_plan_request *ret_request)
@@ -60,7 +61,7 @@ bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
         return false;
     request.freed = spec->freed;
     if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count)) {
-        request.limit_count = 0; /* pods without GPUs may go, too: the caller sees whether they do */
+        request.limit_count = 0; /* pods without GPUs may be evicted, too: that is up to the caller */
         if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count))
             return false;
     }

@@ -16,13 +16,13 @@ void gt_job_view_free(struct gt_job_view *view)
     free(view);
 }
 
-/* What the job is made from; parallel arrays. */
+/* The input for the job; parallel arrays. */
 struct inputs {
     struct gt_pod_meta *metas;
     struct gt_cache_pod **pods;
     uint32_t count;
     char (*names)[RANK_NAME_MAX];
-    uint32_t *ranks; /* ascending, as the names are */
+    uint32_t *ranks; /* ascending, like the names */
 };
 
 static void free_inputs(struct inputs *inputs)
@@ -57,8 +57,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /*
- * Gives pods whose names have no rank names that do: the rank that they were planned with, for others the
- * lowest that nobody has, in the order of their names. `members` of the job there are, made or not.
+ * Gives pods whose names contain no rank new names that do: the rank with which they were planned, for others
+ * the lowest free one, in the order of their names. `members`: number of members of the job, existing or not.
  */
 static int name_by_rank(const struct gt_ranks *ranks, struct inputs *inputs, uint32_t members,
                         struct gt_err **err)
@@ -96,8 +96,8 @@ static int name_by_rank(const struct gt_ranks *ranks, struct inputs *inputs, uin
     return 0;
 }
 
-/* Names give an order and no gaps: where members are missing, the others move to their ranks. Each moves
- * behind those before it, so from the last on its new place is empty. */
+/* Names give an order without gaps: where members are missing, the others are moved to their ranks. A rank is
+ * never below the position in this order, so moving from the last one on overwrites nothing. */
 static void spread(const struct inputs *inputs, struct gt_job *job)
 {
     for (uint32_t i = inputs->count; i-- > 0;) {
@@ -111,7 +111,7 @@ static void spread(const struct inputs *inputs, struct gt_job *job)
     }
 }
 
-/* A pod that has a place, or a reserved one. */
+/* A pod with a place, or with a reservation. */
 static bool has_place(const struct gt_cache_pod *pod)
 {
     return pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_ASSUMED;
@@ -129,7 +129,7 @@ static enum gt_member_state state_of(const struct gt_job_view_spec *spec, const 
     return held ? GT_MEMBER_LIFTED : pod->plan == GT_CACHE_PLAN_LOST ? GT_MEMBER_LOST : GT_MEMBER_LOOSE;
 }
 
-/* Where the pod of a member is, for the day when it is gone. */
+/* Records the place of a member's pod, for when the pod is gone. */
 static void take_reservations(struct gt_reservation *reservation, const struct gt_cluster *cluster,
                               const struct gt_cache_pod *pod)
 {
@@ -146,7 +146,7 @@ bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner
     return owner && (view->missing <= owner->ended || gt_owner_has_ended(owner, view->job->members[at].rank));
 }
 
-/* Pods that have to leave, as it was noted when their next places were reserved. */
+/* Finds the pods that have to leave, as recorded when their new places were reserved. */
 static void find_moving(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                         const struct gt_reservations *reservations)
 {
@@ -159,8 +159,8 @@ static void find_moving(struct gt_job_view *view, const struct gt_job_view_spec 
     }
 }
 
-/* Members of a started job that left want their places back; a job that is gone as a whole wants nothing:
- * who evicted it wants the room. */
+/* Places of members that left a started job are to be reserved again; not those of a job without any pod
+ * left, since its pods were evicted for another job's room. */
 static void update_reservations(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                                 struct gt_reservations *reservations, struct gt_cluster *cluster)
 {
@@ -173,7 +173,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
         if (view->members[i].state == GT_MEMBER_MOVING)
             continue;
         if (pod && has_place(pod)) {
-            gt_reservations_release(reservations, cluster, i); /* it has come with a place of its own */
+            gt_reservations_release(reservations, cluster, i); /* it came with its place */
             take_reservations(reservation, cluster, pod);
         } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||
                    (!pod && ((spec->none_come && reservation->reserved_until_ms <= spec->now) ||
@@ -181,7 +181,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             gt_reservations_release(reservations, cluster, i);
         else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
                  (view->states[GT_MEMBER_PLACED] || reservation->moves) &&
-                 view->members[i].state != GT_MEMBER_LOST) /* which may be there still, and get it again */
+                 view->members[i].state != GT_MEMBER_LOST) /* which may still exist, and get it again */
             *reservation = (struct gt_reservation){
                 .state = GT_RESERVATION_WANTED,
                 .node = reservation->node,
@@ -189,7 +189,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
                 .mask = reservation->mask,
                 .moves = reservation->moves,
                 .returns =
-                    !spec->owner || !spec->owner->sequential, /* else missing pods always have places */
+                    !spec->owner || !spec->owner->sequential, /* otherwise missing pods always get places */
                 .until = reservation->moves && until < spec->moving_until ? spec->moving_until : until};
         else if (reservation->state == GT_RESERVATION_POD ||
                  (reservation->state == GT_RESERVATION_WANTED && view->whole && !reservation->moves))
@@ -197,7 +197,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
     }
 }
 
-/* GPUs of a unit of which no pod is there; 0: one is. */
+/* GPUs of a unit without any pod; 0: it has one. */
 static uint64_t gpus_ahead(const struct gt_job_view *view, const struct gt_plan_unit *unit)
 {
     uint64_t gpus = 0;
@@ -209,7 +209,7 @@ static uint64_t gpus_ahead(const struct gt_job_view *view, const struct gt_plan_
     return gpus;
 }
 
-/* GPUs of missing pods of units that have begun. */
+/* GPUs of missing pods of started units. */
 static uint64_t gpus_missing(const struct gt_job_view *view)
 {
     uint64_t gpus = 0;
@@ -222,7 +222,7 @@ static uint64_t gpus_missing(const struct gt_job_view *view)
     return gpus;
 }
 
-/* A unit of which gated pods are there and no others, as a job has that grows. */
+/* Whether a unit has only gated pods, as the new units of a growing job. */
 static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *unit)
 {
     bool gated = false;
@@ -235,10 +235,10 @@ static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *
     return gated;
 }
 
-/* Members that are not made: those of a job or a unit that begins, or of a job that comes one by one, have a
- * place kept for a time. A job begins until its first gate goes: a new leader, or one whose reserved place
- * was taken, plans for them again. Where some have ended and nothing says which, no places are reserved; nor
- * for those that come later. */
+/* Members without pods: those of a job or unit that begins, or of a job whose pods are created one by one,
+ * get reservations for a time. A job begins until its first gate is removed; until then they are planned
+ * again by a new leader, or when a reserved place was taken. No places are reserved where some members have
+ * ended and it is not known which, nor for members whose pods are created later. */
 static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                           const struct gt_reservations *reservations)
 {
@@ -272,8 +272,8 @@ static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spe
     }
 }
 
-/* Of a job that runs unit by unit, the pods of a unit come one by one: they are planned when all are there.
- */
+/* In a job that runs unit by unit the pods of a unit are created one by one: they are planned when all
+ * exist. */
 static void judge_turns(struct gt_job_view *view, const struct gt_owner *owner)
 {
     for (uint32_t u = 0; owner && owner->spec.at_once && u < view->job->units.count; u++) {
@@ -309,7 +309,7 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reser
         *ret_mask = pod->plan != GT_CACHE_PLAN_NONE && pod->plan_node == pod->node ? pod->plan_mask : 0;
         return pod->node;
     case GT_MEMBER_LIFTED:
-    case GT_MEMBER_LOST: /* it can go nowhere else */
+    case GT_MEMBER_LOST: /* it cannot run elsewhere */
     case GT_MEMBER_PLANNED:
         *ret_mask = pod->plan_mask;
         return pod->plan_node;
@@ -379,7 +379,7 @@ void gt_job_view_set_state(struct gt_job_view *view, uint32_t at, enum gt_member
     view->open[member->unit] += gt_member_is_open(member) - was_open;
 }
 
-/* Pods without GPUs count for the minimum, and those that have ended, and take no part in the rest. */
+/* Pods without GPUs, and ended pods, count for the minimum only. */
 static void set_minimum(struct gt_job_view *view, uint32_t reported, uint32_t ended)
 {
     const struct gt_job *job = view->job;
@@ -405,7 +405,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
         r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
     if (r >= 0 && gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
         uint32_t members = view->job->member_count;
-        gt_job_free(gt_steal(view->job)); /* its sentences had the true names */
+        gt_job_free(gt_steal(view->job)); /* its sentences had the real names */
         r = name_by_rank(given->ranks, &inputs, members, err);
         if (r >= 0)
             r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);

@@ -23,7 +23,7 @@ void gt_cluster_file_free(struct gt_cluster_file *file)
     free(file);
 }
 
-/* What a companion knows of the sizes in play. */
+/* What a companion has learned about unit sizes. */
 static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
 {
     uint32_t i = 0;
@@ -66,8 +66,8 @@ static int read_all(struct cluster_reader *reader, const cJSON *json)
     return gt_reader_pods(reader, pods, pod_count);
 }
 
-/* "@: nodes[3].name: ..." becomes "FILE: line 12: nodes[3].name: ...". A node's own reader puts a second path
- * behind the first: "nodes[3].topology: links[2].a: ..." */
+/* "@: nodes[3].name: ..." becomes "FILE: line 12: nodes[3].name: ...". The reader of a node appends a second
+ * path: "nodes[3].topology: links[2].a: ..." */
 static int add_place(const char *text, size_t len, const char *source, struct gt_err **err)
 {
     static const char mark[] = READER_SOURCE ": ";

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* cJSON keeps no positions. The text is valid, so only strings and brackets matter; the end is still watched
- * at every step. */
+/* cJSON stores no positions. The text is valid JSON, so only strings and brackets matter; the end is checked
+ * at every step nevertheless. */
 struct line_scanner {
     const char *p, *end;
 };
@@ -58,7 +58,7 @@ static void skip_value(struct line_scanner *s)
     } while (depth);
 }
 
-/* From a value to the member of number n; false where there is none. */
+/* Moves from a value to its nth member; false where there is none. */
 static bool enter_element(struct line_scanner *s, size_t n)
 {
     if (!at(s, '['))

@@ -37,8 +37,8 @@ static int class_of_count(struct cluster_reader *reader, const struct gt_at *at,
     return 0;
 }
 
-/* GPUs are numbered by PCI address everywhere. A topology that counts them in another order would give the
- * numbers in `free` two meanings. */
+/* GPUs are numbered by PCI address everywhere. With a topology in another order the numbers in `free` would
+ * be ambiguous. */
 static int check_order(const struct gt_at *at, const cJSON *gpus, const struct gt_node *node)
 {
     unsigned i = 0;
@@ -56,7 +56,7 @@ static int check_order(const struct gt_at *at, const cJSON *gpus, const struct g
     return 0;
 }
 
-/* Wired as a node that stands before it in the file, where only the unhealthy GPUs differ. */
+/* The node has the wiring of an earlier node of the file; only the unhealthy GPUs may differ. */
 static int read_like(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
                      uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
 {

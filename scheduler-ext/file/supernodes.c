@@ -6,7 +6,7 @@
 #include "scheduler-ext/file/reader.h"
 
 struct supernode_entry {
-    const char *name, *parent; /* of the JSON; parent NULL: none */
+    const char *name, *parent; /* texts of the JSON; parent NULL: none */
     uint32_t above;            /* the parent's place in the list, GT_NONE */
     uint32_t id;               /* in the cluster */
     unsigned tier;
@@ -33,7 +33,7 @@ static int read_entry(struct cluster_reader *reader, uint32_t i, const cJSON *js
     return 0;
 }
 
-/* Whether the parents above i lead back to it. A walk longer than the list runs in a cycle further up. */
+/* Whether the chain of parents of i leads back to i. A chain longer than the list has a cycle further up. */
 static bool is_in_cycle(const struct supernode_entry *entries, uint32_t count, uint32_t i)
 {
     uint32_t at = entries[i].above;

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
 
-/* Many controllers write the same key in both places, older ones in one of them. */
+/* Many controllers write the key as label and as annotation, older ones only in one place. */
 static const char *either(const struct gt_pod_meta *pod, const char *key)
 {
     const char *value = gt_pod_label(pod, key);
@@ -109,7 +109,7 @@ static int identify_statefulset(const struct gt_pod_meta *pod, struct gt_pod_ide
     return index_of_name(pod, ret->job, ret) ? 0 : fail_missing(pod, GT_LABEL_STATEFUL_SET_INDEX, err);
 }
 
-/* The name of an Indexed Job; NULL: the pod is of none. */
+/* The name of the pod's Indexed Job; NULL: it has none. */
 static const char *indexed_job(const struct gt_pod_meta *pod, const char **ret_index)
 {
     *ret_index = either(pod, GT_LABEL_JOB_INDEX);
@@ -121,7 +121,7 @@ static const char *indexed_job(const struct gt_pod_meta *pod, const char **ret_i
     return !job && is_owner(pod, "Job") ? pod->owner_name : job;
 }
 
-/* Kinds that make StatefulSets or Jobs, which are no jobs of their own. */
+/* Kinds that create StatefulSets or Jobs, which then are not jobs by themselves. */
 static const struct {
     const char *label, *sentence;
 } unsupported[] = {
@@ -160,7 +160,8 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
         *ret = identity;
         return 0;
     }
-    /* With gang scheduling the training operator writes Volcano's task-spec too: its own label goes first. */
+    /* With gang scheduling the training operator also writes Volcano's task-spec, so its own label is checked
+     * first. */
     if (pytorch && (!pod->owner_kind || is_owner(pod, "PyTorchJob"))) {
         identity.kind = GT_JOB_PYTORCH;
         identity.job = pytorch;

@@ -37,13 +37,13 @@ int gt_natural_order(const char *a, const char *b)
 /* A role: how many pods it has or will have. */
 struct role {
     const char *name;
-    uint32_t replicas;                      /* of the spec, or as many as the highest index seen */
+    uint32_t replicas;                      /* from the spec, or from the highest index */
     uint32_t base;                          /* the rank of its first pod */
     const struct gt_job_template *template; /* NULL: not in the spec */
-    uint32_t planned_base;                  /* as `base` when its pods were planned; GT_NONE: none was */
+    uint32_t planned_base;                  /* `base` when its pods were planned; GT_NONE: none was */
 };
 
-/* A pod on its way into the job. */
+/* A pod while the job is made. */
 struct pod_slot {
     uint32_t role, index, pod; /* pod GT_NONE: not made yet */
     const char *name;
@@ -121,15 +121,15 @@ static int identify_pods(struct job_builder *builder)
             return gt_fail(builder->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
                            builder->pods[i].name, identity->index, first);
         if (role->template && identity->has_index && identity->index - first >= role->replicas &&
-            identity->kind != GT_JOB_ELASTIC) /* whose master makes more than its object says */
-            continue;                         /* it is about to go, or news of its object to come */
+            identity->kind != GT_JOB_ELASTIC) /* whose master creates more pods than its object says */
+            continue; /* it will be deleted, or its object has changed and is not yet known */
         builder->slots[builder->slot_count++] = (struct pod_slot){
             (uint32_t)(role - builder->roles), identity->index - first, i, builder->pods[i].name};
     }
     return 0;
 }
 
-/* The place of a role among others: the master, workers, then as the spec has them, then by name. */
+/* The order of roles: the master, workers, then those of the spec in its order, then by name. */
 static int role_place(const struct job_builder *builder, const struct role *role)
 {
     const char *master = builder->spec && builder->spec->master ? builder->spec->master : "master";
@@ -186,7 +186,7 @@ static void count_by_name(struct job_builder *builder)
     }
 }
 
-/* Sorts the pods, refuses two at one place, and adds those that are not made yet. */
+/* Sorts the pods, refuses two with the same index, and adds those that do not exist yet. */
 static int fill_reservations(struct job_builder *builder)
 {
     uint32_t there = builder->slot_count;
@@ -220,7 +220,7 @@ static int by_rank(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* ---- ranks that stay when a role before the last has another size ---- */
+/* ---- ranks that stay when the size of a role before the last changes ---- */
 
 /* The rank that a pod was planned with; GT_NONE: it has no plan. */
 static uint32_t planned_rank(const struct gt_pod_meta *pod)
@@ -230,7 +230,7 @@ static uint32_t planned_rank(const struct gt_pod_meta *pod)
     return text && gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &rank) ? (uint32_t)rank : GT_NONE;
 }
 
-/* Whether some are other ranks than their roles have now. */
+/* Whether some pods were planned with other ranks than their roles give now. */
 static bool find_planned(struct job_builder *builder)
 {
     bool others = false;
@@ -247,7 +247,7 @@ static bool find_planned(struct job_builder *builder)
     return others;
 }
 
-/* The rank of a pod that is not made again yet, by those of its role; GT_NONE: another role has it. */
+/* The rank of a missing pod, from the planned ranks of its role; GT_NONE: another role has it. */
 static uint32_t expected_rank(const struct job_builder *builder, const struct pod_slot *slot)
 {
     uint32_t base = builder->roles[slot->role].planned_base;
@@ -269,8 +269,8 @@ static void take_rank(uint32_t rank, uint32_t at, uint32_t *ranks, bool *taken)
     ranks[at] = rank;
 }
 
-/* Each slot's rank: that of its role, but pods that have a plan keep theirs, and those that are new get what
- * is free. */
+/* Sets the rank of each slot: from its role, but planned pods keep theirs, and new pods get the free
+ * ranks. */
 static int set_ranks(struct job_builder *builder, uint32_t *ranks)
 {
     bool keep = find_planned(builder);
@@ -355,7 +355,7 @@ static int make_units(struct job_builder *builder)
     return gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, builder->err);
 }
 
-/* Of a job that runs unit by unit, a unit could not be there as a whole. */
+/* Whether in a job that runs unit by unit some unit could never exist as a whole. */
 static int check_turns(struct job_builder *builder)
 {
     const struct gt_job_units *units = &builder->job->units;

@@ -46,7 +46,7 @@ static int check_job(const struct gt_job_sizes *sizes, const struct gt_job_pod *
     return 0;
 }
 
-/* The sum of a unit is reached with equal pods only, since each pod's GPUs divide the group size. */
+/* A unit has equal pods: their number is the group size divided by the GPUs of its first pod. */
 static int make_unit(const struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t first,
                      uint32_t number, struct gt_plan_unit *ret, struct gt_err **err)
 {

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "scheduler-ext/jobs/rules.h"
 
-/* Annotations are shown without their common prefix, which every sentence would only repeat. */
+/* Annotations are shown without their common prefix, to keep sentences short. */
 static const char *short_name(const char *key)
 {
     return strchr(key, '/') + 1;
@@ -30,7 +30,7 @@ static int read_size(const char *key, const struct gt_job_texts *texts, const ch
     return 0;
 }
 
-/* What all that speak about `key` agree on. */
+/* The value of `key` on which all templates agree. */
 static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t count, uint32_t *ret,
                     struct gt_err **err)
 {

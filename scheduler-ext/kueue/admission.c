@@ -13,24 +13,24 @@
 
 enum {
     QUOTA_GRACE_MS = 5000,
-    AGAIN_MS = 1000, /* meanwhile it is tried so often */
+    AGAIN_MS = 1000, /* interval of tries during that time */
     FAILED_MS = 5000,
     HOLD_MS = 120000,
     REQUEUE_S = 10,
     REQUEUE_MAX_S = 60,
-    ROUND_MAX = 16, /* decisions at a time */
+    ROUND_MAX = 16, /* decisions in one call */
     TEXT_MAX = 1000,
 };
 
-/* No job of the cache has this number, nor do reservations of one. */
+/* An owner number that no job of the cache and no reservation has. */
 static const uint64_t holds_owner = UINT64_C(1) << 63;
 
 struct admission_entry {
     struct gt_workload *workload;
     uint32_t hash;
-    uint64_t waits_ms; /* since then it has quota and does not fit; 0: it was not tried */
-    uint64_t rest_ms;  /* it is not decided before */
-    uint64_t hold_ms;  /* its places count as taken until then; 0: they do not */
+    uint64_t waits_ms; /* since when it has quota and does not fit; 0: not tried */
+    uint64_t rest_ms;  /* no decision before then */
+    uint64_t hold_ms;  /* until when its places are held; 0: not held */
     bool decided;      /* this version of it */
     bool assumed;      /* for this round */
     struct gt_fit_places places;
@@ -209,15 +209,15 @@ void gt_admission_failed(struct gt_admission *admission, const char *namespace_,
     release(admission, entry);
 }
 
-/* ---- what is taken ---- */
+/* ---- held places ---- */
 
 static bool has_place(const struct gt_cache_pod *pod)
 {
     return pod && !pod->deleting && (pod->node != GT_NONE || pod->plan == GT_CACHE_PLAN_ASSUMED);
 }
 
-/* Whether its pods have their places: those of a job have them together. Of kinds that are not known here the
- * time alone shows. */
+/* Whether its pods have their plan; all pods of a job get it together. For kinds that are not known here only
+ * the time decides. */
 static bool is_planned(const struct gt_cache *cache, const struct gt_workload *workload)
 {
     enum gt_owner_kind kind = gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);
@@ -281,7 +281,7 @@ static void forget_all(struct gt_admission *admission)
     }
 }
 
-/* What is held for it is there for itself. */
+/* Its own held places are available for itself. */
 static void give_places_back(struct gt_admission *admission, struct gt_fit_spec *fit,
                              struct admission_entry *entry)
 {
@@ -311,7 +311,7 @@ static bool is_ready(const struct gt_admission *admission, const struct gt_workl
     return ready;
 }
 
-/* A new leader goes on with what the object says. */
+/* A new leader continues from the object's state. */
 static void adopt(const struct gt_admission *admission, struct admission_entry *entry, uint64_t now_ms,
                   int64_t now_s)
 {
@@ -319,12 +319,12 @@ static void adopt(const struct gt_admission *admission, struct admission_entry *
     if (entry->hold_ms || entry->decided || !is_ready(admission, entry->workload, &since))
         return;
     int64_t age = now_s - since;
-    entry->decided = true; /* this once */
+    entry->decided = true; /* only this time */
     if (age >= 0 && age < HOLD_MS / 1000)
         entry->hold_ms = now_ms + HOLD_MS - (uint64_t)age * 1000;
 }
 
-/* Assumes what is held, for this round. Returns the end of the first hold. */
+/* Assumes all held places for this round. Returns the earliest end of a hold. */
 static uint64_t assume_holds(struct gt_admission *admission, struct gt_fit_spec *fit, uint64_t now_ms,
                              int64_t now_s)
 {
@@ -337,7 +337,7 @@ static uint64_t assume_holds(struct gt_admission *admission, struct gt_fit_spec 
             release(admission, entry);
             continue;
         }
-        if (!assume(admission->spec.cache, entry)) { /* who took them does not matter: it will find others */
+        if (!assume(admission->spec.cache, entry)) { /* the places were taken: it will get others */
             gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
             gt_fit_places_done(admission->spec.cache, &entry->places);
             enum gt_fit fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
@@ -436,7 +436,7 @@ static void avoid_kept(const struct gt_admission *admission, struct gt_node_set 
             gt_node_set_add(to, n, NULL);
 }
 
-/* Those that are due; `*ret_due`: when the next one will be. */
+/* Collects the due Workloads; `*ret_due`: when the next one is due. */
 static uint32_t collect(const struct gt_admission *admission, struct admission_entry **to, uint64_t now_ms,
                         uint64_t *ret_due)
 {

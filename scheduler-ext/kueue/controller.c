@@ -42,7 +42,7 @@ struct gt_kueue {
     } channels[KUEUE_KINDS];
     struct kueue_write *writes;
     unsigned write_count;
-    uint64_t wake_ms; /* the timer's; UINT64_MAX: it rests */
+    uint64_t wake_ms; /* the timer's time; UINT64_MAX: not set */
     uint64_t write_failures;
 };
 
@@ -91,12 +91,12 @@ static struct kueue_write *find_write(const struct gt_kueue *kueue, enum kueue_k
     return write;
 }
 
-/* The state of a Workload is decided again, from what it says then; that of a check is what it is. */
+/* A Workload is decided again, from its new state; the state of a check stays the same. */
 static void on_failed(struct kueue_write *write, const struct gt_err *error)
 {
     struct gt_kueue *kueue = write->kueue;
     bool is_late =
-        gt_err_code(error) == EBUSY || gt_err_code(error) == ENOENT; /* it has changed, or is gone */
+        gt_err_code(error) == EBUSY || gt_err_code(error) == ENOENT; /* it has changed, or was deleted */
     kueue->write_failures += !is_late;
     gt_log(is_late ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write",
            GT_STR("kind", resources[write->kind].plural), GT_STR("name", write->name),
@@ -123,8 +123,8 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
 
 static int send(struct kueue_write *write, struct gt_err **err)
 {
-    /* An apply of an AdmissionCheck fails where Kueue has written it in another version of the API: v1beta1
-     * gives it a default of a field that v1beta2 does not know. It has no condition but this one. */
+    /* A server-side apply of an AdmissionCheck fails where Kueue has written it in another API version:
+     * v1beta1 sets a default in a field that v1beta2 does not have. This is its only condition. */
     bool is_check = write->kind == KUEUE_CHECKS;
     const struct gt_kube_request request = {.verb = is_check ? GT_KUBE_MERGE_PATCH : GT_KUBE_APPLY,
                                             .resource = &resources[write->kind],
@@ -180,8 +180,8 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
 
 /* ---- AdmissionChecks ---- */
 
-/* Whether it is about a controller of this name. A word that we do not know in our own domain is nobody
- * else's either, and says so. */
+/* Whether the controller name is ours. A name in our own domain that we do not know belongs to no other
+ * controller either, and is reported. */
 static bool is_in_domain(const struct gt_admission_check *check)
 {
     return strncmp(check->controller, GT_KUEUE_CONTROLLER_DOMAIN, strlen(GT_KUEUE_CONTROLLER_DOMAIN)) == 0;
@@ -236,7 +236,7 @@ static void saw_check(struct gt_kueue *kueue, const cJSON *object)
         write_check(kueue, &check, &active);
 }
 
-/* ---- what is followed ---- */
+/* ---- informers ---- */
 
 static void came(void *arg, cJSON *object)
 {
@@ -295,7 +295,7 @@ static bool is_synced(const struct gt_kueue *kueue)
     return true;
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 static void resend(struct gt_kueue *kueue, uint64_t now)
 {

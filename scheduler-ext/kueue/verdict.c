@@ -26,10 +26,10 @@ static int exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_
     return r;
 }
 
-/* ---- what can never be ---- */
+/* ---- Workloads that can never be placed ---- */
 
-/* Pods of so many GPUs that the best supernode would hold with nobody on it, its unhealthy GPUs well and its
- * nodes open. -1 without memory, or where nothing is known of the cluster. */
+/* How many pods with so many GPUs the best supernode would hold if it were empty, with all GPUs healthy and
+ * all nodes eligible. -1 without memory, or where nothing is known about the cluster. */
 static int64_t most_pods(const struct gt_cluster *cluster, unsigned gpus)
 {
     uint32_t nodes = gt_cluster_nodes(cluster), count = 0;
@@ -102,7 +102,8 @@ static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, u
                       spec->held == 1 ? " was" : "s were");
 }
 
-/* Pods without GPUs may run where none are: a launcher, for instance. Each pod set has its template. */
+/* Pods without GPUs, such as a launcher, may run on nodes without GPUs, so only pod sets with GPUs are
+ * checked. Each pod set has its own template. */
 static bool asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
 {
     const struct gt_job_template *of = &workload->job->spec.templates[pod_set];
@@ -118,7 +119,7 @@ void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places)
     *places = (struct gt_fit_places){0};
 }
 
-/* Of pods of a pod set; NULL: nothing. */
+/* The request of a pod of a pod set; NULL: nothing. */
 static struct gt_cache_request *request_of(struct gt_cache *cache, const struct gt_workload_pod_set *pod_set)
 {
     struct gt_resources asked = {.count = pod_set->asked_count};

@@ -7,8 +7,8 @@
 
 #include "api/event.h"
 
-/* The API server's selectors know no "or": one informer a reason. Of those that are there at a time so many
- * are followed; they go after an hour. */
+/* Field selectors of the API server have no "or", so there is one informer for each reason. At most so many
+ * Events are kept; the API server deletes Events after an hour. */
 enum { OWNER_EVENTS_MAX = 20000 };
 
 static const struct gt_kube_resource resource = {"", "v1", "events", true};
@@ -37,7 +37,7 @@ static void on_event(void *arg, cJSON *object)
         spec->on_owner(spec->arg, kind, event.namespace_, event.name);
 }
 
-/* What an Event said stays true when it is gone. */
+/* The deletion of an Event changes nothing. */
 static void on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     (void)arg;

@@ -14,7 +14,7 @@ struct owner_slot {
 
 struct gt_owners {
     const char *resource;
-    struct gt_index kinds[GT_OWNER_KINDS]; /* an entry's mark is a place in `slots` */
+    struct gt_index kinds[GT_OWNER_KINDS]; /* an entry's mark is an index of `slots` */
     struct owner_slot *slots;
     uint32_t slot_count, slot_capacity;
     uint32_t *gaps;
@@ -90,7 +90,7 @@ static struct owner_slot *find(const struct gt_owners *owners, enum gt_owner_kin
     return entry ? &owners->slots[entry->mark] : NULL;
 }
 
-/* The slot of that name, an empty one where there was none; NULL beyond a limit. */
+/* The slot of that name; a new empty one where there was none; NULL beyond a limit. */
 static struct owner_slot *find_or_add(struct gt_owners *owners, enum gt_owner_kind kind,
                                       const char *namespace_, const char *name)
 {
@@ -121,7 +121,8 @@ int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_
     return 0;
 }
 
-/* Once, and not for each of its pods; nor whenever its status changes. The caller frees it. */
+/* Checks an owner when it changes, and not for each of its pods, nor when only its status changes. The caller
+ * frees the result. */
 static char *check_rules(const struct owner_slot *before, const struct gt_owner *owner)
 {
     gt_auto_job struct gt_job *job = NULL;

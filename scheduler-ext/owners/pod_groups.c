@@ -32,7 +32,7 @@ static struct gt_pod_group *find(const struct gt_pod_groups *groups, const char 
                          &(struct group_key){namespace_, name});
 }
 
-/* In one block with its texts. */
+/* A copy in one block with its texts. */
 static struct gt_pod_group *copy(const struct gt_pod_group *from)
 {
     const char *const texts[] = {from->namespace_, from->name, from->queue};
@@ -90,7 +90,7 @@ bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object)
     const struct gt_pod_group *old = find(groups, read.namespace_, read.name);
     if (old && old->is_admitted == read.is_admitted && old->min_member == read.min_member &&
         strcmp(old->queue, read.queue) == 0)
-        return false; /* most of its changes are counts of pods */
+        return false; /* most changes are only counts of pods */
     gt_pod_groups_remove(groups, read.namespace_, read.name);
     struct gt_pod_group *new = groups->table.count < GT_POD_GROUPS_MAX ? copy(&read) : NULL;
     if (new &&gt_table_add(&groups->table, gt_digest_hash_of_name(new->namespace_, new->name), new) < 0)

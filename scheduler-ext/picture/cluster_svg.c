@@ -2,7 +2,7 @@
 #include "scheduler-ext/picture/cluster_svg.h"
 
 /* The picture of a cluster: supernodes as frames, nodes as rows in them, GPUs as cells. cluster_svg_layout.c
- * says where everything stands, cluster_svg_draw.c draws it. */
+ * computes positions, cluster_svg_draw.c draws. */
 
 void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to)
 {
@@ -17,7 +17,7 @@ void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to)
         placed += picture->supernodes[i].node_count;
     int bottom = pic_lay_out(&pic, picture->node_count - placed);
 
-    /* The height is known only when the notes are drawn. */
+    /* The height is only known after the notes are drawn. */
     gt_auto_buf struct gt_buf body = GT_BUF(to->max);
     pic_head(&body, &pic);
     for (uint32_t i = 0; i < picture->supernode_count; i++)

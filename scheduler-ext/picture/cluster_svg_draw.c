@@ -8,7 +8,7 @@
 #include "scheduler-ext/picture/cluster_svg.h"
 #include "topology/model/render_internal.h"
 
-/* Draws what cluster_svg_layout.c has placed. */
+/* Draws the layout of cluster_svg_layout.c. */
 
 enum { TITLE_MAX = 1000 };
 
@@ -116,7 +116,7 @@ static void draw_node(struct gt_buf *to, const struct pic *pic, const struct gt_
 
 /* ---- frames ---- */
 
-/* How much is free, used and unhealthy, as one bar. */
+/* The shares of free, used and unhealthy GPUs as one bar. */
 static void draw_bar(struct gt_buf *to, const struct gt_picture_counts *counts, int x, int y, int width,
                      int height)
 {

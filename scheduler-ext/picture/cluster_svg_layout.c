@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Where everything is in the picture of a cluster. */
+/* Computes the positions in the picture of a cluster. */
 
 enum { HEAD_HEIGHT = 132, LEAST_WIDTH = 760, MANY = 400, VERY_MANY = 3000, CHARACTER = 7, NAME_MOST = 26 };
 
@@ -61,7 +61,7 @@ static void measure_nodes(const struct pic *pic, uint32_t nodes, struct svg_box 
     box->height = pic->scale.heading + inside + PIC_PADDING;
 }
 
-/* Frames that are in rows, from left to right. */
+/* Frames arranged in rows, from left to right. */
 struct shelf {
     int x, y, row_height, width; /* of the content so far; width is the widest row */
     int limit;
@@ -91,8 +91,8 @@ static void put(struct pic *pic, struct shelf *shelf, uint32_t frame)
     shelf->row_height = box->height > shelf->row_height ? box->height : shelf->row_height;
 }
 
-/* The size of a supernode and, within it, the places of those below. Recursion is as deep as there are
- * tiers. */
+/* Computes the size of a supernode and the positions of those below, within it. The recursion is at most as
+ * deep as the number of tiers. */
 static void measure(struct pic *pic, uint32_t at, int limit)
 {
     const struct gt_picture *picture = pic->picture;
@@ -116,7 +116,7 @@ static void measure(struct pic *pic, uint32_t at, int limit)
     box->height = pic->scale.heading + shelf.y - PIC_GAP + PIC_PADDING;
 }
 
-/* Places are relative to the frame around them so far. */
+/* Until here positions are relative to the parent frame. */
 static void make_absolute(struct pic *pic)
 {
     const struct gt_picture *picture = pic->picture;

@@ -22,8 +22,8 @@ const struct gt_picture_style gt_picture_styles[GT_PICTURE_STATES] = {
     [GT_PICTURE_UNKNOWN] = {"unknown", '?', "not known, or not offered", "url(#unknown)", "#cbd5e1"},
 };
 
-/* Distinct also for those who see red and green alike, on a light ground and on a dark one; red itself is
- * kept for what is unhealthy. */
+/* Distinguishable also with red-green colour blindness, on light and dark backgrounds; red is used for
+ * unhealthy GPUs only. */
 const char *const gt_picture_job_colors[GT_PICTURE_COLORS] = {"#4e79a7", "#f28e2b", "#59a9a3", "#edc948",
                                                               "#8e6bbf", "#59a14f", "#9c755f", "#ff9da7",
                                                               "#4f5bd5", "#d37295", "#a0cbe8", "#b6992d"};

@@ -6,7 +6,7 @@
 
 /* A picture as JSON, for the cluster page. */
 
-/* The flags of a node: a member each, and a word for those that are not as they should be. */
+/* The flags of a node: the JSON member of each, and the word for the state that is a problem. */
 static const struct {
     unsigned flag;
     const char *key, *word;
@@ -19,7 +19,7 @@ static const struct {
     {GT_PICTURE_LINKS_DOWN, "linksDown", "link down", false},
     {GT_PICTURE_LEFT_ALONE, "leftAlone", "shared GPUs", false},
     {GT_PICTURE_RESERVED, "reserved", "reserved", false},
-    {GT_PICTURE_RESERVED, "kept", NULL, false}, /* the old name of "reserved", until the next release */
+    {GT_PICTURE_RESERVED, "kept", NULL, false}, /* old name, removed with the next release */
     {GT_PICTURE_SPARE, "spare", "spare", false},
 };
 
@@ -50,7 +50,7 @@ static void add_pod(struct gt_buf *to, const struct gt_picture_pod *pod)
     gt_picture_add_id(to, "rank", pod->rank);
 }
 
-/* The state in JSON, which has the health in a member of its own. */
+/* The state in JSON; health has its own member. */
 static enum gt_picture_state plain(enum gt_picture_state state)
 {
     return state == GT_PICTURE_NOT_KNOWN            ? GT_PICTURE_FREE
@@ -96,7 +96,7 @@ void gt_picture_node_json(const struct gt_picture_node *node, const char *supern
     for (unsigned i = 0; i < GT_COUNT(flags); i++)
         gt_json_add_bool(to, flags[i].key, node->flags & flags[i].flag);
     gt_json_add_text_or_null(to, "observedAt", observed);
-    gt_json_add_text_or_null(to, "heard", observed); /* its name until 0.1; it goes with the next release */
+    gt_json_add_text_or_null(to, "heard", observed); /* its name until 0.1; removed with the next release */
     gt_json_add_text_if(to, "note", node->note);
     if (node->unknown)
         gt_json_add_mask(to, "healthUnknown", node->unknown);

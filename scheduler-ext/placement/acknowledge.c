@@ -9,14 +9,14 @@
 #include "scheduler-ext/placement/write.h"
 
 enum {
-    PUBLISH_AGAIN_MS = 60000, /* the same reason in other words */
-    TIME_OFF_S = 2,           /* a time is the same one */
+    PUBLISH_AGAIN_MS = 60000, /* interval of updates of the text for the same reason */
+    TIME_OFF_S = 2,           /* times that differ by less are equal */
     NAME_MAX_BYTES = 1024,
 };
 
 /* ---- the object of a job ---- */
 
-/* "ns/PyTorchJob/demo" and "ns/Owned/ReplicaSet/demo": the kind is what stands before the name. */
+/* "ns/PyTorchJob/demo" and "ns/Owned/ReplicaSet/demo": the kind is the part before the name. */
 static bool name_of(const char *key, struct gt_buf *name, size_t *ret_namespace_len)
 {
     const char *first = strchr(key, '/'), *last = strrchr(key, '/'), *kind = last;
@@ -106,12 +106,12 @@ void gt_placement_collect(struct gt_placement *placement)
             gt_write_object_delete(placement, object);
         } else if (!object->content && !object->job) {
             gt_placement_object_drop(&placement->objects, object);
-            slot--; /* another one may be there now */
+            slot--; /* it may be another job's object now */
         }
     }
 }
 
-/* ---- what is to be written ---- */
+/* ---- the content to be written ---- */
 
 static enum gt_gpu_placement_phase phase_of(enum gt_placement_state state)
 {
@@ -136,7 +136,7 @@ struct object_times {
     char message[GT_GPU_PLACEMENT_MESSAGE_MAX];
 };
 
-/* Some of its units have places, and others wait. */
+/* Whether some of its units have places and others wait. */
 static void add_part(const struct pjob *pjob, struct gt_gpu_placement *to, struct object_times *times)
 {
     to->phase = GT_GPU_PLACEMENT_PLACED;
@@ -181,7 +181,7 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
     }
 }
 
-/* Until when places are reserved for pods that do not exist. */
+/* Until when places are reserved for missing pods. */
 static void add_reserved_until(const struct pjob *pjob, const struct gt_job_view *view,
                                struct gt_gpu_placement *to, struct object_times *times)
 {
@@ -224,7 +224,7 @@ static bool is_same_time(const char *a, const char *b)
     return off <= TIME_OFF_S && off >= -TIME_OFF_S;
 }
 
-/* Where nothing is kept any more, for all pods are there, another write is not worth it. */
+/* Where no reservation is left since all pods exist, no extra write is made. */
 static bool is_reserved_until_reported(const struct placement_known *reported,
                                        const struct gt_gpu_placement *now)
 {
@@ -237,7 +237,7 @@ static bool is_reported(const struct placement_known *reported, const struct gt_
            is_same_time(reported->reserved_until, now->reserved_until);
 }
 
-/* The state stays what it is: a job that is placed is so also where that cannot be written. */
+/* The state does not change: a placed job is placed even where this cannot be written. */
 static void say_failure(struct pjob *pjob, const char *text)
 {
     struct gt_placement *placement = pjob->placement;
@@ -271,7 +271,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
          now - pjob->published_ms < PUBLISH_AGAIN_MS))
         return;
     pjob->published_ms = now;
-    content.object.pod_count = 0; /* a plan is written where it becomes true */
+    content.object.pod_count = 0; /* a plan is written by the code that puts it into force */
     gt_write_object(pjob, object, &content.object, false);
 }
 
@@ -279,14 +279,14 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
 
 struct comparison {
     struct placement_plan plan;
-    bool known;   /* what was planned */
-    bool changed; /* the object names other places, or lacks some */
-    bool moves;   /* a reserved one is another */
-    bool waits;   /* for fences */
+    bool known;   /* the acknowledged plan */
+    bool changed; /* the object has other places, or not all */
+    bool moves;   /* a reserved place differs */
+    bool waits;   /* epoch for fences */
     uint64_t epoch;
 };
 
-/* Whether the place of a member is only reserved, so that the object must name it. */
+/* Whether a member's place is only reserved, so that the object must have it. */
 static bool is_only_reserved(const struct gt_job_view_member *member)
 {
     return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED ||
@@ -300,12 +300,12 @@ static enum placement_match match_of(const struct reconcile *reconcile, const st
     uint64_t mask;
     uint32_t node = gt_job_view_place(reconcile->view, &reconcile->pjob->reservations, cluster, at, &mask);
     if (node == GT_NONE || !mask)
-        return PLACEMENT_MATCHES; /* nothing that could be named */
+        return PLACEMENT_MATCHES; /* nothing that the object could name */
     return gt_placement_match(cluster, plan, reconcile->view->job->members[at].rank, node, mask);
 }
 
-/* The epoch of the next plan: beyond that of the object, and of all fences but this leader's own that are
- * still good. */
+/* The epoch of the next plan: higher than that of the object and of all fences, except for valid fences of
+ * this leader. */
 static uint64_t next_epoch(const struct reconcile *reconcile)
 {
     uint64_t epoch = reconcile->pjob->object->epoch + 1;
@@ -319,8 +319,8 @@ static uint64_t next_epoch(const struct reconcile *reconcile)
     return epoch;
 }
 
-/* A write of an older plan to this pod fails from now on, if there is one on its way. A fence of another
- * leader proves nothing: it may have written its plan since. */
+/* Whether a write of an older plan to this pod would fail, if one is in flight. A fence of another leader
+ * does not count, since that leader may have written its plan afterwards. */
 static bool is_fenced(struct reconcile *reconcile, const struct gt_cache_pod *pod, uint64_t epoch)
 {
     struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
@@ -331,14 +331,14 @@ static bool is_fenced(struct reconcile *reconcile, const struct gt_cache_pod *po
     return false;
 }
 
-/* Whether there may have been a plan that nobody knows any more. */
+/* Whether there may have been a plan that is no longer known. */
 static bool may_have_gone(const struct reconcile *reconcile, const struct comparison *comparison)
 {
     const struct pjob *pjob = reconcile->pjob;
     return !comparison->known && (pjob->object->epoch || !pjob->began_in_term);
 }
 
-/* Whether it has places for ranks that the job, made smaller, has no more. */
+/* Whether the plan has places for ranks that the job no longer has, since it was made smaller. */
 static bool names_others(const struct gt_job_view *view, const struct placement_plan *plan)
 {
     uint32_t named = 0;
@@ -348,10 +348,10 @@ static bool names_others(const struct gt_job_view *view, const struct placement_
     return named < gt_placement_plan_pods(plan);
 }
 
-/* `all`: as if every reservation had changed. */
+/* `all`: every reservation counts as changed. */
 static void compare(struct reconcile *reconcile, bool all, struct comparison *ret)
 {
-    bool facts_too = !reconcile->pjob->object->acknowledged; /* else they were written from here */
+    bool facts_too = !reconcile->pjob->object->acknowledged; /* otherwise this leader wrote them */
     ret->known =
         gt_placement_object_plan(&reconcile->placement->objects, reconcile->pjob->object, &ret->plan);
     bool gone = may_have_gone(reconcile, ret);
@@ -373,7 +373,7 @@ static void compare(struct reconcile *reconcile, bool all, struct comparison *re
     }
 }
 
-/* Whether it is known what the API server has as the object, and nothing is on its way to it. */
+/* Whether the API server's state of the object is known, and no write of it is in flight. */
 static bool is_certain(struct reconcile *reconcile)
 {
     struct placement_object *object = reconcile->pjob->object;
@@ -388,7 +388,7 @@ static bool is_certain(struct reconcile *reconcile)
     return !object->is_unknown;
 }
 
-/* Reserved places wait until no pod can come any more that was offered one. */
+/* Changes of reserved places wait until no pod can be created any more to which one was offered. */
 static void wait_for_offers(struct reconcile *reconcile, struct comparison *comparison)
 {
     const struct pjob *pjob = reconcile->pjob;

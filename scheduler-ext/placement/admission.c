@@ -8,13 +8,13 @@
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
- * Whether the queue of another scheduler has let a job in. Volcano says so by the phase of the PodGroup that
- * the pods name. It does not count gated pods, and so lets in all jobs together that fit one by one: of a
- * queue with a limit for GPUs, only those are planned that fit beside each other.
+ * Whether the queue of another scheduler has admitted a job. In Volcano this is the phase of the PodGroup
+ * that the pods name. Volcano does not count gated pods, so it admits every job that fits alone. Therefore,
+ * in a queue with a limit for GPUs, jobs are only planned as far as they fit together.
  */
-enum { ALLOCATED_LAG_MS = 3000 }; /* a pod on a node is in the queue's status.allocated after so long */
+enum { ALLOCATED_LAG_MS = 3000 }; /* after so long a pod on a node counts in the queue's status.allocated */
 
-/* Of the whole job, what is on no node. */
+/* The job's GPUs that are not on a node. */
 static uint64_t unbound_gpus(const struct reconcile *reconcile, bool planned_alone)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -29,7 +29,7 @@ static uint64_t unbound_gpus(const struct reconcile *reconcile, bool planned_alo
     return gpus;
 }
 
-/* Few jobs have any: each that waits asks all that have. */
+/* A short list, since each waiting job goes through all of it. */
 static void set_unbound(struct pjob *pjob, uint64_t gpus)
 {
     struct gt_placement *placement = pjob->placement;
@@ -61,7 +61,7 @@ void gt_reconcile_enter_queue(struct reconcile *reconcile)
     set_unbound(reconcile->pjob, gpus);
 }
 
-/* Jobs that another leader planned. */
+/* Counts jobs that another leader planned. */
 static void find_queue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -105,23 +105,23 @@ void gt_reconcile_count_unbound(struct reconcile *reconcile)
         gt_placement_due(pjob, pjob->unbound_ms);
         return;
     }
-    gt_reconcile_leave_queue(pjob); /* who waits may have room */
+    gt_reconcile_leave_queue(pjob); /* waiting jobs may have room now */
     set_unbound(pjob, gpus);
 }
 
-/* What it needs to begin, or to begin one more unit, with what of it is planned. */
+/* The GPUs that it needs to begin, or to begin one more unit, with those that are planned already. */
 static uint64_t least_gpus(const struct reconcile *reconcile)
 {
     return unbound_gpus(reconcile, true) + gt_part_least_gpus(reconcile->view);
 }
 
-/* As much of it as may run without the rest is planned. */
+/* A part that may run without the rest is planned. */
 static void plan_within(struct reconcile *reconcile, uint64_t room)
 {
     room -= unbound_gpus(reconcile, true);
     if (!reconcile->gpus_max || room < reconcile->gpus_max)
         reconcile->gpus_max = room;
-    reconcile->pjob->awaits_admission = true; /* of the rest */
+    reconcile->pjob->awaits_admission = true; /* for the rest */
 }
 
 /* True: no; `text` says why. */
@@ -144,7 +144,7 @@ static bool lacks_room(struct reconcile *reconcile, const struct gt_pod_group *g
         }
     }
     if (needed > queue->capability && group->min_member < reconcile->view->count &&
-        !gt_part_suffices(reconcile->view)) /* it may run in part */
+        !gt_part_suffices(reconcile->view)) /* a part of it may run */
         needed = needed * group->min_member / reconcile->view->count;
     if (used + needed <= queue->capability)
         return false;
@@ -172,7 +172,7 @@ static bool remember_queue(struct pjob *pjob, const char *queue, char *text, siz
     return true;
 }
 
-/* Volcano's controller makes the PodGroups of pods that name none, and writes the names on the pods. */
+/* For pods that name no PodGroup, Volcano's controller creates one and writes its name on them. */
 static bool names_one_soon(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     uint64_t until = reconcile->pjob->new_pod_ms + reconcile->placement->times.owner_ms;

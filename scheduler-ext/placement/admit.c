@@ -6,14 +6,14 @@
 #include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/state.h"
 
-/* Pods that are made after the plan of their job: a place is reserved for each, so it gets its plan when it
- * is made, and needs no gate and no further request. */
+/* Pods that are created after their job was planned: a place is reserved for each, so it gets its plan on
+ * creation, without gate and further requests. */
 
 enum { OFFER_MS = 10000 };
 
-/* The place that is reserved for a pod whose object says no more than who it is. */
+/* The place that is reserved for a pod, of which only the identity is known. */
 struct reserved_place {
-    struct gt_job *job; /* made from this pod and the owner alone; owned */
+    struct gt_job *job; /* made from this pod and its owner only; owned */
     struct pjob *pjob;
     uint32_t at;
 };
@@ -55,7 +55,7 @@ static bool is_alike(const struct gt_cache_pod *pod, const struct gt_pod_meta *m
            memcmp(pod->meta.gpus, meta->gpus, sizeof(*meta->gpus) * meta->containers) == 0;
 }
 
-/* A planned pod of the same template: where that one may run, this one may, too. */
+/* Finds a planned pod of the same template: the new pod may run where that pod may run. */
 static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct gt_pod_meta *meta,
                                            const struct gt_pod_identity *identity)
 {
@@ -67,7 +67,7 @@ static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct
 
 static bool is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
-    /* While pods have to leave, those after them get the gate. */
+    /* While pods have to leave, their successors get the gate. */
     return !pjob->moving && (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) &&
            !pjob->queued && !gt_backoff_job_until(&placement->backoffs, pjob->job->key);
 }
@@ -140,7 +140,7 @@ void gt_placement_reserve_offer(struct gt_placement_offer *offer)
     *offer->reserved_until_ms = *offer->offered_ms + OFFER_MS;
 }
 
-/* Before the cache sees it: the place is no longer reserved for it, but its own. */
+/* Called before the cache gets the pod: ends the reservation, since the place is now the pod's own. */
 void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *pod)
 {
     auto_place struct reserved_place place = {0};

@@ -7,7 +7,7 @@
 #include "base/digest.h"
 #include "scheduler-ext/placement/reconcile.h"
 
-/* Tries to place a waiting job, and reserves nodes for the one that waits longest. */
+/* Tries to place a waiting job, and reserves nodes for the job that has waited longest. */
 
 enum { PLAN_TEXT_MAX = 256 << 10 };
 
@@ -23,8 +23,7 @@ static void count_decision(struct gt_placement *placement, uint64_t ns)
     placement->counters.decision_us += ns / 1000;
 }
 
-/* With --on-lost-plan=recreate, planned pods that are on no node give way where they alone block their job.
- */
+/* With --on-lost-plan=recreate, planned pods without a node are deleted where only they block their job. */
 static void unblock(struct reconcile *reconcile, const struct gt_plan_failure *failure)
 {
     if (failure->reason != GT_PLAN_UNIT_STUCK && failure->reason != GT_PLAN_UNIT_TORN)
@@ -99,7 +98,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);
     if (decision == GT_DECISION_BOUND) {
         if (!gt_placement_may_give_up(reconcile))
-            return GT_QUEUE_DONE; /* it comes back when its fences are acknowledged */
+            return GT_QUEUE_DONE; /* it is tried again when its fences are acknowledged */
         gt_buf_consume(&text, text.len);
         spec.keep = false;
         decision =
@@ -114,7 +113,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     case GT_DECISION_PLACED:
         placement->counters.placed++;
         remember_ranks(reconcile);
-        if (*said) { /* else pods have come to places of the plan that was made before */
+        if (*said) { /* otherwise pods got places of the earlier plan */
             free(pjob->plan);
             pjob->plan = strdup(said);
         }
@@ -122,7 +121,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         pjob->waits_ms = 0;
         pjob->reserved_until_ms = 0;
         pjob->lift_ms = 0;
-        pjob->new_pod_ms = reconcile->now; /* who comes next may take as long after this */
+        pjob->new_pod_ms = reconcile->now; /* the time for the next pod begins now */
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
         gt_placement_mark(pjob);
         return GT_QUEUE_DONE;
@@ -160,13 +159,13 @@ enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
         gt_reconcile_is_ready(&reconcile))
         result = plan_waiting(&reconcile, restricted);
     else
-        gt_placement_mark(pjob); /* it is not what it was when it got into line */
+        gt_placement_mark(pjob); /* it has changed since it was queued */
     if (result == GT_QUEUE_DONE)
         pjob->queued = false;
     return result;
 }
 
-/* ---- nodes reserved for the one that waits longest ---- */
+/* ---- nodes reserved for the job that has waited longest ---- */
 
 static uint64_t digest_of_kept(const struct gt_placement *placement)
 {
@@ -188,7 +187,7 @@ static uint32_t healthy_gpus(const struct gt_cluster *cluster, uint32_t id)
     return gt_cluster_get_node(cluster, id, &node) && node.eligible ? gt_bit_count(node.healthy) : 0;
 }
 
-/* How many GPUs the nodes have, where that is more than may be reserved for one job; else 0. */
+/* The GPUs of the nodes, where they are more than may be reserved for one job; else 0. */
 static uint32_t beyond_limit(const struct gt_placement *placement, const struct gt_node_set *nodes)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
@@ -202,8 +201,8 @@ static uint32_t beyond_limit(const struct gt_placement *placement, const struct 
     return fits || gt_node_set_count(nodes) <= 1 ? 0 : gpus;
 }
 
-/* Once chosen, nodes are kept as long as they are what they were: choosing others all the time, none would
- * ever run empty. */
+/* The chosen nodes stay reserved as long as they are suitable: if others were chosen again and again, none
+ * would ever become empty. */
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms)
 {
     auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
@@ -219,7 +218,7 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     if (!found)
         gt_node_set_done(&chosen);
     if (pjob && !found && placement->holder != pjob)
-        return false; /* who holds, goes on */
+        return false; /* the current holder goes on */
     gt_node_set_done(&placement->reserved_nodes);
     placement->reserved_nodes = chosen;
     placement->holder = found ? pjob : NULL;

@@ -5,14 +5,14 @@
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
- * Whether what a job wants reserved for pods that do not exist may be reserved: by the limit of its namespace
- * here, and by the ResourceQuotas that its pods will be charged to.
+ * Whether a job may have reservations for missing pods: by the limit of its namespace here, and by the
+ * ResourceQuotas that its pods will be charged to.
  *
- * A quota's status says what is used, by pods that exist. It is another stream than that of the pods, so a
- * pod may be in one and not yet in the other, and the place that it takes is reserved until it is seen.
- * Therefore what is used is, for new reservations, the greater one of the status and the pods that are seen:
- * too much for a moment, never too little. For those that are made already it is the lower one, and they have
- * to be too many for a while.
+ * A quota's status says how much existing pods use. Quotas and pods have different watches, so a new pod may
+ * be in one and not yet in the other, and its place stays reserved until the pod is seen. Therefore, for new
+ * reservations, the larger of the status and the sum of the seen pods counts as used: for a moment this may
+ * be too much, but never too little. For existing reservations the smaller one counts, and they must exceed
+ * the quota for a while.
  */
 
 /* What limits a job's reservations. */
@@ -47,7 +47,7 @@ void gt_placement_observe_quota_deleted(struct gt_placement *placement, const ch
         gt_placement_wake(placement);
 }
 
-/* Pods of a job are alike in what scopes ask: any of them will do. */
+/* Pods of a job are equal in what scopes check, so any of them is checked. */
 static bool is_charged(const struct pjob *pjob, const struct gt_resource_quota *quota)
 {
     const struct gt_cache_pod *pod = pjob->job->pods;
@@ -57,7 +57,7 @@ static bool is_charged(const struct pjob *pjob, const struct gt_resource_quota *
     return gt_resource_quota_matches(quota, &asked);
 }
 
-/* Whether a job comes before another one, or is it: in the order in which reservations are served. */
+/* Whether a job is another one or comes before it, in the order in which reservations are served. */
 static bool is_before(const struct pjob *a, const struct pjob *b)
 {
     int32_t priority[2];
@@ -69,7 +69,7 @@ static bool is_before(const struct pjob *a, const struct pjob *b)
     return created[0] != created[1] ? created[0] < created[1] : a->job->number <= b->job->number;
 }
 
-/* What is reserved for jobs that a quota charges; with `last` only to this one and those before it. */
+/* The GPUs reserved for jobs that a quota charges; with `last` only for this job and those before it. */
 static uint64_t reserved_for(const struct pjob *pjob, const struct gt_resource_quota *quota,
                              const struct pjob *last)
 {
@@ -83,7 +83,7 @@ static uint64_t reserved_for(const struct pjob *pjob, const struct gt_resource_q
     return gpus;
 }
 
-/* The bound that leaves least; without `own` of the quotas alone. False: there is none. */
+/* The strictest limit; without `own` only of the quotas. False: there is none. */
 static bool find_bound(const struct pjob *pjob, bool own, struct bound *ret)
 {
     const struct gt_placement *placement = pjob->placement;
@@ -95,7 +95,7 @@ static bool find_bound(const struct pjob *pjob, bool own, struct bound *ret)
                           .reserved = pjob->tenant->reserved};
     for (uint32_t i = 0; i < count; i++) {
         const struct gt_resource_quota *quota = quotas[i];
-        /* Pods of other scopes are seen too. */
+        /* This includes pods of other scopes. */
         uint64_t seen = quota->scope_count ? 0 : namespace_->asked;
         if (!is_charged(pjob, quota))
             continue;
@@ -110,7 +110,7 @@ static bool find_bound(const struct pjob *pjob, bool own, struct bound *ret)
     return found;
 }
 
-/* ---- before it is reserved ---- */
+/* ---- before a reservation ---- */
 
 static uint64_t wanted_gpus(const struct gt_job_view *view)
 {
@@ -129,8 +129,7 @@ uint64_t gt_placement_missing_room(const struct pjob *pjob)
     return room_in(&bound);
 }
 
-/* Of a sequential owner the next pod comes only when this one runs: its unit is reserved where nothing else
- * is. */
+/* A sequential owner creates the next pod only when this one runs: so at least its unit is reserved. */
 static bool is_first_unit(const struct reconcile *reconcile)
 {
     const struct pjob *pjob = reconcile->pjob;
@@ -138,7 +137,7 @@ static bool is_first_unit(const struct reconcile *reconcile)
            pjob->tenant->reserved == gt_reservations_charged(&pjob->reservations);
 }
 
-/* Of all that bounds its reservations. */
+/* A digest of everything that limits its reservations. */
 static uint64_t digest_of(const struct pjob *pjob)
 {
     const uint64_t parts[] = {pjob->tenant->reserved, pjob->tenant->namespace_->asked,
@@ -210,9 +209,9 @@ void gt_placement_retry_lacking(struct gt_placement *placement)
     }
 }
 
-/* ---- afterwards ---- */
+/* ---- after a reservation ---- */
 
-/* A quota that has become too small for all reservations, and for those of this job as well. */
+/* Finds a quota that has become too small for all reservations, and for this job's. */
 static const struct gt_resource_quota *too_small(const struct pjob *pjob)
 {
     const struct gt_cache_namespace *namespace_ = pjob->tenant->namespace_;
@@ -247,10 +246,10 @@ bool gt_placement_give_back(struct reconcile *reconcile)
     }
     if (!gt_placement_may_give_up(reconcile))
         return true;
-    pjob->over_limit_ms = 0; /* what is left is looked at again */
+    pjob->over_limit_ms = 0; /* the rest is checked again */
     gt_decide_give_back(reconcile->placement->spec.cache, reconcile->view, &pjob->reservations);
     if (gt_reservations_charged(&pjob->reservations) == gpus)
-        return false; /* their pods are there, and are about to take them */
+        return false; /* their pods exist, and will take them soon */
     snprintf(text, sizeof(text),
              "%u GPUs are no longer reserved for pods to come: quota %s of its namespace allows %llu",
              gpus - gt_reservations_charged(&pjob->reservations), quota->name,

@@ -21,7 +21,8 @@ static bool may_write(struct reconcile *reconcile, const struct record *record,
     return false;
 }
 
-/* The planned GPUs in the order of the containers, as the requests have them; their number. */
+/* Writes the planned GPUs in the order of the containers, which is that of the requests; returns their
+ * number. */
 static unsigned order_gpus(const struct reconcile *reconcile, const struct gt_cache_pod *pod,
                            unsigned to[static GT_CLAIM_RESULTS_MAX])
 {
@@ -39,7 +40,7 @@ static unsigned order_gpus(const struct reconcile *reconcile, const struct gt_ca
     return count;
 }
 
-/* False where the claim does not ask for what the pod asks for, or the plan's GPUs have no names. */
+/* False where the claim asks for something else than the pod, or the plan's GPUs have no names. */
 static bool make_results(const struct reconcile *reconcile, const struct gt_cache_pod *pod, const char *node,
                          const struct gt_cache_claim *claim,
                          struct gt_claim_result to[static GT_CLAIM_RESULTS_MAX], unsigned *ret_count)
@@ -136,9 +137,9 @@ void gt_claims_clear(struct reconcile *reconcile)
     }
 }
 
-/* ---- pods that the agent of their node refuses ---- */
+/* ---- pods that are refused by the agent of their node ---- */
 
-/* The claim that was first. */
+/* The claim that got the GPU first. */
 static const struct gt_cache_claim *first_of(const struct reconcile *reconcile,
                                              const struct gt_cache_pod *pod)
 {

@@ -23,7 +23,7 @@ static const char *supernode_name(const struct gt_cluster *cluster, uint32_t nod
                : "";
 }
 
-/* ---- what is asked ---- */
+/* ---- the request ---- */
 
 static uint32_t gpus_of(const unsigned *gpus, unsigned containers)
 {
@@ -46,7 +46,7 @@ static void add_template(struct gt_gpu_placement *to, const char *role, uint32_t
             (struct gt_gpu_placement_template){role, pods, gpus, sizes->group, sizes->atomic, claim};
 }
 
-/* The first pod of a template speaks for all. */
+/* The first pod of a template stands for all. */
 static const char *claim_of(const struct gt_job_view *view, const struct gt_job_template *template)
 {
     for (uint32_t i = 0; i < view->count; i++)
@@ -71,7 +71,7 @@ static void add_templates(const struct gt_job_view *view, const struct gt_owner 
 
 /* ---- the plan ---- */
 
-/* Where a node is in the table, by its id in the cluster. */
+/* The index of a node in the table, by its id in the cluster. */
 struct node_table {
     uint32_t *at; /* [node]: place + 1 */
     const char **names;
@@ -92,9 +92,7 @@ static bool names_give_ranks(const struct gt_job_view *view)
     return !gt_job_kind_is_nameless(view->job->kind);
 }
 
-/* A pod that has come to a place which is reserved for it has it, also for another leader, until it is
- * planned.
- */
+/* A pod that exists has the place that is reserved for it until it is planned, also for another leader. */
 static uint32_t place_of(const struct gt_cluster *cluster, const struct gt_job_view *view,
                          const struct gt_reservations *reservations, uint32_t at, uint64_t *ret_mask)
 {
@@ -141,7 +139,7 @@ static bool is_listed(const char *const *names, unsigned count, const char *name
     return false;
 }
 
-/* The different supernodes of the pods of a unit, at most `max`; *ret_more are further ones. */
+/* Collects the different supernodes of a unit's pods, at most `max`; *ret_more: number of further ones. */
 static unsigned supernodes_of(const struct gt_cluster *cluster, const struct placement_content *content,
                               uint32_t unit, unsigned max, const char **ret, unsigned *ret_more)
 {
@@ -209,7 +207,7 @@ static int add_units(const struct gt_cluster *cluster, const struct gt_job_view 
     return r;
 }
 
-/* The object that made the pods, where the job has its name. */
+/* The object that created the pods, where the job has its name. */
 static void add_job(const struct gt_cache_job *job, struct gt_gpu_placement *to)
 {
     to->job = job->key;
@@ -290,7 +288,7 @@ void gt_placement_content_done(struct placement_content *content)
     gt_buf_done(&content->where);
 }
 
-/* ---- and back ---- */
+/* ---- from the object to the view ---- */
 
 enum placement_match gt_placement_match(const struct gt_cluster *cluster, const struct placement_plan *plan,
                                         uint32_t rank, uint32_t node, uint64_t mask)
@@ -333,8 +331,8 @@ static bool adopt_place(struct gt_cluster *cluster, struct gt_job_view *view,
     return true;
 }
 
-/* Who is missing. That its place is reserved for it is in the plan; while its pod is still ending, and its
- * job wants lost nodes left, it is so until another has come. */
+/* A missing member. The plan has its reserved place; while its old pod is still ending, and the job leaves
+ * lost nodes, the reservation lasts until the successor exists. */
 static void adopt_missing(struct gt_cluster *cluster, struct gt_job_view *view,
                           struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
                           const struct placement_adopt *how)
@@ -346,7 +344,7 @@ static void adopt_missing(struct gt_cluster *cluster, struct gt_job_view *view,
         gt_reservations_set_moving(reservations, at);
 }
 
-/* A pod that has to leave, where the last leader had noted that. */
+/* A pod that has to leave, as recorded by the last leader. */
 static void adopt_move(struct gt_cluster *cluster, struct gt_job_view *view,
                        struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
                        const struct placement_adopt *how)

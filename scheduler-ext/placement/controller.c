@@ -119,7 +119,7 @@ static void drop(struct pjob *pjob)
     gt_placement_wake(placement);
 }
 
-/* Pods that were never gated nor planned are none of ours, but some want to be. */
+/* Pods without gate and plan are not ours, except for those of unsupported kinds that have a group size. */
 static bool concerns_us(const struct gt_cache_pod *pod)
 {
     if (pod->identity.unsupported && gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
@@ -132,7 +132,7 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
     if (!placement->started)
         return;
     if (placement->lacking)
-        gt_placement_wake(placement); /* less may be used of a quota */
+        gt_placement_wake(placement); /* a quota may be used less */
     struct pjob *pjob = pjob_of(placement, pod->job, concerns_us(pod));
     if (!pjob)
         return;
@@ -151,7 +151,7 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
     if (!placement->started || !pjob)
         return;
     pjob->pods_seen = pod->job->pod_count;
-    /* It may have taken its time to end: its GPUs are free from now on. */
+    /* It may have ended slowly: its GPUs are free from now on. */
     if (pod->deleting && gt_backoff_job_until(&placement->backoffs, pod->job->key))
         gt_backoff_job(&placement->backoffs, pod->job->key, gt_clock_ms() + placement->times.eviction_ms);
     if (pod->job->pod_count) {
@@ -160,7 +160,7 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
         struct placement_object *object = pjob->object;
         drop(pjob);
         if (object && object->content && !object->write && !object->is_unknown)
-            gt_write_object_delete(placement, object); /* now: who comes under its name is another job */
+            gt_write_object_delete(placement, object); /* now, since a new pod of this name is another job */
         placement->has_orphans = true;
     }
 }
@@ -219,7 +219,7 @@ void gt_placement_on_capacity(struct gt_placement *placement)
         return;
     gt_queue_wake(placement->queue);
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->wants || pjob->reserves || pjob->wants_move) /* what was kept may be gone */
+        if (pjob->wants || pjob->reserves || pjob->wants_move) /* reserved places may be gone */
             gt_placement_mark(pjob);
     gt_placement_wake(placement);
 }
@@ -239,7 +239,7 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind ki
     }
 }
 
-/* ---- the queue's questions ---- */
+/* ---- callbacks of the queue ---- */
 
 static void on_share(void *arg, struct gt_queue_share *share)
 {
@@ -280,7 +280,7 @@ static uint64_t on_now(void *arg)
 
 static void reconcile_marked(struct gt_placement *placement)
 {
-    /* Jobs that are marked meanwhile are reconciled in the next round. */
+    /* Jobs that are marked during this are reconciled in the next round. */
     struct pjob *pjob = placement->marked;
     placement->marked = NULL;
     while (pjob) {
@@ -312,7 +312,7 @@ static void mark_reserving(struct gt_placement *placement)
             gt_placement_mark(pjob);
 }
 
-/* Else it would wait for ever, and nobody knew why. */
+/* Otherwise it would wait forever without a visible reason. */
 static void report_unread(struct gt_placement *placement, struct record *record)
 {
     const struct gt_condition_text condition = {.reason = "Unreadable", .message = record->unread};
@@ -386,7 +386,7 @@ static void on_round(void *arg)
     gt_source_arm(placement->timer, next > now ? next - now : 0);
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 static void set_default(uint64_t *value, uint64_t standard)
 {
@@ -472,7 +472,7 @@ void gt_placement_start(struct gt_placement *placement)
     gt_placement_wake(placement);
 }
 
-/* What nobody else knows of is forgotten: the next leader must find what the objects say. */
+/* Forgets everything that is not in objects: the next leader starts from the objects. */
 static void forget_unwritten(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
@@ -490,7 +490,7 @@ void gt_placement_stop(struct gt_placement *placement)
     if (!placement->started)
         return;
     placement->started = placement->in_term = false;
-    placement->in_round = true; /* nothing is to be woken */
+    placement->in_round = true; /* no round is to be started */
     while (placement->jobs) {
         while (placement->jobs->writes)
             gt_write_drop(placement->jobs->writes);
@@ -505,7 +505,7 @@ void gt_placement_stop(struct gt_placement *placement)
     gt_source_disarm(placement->timer);
 }
 
-/* ---- for others to read ---- */
+/* ---- state for other parts ---- */
 
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret)

@@ -10,19 +10,19 @@
 
 enum {
     EVICTIONS_RUNNING_MAX = 8,
-    BUDGET_MAX_MS = 60000,   /* the longest pause where a budget refuses */
-    REFUSED_MAX_MS = 300000, /* where the API server forbids it */
+    BUDGET_MAX_MS = 60000,   /* longest back-off after a PodDisruptionBudget refused */
+    REFUSED_MAX_MS = 300000, /* back-off where the API server forbids it */
     BODY_MAX = 4096,
 };
 
 struct eviction {
     struct pjob *pjob;
     char *namespace_, *name, *uid;
-    struct gt_kube_call *call; /* NULL: none is on its way */
-    uint64_t next_ms;          /* it is not asked for again before */
-    unsigned refusals;         /* one after the other */
-    char *refusal;             /* the last answer's; NULL: it was none */
-    bool is_named;             /* in this round */
+    struct gt_kube_call *call; /* the request in flight; NULL: none */
+    uint64_t next_ms;          /* no new request before then */
+    unsigned refusals;         /* refusals in a row */
+    char *refusal;             /* from the last answer; NULL: not refused */
+    bool is_named;             /* requested in this round */
     struct eviction *next;
 };
 
@@ -109,7 +109,7 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
         placement->counters.evicted++;
         eviction->refusals = 0;
         break;
-    case 404: /* another one has its name, or it is gone: the watch will show it */
+    case 404: /* it was deleted, or another pod has its name: the watch will show it */
     case 409:
         placement->counters.conflicts++;
         break;

@@ -3,9 +3,8 @@
 #include "scheduler-ext/placement/state.h"
 
 /*
- * The reservations of the leader, written for the other replicas. They do not assume it in their cache: a pod
- * gets its place there as soon as its plan is written, which they see at once, and the note about it is
- * older.
+ * The reservations of the leader, written for the other replicas. They do not assume these GPUs in their
+ * caches: they see the plan of a pod as soon as it is written, while the note may be older.
  */
 
 /* `mask` 0: the whole node. */

@@ -7,7 +7,7 @@
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
-/* Writes the plans of gated pods and lifts their gates, when the API server has acknowledged the plan. */
+/* Writes the plans to gated pods and removes their gates, after the API server has acknowledged the plan. */
 
 bool gt_reconcile_may_lift(struct reconcile *reconcile)
 {
@@ -22,7 +22,7 @@ bool gt_reconcile_may_lift(struct reconcile *reconcile)
     return reconcile->now >= pjob->lift_ms;
 }
 
-/* A unit with members that are still to be placed waits for them, and for pods of it that have to leave. */
+/* A unit waits for its members that are still to be placed, and for its pods that have to leave. */
 static bool is_to_lift(const struct gt_job_view *view, uint32_t at)
 {
     uint32_t unit = view->members[at].unit;
@@ -45,8 +45,8 @@ static int make_text(const struct reconcile *reconcile, uint32_t at, unsigned ti
     return gt_plan_texts_make(reconcile->placement->spec.cache, member->pod, &place, ret, NULL);
 }
 
-/* The texts of all plans of gated pods, by member. False where one cannot be made: that pod is planned again
- * at the next reconcile. */
+/* Makes the texts of all plans of gated pods, by member. False where one fails: that pod is planned again in
+ * the next reconcile. */
 static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
 {
     uint32_t unit = GT_NONE;
@@ -68,16 +68,15 @@ static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
     return true;
 }
 
-/* Volcano, which has no name that is always the same, looks at the nominated node alone, and at all nodes
- * where there is none. kube-scheduler goes by the node affinity, for which the hint would be a request for
- * nothing. */
+/* Volcano tries only the nominated node, and all nodes without one; its scheduler name is not fixed.
+ * kube-scheduler uses the node affinity, so for it the hint would be a useless request. */
 static bool wants_hint(const char *scheduler)
 {
     return scheduler && strcmp(scheduler, "default-scheduler") != 0;
 }
 
-/* What has to be in a pod's status before its gate goes, for afterwards its scheduler is faster: the hint,
- * and that it waits no more where it said so. False while that is not written. */
+/* Writes what must be in a pod's status before its gate is removed, since then the scheduler may be faster:
+ * the hint, and the end of a condition that it waits. False while that is not written. */
 static bool report_planned(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record,
                            const struct gt_plan_texts *texts)
 {
@@ -94,7 +93,7 @@ static bool report_planned(struct reconcile *reconcile, const struct gt_cache_po
     return false;
 }
 
-/* Once, for who takes it away has a reason. */
+/* Only once, since whoever removes the hint has a reason. */
 void gt_reconcile_hint(struct reconcile *reconcile)
 {
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
@@ -111,7 +110,7 @@ void gt_reconcile_hint(struct reconcile *reconcile)
     }
 }
 
-/* No gate goes before all can: a gang's go in one burst. */
+/* No gate is removed before all can be: those of a gang are removed together. */
 static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *texts)
 {
     const struct gt_job_view *view = reconcile->view;

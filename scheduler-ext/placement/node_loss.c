@@ -6,10 +6,10 @@
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
- * Units that have lost nodes, of jobs that want them moved (annotation on-node-loss). First another place is
- * kept for those pods that have to leave, and is in the job's GPUPlacement; then they are evicted; the
- * pods after them get it when the last of the unit has gone. What a leader has begun is in the object:
- * which pods have to leave follows from where they are, and from when they were made.
+ * Moves units that have lost nodes, for jobs with the annotation on-node-loss. First new places are reserved
+ * for the pods that have to leave, and written to the job's GPUPlacement; then these pods are evicted; their
+ * successors get the new places when the last leaving pod of the unit is gone. The object has the state for a
+ * new leader: which pods have to leave follows from their nodes and creation times.
  */
 
 enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = 1024 };
@@ -35,7 +35,7 @@ void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content
     pjob->leave_before_s = (uint64_t)before;
 }
 
-/* What an older leader has begun has to be known first. */
+/* Moves begun by an earlier leader must be known first. */
 static bool is_adopted(const struct reconcile *reconcile)
 {
     struct placement_plan plan;
@@ -43,15 +43,15 @@ static bool is_adopted(const struct reconcile *reconcile)
            !gt_placement_object_plan(&reconcile->placement->objects, reconcile->pjob->object, &plan);
 }
 
-/* ---- what is lost ---- */
+/* ---- lost units ---- */
 
 struct losses {
     bool *leaves; /* [member] */
     struct gt_cache_moment now;
-    uint32_t lost;  /* of the run at hand */
+    uint32_t lost;  /* of the current run */
     uint32_t first; /* one of those */
     enum gt_cache_loss why;
-    bool stuck; /* another one has found no room in its supernode for long enough; `first` is that */
+    bool stuck; /* another run has had no room in its supernode for too long; `first` is that run */
 };
 
 static bool is_stuck(struct reconcile *reconcile, const struct gt_job_view_member *member)
@@ -67,7 +67,7 @@ static bool is_stuck(struct reconcile *reconcile, const struct gt_job_view_membe
     return false;
 }
 
-/* False: the run is as it should be, or moves already. */
+/* False: the run has lost nothing, or moves already. */
 static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t end, struct losses *losses)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -112,10 +112,10 @@ static void say_loss(const struct reconcile *reconcile, const struct losses *los
              whys[losses->stuck ? GT_CACHE_LOSS_NONE : losses->why]);
 }
 
-/* ---- another place ---- */
+/* ---- new places ---- */
 
-/* Notes who has to leave: of the run those that `gt_decide_move()` has chosen; where the whole job begins
- * again, all others, too, which get their own places again. */
+/* Marks the pods that have to leave: those of the run that `gt_decide_move()` has chosen; where the whole job
+ * restarts, also all others, which get the same places again. */
 static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end, bool all)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -153,7 +153,7 @@ static void report_waits(struct reconcile *reconcile, const char *why, const str
     bool reported = strcmp(pjob->reason, "NodeLost") == 0;
     pjob->wants_move = true;
     if (reconcile->view->states[GT_MEMBER_TO_PLACE] || reconcile->view->states[GT_MEMBER_TO_RESERVE])
-        return; /* it says what it waits for */
+        return; /* its state says what it waits for */
     reconcile->lost++;
     snprintf(text, sizeof(text), "%s; no pod is evicted while there is no other place for the unit: %.1024s",
              why, failure->data ? failure->data : "");
@@ -162,9 +162,9 @@ static void report_waits(struct reconcile *reconcile, const char *why, const str
         gt_placement_event(pjob, pjob->job->pods, true, "NodeLost", "Move", text);
 }
 
-/* Nodes that others are to use: those that pods are pinned to, and those reserved for the job that has waited
- * for long. They are left to them where others serve, and the kept ones are out of reach where that job, by
- * the order of those that wait, comes before one of which some pods run. */
+/* Nodes for other jobs: those to which pods are pinned, and those reserved for the holder of the queue. They
+ * are avoided where other nodes are enough; the reserved ones must not be used where the holder comes before
+ * a partly running job in the order of waiting jobs. */
 static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec, struct gt_err **err)
 {
     struct gt_placement *placement = reconcile->placement;
@@ -186,7 +186,7 @@ static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec
     return r;
 }
 
-/* True: a place is reserved, and the job is to be reconciled again. */
+/* True: places are reserved, and the job is to be reconciled again. */
 static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
 {
     struct gt_placement *placement = reconcile->placement;
@@ -225,7 +225,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     return true;
 }
 
-/* Of pods of the same second nobody could say later which have to leave. */
+/* Among pods created in the same second it could not be decided later which ones have to leave. */
 static bool is_quiet(struct reconcile *reconcile)
 {
     uint64_t when = reconcile->pjob->new_pod_ms + reconcile->placement->times.settle_ms;
@@ -235,7 +235,7 @@ static bool is_quiet(struct reconcile *reconcile)
     return false;
 }
 
-/* True: something was begun. */
+/* True: a move was started. */
 static bool begin(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -256,9 +256,9 @@ static bool begin(struct reconcile *reconcile)
     return false;
 }
 
-/* ---- on its way ---- */
+/* ---- moves in progress ---- */
 
-/* Where a place was lost on the way its unit is begun with again. */
+/* Where a new place was lost during the move, the move of its unit starts again. */
 static bool give_up_broken(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -278,8 +278,8 @@ static bool give_up_broken(struct reconcile *reconcile)
     return any;
 }
 
-/* While one of the job's pods is there its object stays, and with it the places that are reserved: the last
- * one goes when another has come. */
+/* While a pod of the job exists, its object and the reservations stay: so the last leaving pod is evicted
+ * after a successor was created. */
 static bool may_leave_last(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -314,7 +314,7 @@ static void report_moves(struct reconcile *reconcile)
     gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "UnitMoves", text);
 }
 
-/* A pod on a node that does not answer stays, and some owners make no other meanwhile. */
+/* A pod on an unreachable node stays, and some owners create no other pod meanwhile. */
 static void report_terminating(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;

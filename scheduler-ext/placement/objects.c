@@ -51,12 +51,12 @@ struct placement_object *gt_placement_object_get(struct placement_objects *objec
     return NULL;
 }
 
-/* ---- what is kept ---- */
+/* ---- stored objects ---- */
 
 struct placement_known_pod {
     uint64_t gpus;
     uint32_t rank;
-    uint32_t node; /* where its name is, from the first pod on */
+    uint32_t node; /* the index of its node's name, from the first pod on */
 };
 
 static size_t size_of_texts(const struct gt_gpu_placement *of)
@@ -190,7 +190,7 @@ void gt_placement_object_answered(struct placement_object *object, struct gt_gpu
     object->is_unknown = false;
     if (reported && !object->relisted && !is_same(object->content, reported) &&
         is_newer(object->content, reported))
-        return; /* somebody has changed it since, and the watch was faster */
+        return; /* it was changed since, and the watch was faster */
     if (!is_same(object->content, reported))
         object->ahead_ms = now + AHEAD_MS;
     object->acknowledged = written;

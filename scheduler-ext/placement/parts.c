@@ -47,7 +47,7 @@ static char *name_of(const struct gt_gpu_placement *part)
     return gt_buf_take(&name);
 }
 
-/* The part of the plan before this one at the same place, where it says the same. */
+/* The part at the same index of the previous plan, if its content is the same. */
 static char *name_of_old(const struct gt_placement *placement, const struct placement_object *head,
                          uint32_t at, const struct gt_gpu_placement *part)
 {
@@ -63,21 +63,21 @@ static char *name_of_old(const struct gt_placement *placement, const struct plac
     return name && strcmp(name, old->name) == 0 ? gt_steal(name) : NULL;
 }
 
-/* Whether the API server has it; otherwise what is to be done next for that is done. */
+/* Whether the API server has the part; otherwise takes the next step towards it. */
 static bool is_made(struct reconcile *reconcile, struct placement_object *object,
                     const struct gt_gpu_placement *part)
 {
     struct gt_placement *placement = reconcile->placement;
     if (object->write) {
         gt_placement_due(reconcile->pjob,
-                         reconcile->now + placement->times.retry_ms); /* which may be no job's */
+                         reconcile->now + placement->times.retry_ms); /* which may belong to no job */
     } else if (object->rest_ms > reconcile->now) {
         gt_placement_due(reconcile->pjob, object->rest_ms);
     } else if (object->is_unknown) {
         gt_write_object_get(placement, object, reconcile->pjob);
     } else if (object->is_part) {
         return true;
-    } else if (object->content) { /* somebody has changed it */
+    } else if (object->content) { /* it was changed by others */
         gt_write_object_delete(placement, object);
         gt_placement_due(reconcile->pjob, reconcile->now + placement->times.retry_ms);
     } else {

@@ -24,8 +24,8 @@ void gt_pod_object_done(struct gt_pod_object *object)
     *object = (struct gt_pod_object){0};
 }
 
-/* Where a queue has more than its share, Volcano says how many pods the PodGroup has and lacks, and nothing
- * of nodes: it names those after "Origin reason". */
+/* Where a queue exceeds its share, Volcano's message says how many pods the PodGroup has and misses, and
+ * nothing about nodes: reasons about nodes come after "Origin reason". */
 static bool is_held(const struct gt_pod *pod)
 {
     const char *message = pod->conditions[GT_POD_SCHEDULED].message;

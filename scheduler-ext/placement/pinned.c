@@ -3,11 +3,11 @@
 
 #include "scheduler-ext/placement/reconcile.h"
 
-/* Nodes that others are to use. */
+/* Nodes to which other jobs' pods are pinned. */
 
 /*
- * A pod without its gate has its node for good. Where its plan is lost nothing is reserved there, but others
- * had better run elsewhere: the pod may run only when that node has room.
+ * A pod without its gate is pinned to its node. Where its plan is lost nothing is reserved there, but others
+ * should avoid the node, since the pod can only run when that node has room.
  */
 void gt_placement_set_lost(struct pjob *pjob, bool lost)
 {

@@ -11,7 +11,7 @@ static int compare(const struct gt_resource_quota *quota, const char *namespace_
     return order ? order : strcmp(quota->name, name);
 }
 
-/* The first one that is not before that name. */
+/* The index of the first quota that is not before that name. */
 static uint32_t place_of(const struct gt_quotas *quotas, const char *namespace_, const char *name)
 {
     uint32_t low = 0, high = quotas->count;

@@ -11,10 +11,10 @@
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
-/* Reconciles one job, from nothing but the cache, its reservations, and what its pods' objects said last:
- * what is to be done next is done. */
+/* Reconciles one job: takes its next step, based only on the cache, its reservations, and the last state of
+ * its pods' objects. */
 
-enum { RECONCILE_REST = 16 }; /* after a reconcile a job rests for so many times as long as its view took */
+enum { RECONCILE_REST = 16 }; /* pause after a reconcile: so many times the duration of making the view */
 
 static void leave_queue(struct pjob *pjob)
 {
@@ -47,21 +47,21 @@ static void find_owner(struct reconcile *reconcile)
     }
 }
 
-/* When a job whose object is not known has waited long enough for it, and for pods. */
+/* When a job without a known owner object has waited long enough for it, and for pods. */
 static uint64_t settled(const struct reconcile *reconcile)
 {
     const struct gt_placement_times *times = &reconcile->placement->times;
     return reconcile->pjob->new_pod_ms + (reconcile->expected ? times->owner_ms : times->settle_ms);
 }
 
-/* The API server has said so; the watch may show it much later. */
+/* The API server has answered so; the watch may show it much later. */
 static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
 {
     const struct record *record = record_of(arg, pod);
     return record && record->lifted;
 }
 
-/* A new leader goes on with what the job's object says. */
+/* A new leader continues from the state in the job's object. */
 static void adopt(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -148,7 +148,7 @@ static const struct gt_cache_pod *first_gated(const struct gt_cache_job *job)
 
 /* ---- before a plan ---- */
 
-/* Gates that have to go first: its state says whose. */
+/* Other gates that must be removed first: the job's state names them. */
 static bool other_gates(const struct reconcile *reconcile)
 {
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
@@ -168,7 +168,7 @@ static bool other_gates(const struct reconcile *reconcile)
     return false;
 }
 
-/* Of pods that have nothing but their PodGroup in common, before the first gate goes. */
+/* For pods that have only their PodGroup in common, until the first gate is removed. */
 static bool lacks_members(struct reconcile *reconcile)
 {
     const struct gt_cache_pod *pods = reconcile->pjob->job->pods;
@@ -189,8 +189,8 @@ static bool lacks_members(struct reconcile *reconcile)
     return true;
 }
 
-/* Whether pods have to come before it can be planned. Of a job that runs already, who is missing has ended:
- * those that come replace others. */
+/* Whether the job can only be planned after more pods are created. In a running job, missing members have
+ * ended, and new pods replace others. */
 static bool lacks_pods(struct reconcile *reconcile)
 {
     uint32_t missing = reconcile->view->missing;
@@ -203,7 +203,7 @@ static bool lacks_pods(struct reconcile *reconcile)
         snprintf(text, sizeof(text), "%u of its %u pods are there; names give no rank, so all must be",
                  reconcile->view->count - missing, reconcile->view->count);
     } else {
-        /* Pods come in one burst, of which the first alone would get any place. */
+        /* Pods are created in a burst; planned alone, the first one could get any place. */
         uint64_t until = reconcile->pjob->new_pod_ms + reconcile->placement->times.settle_ms;
         if (!reconcile->owner->ended || reconcile->owner->ended_at || reconcile->now >= until)
             return false;
@@ -240,7 +240,8 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
     return gt_placement_may_reserve(reconcile);
 }
 
-/* Jobs of one shape fit alike. Nodes that they choose, or that were refused, make them different. */
+/* The shape of a job: jobs of one shape either all fit or all do not. Node constraints, or refused nodes,
+ * make a difference. */
 static uint64_t shape_of(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -252,7 +253,7 @@ static uint64_t shape_of(const struct reconcile *reconcile)
         if ((gt_part_is_allowed(view) && view->job->members[i].needed) ||
             (pod && gt_cache_pod_is_constrained(reconcile->placement->spec.cache, pod)))
             return 0;
-        if (pod) /* equal requests are one */
+        if (pod) /* equal requests are shared */
             shape = gt_digest_number(shape, (uintptr_t)gt_cache_pod_request(pod));
     }
     shape = gt_digest_number(shape, view->minimum);
@@ -265,7 +266,7 @@ static uint64_t shape_of(const struct reconcile *reconcile)
     return shape ? shape : 1;
 }
 
-/* All that a job needs which has no place yet. */
+/* The GPUs of all members without a place. */
 static uint64_t gpus_of(const struct gt_job_view *view)
 {
     uint64_t gpus = 0;
@@ -274,7 +275,7 @@ static uint64_t gpus_of(const struct gt_job_view *view)
     return gpus;
 }
 
-/* Of a new leader: since when it has waited, and whether nodes were reserved for it. */
+/* For a new leader: takes over since when the job has waited, and whether nodes were reserved for it. */
 static void adopt_wait(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -290,7 +291,7 @@ static void adopt_wait(struct reconcile *reconcile)
         pjob->waits_ms = since;
 }
 
-/* Its next unit is no more than it had. */
+/* Its next unit is no larger than what it had. */
 static bool runs_in_turns(const struct reconcile *reconcile)
 {
     return reconcile->owner && reconcile->owner->spec.at_once;
@@ -326,7 +327,7 @@ static void enqueue(struct reconcile *reconcile)
         gt_placement_report(pjob, view, reconcile->owner, false);
 }
 
-/* ---- plans that were lost ---- */
+/* ---- lost plans ---- */
 
 static bool is_refused(struct reconcile *reconcile, const struct record *record)
 {
@@ -339,7 +340,7 @@ static bool is_refused(struct reconcile *reconcile, const struct record *record)
     return false;
 }
 
-/* Deletes a pod that is on no node, where somebody will make it again. */
+/* Deletes a pod that is on no node, where its owner will create it again. */
 bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record)
 {
     if (reconcile->placement->spec.options.lost_plan != GT_LOST_RECREATE || !pod->meta.owner_name)
@@ -348,7 +349,7 @@ bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_po
     return true;
 }
 
-/* What to report of a member whose plan is lost; NULL: it is not. */
+/* What to report about a member whose plan is lost; NULL: it is not lost. */
 static const char *loss_of(struct reconcile *reconcile, const struct gt_job_view_member *member,
                            const struct record *record, const char **ret_text)
 {
@@ -376,12 +377,12 @@ static void handle_lost(struct reconcile *reconcile)
             continue;
         reconcile->lost++;
         if (!gated(reconcile->view) &&
-            !reconcile->view->states[GT_MEMBER_TO_RESERVE]) /* else it says what it waits for */
+            !reconcile->view->states[GT_MEMBER_TO_RESERVE]) /* otherwise its state says what it waits for */
             gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_LOST, reason, text);
         struct record *record = gt_record_writable(reconcile->pjob, member->pod, reconcile->now);
         if (!record)
             continue;
-        bool held = strcmp(reason, GT_CONDITION_HELD) == 0; /* nothing is wrong with its node */
+        bool held = strcmp(reason, GT_CONDITION_HELD) == 0; /* its node has no problem */
         if (strcmp(reason, GT_CONDITION_REFUSED) == 0)
             gt_backoff_node(&reconcile->placement->backoffs,
                             gt_cache_cluster(reconcile->placement->spec.cache), reconcile->pjob->job->key,
@@ -445,7 +446,7 @@ static void bring_in(struct reconcile *reconcile)
                                "its gates are lifted when its other pods are there");
 }
 
-/* Units that may run though others wait, which stay in the queue. */
+/* Units that may run while the others wait in the queue. */
 static void bring_in_part(struct reconcile *reconcile)
 {
     gt_reconcile_hint(reconcile);
@@ -457,9 +458,9 @@ static void bring_in_part(struct reconcile *reconcile)
         gt_reconcile_write_plans(reconcile);
 }
 
-/* ---- jobs that are none of ours ---- */
+/* ---- jobs that are not ours ---- */
 
-/* Gated all the same: by hand, or in doubt while its owner was not known. */
+/* It is gated nevertheless: by a user, or because its owner was not known. */
 static void let_go(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -487,7 +488,7 @@ static void let_go(struct reconcile *reconcile)
     }
 }
 
-/* A job that runs has been changed so. */
+/* A running job was changed in this way. */
 static void warn_of_rule(struct pjob *pjob, const char *text)
 {
     uint64_t digest = gt_digest_keyed(text);
@@ -513,7 +514,7 @@ static void refuse(struct reconcile *reconcile, const char *text)
     gt_placement_report(pjob, NULL, NULL, true);
 }
 
-/* What passes by itself in a moment is not worth a write. */
+/* A state that will end soon by itself is not written. */
 static void report_if_it_lasts(struct reconcile *reconcile)
 {
     uint64_t when = reconcile->pjob->since_ms + reconcile->placement->times.settle_ms;
@@ -565,7 +566,7 @@ static void reconcile_job(struct reconcile *reconcile)
     }
 }
 
-/* Pods may come while it waits for answers: each answer that is the last marks the job again. */
+/* Pods may be created while it waits for answers: the last answer marks the job again. */
 void gt_placement_reconcile(struct pjob *pjob)
 {
     auto_reconcile struct reconcile reconcile = {
@@ -585,13 +586,14 @@ void gt_placement_reconcile(struct pjob *pjob)
     int r = gt_reconcile_make(&reconcile, &error);
     pjob->rest_ms = gt_clock_ms() + RECONCILE_REST * (gt_clock_ns() - began) / 1000000;
     if (r < 0) {
-        if (r == -ENOMEM) { /* which is no rule of the job's */
+        if (r == -ENOMEM) { /* which is not about a rule of the job */
             leave_queue(pjob);
             gt_placement_fail(pjob, gt_err_text(error));
             gt_placement_due(pjob, reconcile.now + pjob->placement->times.retry_ms);
             return;
         }
-        /* Without its object a job that is still being made looks broken: wait for its other pods. */
+        /* Without its owner object, a job that is still being created seems to break rules: wait for its
+         * other pods. */
         if (!reconcile.owner && reconcile.now < settled(&reconcile)) {
             leave_queue(pjob);
             gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown", gt_err_text(error));

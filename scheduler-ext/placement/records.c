@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "scheduler-ext/placement/write.h"
 
-/* What is remembered of pods that are gated, or planned and not bound. */
+/* Records of pods that are gated, or planned and not bound. */
 
 struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name)
 {
@@ -90,7 +90,7 @@ void gt_records_done(struct gt_placement *placement)
     free(placement->gaps);
 }
 
-/* Takes what the object holds. */
+/* Takes over the contents of the object. */
 static void put_record(struct gt_placement *placement, const char *namespace_, const char *name,
                        struct gt_pod_object *object)
 {
@@ -113,14 +113,14 @@ static void put_record(struct gt_placement *placement, const char *namespace_, c
         record->unschedulable_ms = gt_clock_ms();
     if (!record->object.version || strcmp(record->object.version, object->version) != 0)
         record->lifted = false;
-    record->unread = NULL; /* the cache has its say after us */
+    record->unread = NULL; /* the cache gets the pod after us */
     record->relisted = false;
     gt_pod_object_done(&record->object);
     record->object = *object;
     *object = (struct gt_pod_object){0};
 }
 
-/* Templates without GPUs may have our gate, written by hand: nobody else would lift it. */
+/* Templates without GPUs may have our gate, written by a user: only we remove it. */
 static void report_no_gpus(struct gt_placement *placement, const struct gt_pod *pod, struct record *record)
 {
     if (!record || !record->object.gated)
@@ -130,7 +130,7 @@ static void report_no_gpus(struct gt_placement *placement, const struct gt_pod *
         gt_placement_mark_no_gpus(placement);
 }
 
-/* A job's pod was evicted for another one. */
+/* A pod of a job was preempted. */
 static void see_eviction(struct gt_placement *placement, const struct gt_cache_pod *known,
                          const struct gt_pod *pod)
 {
@@ -156,11 +156,11 @@ void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_po
         gt_pod_object_make(pod, &object, NULL) >= 0) {
         put_record(placement, namespace_, name, &object);
         report_no_gpus(placement, pod, gt_record_find(placement, namespace_, name));
-        /* The cache says what it has; conditions and versions are kept here alone. */
+        /* The cache reports its own changes; conditions and versions are only stored here. */
         if (placement->started && known && known->job->user)
             gt_placement_mark(known->job->user);
     } else {
-        /* The scheduler may bind a pod before the answer to the write that lifted its gate comes. */
+        /* The scheduler may bind a pod before we get the answer to the write that removed its gate. */
         const struct record *record = pod->gated ? NULL : gt_record_find(placement, namespace_, name);
         if (record)
             gt_write_worked(record->write, WRITE_LIFT);

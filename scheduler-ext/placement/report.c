@@ -10,7 +10,7 @@
 
 enum {
     CONDITIONS_MAX = 16,        /* pods of a job whose condition says why it waits */
-    CONDITION_AGAIN_MS = 60000, /* the same reason in other words */
+    CONDITION_AGAIN_MS = 60000, /* interval of reports of the same reason with another text */
 };
 
 static bool may_write(const struct record *record, const struct gt_cache_pod *pod)
@@ -19,7 +19,7 @@ static bool may_write(const struct record *record, const struct gt_cache_pod *po
            strcmp(record->object.uid, pod->uid) == 0;
 }
 
-/* `again`: though it says something already. */
+/* `again`: also where the condition is there already. */
 static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool again)
 {
     struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
@@ -28,7 +28,7 @@ static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool a
         return;
     if (!may_write(record, pod))
         pjob->default_amount =
-            pjob->default_amount || again; /* what is being written may be another reason */
+            pjob->default_amount || again; /* the write in flight may have another reason */
     else if (record->object.condition != gt_condition_digest(&condition))
         gt_write_condition(pjob, record, &condition);
 }
@@ -39,7 +39,7 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
     uint64_t digest = gt_digest_keyed(pjob->reason), now = gt_clock_ms();
     const struct gt_cache_pod *first = NULL;
     unsigned reported = 0;
-    if (warning) /* another rule is another reason */
+    if (warning) /* another broken rule counts as another reason */
         digest = gt_digest_number(digest, gt_digest_keyed(pjob->text ? pjob->text : ""));
     bool again = digest != pjob->reported_digest || pjob->default_amount ||
                  now - pjob->reported_ms >= CONDITION_AGAIN_MS;

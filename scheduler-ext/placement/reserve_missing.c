@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/placement/reconcile.h"
 
-/* How long places are reserved for pods of a job that do not exist. */
+/* How long places are reserved for missing pods of a job. */
 
 uint64_t gt_reserve_missing_ms(const struct reconcile *reconcile)
 {
@@ -29,7 +29,7 @@ void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placemen
 {
     struct pjob *pjob = reconcile->pjob;
     if (!reconcile->owner)
-        return; /* nothing is kept, and its object is waited for from now on */
+        return; /* nothing is reserved, and the wait for its owner object begins now */
     uint64_t span = gt_reserve_missing_ms(reconcile),
              end = gt_placement_time_of_text(content->promised_until);
     uint64_t newest = gt_placement_time_of_unix((int64_t)newest_pod_s(pjob->job));
@@ -38,8 +38,8 @@ void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placemen
     pjob->new_pod_ms = last && last < reconcile->now ? last : reconcile->now;
 }
 
-/* Pods that came later show that it can make them again. Both times are in whole seconds: in one and the
- * same, the failure is the later one. */
+/* Pods that were created later show that its controller can create them again. Both times are in whole
+ * seconds: within the same second the failure counts as later. */
 static bool fails(const struct reconcile *reconcile)
 {
     const struct gt_owner *owner = reconcile->owner;
@@ -53,7 +53,7 @@ enum gt_none_come gt_reserve_missing_none_come(const struct reconcile *reconcile
                                                          : GT_PODS_COME;
 }
 
-/* ---- what is said ---- */
+/* ---- reported texts ---- */
 
 static const char *const names[] = {
     [GT_PODS_COME] = "PodsMissing", [GT_OWNER_STOPPED] = "OwnerStopped", [GT_OWNER_FAILS] = "FailedCreate"};
@@ -76,13 +76,13 @@ static void why(const struct reconcile *reconcile, enum gt_none_come cause, char
     }
 }
 
-/* Members for which pods may still come, and nothing is kept. */
+/* Counts members whose pods may still be created, without a reservation. */
 static uint32_t unreserved(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     uint32_t count = 0;
     if (reconcile->owner->spec.at_once)
-        return 0; /* they come when others have ended */
+        return 0; /* they are created when others have ended */
     for (uint32_t i = 0; view->states[GT_MEMBER_ABSENT] && i < view->count; i++)
         count +=
             view->members[i].state == GT_MEMBER_ABSENT && !gt_job_view_has_ended(view, reconcile->owner, i);

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "scheduler-ext/placement/state.h"
 
-/* Nodes that are left to replacements. */
+/* Spare nodes, which only replacements may use. */
 
 void gt_placement_find_spares(struct gt_placement *placement)
 {

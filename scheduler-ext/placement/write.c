@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "scheduler-ext/placement/write.h"
 
-/* Writes that only report why a job waits go behind all others, and never take up all the room. */
+/* Writes that only report why a job waits come after all others, and never use all parallel requests. */
 
 enum {
     BODY_MAX = 512 << 10,
@@ -20,21 +20,21 @@ enum {
 
 struct write {
     struct gt_placement *placement;
-    struct record *record;           /* NULL: it is to an object */
-    struct placement_object *object; /* NULL: it is to a pod */
-    struct pjob *job;                /* NULL: of a pod without GPUs, or of an object without a job */
+    struct record *record;           /* NULL: it is for an object */
+    struct placement_object *object; /* NULL: it is for a pod */
+    struct pjob *job;                /* NULL: for a pod without GPUs, or an object without a job */
     enum write_kind kind;
     bool plans;                 /* LIFT, OBJECT: with a plan */
-    bool creates;               /* OBJECT: there is none yet */
-    bool before_lift;           /* CONDITION: the gate goes when it is written */
+    bool creates;               /* OBJECT: it is to be created */
+    bool before_lift;           /* CONDITION: the gate is removed after it is written */
     uint64_t fence;             /* FENCE: the epoch */
-    uint64_t digest, nominated; /* CONDITION: what the object holds then */
-    uint64_t version;           /* digest of the one that it was made with */
+    uint64_t digest, nominated; /* CONDITION: the record's values after the write */
+    uint64_t version;           /* digest of the version that it was made from */
     char *claim;                /* of CLAIM_*: its name */
     struct gt_buf body;
-    struct gt_kube_call *call;             /* NULL: it waits */
-    struct write *next, *previous;         /* of those that wait */
-    struct write *job_next, *job_previous; /* of the job */
+    struct gt_kube_call *call;             /* the request in flight; NULL: it waits */
+    struct write *next, *previous;         /* in the list of waiting writes */
+    struct write *job_next, *job_previous; /* in the list of the job */
 };
 
 static bool only_reports(const struct write *write)
@@ -53,7 +53,7 @@ static struct write_line *line_of(const struct write *write)
     return only_reports(write) ? &write->placement->reporting : &write->placement->acting;
 }
 
-/* Where it is noted that one is waiting, or on its way. */
+/* The pointer to the waiting or running write of its pod or object. */
 static struct write **place_of(const struct write *write)
 {
     return write->record ? &write->record->write : &write->object->write;
@@ -101,7 +101,7 @@ void gt_write_drop(struct write *write)
         gt_kube_cancel(write->call);
         leave_flight(write);
         if (write->object)
-            write->object->is_unknown = true; /* it may get through all the same */
+            write->object->is_unknown = true; /* it may still succeed */
     } else {
         leave_line(write);
     }
@@ -110,7 +110,7 @@ void gt_write_drop(struct write *write)
     free_write(write);
 }
 
-/* `what` has its kind, and for whom it is. */
+/* `what` has its kind and its target. */
 static struct write *new_write(const struct write *what)
 {
     if (*place_of(what))
@@ -332,13 +332,13 @@ static bool is_of_claim(const struct write *write)
     return write->kind >= WRITE_CLAIM_PROTECTION && write->kind <= WRITE_CLAIM_CLEARED;
 }
 
-/* Not again before the pod, or its claim, has changed, or so much time has passed. */
+/* No new try before the pod, or its claim, has changed, or some time has passed. */
 static void wait_for_change(const struct write *write, uint64_t ms)
 {
     struct record *record = write->record;
     bool of_claim = is_of_claim(write);
     uint64_t until = gt_clock_ms() + ms;
-    /* we may have seen a newer one meanwhile */
+    /* a newer state may have been seen meanwhile */
     *(of_claim ? &record->claim_stale : &record->stale) = write->version;
     *(of_claim ? &record->claim_stale_until_ms : &record->stale_until_ms) = until;
 }
@@ -349,7 +349,7 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
     const char *version = answer->object ? gt_meta_version(answer->object) : "";
     record->refusals = 0;
     count(write);
-    if (is_of_claim(write)) { /* its content counts when the watch shows it; the watch shows others before */
+    if (is_of_claim(write)) { /* its content counts when the watch shows it, after earlier states */
         wait_for_change(write, write->placement->times.retry_ms);
         return;
     }
@@ -361,7 +361,8 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
     if (write->kind == WRITE_FENCE)
         record->own_fence = write->fence;
     if (gt_record_is_newer(record, version))
-        return; /* the watch has shown that one, and will not again: writes with this one would all fail */
+        return; /* the watch has shown that version and will not show it again: all writes with this version
+                   would fail */
     if (write->kind == WRITE_LIFT) {
         record->lifted = true;
     } else if (write->kind == WRITE_FENCE) {
@@ -395,8 +396,8 @@ static void note_problems(struct write *write, const struct gt_err *error)
     report(write, gt_err_text(error));
 }
 
-/* What the API server forbids or finds wrong it will refuse again: it is reported once, and tried ever less
- * often. */
+/* A request that the API server forbids or finds invalid will be refused again: it is reported once, and
+ * tried less and less often. */
 static void note_refusal(struct write *write, const struct gt_err *error)
 {
     struct gt_placement *placement = write->placement;
@@ -419,7 +420,7 @@ static void note_refusal(struct write *write, const struct gt_err *error)
 static void note_failure(struct write *write, const struct gt_kube_answer *answer)
 {
     switch (answer->status) {
-    case 404: /* it has changed, or is gone: the watch will show it */
+    case 404: /* it has changed, or was deleted: the watch will show it */
     case 409:
         write->placement->counters.conflicts++;
         wait_for_change(write, write->placement->times.retry_ms);
@@ -436,7 +437,7 @@ static void note_failure(struct write *write, const struct gt_kube_answer *answe
 
 /* ---- answers about an object ---- */
 
-/* It is not known what the API server has: it is asked before the next write. */
+/* The state in the API server is not known: it is read before the next write. */
 static void object_unknown(struct write *write, uint64_t rest_ms)
 {
     write->object->is_unknown = true;
@@ -457,7 +458,7 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
     object->refusals = 0;
     object->rest_ms = 0;
     if (gone)
-        object->epoch = 0; /* no write from before can reach the pods of another job */
+        object->epoch = 0; /* no earlier write can reach the pods of another job */
     gt_placement_object_answered(object, content,
                                  write->kind == WRITE_OBJECT && (write->plans || object->acknowledged),
                                  gt_clock_ms());
@@ -523,7 +524,8 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
         note_success(write, answer);
     free_write(write);
     if (!pjob && object)
-        pjob = object->job; /* one that came while the object of its namesake was deleted waits for that */
+        pjob = object->job; /* a job that came while the object of an earlier job of the same name was being
+                               deleted waits for that */
     if (pjob && !pjob->writes)
         gt_placement_mark(pjob);
     gt_writes_send(placement);

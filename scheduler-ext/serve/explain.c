@@ -12,7 +12,7 @@
 
 enum { QUERY_NAME_MAX = 1024, CANDIDATES_MAX = 8 };
 
-/* ---- who is meant ---- */
+/* ---- finding the pod or job ---- */
 
 struct found {
     struct {
@@ -78,7 +78,7 @@ static void find_jobs(const struct gt_cache *cache, const char *text, struct fou
             add_found(found, NULL, job);
 }
 
-/* A pod that nobody controls is a job of the same name. */
+/* A pod without a controller is a job of the same name. */
 static void find_either(const struct gt_cache *cache, const char *text, struct found *found)
 {
     find_pods(cache, text, found);
@@ -89,7 +89,7 @@ static void find_either(const struct gt_cache *cache, const char *text, struct f
         found->count = 1;
 }
 
-/* ---- answers that are no explanation ---- */
+/* ---- other answers ---- */
 
 static void add_candidates(const struct found *found, const char *text, struct gt_buf *to)
 {
@@ -187,7 +187,7 @@ static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_
     gt_buf_puts(to, "}\n");
 }
 
-/* A pod of the job that has no place: all that have none are alike to most of the nodes. */
+/* A pod of the job without a place: for most nodes all of them have the same result. */
 static const struct gt_cache_pod *without_place(const struct gt_cache_job *job)
 {
     const struct gt_cache_pod *pod = job->pods;

@@ -93,7 +93,7 @@ static void add_number(struct gt_buf *to, uint32_t number)
         gt_buf_printf(to, "%4" PRIu32 "  ", number);
 }
 
-/* A pod's line, in pieces of which the widths are to be known. */
+/* The parts of a pod's line, to compute the widths of columns. */
 struct pod_row {
     const struct gt_cache_pod *pod;
     const char *node;
@@ -225,7 +225,7 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
     }
 }
 
-/* Says of names of nodes only so many. */
+/* Lists at most so many names of nodes. */
 static void add_examples(const struct gt_debug_view *view, enum gt_refusal refusal,
                          const struct gt_refused *refused, struct gt_buf *to)
 {

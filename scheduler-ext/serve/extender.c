@@ -15,7 +15,7 @@ enum verb { FILTER, PRIORITIZE, VOLCANO_PREDICATE, VOLCANO_PRIORITIZE, VERBS };
 static const char *const paths[VERBS] = {"/kube-scheduler/filter", "/kube-scheduler/prioritize",
                                          "/volcano/predicate", "/volcano/prioritize"};
 
-/* 10,000 nodes of 50 KB each: whole Node objects are passed over, not kept */
+/* 10,000 nodes of 50 KB each: whole Node objects are skipped, not stored */
 static const size_t body_max = (size_t)512 << 20;
 
 static const double limits[] = {25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3};
@@ -26,9 +26,9 @@ struct extender_query; /* one request, while its body arrives */
 struct gt_extender {
     struct gt_extender_spec spec;
     bool ready;
-    struct extender_query *idle[VERBS]; /* with its reader, for the next request */
+    struct extender_query *idle[VERBS]; /* kept with its reader for the next request */
 
-    /* scratch, one place a node of a request */
+    /* scratch, one entry for each node of a request */
     const char **names;
     double *values;
     uint32_t *ids;
@@ -145,7 +145,7 @@ static void filter(struct gt_extender *e, const struct gt_extender_args *args, s
         gt_filter_error(to, "gputopo: no memory for the reasons");
         return;
     }
-    for (uint32_t i = 0; i < count; i++) /* now that they no longer move */
+    for (uint32_t i = 0; i < count; i++) /* now that their addresses are final */
         if (e->verdicts[i].reason)
             e->verdicts[i].reason = reasons.data + e->ids[i];
     gt_filter_answer(to, args, e->verdicts);
@@ -176,7 +176,7 @@ static int answer_kube(struct gt_extender *e, struct extender_query *query, stru
     return 0;
 }
 
-/* A task that came without its pod is known by its own name. */
+/* A task without its pod is found by its own name. */
 static struct gt_extender_pod judged_task(const struct gt_extender *e, const struct gt_volcano_args *args)
 {
     struct gt_extender_pod pod = {.namespace_ = args->task_namespace,
@@ -254,7 +254,7 @@ static int consume(void *arg, const char *data, size_t len)
                        : gt_volcano_reader_feed(query->volcano, data, len, &query->err);
 }
 
-/* All of it counts, what is kept for the next request, too: it is little. */
+/* All memory counts, also the little that is kept for the next request. */
 static size_t held(const void *arg)
 {
     const struct extender_query *query = arg;
@@ -294,7 +294,7 @@ static void done(void *arg, struct gt_http_response *response)
     count_time(e, start);
 }
 
-/* One question of each verb is kept for the next request. */
+/* One reader for each verb is kept for the next request. */
 static void put_back(void *arg)
 {
     struct extender_query *query = arg;
@@ -331,8 +331,8 @@ static bool is_json(const char *content_type)
            (content_type[length] == '\0' || content_type[length] == ';' || content_type[length] == ' ');
 }
 
-/* The status of the refusal where this client may not ask this, for want of a certificate or of its name;
- * else 0. */
+/* The status of the refusal where this client may not send this request, since it has no certificate or not
+ * an accepted name; else 0. */
 static unsigned forbids(const struct gt_extender *e, enum verb verb, const struct gt_http_request *request)
 {
     if (!e->spec.client_wanted || (verb != FILTER && verb != PRIORITIZE))
@@ -397,7 +397,7 @@ bool gt_extender_serve(struct gt_extender *e, const struct gt_http_request *requ
         refuse_client(e, verb, request, forbidden, response);
     else if (!is_json(request->content_type))
         refuse(response, 415, "expected the content type application/json");
-    else /* else its body is taken in pieces */
+    else /* otherwise its body is read in pieces */
         refuse(response, 503, "no memory for one more question");
     return true;
 }

@@ -14,7 +14,7 @@ void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *
 {
     const struct gt_cache_pod *known = gt_cache_find_pod(cache, pod->namespace_, pod->name);
     if (known && pod->uid[0] && strcmp(known->uid, pod->uid) != 0)
-        known = NULL; /* its predecessor of the same name */
+        known = NULL; /* an earlier pod of the same name */
     pod->known = known;
     if (known)
         gt_cache_asked(cache, known, &pod->asked);

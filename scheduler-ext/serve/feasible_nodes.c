@@ -7,7 +7,7 @@
 
 #include "scheduler-ext/serve/feasibility.h"
 
-/* Whether the node is out of the question, whatever its GPUs. */
+/* Whether the node is refused independently of its GPUs. */
 static bool is_out(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                    const struct gt_cluster_node *node, uint32_t id, enum gt_refusal *ret)
 {
@@ -38,7 +38,7 @@ static bool is_refused(const struct gt_debug_view *view, const struct gt_extende
     return feasibility != GT_FEASIBLE || isnan(value);
 }
 
-/* All that can hold the pod: values and ids in the same order. */
+/* All nodes that can hold the pod: values and ids in the same order. */
 struct feasible {
     double *values, *sums;
     uint32_t *ids;
@@ -95,7 +95,7 @@ static bool goes_before(const struct gt_cluster *cluster, const struct gt_assess
                         const struct gt_assessed_node *b)
 {
     struct gt_cluster_node x, y;
-    if (a->ten != b->ten && (a->ten == 10 || b->ten == 10)) /* its ties are broken to the last */
+    if (a->ten != b->ten && (a->ten == 10 || b->ten == 10)) /* which breaks all ties */
         return a->ten > b->ten;
     if (a->sum != b->sum)
         return a->sum > b->sum;

@@ -10,24 +10,24 @@
 #include "scheduler-ext/picture/picture.h"
 #include "scheduler-ext/serve/model_parts.h"
 
-/* What the end of the document needs, with the counters of what was left out. */
+/* Bytes for the end of the document, with the counters of what was left out. */
 enum { TAIL_MAX = 512, HEAD_MAX = 8192 };
 
-/* What is reserved for a job without its pods while others are written with theirs. */
+/* Bytes that are reserved for each job without its pods while other jobs are written with theirs. */
 enum { JOB_BYTES = 1024 };
 
 enum { KEYS_MAX = 256 << 20 }; /* a key may be as long as a namespace and a name, and there are 2^18 pods */
 
-/* The document while it is written: item by item, so that it never ends in the middle of one. */
+/* The document in progress: it is written item by item, so that it never ends within one. */
 struct model_writer {
     const struct gt_debug_view *view;
     struct gt_buf *to;
     struct gt_buf item;
-    size_t limit; /* of what is being written */
+    size_t limit; /* of the current list */
     bool pods;
     uint32_t next_node;
     bool in_jobs;
-    struct gt_buf keys; /* of the jobs, each with its NUL; first those that somebody may worry about */
+    struct gt_buf keys; /* keys of the jobs, each with its NUL; first those that need attention */
     size_t next_key;
     uint32_t jobs_to_come;
     uint32_t supernodes, nodes, jobs, jobs_without_pods; /* left out */
@@ -139,7 +139,7 @@ static void write_node(struct model_writer *writer, uint32_t id)
     writer->nodes += !put(writer);
 }
 
-/* What an item may take, so that much remains behind it. */
+/* The most bytes for an item, so that `remain` bytes are left after it. */
 static void leave(struct model_writer *writer, size_t remains)
 {
     size_t taken = writer->to->len + 1 + remains;
@@ -149,7 +149,7 @@ static void leave(struct model_writer *writer, size_t remains)
 static void write_job(struct model_writer *writer, const struct gt_cache_job *job)
 {
     writer->jobs_to_come -= writer->jobs_to_come > 0;
-    if (writer->pods) { /* which are many: they must not push other jobs out */
+    if (writer->pods) { /* these are many: they must not displace other jobs */
         leave(writer, (size_t)writer->jobs_to_come * JOB_BYTES);
         gt_model_job_json(writer->view, job, true, false, &writer->item);
         if (put(writer))
@@ -163,7 +163,7 @@ static void write_job(struct model_writer *writer, const struct gt_cache_job *jo
         writer->jobs_without_pods++;
 }
 
-/* Jobs come and go between two pieces of the document, so they are known by their keys. */
+/* Jobs may be added or deleted between two pieces of the document, so they are found by their keys. */
 static void list_jobs(struct model_writer *writer)
 {
     gt_auto_buf struct gt_buf settled = GT_BUF(KEYS_MAX);
@@ -211,7 +211,7 @@ static void write_placement(const struct gt_debug_view *view, struct gt_buf *to)
     gt_buf_puts(to, "}}");
 }
 
-/* As a cluster file has them. */
+/* As in a cluster file. */
 static void write_unit_sizes(const struct gt_debug_view *view, struct gt_buf *to)
 {
     struct gt_chain_seen seen;

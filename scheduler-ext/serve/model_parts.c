@@ -30,7 +30,7 @@ void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debu
 
 /* ---- a node ---- */
 
-/* The pods that have its GPUs, or for whom these are assumed. */
+/* The pods that have its GPUs, or for which these are assumed. */
 static void find_pods(const struct gt_debug_view *view, uint32_t id, struct gt_picture_node *node,
                       struct gt_picture_pod pods[static GT_GPUS_MAX])
 {
@@ -56,7 +56,7 @@ static void find_pods(const struct gt_debug_view *view, uint32_t id, struct gt_p
     }
 }
 
-/* Where it is: a node of no tier-1 supernode may be in an inner one. */
+/* The node's supernode: a node outside tier-1 supernodes may be in an inner one. */
 static const char *supernode_of(const struct gt_cluster *cluster, uint32_t id,
                                 struct gt_cluster_supernode *buffer)
 {

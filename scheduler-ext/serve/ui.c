@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The files of ui/ as they are, put in by the assembler. */
+/* The files of ui/, included by the assembler. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a declared name takes no parentheses */
 #define EMBED(name, file)                                                                                    \
     __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" file "\"\n" #name                                 \
@@ -18,7 +18,7 @@ EMBED(gt_ui_cluster, "cluster.js");
 EMBED(gt_ui_js, "ui.js");
 EMBED(gt_ui_icon, "icon.svg");
 
-/* Relative links of /ui do not work from /ui/, and behind a proxy we do not know where we are. */
+/* Relative links of /ui do not work from /ui/, and behind a proxy our own address is not known. */
 static const char back[] =
     "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\"><title>gputopo</title>"
     "<meta http-equiv=\"refresh\" content=\"0; url=../ui\"><a href=\"../ui\">ui</a></html>\n";

@@ -75,7 +75,7 @@ int gt_csv_real(const struct gt_csv *csv, unsigned field, const char *name, doub
     const char *text = csv->fields[field];
     char *end;
     double value = strtod(text, &end);
-    /* strtod reads more than a trace may hold: white space, signs, hexadecimal, inf and nan. */
+    /* strtod() accepts more than a trace may have: white space, signs, hexadecimal, inf and nan. */
     if (!*text || *end || strspn(text, "0123456789.eE+-") != strlen(text) || !isfinite(value) || value < 0 ||
         value > max)
         return gt_fail(err, EINVAL, "%s:%u: %s: expected a number from 0 to %.0f, is '%.40s'", csv->file,

@@ -47,7 +47,7 @@ static uint32_t largest_divisor(uint32_t pods, uint32_t limit)
     return 1;
 }
 
-/* One of 1, 2, 4, ... that divides `pods`, at most `limit`, each equally likely. */
+/* A random power of two that divides `pods` and is at most `limit`; all equally likely. */
 static uint32_t draw_unit(uint32_t pods, uint32_t limit, struct gt_rng *rng)
 {
     uint32_t choices = 1;
@@ -103,7 +103,7 @@ static int sort_by_time(const struct gt_trace *trace, uint32_t **ret, struct gt_
     return 0;
 }
 
-/* Consecutive jobs of the file, from a random one on, as many as are wanted or there are. */
+/* Consecutive jobs of the file, beginning with a random one: as many as are wanted, or exist. */
 static int replay(const struct gt_trace *trace, const struct gt_site *site, const struct gt_draw *draw,
                   uint32_t power, struct gt_rng *rng, struct gt_jobs *ret, struct gt_err **err)
 {

@@ -58,7 +58,7 @@ static void progress(void *arg, uint32_t done, uint32_t total)
                     p->experiment->seeds * p->experiment->policy_count * PROGRESS_PER_RUN);
 }
 
-/* All policies on the jobs of one seed. */
+/* Runs all policies with the jobs of one seed. */
 static int run_seed(const struct gt_experiment *experiment, uint32_t number, struct progress *state,
                     struct gt_report *reports, struct gt_err **err)
 {

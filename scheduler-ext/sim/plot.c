@@ -5,7 +5,8 @@
 
 #include "scheduler-ext/sim/result.h"
 
-/* Line charts as SVG: time to the right, one line a policy, beside its end the name and the run's figure. */
+/* Line charts as SVG: time to the right, one line for each policy, with the name and the run's number at its
+ * end. */
 
 enum {
     WIDTH = 900,
@@ -17,10 +18,10 @@ enum {
     LABEL_STEP = 15, /* least distance of two names */
     TICKS = 6,       /* about so many on an axis */
     LINES_MAX = 16,
-    SMOOTH = 12, /* samples on each side that a point over time is the mean of */
+    SMOOTH = 12, /* a point over time is the mean of so many samples on each side */
 };
 
-/* Distinguishable also for the colour-blind (Okabe and Ito), ours the strongest. */
+/* Distinguishable also with colour blindness (Okabe and Ito); ours is the strongest. */
 static const char *const colours[] = {"#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
                                       "#7f7f7f", "#8c564b", "#b8a800", "#332288", "#117733"};
 
@@ -34,7 +35,7 @@ static const struct style {
     {"Occupancy: GPUs in use", 100, "%"},
     {"Acceptance: the part accepted of what was asked for, so far", 100, "%"},
     {"Spread: supernodes a unit lies on, mean", 1, ""},
-    {"", 100, "%"}, /* names the size */
+    {"", 100, "%"}, /* the label names the size */
 };
 
 static double value_of(const struct gt_sample *sample, enum gt_chart chart)
@@ -51,8 +52,8 @@ static double value_of(const struct gt_sample *sample, enum gt_chart chart)
     }
 }
 
-/* The point to draw for a sample: over time the mean of its neighbourhood, since moments jump. What counts
- * from the start on is smooth by itself. */
+/* The point to draw for a sample: over time the mean of its neighbourhood, since single values vary much.
+ * Cumulative values are smooth by themselves. */
 static double point(const struct gt_result *run, uint32_t at, enum gt_chart chart, enum gt_chart_axis axis)
 {
     uint32_t width = axis == GT_AXIS_HOURS && chart != GT_CHART_ACCEPTANCE ? SMOOTH : 0;
@@ -70,7 +71,7 @@ static double figure_of(const struct gt_result *run, enum gt_chart chart)
     return figures[chart] * styles[chart].scale;
 }
 
-/* A round step that cuts `range` into about TICKS. */
+/* A round step that divides `range` into about TICKS parts. */
 static double round_step(double range)
 {
     double power = pow(10, floor(log10(range / TICKS))), part = range / TICKS / power;
@@ -99,7 +100,7 @@ static struct scale make_scale(double low, double high, bool round, double from,
     return scale;
 }
 
-/* Where the series are worth looking at: the filling at the start is not part of the range. */
+/* The range of the series, without the filling of the cluster at the start. */
 static struct scale value_scale(const struct gt_report *reports, uint32_t count, enum gt_chart chart,
                                 enum gt_chart_axis axis, double top)
 {
@@ -155,7 +156,7 @@ static void line(const struct gt_result *run, const char *colour, bool ours, enu
     gt_buf_puts(to, "\"/>\n");
 }
 
-/* Names at the right, in the order of the last values, pushed apart where they would overlap. */
+/* Names at the right, in the order of the last values, moved apart where they would overlap. */
 static void names(const struct gt_report *reports, uint32_t count, enum gt_chart chart,
                   enum gt_chart_axis axis, const struct scale *y, struct gt_buf *to)
 {
@@ -202,7 +203,7 @@ static void draw(const struct gt_report *reports, uint32_t count, enum gt_chart 
                   "<clipPath id=\"c%d\"><rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\"/></clipPath>\n"
                   "<g fill=\"none\" stroke-linejoin=\"round\" clip-path=\"url(#c%d)\">\n",
                   chart, LEFT, y.to - 2, WIDTH - RIGHT - LEFT, y.from - y.to + 4, chart);
-    for (uint32_t i = count; i--;) /* the first on top */
+    for (uint32_t i = count; i--;) /* the first one is drawn on top */
         line(&reports[i].run[0], colours[i % GT_COUNT(colours)], i == 0, chart, axis, &x, &y, to);
     gt_buf_puts(to, "</g>\n");
     names(reports, count, chart, axis, &y, to);

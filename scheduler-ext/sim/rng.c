@@ -34,7 +34,7 @@ uint32_t gt_rng_below(struct gt_rng *rng, uint32_t limit)
 {
     if (limit == 0)
         return 0;
-    uint64_t reject = -(uint64_t)limit % limit; /* numbers below this would favour small results */
+    uint64_t reject = -(uint64_t)limit % limit; /* numbers below this would make small results more likely */
     uint64_t x;
     do
         x = next_of(rng);

@@ -34,7 +34,7 @@ static struct gt_site *site_new(uint32_t nodes)
     return site;
 }
 
-/* The nodes have their supernodes, ascending from 0. */
+/* Sets first_node[]; the nodes must have their supernodes, ascending from 0. */
 static void site_finish(struct gt_site *site)
 {
     uint32_t super = 0;
@@ -106,7 +106,7 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
     return 0;
 }
 
-/* A row of a file, until the names are sorted and become numbers. */
+/* A row of a file, until names are sorted and replaced by numbers. */
 struct node_row {
     const char *super[2], *name, *model;
     unsigned line;
@@ -264,7 +264,7 @@ int gt_site_shuffle(const struct gt_site *from, struct gt_rng *rng, struct gt_si
     struct gt_site *site = site_new(count);
     if (!site)
         return gt_fail_sys(err, ENOMEM, "cluster");
-    for (uint32_t i = 0; i < count; i++) { /* each goes to a random place of those so far */
+    for (uint32_t i = 0; i < count; i++) { /* each is swapped into a random position of those so far */
         uint32_t at = gt_rng_below(rng, i + 1);
         site->nodes[i] = site->nodes[at];
         site->nodes[at] = from->nodes[i];

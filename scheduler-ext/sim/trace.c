@@ -23,7 +23,7 @@ void gt_trace_free(struct gt_trace *trace)
 
 /*
  * Jobs with at most x GPUs, and the GPU time they use, in percent; mean run time of a job in seconds. Read
- * off the published figures of the traces (AcmeTrace; docs/placement-benchmarks.md).
+ * from the published figures of the traces (AcmeTrace; docs/placement-benchmarks.md).
  */
 static const uint32_t cdf_gpus[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 static const struct cdf {
@@ -146,7 +146,7 @@ static int read_openb(const struct gt_csv *csv, struct gt_trace_row *ret, struct
     return 0;
 }
 
-/* The models that a pod can use, as a number; where the file has the column. */
+/* The number of the models that a pod can use, where the file has the column. */
 static int read_spec(const struct gt_csv *csv, int column, struct gt_trace *trace, uint32_t *ret,
                      struct gt_err **err)
 {
@@ -226,7 +226,7 @@ static int64_t read_time(const char *text)
     return gt_time_of_text(copy);
 }
 
-/* The virtual cluster that a job ran in is whose job it was. */
+/* The virtual cluster of a job counts as its namespace. */
 static int read_philly(const struct gt_csv *csv, struct gt_table *tenants, struct gt_trace_row *ret,
                        struct gt_err **err)
 {
@@ -278,7 +278,7 @@ static int read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_tra
             r = read_spec(csv, spec, trace, &row.spec, err);
         if (r < 0)
             return r;
-        if (!philly || row.duration > 0) /* what ended at once held nothing */
+        if (!philly || row.duration > 0) /* a job that ended at once used nothing */
             trace->rows[trace->row_count++] = row;
     }
     if (r < 0)

@@ -65,7 +65,7 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
     work.groups_by_name = calloc(group_room, sizeof(uint32_t));
     work.group_super = calloc(group_room, sizeof(uint32_t));
     if (join) {
-        /* A node makes one supernode at most, beside those of the groups. */
+        /* At most one supernode for each node, besides those of the groups. */
         join->supernodes = calloc(room + group_count, sizeof(*join->supernodes));
         join->members = calloc(room, sizeof(*join->members));
         join->supernode_of = malloc(room * sizeof(*join->supernode_of));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/supernodes/join_work.h"
 
-/* A DNS label, as object names must be where they are used in labels too. */
+/* Whether it is a DNS label, as required for names that are also used in labels. */
 static bool is_name(const char *name)
 {
     size_t len = strnlen(name, GT_JOIN_NAME_SIZE);
@@ -34,7 +34,7 @@ static void add_groups(struct gt_join_work *work)
     }
 }
 
-/* A parent of a higher tier than its child: so there is no circle of parents. */
+/* A parent must be of a higher tier than its child, so there are no cycles. */
 static void link_groups(struct gt_join_work *work)
 {
     for (uint32_t i = 0; i < work->group_count; i++) {

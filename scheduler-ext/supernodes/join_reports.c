@@ -20,8 +20,7 @@ static bool reports(const struct gt_join_node *node, const char *uuid)
     return false;
 }
 
-/* Two nodes of one server UUID cannot both be meant by it: only its holder is; where that is not known, none.
- */
+/* A server UUID means only one node: its holder; where that is not known, none. */
 static bool is_the_server(const struct gt_join_work *work, uint32_t node)
 {
     if (work->nodes[node].uuid_holder)
@@ -70,7 +69,8 @@ static void join_reports(struct gt_join_work *work)
         for (uint32_t r = 0; r < node->remote_count && r < GT_JOIN_REMOTES_MAX; r++) {
             uint32_t other =
                 gt_join_find(work, work->by_uuid, work->uuid_count, node->remotes[r], gt_join_node_uuid);
-            /* A server that is no node of this cluster, or that something else places, joins nothing. */
+            /* A server that is no node of this cluster, or is placed by configuration or label, is not
+             * joined. */
             if (other == GT_JOIN_NONE || other == i || !by_report(work, other))
                 continue;
             if (reports(&work->nodes[other], node->server_uuid)) {
@@ -97,8 +97,8 @@ static int compare_least(const void *a, const void *b, void *arg)
     return order ? order : strcmp(roots->nodes[x].server_uuid, roots->nodes[y].server_uuid);
 }
 
-/* The same as long as the least UUID is. No group or label is likely to have such a name; where one does,
- * this one is another. */
+/* A name that is stable as long as the least UUID is. Groups or labels are unlikely to have such a name; if
+ * one has, this name is changed. */
 static void make_name(const struct gt_join *join, uint32_t others, const char *uuid,
                       char to[static GT_JOIN_NAME_SIZE])
 {
@@ -113,8 +113,8 @@ static void make_name(const struct gt_join *join, uint32_t others, const char *u
 
 /*
  * Makes the supernodes of the joined nodes. Each is named after the least server UUID of its members and of
- * all they see, so that the name survives a member that is away. Two with the same one are parts of what
- * should be one. `size` and `order` are room for a number a node.
+ * all servers that they see, so that the name stays the same while a member is down. Two supernodes with the
+ * same least UUID are parts of one. `size` and `order` have one entry for each node.
  */
 static void make_supernodes(struct gt_join_work *work, uint32_t *size, uint32_t *order, const char **least)
 {
@@ -137,7 +137,7 @@ static void make_supernodes(struct gt_join_work *work, uint32_t *size, uint32_t 
         if (size[i] > 1)
             order[roots++] = i;
         else if (size[i] == 0 && work->root[i] == i)
-            work->root[i] = GT_JOIN_NONE; /* takes no part */
+            work->root[i] = GT_JOIN_NONE; /* not joined */
     }
     struct roots arg = {work->nodes, least};
     qsort_r(order, roots, sizeof(*order), compare_least, &arg);

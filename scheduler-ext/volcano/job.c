@@ -8,13 +8,12 @@
 #include "scheduler-ext/decide/plan_texts.h"
 #include "scheduler-ext/volcano/engine.h"
 
-/* Jobs with units: whether their annotations make sense, and their plans. */
+/* Jobs with units: the check of their annotations, and their plans. */
 
 enum {
-    RETURN_MS = 30000, /* the place of a pod that left a running job is reserved for so long */
-    MISSING_MS =
-        60000,        /* places of pods that do not exist are reserved for so long after the last one came */
-    AHEAD_GPUS = 512, /* of units of which no pod is there; as --reserve-gpus of gputopo-scheduler */
+    RETURN_MS = 30000,  /* how long the place of a pod that left a running job is reserved */
+    MISSING_MS = 60000, /* how long places of missing pods are reserved after the last new pod */
+    AHEAD_GPUS = 512,   /* for units without any pod; as --reserve-gpus of gputopo-scheduler */
     SENTENCE_MAX = GT_VOLCANO_TEXT_SIZE - 1,
 };
 
@@ -50,7 +49,7 @@ void gt_volcano_on_pod_gone(void *arg, struct gt_cache_pod *pod)
     pod->job->user = NULL;
 }
 
-/* Of all pods of the PodGroup, where one speaks for the job; 0: none does. */
+/* The minimum for all pods of the job, from its only PodGroup; 0: not given. */
 static uint32_t minimum_of(struct volcano_session *session, const struct gt_cache_job *job)
 {
     uint32_t group = GT_NONE;
@@ -103,7 +102,7 @@ static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct
     return r;
 }
 
-/* A pod that says something of groups, and whose labels make no sense. */
+/* A pod with group annotations and invalid labels. */
 static const char *broken_identity(const struct gt_cache_pod *pod)
 {
     return pod->identity_error && gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP) ? pod->identity_error
@@ -168,7 +167,7 @@ int gt_volcano_check(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
     return job->verdict;
 }
 
-/* ---- its plan ---- */
+/* ---- the job's plan ---- */
 
 void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job)
 {
@@ -188,7 +187,7 @@ void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job)
         job->verdict = -ENOMEM;
 }
 
-/* Jobs that were planned, and of which the session then could not allocate any task. */
+/* Gives up plans of jobs of which the session could not allocate any task. */
 static void give_back_others(struct gt_volcano *volcano, const struct volcano_job *but)
 {
     for (struct volcano_job *job = volcano->session.jobs; job; job = job->next)
@@ -205,7 +204,7 @@ void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job)
     job->next = NULL;
 }
 
-/* The plans that the cache has now and had not before are this session's. */
+/* The plans that are new in the cache are this session's. */
 static void own_plans(struct gt_volcano *volcano, const struct gt_job_view *before)
 {
     for (uint32_t i = 0; i < before->count; i++) {
@@ -239,7 +238,7 @@ static int plan(struct gt_volcano *volcano, struct volcano_job *job, char *error
     gt_volcano_room_pause(volcano, job, false);
     job->tried = volcano->session.given_back;
     set_sentence(job, text.data ? text.data : "it could not be planned");
-    if (make_view(volcano, job, NULL) >= 0) /* gt_decide() has used it up */
+    if (make_view(volcano, job, NULL) >= 0) /* it is invalid after gt_decide() */
         gt_volcano_room_comes(volcano, job);
     return gt_volcano_say(error, -EAGAIN, job->sentence ? job->sentence : strerror(ENOMEM));
 }
@@ -283,7 +282,7 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
     return planned_node(volcano, task->pod, ret_node, error);
 }
 
-/* ---- what the session does with it ---- */
+/* ---- allocations of the session ---- */
 
 void gt_volcano_allocated(struct gt_volcano *volcano, uint32_t number, uint32_t node)
 {
@@ -314,14 +313,14 @@ void gt_volcano_deallocated(struct gt_volcano *volcano, uint32_t number)
     if (job)
         job->allocated--;
     if (job && job->planned)
-        return; /* the plan goes as a whole */
+        return; /* the whole plan is given up */
     if (gt_index_find(&volcano->own, task->pod->meta.namespace_, task->pod->meta.name)) {
         gt_cache_unplan_pod(volcano->cache, task->pod);
         gt_volcano_disown(volcano, task->pod);
     }
 }
 
-/* Of a unit's members in the group: whether some were allocated, and others wait. */
+/* Whether some of a unit's members in the group were allocated and others wait. */
 static bool is_torn_off(struct volcano_session *session, const struct gt_job_view *view,
                         const struct gt_plan_unit *unit, uint32_t group)
 {
@@ -356,7 +355,7 @@ int gt_volcano_is_ready(struct gt_volcano *volcano, uint32_t number)
     return gt_volcano_is_whole(volcano, number) && !(job && gt_volcano_room_is_used(volcano, job));
 }
 
-/* ---- what is written on the pod ---- */
+/* ---- annotations of the pod ---- */
 
 static size_t add_pair(char *to, size_t at, const struct gt_pair *pair)
 {

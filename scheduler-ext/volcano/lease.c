@@ -10,9 +10,9 @@
 #include "scheduler-ext/volcano/engine.h"
 
 /*
- * gputopo-scheduler may place jobs in the same cluster. Planned pods of either say so themselves; places of
- * pods to come, and nodes for jobs that wait, are in a Lease of each. Ours lies beside the other one, and
- * is written while there is something to say.
+ * gputopo-scheduler may place jobs in the same cluster. Planned pods of both have annotations; places for
+ * future pods, and nodes for waiting jobs, are in one Lease of each scheduler. Ours is in the same namespace
+ * as the other one, and is written while there are reservations.
  */
 enum { DURATION_S = 30, RENEW_MS = 10000, LEASE_MAX = GT_LEASE_NOTE_MAX + (2 << 10) };
 

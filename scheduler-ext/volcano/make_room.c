@@ -6,9 +6,9 @@
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/volcano/engine.h"
 
-/* Who has to go so that a job can begin, and what is to be done in which order. */
+/* Which pods to evict so that a job can begin, and the order of the steps. */
 
-enum { ROOM_RETRY_MS = 5000 }; /* who found no pods to evict looks again after that */
+enum { ROOM_RETRY_MS = 5000 }; /* pause after a search that found no victims */
 
 static struct volcano_job *asking_job(struct gt_volcano *volcano, uint32_t number)
 {
@@ -26,7 +26,7 @@ int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
            gt_clock_ms() >= job->room_after_ms;
 }
 
-/* Who may go, and uses GPUs that are known. */
+/* Collects the tasks that may be evicted and use known GPUs. */
 static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_go, struct gt_victim *victims,
                                 uint32_t *tasks)
 {
@@ -45,7 +45,7 @@ static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_g
     return count;
 }
 
-/* Those that go from a node of the session; GT_VOLCANO_NO_NODE: from any. */
+/* Adds the evictions from a node of the session; GT_VOLCANO_NO_NODE: from all others. */
 static uint32_t add_victims(const struct volcano_session *session, struct gt_victim *victims,
                             const uint32_t *tasks, uint32_t count, uint32_t node, struct gt_volcano_step *ret)
 {
@@ -59,7 +59,7 @@ static uint32_t add_victims(const struct volcano_session *session, struct gt_vic
     return steps;
 }
 
-/* Tasks for which pods go come first: a queue may lack what those have until then. */
+/* Tasks for which pods are evicted come first: until then the queue may lack their GPUs. */
 static int list_steps(const struct gt_volcano *volcano, const struct volcano_job *job,
                       struct gt_victim *victims, const uint32_t *tasks, uint32_t count, bool all_first,
                       struct gt_volcano_step *ret)
@@ -105,7 +105,7 @@ int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint
     int r = job->verdict < 0 ? job->verdict
                              : gt_volcano_room_search(volcano, job, may_use, victims, tasks, count, gpus);
     if (r >= 0 && had_plan && !job->room->evicted_pod_count)
-        job->room->lasts = false; /* nothing comes free */
+        job->room->lasts = false; /* no GPU becomes free */
     if (r >= 0)
         r = list_steps(volcano, job, victims, tasks, count, gpus, ret);
     if (r >= 0)

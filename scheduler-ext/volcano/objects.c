@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "scheduler-ext/volcano/engine.h"
 
-/* Objects of the API server, on their way to the cache and to the owners. */
+/* Passes objects of the API server to the cache and to the owners. */
 
 static const char without_owner[] = "jobs of this kind are planned from the pods that are there";
 
@@ -42,7 +42,7 @@ static void put_pod(struct gt_volcano *volcano, const cJSON *object)
     gt_cache_pod(volcano->cache, &pod);
 }
 
-/* Without memory it stays when a list does not name it any more. */
+/* Without memory it stays even when a later list does not contain it. */
 static void know(struct gt_volcano *volcano, unsigned resource, const cJSON *object)
 {
     const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);

@@ -9,16 +9,15 @@
 #include "scheduler-ext/volcano/engine.h"
 
 /*
- * Room that is made for a job: places on GPUs that pods are about to leave. In the session in which those
- * pods are evicted and in those that follow, the job's tasks go there and nobody else does, until the GPUs
- * are free and it is planned as any other. Places on GPUs of pods that leave of themselves are kept for one
- * session.
+ * Room that is made for a job: places on GPUs that pods are leaving. From the session that evicts these pods
+ * on, only the job's tasks are placed there, until the GPUs are free and the job is planned like any other.
+ * Places on GPUs of pods that leave anyway are reserved for one session only.
  */
 enum {
-    EVICTED_MS = 60000, /* places are reserved for so long after the last of those pods was seen */
+    EVICTED_MS = 60000, /* how long places are reserved after the last of those pods was seen */
 };
 
-/* The owner number of assumptions: no job of the cache has it, nor a reservation. */
+/* The owner number of assumptions, which no job of the cache and no reservation has. */
 static uint64_t owner_of(const struct volcano_job *job)
 {
     return job->job->number | (uint64_t)3 << 62;
@@ -62,14 +61,14 @@ bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cach
     return pod->deleting || (task && (task->leaves || task->evicted));
 }
 
-/* ---- what is kept ---- */
+/* ---- reserved places ---- */
 
 static void let_go(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     gt_cluster_forget_owner(gt_cache_cluster(volcano->cache), owner_of(room->job));
 }
 
-/* What is available of it already is nobody else's. */
+/* Assumes the GPUs of the room that are available already. */
 static void hold(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
@@ -113,7 +112,7 @@ void gt_volcano_room_pause(struct gt_volcano *volcano, const struct volcano_job 
         hold(volcano, job->room);
 }
 
-/* Whether the GPUs of a place are available, or used by pods that leave or have left. */
+/* Whether the GPUs of a place are available, or used by leaving or deleted pods. */
 static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *room,
                        const struct volcano_place *place)
 {
@@ -126,7 +125,7 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
         if (!((place->mask & ~node.available) >> gpu & 1))
             continue;
         const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->node, gpu);
-        /* Of nobody: who had it is gone, and the agent has not said so yet. */
+        /* Used by no known pod: its pod was deleted, and the agent has not reported it yet. */
         if (user ? !find_evicted_pod(room, user) && !gt_volcano_is_leaving(&volcano->session, user)
                  : node.assumed >> gpu & 1)
             return false;
@@ -165,7 +164,7 @@ void gt_volcano_rooms_open(struct gt_volcano *volcano)
     }
 }
 
-/* Its tasks are allocated there, though perhaps not before others have gone. */
+/* Its tasks are allocated there, perhaps only after others have left. */
 static bool is_carried_out(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
@@ -240,7 +239,7 @@ size_t gt_volcano_room_bytes(const struct gt_volcano *volcano)
     return bytes;
 }
 
-/* ---- making it ---- */
+/* ---- making room ---- */
 
 static int add_evicted_pod(struct volcano_room *room, const struct gt_cache_pod *pod)
 {
@@ -255,7 +254,7 @@ static int add_evicted_pod(struct volcano_room *room, const struct gt_cache_pod 
     return 0;
 }
 
-/* The room of a plan: its places, and who has to go or goes anyway from them. */
+/* Makes the room of a plan: its places, and the pods that are evicted from them or leave anyway. */
 static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, const struct gt_plan_pod *plan,
                      const struct gt_victim *victims, const uint32_t *tasks, uint32_t count)
 {
@@ -321,7 +320,7 @@ static bool count_leaving(struct gt_volcano *volcano)
     return session->freed;
 }
 
-/* [node] the GPUs of pods that leave, but for those that are kept for others; NULL without memory. */
+/* [node] the GPUs of leaving pods, except for those that are reserved for others; NULL without memory. */
 static uint64_t *gpus_that_leave(struct gt_volcano *volcano)
 {
     const struct volcano_session *session = &volcano->session;
@@ -336,7 +335,7 @@ static uint64_t *gpus_that_leave(struct gt_volcano *volcano)
     return freed;
 }
 
-/* Nodes that are not in the session, or of which Volcano says that they do not serve. */
+/* Adds nodes that are not in the session, or that Volcano does not allow. */
 static int nodes_to_avoid(const struct volcano_session *session, const uint8_t *may_use,
                           struct gt_node_set *to)
 {
@@ -360,8 +359,8 @@ static int by_priority_and_job(const void *a, const void *b, void *arg)
     return (x > y) - (x < y);
 }
 
-/* Chooses further ones until all that are chosen have so many GPUs; false: all together have fewer. None of
- * the further ones could stay then. */
+/* Chooses further victims until all chosen ones have so many GPUs; false: all together have fewer. Further
+ * ones that are not needed are removed again. */
 static bool choose_more(struct gt_victim *victims, uint32_t count, uint32_t gpus)
 {
     gt_auto_free uint32_t *order = calloc((size_t)count + 1, sizeof(*order));

@@ -8,7 +8,7 @@
 #include "scheduler-ext/decide/node_values.h"
 #include "scheduler-ext/volcano/engine.h"
 
-/* The library itself, and a session's nodes and tasks. */
+/* The library's handle, and the nodes and tasks of a session. */
 
 static int say_error(char *error, const struct gt_err *from)
 {
@@ -106,7 +106,7 @@ size_t gt_volcano_bytes(const struct gt_volcano *volcano)
 
 /* ---- a session's arrays ---- */
 
-/* What earlier sessions planned for pods that wait all the same. */
+/* Gives up plans of earlier sessions for pods that still wait. */
 static void give_up_plans(struct gt_volcano *volcano)
 {
     size_t slot = 0;
@@ -126,7 +126,7 @@ static int by_address(const void *a, const void *b, void *arg)
     return (x > y) - (x < y);
 }
 
-/* The text that begins at `at`, moved behind its end; NULL: there is none. */
+/* The text that begins at *at, which is moved after its end; NULL: there is none. */
 static const char *next_text(const struct volcano_session *session, size_t size, size_t *at)
 {
     if (*at >= size)
@@ -195,7 +195,7 @@ static int take_tasks(struct gt_volcano *volcano, const struct gt_volcano_task *
     return 0;
 }
 
-/* Of tasks that are being bound, where the session before did not plan them, or another node was found. */
+/* For tasks that are being bound and were not planned by the last session, or for another node. */
 static void assume_bound(struct gt_volcano *volcano, const struct gt_volcano_task *tasks)
 {
     struct volcano_session *session = &volcano->session;

@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/volcano/engine.h"
 
-/* Tasks of a session, and what is assumed for their pods that no object has. */
+/* Tasks of a session, and assumptions for their pods that are in no object. */
 
 int gt_volcano_say(char *error, int code, const char *text)
 {
@@ -38,7 +38,7 @@ void gt_volcano_own(struct gt_volcano *volcano, const struct gt_cache_pod *pod)
     struct gt_index_entry *entry = gt_index_find(&volcano->own, pod->meta.namespace_, pod->meta.name);
     if (!entry)
         entry = gt_index_add(&volcano->own, pod->meta.namespace_, pod->meta.name);
-    if (!entry) /* without memory it is the pod's own, until it is bound or gone */
+    if (!entry) /* without memory it counts as the pod's own until it is bound or deleted */
         return;
     entry->uid = gt_digest_keyed(pod->uid);
     entry->mark = (uint32_t)volcano->session_number;

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "scheduler-ext/wire/scan.h"
 
-/* How the builder takes a value; of a map, which keys. */
+/* How the builder handles a value, and for a map, its keys. */
 enum review_id { VALUE = 1, OBJECT, ARRAY, LABELS, ANNOTATIONS, RESOURCES, ROLES };
 
 enum { REVIEW_TEXT_MAX = 64 << 10, ANNOTATION_MAX = 1 << 20 };
@@ -60,11 +60,11 @@ MEMBERS claim_members[] = {
 OBJECT_OF(claim, claim_members);
 ARRAY_OF(claims, claim);
 MEMBERS nothing[] = {{0}};
-OBJECT_OF(node_affinity, nothing); /* whether it is there */
+OBJECT_OF(node_affinity, nothing); /* whether it exists */
 MEMBERS affinity_members[] = {{"nodeAffinity", &node_affinity}, {0}};
 OBJECT_OF(affinity, affinity_members);
 
-/* A template, and the owners that have some: api/owner.c. */
+/* A pod template, and the owners that have some: api/owner.c. */
 MEMBERS template_spec_members[] = {
     {"resourceClaims", &claims}, {"initContainers", &containers}, {"containers", &containers}, {0}};
 OBJECT_OF(template_spec, template_spec_members);
@@ -115,7 +115,7 @@ struct builder {
     struct gt_buf *annotations;          /* of the request's object */
     cJSON *open[GT_SCAN_SHAPES_MAX + 1]; /* from the outermost one, which is open[0] */
     unsigned depth, values;
-    char key[GT_SCAN_KEY_MAX + 1]; /* of the value that comes next in a map */
+    char key[GT_SCAN_KEY_MAX + 1]; /* key of the next value in a map */
 };
 
 static bool is_wanted(const struct builder *b, enum review_id map, const char *key)

@@ -23,7 +23,7 @@ struct review {
     cJSON *json;
     const cJSON *request, *object;
     const char *uid, *namespace_, *operation;
-    struct gt_buf annotations; /* of the object, as they stand */
+    struct gt_buf annotations; /* text of the object's annotations */
 };
 
 static void free_review(struct review *review)
@@ -33,10 +33,10 @@ static void free_review(struct review *review)
 }
 #define auto_review __attribute__((cleanup(free_review)))
 
-enum { PATCH_MAX = 1 << 20 }; /* what 256 KiB of annotations may hold of forged plans, and much more */
+enum { PATCH_MAX = 1 << 20 }; /* more than 256 KiB of annotations can have of forged plans */
 
 struct review_verdict {
-    struct gt_buf patch; /* operations of a JSON patch, with commas between them */
+    struct gt_buf patch; /* operations of a JSON patch, separated by commas */
     const char *warning;
     struct gt_err *refusal;
 };
@@ -48,14 +48,14 @@ static void free_verdict(struct review_verdict *verdict)
 }
 #define auto_verdict __attribute__((cleanup(free_verdict)))
 
-/* ---- in and out ---- */
+/* ---- request and response ---- */
 
 static int read_review(const char *body, size_t len, const char *resource, struct review *ret,
                        struct gt_err **err)
 {
     if (len > GT_WEBHOOK_BODY_MAX)
         return gt_fail(err, E2BIG, "the review has more than %d bytes", GT_WEBHOOK_BODY_MAX);
-    /* It limits what a body can cost. */
+    /* Limits the cost of a body. */
     int r = gt_review_read(body, len, resource, &ret->json, &ret->annotations, err);
     if (r < 0)
         return r;
@@ -126,7 +126,7 @@ static bool is(const char *text, const char *other)
 struct seen_pod {
     struct gt_pod pod;
     struct gt_pod_identity identity;
-    struct gt_err *unknown; /* why jobs/ cannot say which pod it is */
+    struct gt_err *unknown; /* why jobs/ cannot identify the pod */
     const struct gt_owner *owner;
     const char *broken; /* the rule that the owner breaks; NULL: none */
     enum gt_owner_kind kind;
@@ -175,7 +175,7 @@ static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct se
     return false;
 }
 
-/* Whether its job has a group size; in doubt, too. */
+/* Whether its job has a group size, or may have one. */
 static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen, bool *ret_doubt)
 {
     *ret_doubt = false;
@@ -200,7 +200,7 @@ static const char *warning_for(const struct seen_pod *seen, bool grouped)
     return gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_ATOMIC) && !grouped ? lone_atomic : NULL;
 }
 
-/* ---- what is changed ---- */
+/* ---- changes ---- */
 
 static bool has_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts)
 {
@@ -220,9 +220,9 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
         !gt_placement_offer(webhook->placement, &pod->meta, &seen->identity, pod->owner_api_version, &offer))
         return false;
     if (has_plan(pod, &offer.texts)) {
-        given = true; /* it had its place from us, and another webhook has changed it since */
+        given = true; /* we gave it its place before, and another webhook has changed it since */
     } else if (!offer.taken && !pod->gate_count && !pod->has_node_affinity) {
-        /* It needs nothing but a place: what it says of nodes itself is left to the controller. */
+        /* Only for a pod without constraints of its own on nodes; others are left to the controller. */
         struct gt_pair pairs[GT_PLAN_PAIRS];
         gt_plan_pairs(&offer.texts, pairs);
         gt_pod_json_remove_plan(pod, to);
@@ -239,7 +239,7 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
 
 /* ---- rules for pods ---- */
 
-/* What can be said of one pod: its sizes, against those of its owner's templates and its own GPUs. */
+/* The rules for one pod: its sizes, compared with its owner's templates and its own GPUs. */
 static int check_pod(const struct seen_pod *seen, struct gt_err **err)
 {
     unsigned count = seen->owner ? seen->owner->spec.count : 0;
@@ -259,7 +259,7 @@ static int check_pod(const struct seen_pod *seen, struct gt_err **err)
     int r = gt_job_sizes_read(texts, count + 1, &sizes, err);
     if (r < 0 || !sizes.group)
         return r;
-    /* A whole unit of such pods breaks just the rules that this pod breaks. */
+    /* A whole unit of such pods breaks exactly the rules that this pod breaks. */
     uint32_t gpus = seen->pod.gpus.total, pods = sizes.group % gpus ? 1 : sizes.group / gpus;
     if (pods > GT_PLAN_PODS_MAX)
         pods = 1;
@@ -285,14 +285,15 @@ static void judge_pod(struct seen_pod *seen, struct gt_err **refusal)
         check_pod(seen, refusal);
 }
 
-/* Whether it is to have its GPUs by a claim; not if it knows its node, for nothing would allocate it. */
+/* Whether it is to get its GPUs by a claim; not if it has its node already, since then no scheduler would
+ * allocate the claim. */
 static bool wants_claim(const struct gt_webhook *webhook, const struct gt_pod *pod, bool grouped)
 {
     return !pod->node_name &&
            (webhook->claims == GT_CLAIMS_OF_ALL || (webhook->claims == GT_CLAIMS_OF_GROUPS && grouped));
 }
 
-/* Claims that its user wrote; -EINVAL, -ENOENT: nothing can be planned for them, `refusal` says why. */
+/* Handles claims of its user; -EINVAL, -ENOENT: they cannot be planned, `refusal` says why. */
 static int see_own_claim(const struct gt_webhook *webhook, const struct review *review, struct gt_buf *patch,
                          struct gt_err **refusal)
 {
@@ -333,7 +334,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
         verdict.warning =
             grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
         bool waits = grouped && !pod->node_name && !pod->gated, claims = wants_claim(webhook, pod, grouped);
-        /* The claim of a pod is there after the pod: its devices are written while it has the gate. */
+        /* The claim of a pod is created after the pod: its devices are written while the pod is gated. */
         if (!waits || doubt || claims || !give_place(webhook, &review, &seen, &verdict.patch)) {
             gt_pod_json_remove_plan(pod, &verdict.patch);
             if (claims && !gt_pod_json_add_claim(review.object, webhook->resource, &verdict.patch) &&
@@ -357,7 +358,7 @@ static int check_owner(const struct gt_owner *owner, struct gt_err **err)
     return gt_owner_check(owner, &job, err);
 }
 
-/* Nobody is kept from giving GPUs back, for a Deployment that rolls does so in steps. */
+/* Giving back GPUs is always allowed, since a Deployment in a rolling update does it in steps. */
 static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *before)
 {
     uint64_t now = 0, then = 0;

@@ -74,13 +74,13 @@ static int read_gpus(struct gt_pod_reader *r, const struct gt_scan_event *event,
     int result = gt_quantity_read(event->text, event->len, GT_POD_GPUS_MAX, GT_RESOURCE_GPU, &gpus, err);
     if (result < 0)
         return result;
-    if (event->id == POD_LIMIT || !r->limited) /* the two are equal where both are there */
+    if (event->id == POD_LIMIT || !r->limited) /* the two are equal where both exist */
         r->at.gpus = (unsigned)gpus;
     r->limited = r->limited || event->id == POD_LIMIT;
     return 0;
 }
 
-/* Of CPU in thousandths, of memory in bytes. What is no quantity the API server has refused long before. */
+/* CPU in thousandths, memory in bytes. The API server has refused invalid quantities before. */
 static void read_amount(struct gt_pod_reader *r, const struct gt_scan_event *event)
 {
     uint64_t amount;

@@ -12,8 +12,8 @@ static const uint8_t token_of[256] = {
     ['"'] = STRING,      ['{'] = OPEN_OBJECT, ['}'] = CLOSE_OBJECT, ['['] = OPEN_ARRAY,
     [']'] = CLOSE_ARRAY, [','] = COMMA,       [':'] = COLON};
 
-/* The grammar: from a state and a token to the next state, with what else is to be done. BAD is 0, so that
- * what is not listed is an error. */
+/* The grammar: a state and a token give the next state and an action. BAD is 0, so that everything that is
+ * not listed is an error. */
 enum { STATE = 0x0f, PLAIN = 0x10, OPEN = 0x20, CLOSE = 0x40, LEAF = 0x80 };
 #define VALUES(after)                                                                                        \
     [SCALAR] = LEAF | (after), [STRING] = PLAIN | (after), [OPEN_OBJECT] = OPEN | GT_AT_OBJECT,              \
@@ -146,7 +146,7 @@ static int close_value(struct gt_scan *s, const uint8_t *p, unsigned at, struct 
     return r;
 }
 
-/* The bits of a block that matter, after strings and escapes are known. */
+/* The relevant bits of a block, after strings and escapes are known. */
 struct block {
     uint64_t tokens, string_ends, scalar;
 };
@@ -187,7 +187,7 @@ static int begin_string(struct gt_scan *s, const uint8_t *p, unsigned at, bool k
     return ends ? end_string(s, end, err) : 0;
 }
 
-/* The tokens of a block: those that somebody wants one by one, the others fast. */
+/* Handles the tokens of a block: wanted ones one by one, others by the fast path. */
 static int run_tokens(struct gt_scan *s, const uint8_t *p, const struct block *b, struct gt_err **err)
 {
     uint64_t left = b->tokens;
@@ -197,7 +197,7 @@ static int run_tokens(struct gt_scan *s, const uint8_t *p, const struct block *b
         uint8_t next = grammar[s->state][token_of[p[at]]];
         left &= left - 1;
         if (s->skip) {
-            /* The fast way: nothing here but the grammar and the depth. */
+            /* The fast path: only grammar and depth. */
             unsigned state = s->state, depth = s->depth;
             for (;;) {
                 if (next & PLAIN) {
@@ -268,7 +268,7 @@ static int run_block(struct gt_scan *s, const uint8_t *p, const struct gt_masks 
     b.tokens = (m->op & ~in_string) | (quote & in_string) | (b.scalar & ~(b.scalar << 1 | s->in_scalar));
     b.string_ends = quote & ~in_string;
     s->in_scalar = b.scalar >> 63;
-    if (bad) { /* first what goes before */
+    if (bad) { /* first the part before it */
         uint64_t before = (bad & -bad) - 1;
         b.tokens &= before;
         b.string_ends &= before;
@@ -384,7 +384,7 @@ struct gt_scan *gt_scan_new(const struct gt_scan_shape *root, gt_scan_callback *
     s->arg = arg;
     s->masks = gt_masks_variants()->fn;
     gt_scan_reset(s);
-    /* With room for any key, none can be missed for want of memory. */
+    /* There is room for any key, so that none can be missed without memory. */
     static const char room[GT_SCAN_KEY_MAX];
     s->text.max = sizeof(room);
     gt_buf_add(&s->text, room, sizeof(room));

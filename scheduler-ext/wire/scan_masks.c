@@ -11,7 +11,7 @@
 #define HAVE_X86 0
 #endif
 
-/* Eight bytes at a time in an ordinary register: right on every machine. */
+/* Eight bytes at a time in a general register: works on every machine. */
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
@@ -21,7 +21,7 @@ static inline uint64_t gather(uint64_t x)
     return ((x & EACH(0x80)) >> 7) * UINT64_C(0x0102040810204080) >> 56;
 }
 
-/* The high bit of each byte that equals the byte given; no carry goes from one to the next. */
+/* The high bit of each byte that equals the given byte, without carries between bytes. */
 static inline uint64_t equal(uint64_t x, uint8_t byte)
 {
     x ^= EACH(byte);

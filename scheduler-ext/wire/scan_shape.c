@@ -5,7 +5,7 @@
 
 #include "scheduler-ext/wire/scan_state.h"
 
-/* "Pod.spec.containers[2].": the members that lead to the value at work. */
+/* "Pod.spec.containers[2].": the path of members to the current value. */
 static void add_path(const struct gt_scan *s, struct gt_buf *to)
 {
     unsigned last = s->skip ? s->skip - 1 : s->depth;
@@ -63,7 +63,7 @@ static const char *kind_name(enum gt_scan_kind kind)
     return names[kind];
 }
 
-/* The shape of the value that begins now; counts it. */
+/* The shape of the value that begins now, which is counted. */
 static const struct gt_scan_shape *next_shape(struct gt_scan *s)
 {
     struct gt_frame *frame = &s->frames[s->depth];

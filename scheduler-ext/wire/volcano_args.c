@@ -14,7 +14,7 @@ enum volcano_id {
     TASK_NAMESPACE,
     TASK_NODE,
     TASK_NODE_NAME,
-    /* Resources: each the object, its map of scalars, the amount of ours in it. */
+    /* Shapes of a Resource: the object, its map of scalars, and our amount in it. */
     NODE_REQUEST,
     NODE_IDLE = NODE_REQUEST + 3,
     NODE_USED = NODE_IDLE + 3,
@@ -62,7 +62,7 @@ struct gt_volcano_reader {
     struct gt_scan *scan;
     enum gt_volcano_verb verb;
     struct gt_volcano_args args;
-    bool has_task, node_named, taken; /* taken: the resource, in the map at work */
+    bool has_task, node_named, taken; /* taken: the resource was found in the current map */
     struct gt_wire_text task_uid, task_job, task_name, task_namespace;
     struct gt_volcano_node *nodes, at;
     uint32_t capacity;
@@ -99,7 +99,7 @@ static int read_request(struct gt_volcano_reader *r, const struct gt_scan_event 
     return 0;
 }
 
-/* Nodes are many, and one that says nonsense must not spoil the others. */
+/* There are many nodes, and an invalid one must not affect the others. */
 static int64_t read_milli(const struct gt_scan_event *event)
 {
     bool negative;
@@ -124,7 +124,7 @@ static int on_resource(struct gt_volcano_reader *r, const struct gt_scan_event *
     else if (part == PART_MAP)
         r->taken = false;
     else if (event->what == GT_SCAN_OPEN && amount)
-        *amount = 0; /* a scalar that a Resource lacks is none of it */
+        *amount = 0; /* a scalar that a Resource lacks counts as 0 */
     return 0;
 }
 

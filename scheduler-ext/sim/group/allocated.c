@@ -2,8 +2,8 @@
 #include "scheduler-ext/sim/group/policy.h"
 
 /*
- * kube-scheduler's LeastAllocated and MostAllocated on the GPUs of a node: an integer from 0 to 100, the
- * requested ones counted as used, at random among equals. Each pod alone: groups are not known.
+ * kube-scheduler's LeastAllocated and MostAllocated on the GPUs of a node: an integer from 0 to 100, with the
+ * requested GPUs counted as used, random among equals. Each pod is placed alone: groups are ignored.
  */
 static uint32_t choose_node(struct gt_rng *rng, const struct gt_world *world, unsigned gpus, bool most)
 {

@@ -52,7 +52,7 @@ void gt_group_take_lowest(struct gt_world *world, uint32_t node, unsigned gpus, 
     gt_world_take(world, node, ret->mask);
 }
 
-/* A node that holds all, the fullest such; else the one that holds most. */
+/* The fullest node that holds all pods; else the one that holds most. */
 static uint32_t choose_node(const struct gt_world *world, uint32_t super, unsigned gpus, uint32_t need,
                             uint32_t *ret_slots)
 {

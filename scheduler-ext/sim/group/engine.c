@@ -70,7 +70,7 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
     return r;
 }
 
-/* ---- the course of time ---- */
+/* ---- simulated time ---- */
 
 static int handle(struct group_run *run, struct gt_event event, struct gt_err **err)
 {
@@ -93,7 +93,7 @@ static int handle(struct group_run *run, struct gt_event event, struct gt_err **
     return r < 0 || event.kind == GT_EVENT_FAIL || !run->wait_count ? r : gt_waiting_start(run, err);
 }
 
-/* All that happens up to a time. */
+/* Handles all events up to a time. */
 static int pass(struct group_run *run, double until, struct gt_err **err)
 {
     for (;;) {
@@ -102,7 +102,7 @@ static int pass(struct group_run *run, double until, struct gt_err **err)
         if (event > until && end > until)
             return 0;
         int r;
-        if (end < event) { /* the nodes that were reserved are for all again */
+        if (end < event) { /* the reserved nodes are available to all again */
             run->now = end;
             gt_meter_advance(&run->meter, run->now);
             r = gt_waiting_start(run, err);
@@ -130,7 +130,8 @@ static int go(struct group_run *run, struct gt_err **err)
         if (watch->progress && i % PROGRESS_STEP == 0)
             watch->progress(watch->arg, i, run->jobs->count);
     }
-    /* What came waits until it has run, or the largest jobs' waiting would not be seen. */
+    /* The run continues until all submitted jobs have ended; otherwise the waits of the largest jobs would be
+     * missing. */
     while (r >= 0 && !run->meter.lasting && run->options->queue != GT_QUEUE_NONE && run->heap.count &&
            (run->wait_count || run->run_count))
         r = pass(run, run->heap.event[0].time, err);
@@ -138,7 +139,7 @@ static int go(struct group_run *run, struct gt_err **err)
         gt_meter_rejected(&run->meter);
     for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++)
         if (run->running[i].places)
-            r = gt_run_set_rate(run, i, 0, 0, err); /* what it has got on counts */
+            r = gt_run_set_rate(run, i, 0, 0, err); /* its progress counts */
     return r;
 }
 

@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/sim/group/run.h"
 
-/* Nodes that fail and come back, and what that means for the jobs on them. */
+/* Nodes that fail and are repaired, and the effect on the jobs on them. */
 
 int gt_failing_open(struct group_run *run, struct gt_err **err)
 {
@@ -31,7 +31,7 @@ int gt_failing_open(struct group_run *run, struct gt_err **err)
     return r;
 }
 
-/* When a node that has failed is back, or fails again. */
+/* Draws when a failed node is repaired, or a node fails. */
 static int draw_next(struct group_run *run, uint32_t node, enum gt_event_kind kind, double mean,
                      struct gt_err **err)
 {
@@ -51,7 +51,7 @@ static bool uses(const struct group_run *run, uint32_t number, uint32_t node)
     return false;
 }
 
-/* They are interrupted and submitted again with what they had left to run. */
+/* Its jobs are interrupted and submitted again with their remaining time. */
 static int restart_jobs(struct group_run *run, uint32_t node, struct gt_err **err)
 {
     gt_auto_free uint32_t *hit = malloc((run->jobs->count + 1) * sizeof(*hit));
@@ -76,7 +76,7 @@ static int restart_jobs(struct group_run *run, uint32_t node, struct gt_err **er
     return 0;
 }
 
-/* The jobs on it stand still, or their units there do. */
+/* The jobs on it, or their units there, make no progress. */
 static int stop_jobs(struct group_run *run, uint32_t node, struct gt_err **err)
 {
     int r = 0;
@@ -105,7 +105,7 @@ int gt_failing_fail(struct group_run *run, uint32_t node, struct gt_err **err)
     return r < 0 ? r : draw_next(run, node, GT_EVENT_REPAIR, run->options->repair, err);
 }
 
-/* Its pods have no place any more. */
+/* Takes the places from the pods on it. */
 static void give_up(struct group_run *run, uint32_t number, uint32_t node)
 {
     struct running *running = &run->running[number];
@@ -141,7 +141,7 @@ int gt_failing_repair(struct group_run *run, uint32_t node, struct gt_err **err)
     gt_run_set_up(run, node, true);
     gt_waiting_node_changed(run, node);
     for (uint32_t i = 0; run->parts.on && i < run->jobs->count; i++)
-        if (uses(run, i, node)) { /* it was not away for long */
+        if (uses(run, i, node)) { /* it was repaired in time */
             int r = gt_run_set_rate(run, i, gt_parts_rate(run, i), 0, err);
             if (r < 0)
                 return r;

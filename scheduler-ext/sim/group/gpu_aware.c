@@ -5,8 +5,8 @@
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/sim/group/policy.h"
 
-/* gpu-aware of the decision core: each pod alone on the node of the best value. Groups are not known. Pods
- * ask for nothing but GPUs here. */
+/* gpu-aware of the decision core: each pod alone on the node with the best value. Groups are ignored. Pods
+ * ask for GPUs only. */
 struct aware {
     struct gt_cluster *cluster;
     struct gt_mix *mix;

@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/sim/group/policy.h"
 
-/* Ours: the decision core itself, on its own model of the cluster, with either of its rules. */
+/* Ours: the decision core of the product, with its own model of the cluster, and with each of its rules. */
 struct group_core {
     struct gt_cluster *cluster;
     struct gt_plan_unit *units;
@@ -60,7 +60,7 @@ static void changed(void *p, const struct gt_world *world, uint32_t node)
     gt_cluster_set_free(state->cluster, node, world->free[node]);
 }
 
-/* It learns of sizes as the companion's cache does (scheduler-ext/cache/cache_sizes.c). */
+/* It learns sizes like the companion's cache (scheduler-ext/cache/cache_sizes.c). */
 static void came(void *p, const struct gt_sim_job *job)
 {
     struct group_core *state = p;

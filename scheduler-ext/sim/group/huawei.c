@@ -3,9 +3,9 @@
 
 /*
  * The remainder table of Huawei's sp-block, without a reserve: a supernode that holds q whole blocks (units)
- * and a remainder of r slots is in row r, column q. First the rows ascending, in each the columns up to
- * the number of blocks still needed; then the larger columns, rows ascending. A supernode gives all blocks it
- * has. Equals are taken at random, as its map order has it.
+ * and a remainder of r slots is in row r, column q. First the rows are searched in ascending order, in each
+ * the columns up to the number of blocks still needed; then the larger columns, again by ascending rows. A
+ * supernode gives all its blocks. Equals are chosen at random, like the random order of Go's maps.
  */
 static uint64_t cell(uint32_t slots, uint32_t block, uint32_t needed)
 {

@@ -2,9 +2,9 @@
 #include "scheduler-ext/sim/group/policy.h"
 
 /*
- * Kueue's topology-aware BestFit with a unit as its slice: domains (supernodes) are counted in slices. One
- * that holds all slices that are left: the one with fewest slices; else the one with most. Equals: fewer
- * pods, then the name.
+ * Kueue's topology-aware BestFit with a unit as its slice: domains (supernodes) are counted in slices. Chosen
+ * is the domain with the fewest slices that holds all remaining slices; else the one with most. Among equals:
+ * fewer pods, then the name.
  */
 static uint32_t choose_domain(const struct gt_world *world, const uint32_t *slots, uint32_t pods,
                               uint32_t wanted)

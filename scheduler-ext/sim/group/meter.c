@@ -39,7 +39,7 @@ void gt_meter_done(struct gt_meter *meter)
     gt_links_done(&meter->links);
 }
 
-/* The part of the free GPUs that no further unit of the largest size can use. */
+/* The fraction of the free GPUs that no further unit of the largest size can use. */
 static double fragmentation(const struct gt_meter *meter)
 {
     const struct gt_world *world = meter->world;
@@ -105,7 +105,7 @@ void gt_meter_advance(struct gt_meter *meter, double now)
     meter->now = now;
 }
 
-/* What a job weighs in the acceptance: its GPU time, or its GPUs where it never leaves. */
+/* The weight of a job in the acceptance: its GPU time, or its GPUs where it never ends. */
 static double weight(const struct gt_sim_job *job, double seconds)
 {
     return (double)job->pods * job->gpus * (isfinite(seconds) ? seconds : 1);
@@ -152,7 +152,7 @@ void gt_meter_worked(struct gt_meter *meter, double since, double until, double 
         meter->work += (to - from) * gpus;
 }
 
-/* Supernodes that a unit touches. */
+/* The number of supernodes that a unit touches. */
 static uint32_t count_supers(const struct gt_meter *meter, const struct gt_place *places, uint32_t pods)
 {
     const struct gt_site_node *nodes = meter->world->site->nodes;
@@ -166,8 +166,8 @@ static uint32_t count_supers(const struct gt_meter *meter, const struct gt_place
     return supers;
 }
 
-/* The least number of supernodes that could have held a unit which was split: the largest rooms first, with
- * the job's own places free again. */
+/* The least number of supernodes that could have held a split unit: the largest rooms first, with the job's
+ * own places counted as free. */
 static uint32_t least_supers(struct gt_meter *meter, const struct gt_sim_job *job,
                              const struct gt_place *places)
 {
@@ -186,14 +186,14 @@ static uint32_t least_supers(struct gt_meter *meter, const struct gt_sim_job *jo
     return largest ? (need + largest - 1) / largest : 1;
 }
 
-/* Supernodes per unit, and for split ones how few it could have been. */
+/* Counts the supernodes of each unit, and for split units the least possible number. */
 static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, const struct gt_place *places,
                        bool measured)
 {
     uint32_t bound = 0;
     for (uint32_t pod = 0; pod < job->pods; pod += job->unit) {
         if (places[pod].node == GT_NONE)
-            continue; /* that unit comes later */
+            continue; /* that unit is placed later */
         uint32_t supers = count_supers(meter, places + pod, job->unit);
         meter->recent_spread += supers;
         meter->recent_units++;
@@ -237,7 +237,7 @@ void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, doubl
 
 void gt_meter_finished(struct gt_meter *meter, uint32_t number, double now)
 {
-    enum { SHORT_S = 10 }; /* runs that are shorter count as so long */
+    enum { SHORT_S = 10 }; /* shorter runs count with this length */
     const struct gt_sim_job *job = &meter->jobs->job[number];
     uint32_t gpus = job->pods * job->gpus;
     if (number < meter->first)
@@ -319,7 +319,7 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         .fragmentation_size = meter->unit * meter->gpus,
         .samples = meter->samples,
     };
-    if (meter->lasting) { /* nothing leaves: the end is what counts */
+    if (meter->lasting) { /* no job ends: the final state counts */
         ret->occupancy = world->up_gpus ? 1 - (double)world->free_gpus / world->up_gpus : 0;
         ret->fragmentation = fragmentation(meter);
         ret->link_fragmentation = link_fragmentation(meter);

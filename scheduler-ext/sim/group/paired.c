@@ -4,8 +4,8 @@
 #include "scheduler-ext/sim/group/policy.h"
 
 /*
- * Sites that leave only groups to Kueue, Huawei's plugin or Volcano: a job of one pod goes to kube-scheduler,
- * which packs (MostAllocated) or takes the first node with room.
+ * Sites where Kueue, Huawei's plugin or Volcano place only groups: a job of one pod is placed by
+ * kube-scheduler, which packs (MostAllocated) or takes the first node with room.
  */
 struct paired {
     struct gt_rng rng; /* among equals of MostAllocated */

@@ -6,9 +6,9 @@
 #include "scheduler-ext/sim/group/run.h"
 
 /*
- * Jobs that have places for some of their pods: those that start with a minimum of their units and grow, and
- * those that have lost a node. What is tried, and in which order, is what the companion tries
- * (decide/decide.c, decide/move.c, placement/node_loss.c, cache/cache_spares.c), on the same planner.
+ * Jobs with places for some of their pods: those that start with a minimum of their units and grow, and those
+ * that have lost a node. The attempts and their order are those of the companion (decide/decide.c,
+ * decide/move.c, placement/node_loss.c, cache/cache_spares.c), on the same planner.
  */
 
 int gt_parts_open(struct group_run *run, struct gt_err **err)
@@ -48,7 +48,7 @@ static uint32_t run_length(const struct gt_sim_job *job)
     return job->atom ? job->atom : job->unit;
 }
 
-/* Spare nodes but where something of the job lacks pods, and those that are reserved for others. */
+/* Excludes spare nodes, except where units of the job miss pods, and nodes that are reserved for others. */
 static void exclude(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
 {
     struct sim_parts *parts = &run->parts;
@@ -75,7 +75,7 @@ static void exclude(struct group_run *run, const struct gt_sim_job *job, bool ex
         gt_node_set_add(&parts->excluded, n, NULL);
 }
 
-/* Those of `wanted` into `places`, scratch both; nothing is taken. */
+/* Plans the pods of `wanted` into `places` (both scratch); nothing is taken. */
 static bool plan(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
 {
     const struct gt_sim_watch *watch = &run->options->watch;
@@ -88,7 +88,7 @@ static bool plan(struct group_run *run, const struct gt_sim_job *job, bool exclu
     return planned;
 }
 
-/* Nodes that are reserved for another job come last. */
+/* Nodes that are reserved for another job are tried last. */
 static bool plan_beside(struct group_run *run, const struct gt_sim_job *job)
 {
     bool others = run->holder.job && run->holder.job != job;
@@ -128,7 +128,7 @@ uint32_t gt_parts_least(const struct group_run *run, const struct gt_sim_job *jo
     return least ? least : 1;
 }
 
-/* Of the units without any place the first `count` are wanted. */
+/* Marks the first `count` units without any place as wanted. */
 static void want_fresh(struct group_run *run, const struct gt_sim_job *job, uint32_t count)
 {
     struct sim_parts *parts = &run->parts;
@@ -148,10 +148,10 @@ static bool fits(struct group_run *run, uint32_t number, uint32_t count)
     return gt_run_may_hold(run, number, (uint64_t)count * job->unit * job->gpus) && plan_beside(run, job);
 }
 
-/* The most of the units without a place, `least` or more, planned in the scratch. */
+/* Plans as many units without a place as possible, `least` or more, in the scratch. */
 static bool find_most(struct group_run *run, uint32_t number, uint32_t least, uint32_t most)
 {
-    uint32_t low = least, high = most; /* fits with low, not with high */
+    uint32_t low = least, high = most; /* it fits with `low`, not with `high` */
     if (!most || least > most)
         return false;
     if (fits(run, number, high))
@@ -187,9 +187,9 @@ bool gt_parts_start(struct group_run *run, uint32_t number)
     return true;
 }
 
-/* ---- what a job lacks ---- */
+/* ---- missing pods of a job ---- */
 
-/* What was planned is the job's; the places that pods leave for it are free. */
+/* Takes the planned places for the job, and frees the places that its pods leave. */
 static void commit(struct group_run *run, uint32_t number)
 {
     struct running *running = &run->running[number];
@@ -209,7 +209,7 @@ static void commit(struct group_run *run, uint32_t number)
     }
 }
 
-/* The pods that units which have begun lack, in [first, end). */
+/* Marks the missing pods of started units in [first, end) as wanted. */
 static bool want_missing(struct group_run *run, uint32_t number, uint32_t first, uint32_t end)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
@@ -223,7 +223,7 @@ static bool want_missing(struct group_run *run, uint32_t number, uint32_t first,
     return any;
 }
 
-/* A unit, or an atom, goes where all of it has room; its places are left when it has others. */
+/* Moves a unit, or an atom, to where all of it has room; its old places are freed when it has new ones. */
 static bool move(struct group_run *run, uint32_t number, uint32_t first, uint32_t end)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
@@ -239,7 +239,7 @@ static bool move(struct group_run *run, uint32_t number, uint32_t first, uint32_
     return true;
 }
 
-/* True: something was placed. */
+/* True: some pods were placed. */
 static bool replace(struct group_run *run, uint32_t number)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];

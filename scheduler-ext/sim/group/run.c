@@ -21,7 +21,7 @@ void gt_run_go_away(struct group_run *run, uint32_t number)
         run->policy->gone(run->state, &run->jobs->job[number]);
 }
 
-/* ---- the policy's work, judged ---- */
+/* ---- checks of the policy's result ---- */
 
 int gt_run_check(const struct group_run *run, const struct gt_sim_job *job, const struct gt_place *places,
                  struct gt_err **err)

@@ -2,10 +2,10 @@
 #include "scheduler-ext/sim/group/policy.h"
 
 /*
- * Slurm's topology/block with --segment: each segment (unit) repeats the whole selection on what is left; of
- * the blocks (supernodes) that hold it the one with the fewest free nodes, the later block where equal. A
- * segment that fits nowhere fails the job. Written from the description in Slurm's documentation; blocks
- * joined into larger ones do not matter to a unit that fits into one.
+ * Slurm's topology/block with --segment: the selection is repeated for each segment (unit) on what is left:
+ * of the blocks (supernodes) that hold it, the one with the fewest free nodes, the last block among equals. A
+ * segment that fits nowhere fails the job. Written from Slurm's documentation; larger blocks of joined blocks
+ * do not matter for a unit that fits into one block.
  */
 static uint32_t choose(void *state, const struct gt_world *world, const uint32_t *slots, uint32_t pods)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/sim/group/run.h"
 
-/* The nodes that are left to pods which come again, as in cache/cache_spares.c: of each supernode the last
- * ones that are wholly free. */
+/* The spare nodes, which only recreated pods may use, as in cache/cache_spares.c: the last ones of each
+ * supernode's completely free nodes. */
 
 void gt_spares_node_changed(struct group_run *run, uint32_t node)
 {

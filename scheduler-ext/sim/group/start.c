@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/sim/group/run.h"
 
-/* A job starts, where the policy has room for it. */
+/* Starts a job where the policy finds room for it. */
 
 enum { CHECK_STEP = 64 }; /* decisions */
 

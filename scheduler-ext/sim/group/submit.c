@@ -26,7 +26,7 @@ int gt_run_submit(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     bool waits = run->options->queue != GT_QUEUE_NONE && fits_empty(run, number);
     gt_run_come(run, number);
-    /* What can never start must not hold up those behind it. */
+    /* A job that can never start must not delay others. */
     int r = waits ? gt_waiting_join(run, number, err) : gt_run_start(run, number, err);
     if (r != 0 || waits)
         return r < 0 ? r : 0;

@@ -4,9 +4,9 @@
 #include "scheduler-ext/sim/group/policy.h"
 
 /*
- * Volcano's network topology: of the HyperNodes of the lowest tier that hold the whole job the one that is
- * fullest with it, (used + requested) / allocatable, at random among equals; else each unit alone likewise,
- * without looking ahead.
+ * Volcano's network topology: of the HyperNodes of the lowest tier that hold the whole job, the one that is
+ * fullest with it, (used + requested) / allocatable, random among equals; else each unit alone in the same
+ * way, without looking ahead.
  */
 struct volcano_state {
     struct gt_rng rng;

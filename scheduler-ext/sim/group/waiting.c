@@ -5,8 +5,8 @@
 #include "base/digest.h"
 #include "scheduler-ext/sim/group/run.h"
 
-/* Jobs that wait, in the placement controller's own queue, with nodes kept for who has waited for long. Every
- * policy has the same queue. */
+/* Waiting jobs in the placement controller's own queue, with nodes reserved for a job that has waited for
+ * long. Every policy has the same queue. */
 
 static const double MS = 1000; /* of a second */
 
@@ -15,9 +15,9 @@ static uint32_t number_of(const struct group_run *run, const void *job)
     return (uint32_t)((const struct gt_sim_job *)job - run->jobs->job);
 }
 
-/* ---- nodes kept for the holder ---- */
+/* ---- nodes reserved for the holder ---- */
 
-/* Without the reserved nodes, for a job behind the holder, or with them. */
+/* Closes the reserved nodes for a job after the holder, or opens them. */
 static void restrict_to_others(struct group_run *run, bool on)
 {
     struct sim_holder *holder = &run->holder;
@@ -53,7 +53,7 @@ static int open_holder(struct group_run *run, struct gt_err **err)
     return r;
 }
 
-/* The reserved nodes of a job; false: they would not help, or are too many. */
+/* Chooses the reserved nodes for a job; false: none would help, or they are too many. */
 static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, struct gt_node_set *ret)
 {
     struct sim_holder *holder = &run->holder;
@@ -95,7 +95,7 @@ static bool on_hold(void *arg, void *job, uint64_t reserved_until_ms)
     if (!found)
         gt_node_set_done(&chosen);
     if (job && !found && holder->job != job)
-        return false; /* who holds, goes on */
+        return false; /* the current holder goes on */
     gt_node_set_done(&holder->reserved);
     holder->reserved = chosen;
     holder->job = found ? job : NULL;
@@ -129,7 +129,7 @@ static bool lacks(const struct group_run *run, uint32_t number)
     return run->running[number].held < run->jobs->job[number].pods;
 }
 
-/* As the companion does it: for a job that waits, not for who moves or for kept nodes. */
+/* As in the companion: for a waiting job, not for moves or for the choice of reserved nodes. */
 static int start(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     void (*crowded)(void *, bool) = run->policy->crowded;
@@ -156,7 +156,7 @@ static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
     int r = start(run, number, &run->failed);
     if (r >= 0 && run->parts.on && run->running[number].places &&
         (runs ? r == 0 && torn && !gt_parts_is_torn(run, number) : lacks(run, number)))
-        run->parts.again[run->parts.again_count++] = number; /* its place in the order is another one */
+        run->parts.again[run->parts.again_count++] = number; /* its position in the order has changed */
     run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
     run->wait_count -= r > 0;
     return r > 0 ? GT_QUEUE_DONE : r == 0 ? GT_QUEUE_BLOCKED : GT_QUEUE_FAILED;
@@ -172,7 +172,7 @@ static void same_as(void *arg, void *job, void *like)
 static uint64_t now_ms(void *arg)
 {
     return (uint64_t)(((const struct group_run *)arg)->now * MS +
-                      0.5); /* a time of its own comes back whole */
+                      0.5); /* a time converted back must be the same */
 }
 
 int gt_waiting_open(struct group_run *run, struct gt_err **err)
@@ -205,7 +205,7 @@ void gt_waiting_done(struct group_run *run)
     gt_err_free(run->failed);
 }
 
-/* ---- coming and starting ---- */
+/* ---- submission and start ---- */
 
 int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err)
 {

@@ -3,7 +3,8 @@
 
 #include "scheduler-ext/sim/pod/policy.h"
 
-/* GPU clustering: requests of one type together, then the fuller node; a pod without GPUs anywhere. */
+/* GPU clustering: requests of one type are placed together, then the fuller node wins; a pod without GPUs is
+ * placed anywhere. */
 static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     (void)state;

@@ -10,13 +10,13 @@
 
 enum { MEMO_MAX = 32 << 20, POD_PROGRESS_STEP = 256 };
 
-/* A score that was computed for a node as it was then. */
+/* A score, and the version of the node for which it was computed. */
 struct memo {
-    float score; /* scores are whole numbers, or differences that matter far above its precision */
+    float score; /* scores are whole numbers, or differ by much more than its precision */
     uint32_t version;
 };
 
-/* CPU and memory that are left on a node, whatever the policies see of it. */
+/* CPU and memory that are left on a node, independently of what policies see. */
 struct rest {
     uint32_t cpu, memory;
 };
@@ -59,7 +59,7 @@ static void run_done(struct pod_run *run)
     gt_site_free(run->site);
 }
 
-/* ---- shapes: pods that look alike to a policy ---- */
+/* ---- shapes: pods that are equal for a policy ---- */
 
 static _Thread_local const struct gt_trace_row *sort_rows;
 static _Thread_local bool sort_cpu;
@@ -76,8 +76,8 @@ static int by_shape(const void *a, const void *b)
     return (x->milli > y->milli) - (x->milli < y->milli);
 }
 
-/* The models of a spec such as "A10|T4" that the cluster has, by number; one that it lacks is the last bit,
- * which no node has. */
+/* The mask of a spec such as "A10|T4": one bit for each model of the cluster; an unknown model is the last
+ * bit, which no node has. */
 static uint64_t models_of(const struct gt_site *site, const char *spec)
 {
     char name[GT_TRACE_SPEC_LEN];
@@ -249,7 +249,7 @@ static void take(struct pod_run *run, uint32_t number, uint32_t shape_number, co
         policy->changed(run->state, &run->world, number);
 }
 
-/* Every GPU of every node adds up, or the policy used what was not there. */
+/* Checks that the sums of all GPUs are right, so that the policy has not used more than there was. */
 static bool is_sound(const struct pod_run *run)
 {
     uint64_t free = 0;
@@ -303,7 +303,7 @@ static int place(struct pod_run *run, uint32_t row_number, struct gt_err **err)
 
 /* ---- the protocol ---- */
 
-/* Free GPU parts on GPUs that are not wholly free: what a pod of whole GPUs cannot use. */
+/* Free fractions of partly used GPUs, which a pod with whole GPUs cannot use. */
 static double broken_share(const struct pod_run *run)
 {
     uint64_t free = run->capacity - run->used, broken = 0;

@@ -140,7 +140,7 @@ static unsigned choose_gpu(void *p, const struct gt_pod_node *node, const struct
 const struct gt_pod_policy gt_pod_fgd = {
     .name = "fgd", .open = open_state, .close = free, .score = score, .choose_gpu = choose_gpu};
 
-/* The same where others see no CPU: for a look at what CPU is worth. */
+/* The same policy, which uses CPU also where others do not: to measure what CPU is worth. */
 const struct gt_pod_policy gt_pod_fgd_cpu = {.name = "fgd-cpu",
                                              .open = open_state,
                                              .close = free,

@@ -6,9 +6,9 @@
 #include "scheduler-ext/sim/pod/policy.h"
 
 /*
- * Ours: gpu-aware of the decision core, with CPU and memory, as the extender has it: for pods of whole GPUs
- * and for those without. What it has no say in, a share, goes to the GPU with the least sufficient room of
- * the cluster.
+ * Ours: gpu-aware of the decision core, with CPU and memory, as in the extender, for pods with whole GPUs and
+ * without GPUs. A share of a GPU, which the core does not know, is placed on the GPU of the cluster with the
+ * least sufficient room.
  */
 struct pod_core {
     struct gt_cluster *cluster;

@@ -3,7 +3,8 @@
 
 #include "scheduler-ext/sim/pod/policy.h"
 
-/* GPU packing: shares go to GPUs in use first, then to idle GPUs of nodes in use, then to idle nodes. */
+/* GPU packing: shares are placed on GPUs in use first, then on idle GPUs of nodes in use, then on idle
+ * nodes. */
 static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     (void)state;
