@@ -207,7 +207,7 @@ struct cache_plan {
 struct gt_pod_rules; /* where a pod may run, shared by pods that say the same */
 
 struct cache_pod {
-    struct gt_cache_pod pub; /* first; what it points to and nobody shares is one block from meta.labels on */
+    struct gt_cache_pod pub; /* first; its own (not shared) data is one block from meta.labels on */
     uint64_t digest;         /* of everything that is read from its object */
     struct gt_pod_rules *constraints;
     struct gt_cache_request *request;
@@ -232,7 +232,7 @@ struct cache_pod {
     uint16_t need;             /* during recompute: GPUs to be guessed */
     bool whole;                /* all GPUs of the plan exist */
     bool overrides;
-    bool gated; /* spec: GT_GATE stands */
+    bool gated; /* its spec has GT_GATE */
     bool changed;
 };
 _Static_assert(GT_POD_GPUS_MAX <= UINT16_MAX, "GPUs of a pod fit");

@@ -7,34 +7,36 @@
 /*
  * GT_RULE_CHURN: whole units where jobs come and go (docs/reference/placement.md).
  *
- * A supernode of C slots holds at most floor(C / Q) units of Q slots; the other C mod Q slots are no use to
- * that size, whatever ends. A unit reaches into the room of Q when it leaves fewer slots than those places
- * need.
+ * A supernode of C slots holds at most floor(C / Q) units of Q slots; the other C mod Q slots are never of
+ * use to that size, whichever jobs end. A unit uses room of Q when it leaves fewer slots than these units of
+ * Q need.
  *
- * A single unit goes by the min-loss rule, which is the best there is until jobs leave; of equals where it
- * reaches into the room of the fewest sizes; then to the fullest. Several units alike go where they reach
- * into the room of the fewest sizes, and together: they end together, and leave whole supernodes behind. They
- * do not where what is left of the job, once no room is left that no larger size can use, fills no whole
- * places of the largest size: then a supernode that would lose such a place comes last.
+ * A single unit is placed by the min-loss rule, which is optimal until jobs end; among equal supernodes where
+ * it uses room of the fewest sizes; then in the fullest. Several equal units are placed where they use room
+ * of the fewest sizes, and together: they end together, and then leave whole supernodes free. There is an
+ * exception: when no room is left that is useless to larger sizes, and the rest of the job does not fill
+ * whole places of the largest size, a supernode that would lose such a place comes last.
  *
- * Once jobs have left, what is small comes free again soon, and only the largest sizes are protected: for a
- * single unit places of the largest, then of the one below it; for several the room of the largest.
+ * Once jobs have ended, small room becomes free again soon, so only the largest sizes are protected: from a
+ * single unit the places of the largest, then those of the second largest; from several units the room of the
+ * largest.
  *
- * While other jobs wait for room, what comes free is used at once, and a job that lies together leaves whole
- * supernodes behind for the next. Several units then only go first to what places of the two largest sizes
- * leave over in supernodes that have such places; else as many as have room go to one supernode.
+ * While other jobs wait for room, freed room is used immediately, and a job that lies together leaves whole
+ * supernodes free for the next one. Then several units are placed first only in what places of the two
+ * largest sizes leave over, in supernodes that have such places; otherwise as many as have room are placed in
+ * one supernode.
  */
 struct churn {
     struct rule rule;
     const struct room *room;
-    uint32_t whole;                /* places[] is for supernodes of so many slots */
-    uint32_t places[GT_CHAIN_MAX]; /* slots that the places of each larger size need, as in rule.levels */
-    bool jobs_leave;               /* some have, and the chain is not a list that was given */
-    bool crowded;                  /* so, and other jobs wait */
-    unsigned first_kept; /* of rule.levels: this size and larger ones keep room from several units */
-    bool spares_largest; /* several units: they keep off places of the largest size */
-    /* What was chosen last for many, but for the id: most supernodes of a cluster are alike. */
-    uint32_t last_slots, last_whole; /* 0: nothing was */
+    uint32_t whole;                /* slots of a supernode for which places[] was computed */
+    uint32_t places[GT_CHAIN_MAX]; /* [as rule.levels] slots that the places of each larger size need */
+    bool jobs_leave;               /* jobs have ended, and the chain is learned */
+    bool crowded;                  /* jobs have ended, and other jobs wait */
+    unsigned first_kept; /* index in rule.levels: several units avoid the room of this size and larger ones */
+    bool spares_largest; /* several units avoid places of the largest size */
+    /* The last choice for many units, without the id: most supernodes of a cluster are equal. */
+    uint32_t last_slots, last_whole; /* 0: none */
     uint64_t last_choice;
 };
 
@@ -60,10 +62,10 @@ static void start(struct churn *churn, const struct gt_cluster *cluster, const s
 }
 
 /* A choice as one number, the least is the best. For a single unit: the sizes that lose a place (0 or 1 where
- * only the largest counts); those whose room is reached into (where jobs leave 0 or 1: whether the size below
- * the largest loses a place); its slots; its id. For several: the sizes whose room is reached into (where
- * places of the largest size are spared: 0 for none, 2 where one is lost, else 1); the units it does not
- * take; its slots; its id. */
+ * only the largest counts); those whose room is used (where jobs have ended 0 or 1: whether the second
+ * largest size loses a place); its slots; its id. For several: the sizes whose room is used (where places of
+ * the largest size are avoided: 0 for none, 2 where one is lost, else 1); the units for which it has no room;
+ * its slots; its id. */
 enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
 enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
 _Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
@@ -96,8 +98,8 @@ static void fit_to(struct churn *churn, uint32_t whole)
         churn->places[i] = whole - whole % churn->rule.levels[i];
 }
 
-/* Sizes from rule.levels[first] on whose room one unit reaches into. The most that the others need: what
- * further units may use above. */
+/* The number of sizes from rule.levels[first] on whose room one unit uses. Also the most slots that the other
+ * sizes need: further units may use the slots beyond that. */
 static inline unsigned reach(struct churn *churn, uint32_t super, unsigned first, uint32_t *ret_kept)
 {
     uint32_t left = churn->room->slots[super] - churn->rule.q, kept = 0;
@@ -124,7 +126,7 @@ static unsigned lost_in(struct churn *churn, uint32_t super)
     return gt_rule_lost(&churn->rule, churn->room->slots[super]);
 }
 
-/* Whether that size loses a place. */
+/* Whether the nth largest size loses a place. */
 static bool loses_large(const struct churn *churn, uint32_t super, unsigned nth)
 {
     uint32_t size = large_size(churn, nth);
@@ -147,7 +149,7 @@ static void choose_again(struct churn *churn, uint32_t super)
     churn->last_choice = choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, 0);
 }
 
-/* It has room for one unit at least. */
+/* The supernode must have room for at least one unit. */
 static inline uint64_t choice_for_many(struct churn *churn, uint32_t super)
 {
     if (churn->room->slots[super] != churn->last_slots || churn->room->whole[super] != churn->last_whole)
@@ -218,15 +220,15 @@ static void place_one(struct job *job, struct gt_plan_unit *unit, const struct r
 
 /* ---- units smaller than a node ---- */
 
-/* Nodes in use with equally many GPUs, in supernodes with equally few idle nodes: in the cluster's scratch,
- * until a supernode has more or fewer idle nodes. */
+/* Nodes in use with equally many GPUs, in supernodes with the same least number of idle nodes. The list is in
+ * scratch of the cluster, and is valid until the number of idle nodes of a supernode changes. */
 struct in_use {
     uint32_t *nodes, count, next;
     uint32_t feasible; /* supernodes that hold a unit; GT_NONE: not counted */
 };
 
-/* The first nodes, one a unit, of those with the fewest GPUs that hold so many and are in use, or are filled
- * by them, in the supernodes with the fewest idle nodes. */
+/* Collects one node for each unit: nodes with the fewest available GPUs that hold a unit and are in use, or
+ * are filled by it, in the supernodes with the fewest idle nodes. */
 static void list_in_use(struct job *job, unsigned gpus, uint32_t units, struct in_use *list)
 {
     const struct gt_cluster *cluster = job->cluster;
@@ -252,8 +254,8 @@ static void list_in_use(struct job *job, unsigned gpus, uint32_t units, struct i
 }
 
 /* The fullest node in use (or filled by the unit) that holds so many GPUs; of those in the supernode with the
- * fewest idle nodes the lowest id. GT_NONE: there is none. A node that was taken from is the fullest as long
- * as it holds them. `units` are left. */
+ * fewest idle nodes the lowest id. GT_NONE: there is none. A node from which GPUs were taken stays the
+ * fullest as long as it has room. `units`: number of remaining units. */
 static uint32_t find_in_use(struct job *job, struct in_use *list, unsigned gpus, uint32_t units)
 {
     while (list->next < list->count && job->cluster->draft_count[list->nodes[list->next]] < gpus)
@@ -272,7 +274,7 @@ static unsigned node_above(const struct gt_cluster *cluster, unsigned gpus)
     return 0;
 }
 
-/* The unit's pods that have no place: one that runs on a node nobody knows may stand among them. */
+/* Places the unit's pods that have no place; there may be a running pod on an unknown node among them. */
 static void place_on(struct job *job, uint32_t node, const struct gt_plan_unit *unit)
 {
     uint32_t end = unit->first + unit->pods;
@@ -293,7 +295,7 @@ static uint32_t count_feasible(const struct room *room, uint32_t pods)
     return count;
 }
 
-/* Chosen by whole nodes, reported in pods: as for any other unit. */
+/* The choice counts whole nodes; it is reported in pods, as for any other unit. */
 static void describe_small(struct gt_plan_unit *unit, const struct gt_cluster *cluster,
                            const struct room *room, const struct two *two)
 {
@@ -323,9 +325,9 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
         return;
     }
     list->feasible = GT_NONE;
-    start(&churn, cluster, nodes, 1); /* a whole node is broken: it counts as one */
+    start(&churn, cluster, nodes, 1); /* a whole idle node is used: it counts as one slot */
     struct two two = choose_alone(&churn);
-    if (!two.count) { /* no node holds the unit, nodes of one supernode together may */
+    if (!two.count) { /* no node holds the unit, but several nodes of one supernode may */
         place_one(job, unit, room);
         return;
     }
@@ -335,8 +337,8 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
 
 /* ---- several units ---- */
 
-/* The best two when so many units are left. In front of the heap is the one that takes most; where it takes
- * all, so may others, and the fullest of those is the best. */
+/* The best two choices for `left` remaining units. The first of the heap holds most units; where it holds
+ * all, others may, too, and the fullest of these is the best. */
 static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t wanted)
 {
     const uint64_t middle = (uint64_t)MIDDLE_MAX << MIDDLE_SHIFT;
@@ -357,7 +359,7 @@ static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t 
     return (struct two){all.first, all.count > 1 ? all.second : rest, size};
 }
 
-/* `count` units from `*u` on, into the first choice. */
+/* Places `count` units from `*u` on in the first choice. */
 static void place_together(struct job *job, const struct gt_plan_unit *kind, struct churn *churn,
                            const struct two *two, uint32_t count, uint32_t *u)
 {
@@ -381,7 +383,7 @@ static void place_together(struct job *job, const struct gt_plan_unit *kind, str
     }
 }
 
-/* All supernodes that hold a unit, the best in front: how many. */
+/* Makes a heap of all supernodes that hold a unit, the best in front; returns their number. */
 static uint32_t fill_heap(struct churn *churn, uint64_t *heap)
 {
     uint32_t size = 0;
@@ -393,7 +395,7 @@ static uint32_t fill_heap(struct churn *churn, uint64_t *heap)
     return size;
 }
 
-/* More than one place of the largest size, and no whole number of them. */
+/* Whether they need more than one place of the largest size, and not a whole number of them. */
 static bool is_ragged(const struct churn *churn, uint32_t wanted)
 {
     uint64_t slots = (uint64_t)wanted * churn->rule.q;
@@ -410,7 +412,7 @@ static void place_many(struct job *job, const struct gt_plan_unit *kind, const s
     start(&churn, job->cluster, room, kind->pods);
     uint32_t size = fill_heap(&churn, heap);
     for (bool beyond = false; wanted && size;) {
-        if (!beyond && top_of(heap[0])) { /* no room is left that no larger size can use */
+        if (!beyond && top_of(heap[0])) { /* all remaining room can be used by larger sizes */
             beyond = true;
             churn.spares_largest = is_ragged(&churn, wanted);
             churn.last_slots = 0;
@@ -421,7 +423,7 @@ static void place_many(struct job *job, const struct gt_plan_unit *kind, const s
         uint32_t super = id_of(heap[0]), take = units_of(heap[0]);
         take = take < wanted ? take : wanted;
         place_together(job, kind, &churn, &two, take, &u);
-        wanted -= take; /* 0 where another than the one in front was chosen */
+        wanted -= take; /* 0 where another supernode than the first one was chosen */
         heap[0] = room->slots[super] >= churn.rule.q ? choice_for_many(&churn, super) : heap[--size];
         if (size)
             gt_sift_down(heap, size, 0);

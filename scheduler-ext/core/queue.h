@@ -43,8 +43,8 @@ struct gt_queue_entry {
     uint64_t gpus;                /* that it needs */
     bool partial;                 /* some of its pods run and need others that have no place */
     bool grows;                   /* it can run with the pods that have places: it would only become larger */
-    int32_t priority;             /* higher goes first */
-    uint64_t created_s;           /* Unix time, older goes first */
+    int32_t priority;             /* higher comes first */
+    uint64_t created_s;           /* Unix time, older comes first */
     uint64_t number;              /* breaks ties, different for each job */
     uint64_t since_ms;            /* when it began to wait */
     uint64_t reserved_until_ms;   /* the end of its last reservation, as given to hold(); 0: it had none */

@@ -42,7 +42,7 @@ struct record {
     bool relisted; /* the next state counts even with a lower version, see gt_placement_on_relist() */
     bool no_gpus, no_gpus_reported; /* it asks for no GPUs, so it is in no job of the cache */
     const char *unread;             /* why the cache refused it, so that it is in no job; NULL: it did not */
-    struct write *write;            /* waiting, or on its way */
+    struct write *write;            /* waiting, or in flight */
 };
 
 struct write_line { /* the waiting writes */
