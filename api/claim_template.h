@@ -5,16 +5,16 @@
 #include "api/pod_claim.h"
 
 /*
- * ResourceClaimTemplate (resource.k8s.io/v1): what those that users write ask for. Texts are borrowed: they
+ * ResourceClaimTemplate (resource.k8s.io/v1): what the templates of users ask for. Texts are borrowed: they
  * belong to the object that was read.
  */
 struct gt_claim_template {
     const char *namespace_, *name;
-    bool asks;           /* for GPUs of the class GT_DRA_CLASS */
-    const char *request; /* of `gpus` of them, all that it asks for */
+    bool asks;           /* it asks for GPUs of the class GT_DRA_CLASS */
+    const char *request; /* the name of the request; it asks for `gpus` GPUs, and no other request does */
     unsigned gpus;
-    /* Why no GPUs can be planned for it, the end of a sentence about it that lives for ever; NULL: they can.
-     * A plan keeps to a number of GPUs and to nothing else. */
+    /* Why no GPUs can be planned for it, as the end of a sentence about it (static text); NULL: they can. A
+     * plan considers only the number of GPUs. */
     const char *unfit;
 };
 

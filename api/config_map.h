@@ -13,10 +13,11 @@ enum { GT_CONFIG_MAP_KEYS_MAX = 1 << 16 };
 
 struct gt_config_map {
     unsigned count;
-    struct gt_pair data[]; /* the texts lie behind them */
+    struct gt_pair data[]; /* followed by the texts */
 };
 
-/* gt_config_map_free() it. What is no text is left out. -E2BIG beyond GT_CONFIG_MAP_KEYS_MAX. */
+/* Free *ret with gt_config_map_free(). Values that are not texts are left out. -E2BIG beyond
+ * GT_CONFIG_MAP_KEYS_MAX. */
 int gt_config_map_read(const cJSON *object, struct gt_config_map **ret, struct gt_err **err);
 void gt_config_map_free(struct gt_config_map *map);
 GT_DEFINE_CLEANUP(struct gt_config_map *, gt_config_map_free)

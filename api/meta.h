@@ -5,7 +5,7 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 
-/* What objects of every kind say of themselves. Texts belong to the object; "" where it has none. */
+/* The metadata of objects of any kind. Texts belong to the object; "" if there is none. */
 const char *gt_meta_namespace(const cJSON *object);
 const char *gt_meta_name(const cJSON *object);
 const char *gt_meta_uid(const cJSON *object);
@@ -14,7 +14,7 @@ const char *gt_meta_version(const cJSON *object); /* resourceVersion */
 /* Whether it is being deleted. */
 bool gt_meta_is_deleting(const cJSON *object);
 
-/* Whether the companion keeps it: GT_LABEL_MANAGED_BY says so. */
+/* Whether the companion manages it, by GT_LABEL_MANAGED_BY. */
 bool gt_meta_is_companions(const cJSON *object);
 
 /* Whether a field manager has applied a part of it. */

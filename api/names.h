@@ -4,8 +4,7 @@
 
 #include <stdint.h>
 
-/* The names that the cluster's objects have in the API of Kubernetes, and the limits of what is read of them.
- */
+/* Names in the API of Kubernetes, and the limits of what is read. */
 
 /* The custom resources. */
 #define GT_API_GROUP                "topology.metax-tech.com"
@@ -29,18 +28,17 @@
 #define GT_REASON_NO_DEVICE_PLUGIN  "NoDevicePlugin"
 #define GT_REASON_BY_CLAIMS         "DriverRegistered" /* claims give its GPUs, no device plugin does */
 
-/* The extended resource of whole GPUs, where no other is configured. */
+/* The extended resource of whole GPUs, unless another is configured. */
 #define GT_RESOURCE_GPU "metax-tech.com/gpu"
 
 /* Dynamic Resource Allocation: our driver, the class of its GPUs, the key of the taint of unhealthy ones, and
- * the annotation that makes the kubelet look at a pod again. */
+ * the annotation that makes the kubelet handle a pod again. */
 #define GT_DRA_DRIVER         "gpu.metax-tech.com"
 #define GT_DRA_CLASS          "gpu.metax-tech.com"
 #define GT_DRA_TAINT          GT_DRA_DRIVER "/unhealthy"
 #define GT_ANNOTATION_RETRIED GT_DRA_DRIVER "/retried"
 
-/* What the vendor's device plugin leaves where it shares GPUs: its resource, and an annotation of the Node.
- */
+/* Signs of the vendor's device plugin if it shares GPUs: its resource, and an annotation of the Node. */
 #define GT_RESOURCE_SGPU          "metax-tech.com/sgpu"
 #define GT_ANNOTATION_VENDOR_GPUS "metax-tech.com/node-gpu-devices"
 
@@ -51,34 +49,34 @@
 #define GT_LABEL_GPU_MEMORY  "metax-tech.com/gpu.memory"
 #define GT_LABEL_GPU_PRODUCT "metax-tech.com/gpu.product"
 
-/* What NFD puts on a Node for us: its supernode, and those of higher tiers around it, ".../tier-2" and so on.
- */
+/* Labels that NFD writes on a Node for us: its supernode, and the supernodes of higher tiers that contain it,
+ * ".../tier-2" and so on. */
 #define GT_LABEL_MEMBER_OF   GT_API_GROUP "/member-of"
 #define GT_LABEL_TIER_PREFIX GT_API_GROUP "/tier-"
 
-/* By which a Node names its supernode itself: the default, which no kubelet may set (the admission
- * plugin NodeRestriction), and that of earlier versions, which is not read any more. */
+/* Labels that name a Node's supernode: the default, which no kubelet may set (the admission plugin
+ * NodeRestriction), and that of earlier versions, which is not read any more. */
 #define GT_LABEL_SUPERNODE     "node-restriction.kubernetes.io/gputopo-supernode"
 #define GT_LABEL_OLD_SUPERNODE GT_API_GROUP "/supernode"
 
-/* Taints that the control plane sets by a Node's readiness and cordon. */
+/* Taints that the control plane sets for a Node that is not ready or is cordoned. */
 #define GT_TAINT_KEY_UNSCHEDULABLE "node.kubernetes.io/unschedulable"
 #define GT_TAINT_KEY_NOT_READY     "node.kubernetes.io/not-ready"
 #define GT_TAINT_KEY_UNREACHABLE   "node.kubernetes.io/unreachable"
 
-/* On a Supernode: so many of its nodes are for replacements alone. */
+/* On a Supernode: how many of its nodes are for replacements only. */
 #define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
 
 /* What users write on the pods of a job, or on their templates. */
-/* Pods of these kinds are left alone: they have units of their own. */
+/* Pods with these labels are not planned: their controllers have groups of their own. */
 #define GT_LABEL_LEADER_WORKER_SET "leaderworkerset.sigs.k8s.io/name"
 #define GT_LABEL_JOB_SET           "jobset.sigs.k8s.io/jobset-name"
 #define GT_ANNOTATION_GROUP        "metax-tech.com/gpu-group-size"
 #define GT_ANNOTATION_ATOMIC       "metax-tech.com/atomic-gpu-group-size"
 #define GT_ANNOTATION_LOSS         "metax-tech.com/on-node-loss"
 
-/* By what the controllers of jobs say which pod of which job it is. Volcano and Job write the same
- * key as label and as annotation, older versions as one of them. */
+/* Keys by which the controllers of jobs say which pod of which job it is. Volcano and Job write the same key
+ * as label and as annotation; older versions write only one of them. */
 #define GT_LABEL_PYTORCH_JOB        "training.kubeflow.org/job-name"
 #define GT_LABEL_PYTORCH_TYPE       "training.kubeflow.org/replica-type"
 #define GT_LABEL_PYTORCH_INDEX      "training.kubeflow.org/replica-index"
@@ -97,8 +95,8 @@
 #define GT_ANNOTATION_POD_GROUP "scheduling.k8s.io/group-name"
 #define GT_SCHEDULER_VOLCANO    "volcano"
 
-/* Gates of others: Volcano lifts its own when it has placed the pod; Kueue's go when the pod is admitted, and
- * when it has its topology domain. */
+/* Gates of others: Volcano removes its own when it has placed the pod; Kueue removes its gates when the pod
+ * is admitted, and when it has its topology domain. */
 #define GT_GATE_VOLCANO        "scheduling.volcano.sh/queue-allocation-gate"
 #define GT_GATE_KUEUE          "kueue.x-k8s.io/admission"
 #define GT_GATE_KUEUE_TOPOLOGY "kueue.x-k8s.io/topology"
@@ -106,22 +104,23 @@
 /* What gputopo-scheduler writes on a pod. */
 #define GT_GATE                  "metax-tech.com/gpu-placement"
 #define GT_CONDITION_PLACEMENT   "GPUPlacement"
-/* Reasons of that condition where a plan was given up: by the scheduler's word on nodes, or on its queue. */
+/* Reasons of that condition after a plan was given up: the scheduler refused its nodes, or its queue held it.
+ */
 #define GT_CONDITION_REFUSED     "PlanRefused"
 #define GT_CONDITION_HELD        "HeldByQueue"
 #define GT_PLAN_PREFIX           "plan.topology.metax-tech.com/"
 #define GT_PLAN_ANNOTATION_GPUS  GT_PLAN_PREFIX "gpus" /* pod_plan.h */
 #define GT_PLAN_ANNOTATION_NODE  GT_PLAN_PREFIX "node"
-#define GT_PLAN_ANNOTATION_UNIT  GT_PLAN_PREFIX "unit" /* the number of its unit in the job, from 0 */
+#define GT_PLAN_ANNOTATION_UNIT  GT_PLAN_PREFIX "unit" /* number of the pod's unit in its job, from 0 */
 #define GT_PLAN_ANNOTATION_RANK  GT_PLAN_PREFIX "rank"
-#define GT_PLAN_ANNOTATION_EPOCH GT_PLAN_PREFIX "epoch" /* plans of earlier epochs are not written on it */
+#define GT_PLAN_ANNOTATION_EPOCH GT_PLAN_PREFIX "epoch" /* no plan of an earlier epoch is written */
 
-/* For launchers, who read them through the downward API. */
+/* For launchers, which read them through the downward API. */
 #define GT_PLAN_ANNOTATION_UNIT_RANK GT_PLAN_PREFIX "unit-rank" /* within its unit, from 0 */
-#define GT_PLAN_ANNOTATION_SUPERNODE GT_PLAN_PREFIX "supernode" /* or the node, where it is in none */
-#define GT_PLAN_ANNOTATION_TIER      GT_PLAN_PREFIX "tier"      /* of the lowest one with the whole unit */
+#define GT_PLAN_ANNOTATION_SUPERNODE GT_PLAN_PREFIX "supernode" /* or the node, if it is in none */
+#define GT_PLAN_ANNOTATION_TIER      GT_PLAN_PREFIX "tier" /* of the lowest supernode with the whole unit */
 
-/* Who writes: names of programs, field managers, User-Agents. */
+/* Names of the programs that write: field managers, User-Agents. */
 #define GT_AGENT_NAME        "gputopo-agent"
 #define GT_COMPANION_NAME    "gputopo-scheduler"
 #define GT_VC_SCHEDULER_NAME "gputopo-vc-scheduler"
@@ -131,17 +130,17 @@
 #define GT_MANAGER_LABELS    GT_AGENT_NAME "-labels"
 #define GT_MANAGER_COMPANION GT_COMPANION_NAME
 
-/* On the companion's Lease and on that of vc-scheduler: what its holder keeps, for others (lease_note.h). */
+/* On the companion's Lease and on that of vc-scheduler: what its holder has reserved, for other programs
+ * (lease_note.h). */
 #define GT_ANNOTATION_LEASE_NOTE GT_API_GROUP "/note"
 
-/* On objects of others' kinds, and of ours: which program keeps them, GT_COMPANION_NAME. */
+/* On objects of our kinds and of others: the program that manages them, GT_COMPANION_NAME. */
 #define GT_LABEL_MANAGED_BY "app.kubernetes.io/managed-by"
 
 enum {
-    GT_POD_CONTAINERS_MAX = 64, /* of a pod that ask for GPUs; ordinary init containers are counted apart */
-    GT_OWNER_REPLICAS_MAX = 1 << 17, /* of a template, and pods of a job */
-    GT_POD_GPUS_MAX =
-        UINT16_MAX, /* that a container or a pod may ask for: no node has as many, so it never runs */
+    GT_POD_CONTAINERS_MAX = 64, /* of a pod, with GPUs; ordinary init containers are counted separately */
+    GT_OWNER_REPLICAS_MAX = 1 << 17, /* replicas of a template; also pods of a job */
+    GT_POD_GPUS_MAX = UINT16_MAX,    /* of a container or a pod: no node has so many, so it never runs */
 };
 
 #endif

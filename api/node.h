@@ -10,7 +10,7 @@
 #include "api/resources.h"
 #include "base/buf.h"
 
-/* Node: what is read of it, and what is written. */
+/* Node: the members that are read, and what is written. */
 enum {
     GT_NODE_LABELS_MAX = 1024,
     GT_NODE_TAINTS_MAX = 128,
@@ -21,34 +21,34 @@ struct gt_node_taint {
     const char *key, *value, *effect;
 };
 
-/* Texts are borrowed: they belong to the object that was read. Where that has its metadata alone, all else is
- * empty. */
+/* Texts are borrowed: they belong to the object that was read. If the object has metadata only, everything
+ * else is empty. */
 struct gt_node_object {
     const char *name;
     const char *resource_version, *uid; /* "" not known */
     const struct gt_pair *labels;
     unsigned label_count, taint_count;
     struct gt_node_taint taints[GT_NODE_TAINTS_MAX];
-    const char *vendor_gpus; /* the annotation GT_ANNOTATION_VENDOR_GPUS; NULL: none, or no text */
+    const char *vendor_gpus; /* the annotation GT_ANNOTATION_VENDOR_GPUS; NULL: none, or not a text */
     bool ready, cordoned;
-    int64_t ready_s;                 /* since when it is, or is not, ready: Unix time; 0 not known */
-    unsigned gpus;                   /* status.capacity of the resource; 0 none, or no such number */
+    int64_t ready_s;                 /* since when `ready` has its value: Unix time; 0 not known */
+    unsigned gpus;                   /* status.capacity of the resource; 0: none, or invalid */
     struct gt_resources allocatable; /* besides GPUs */
 };
 
-/* `resource`: of GPUs. -EINVAL with the path of the culprit ("spec.taints[2].key: ..."). The caller ends *ret
- * with gt_node_object_done(). */
+/* `resource` is the resource of GPUs. -EINVAL with the path of the wrong value ("spec.taints[2].key: ...").
+ * The caller calls gt_node_object_done() for *ret. */
 int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_object *ret,
                         struct gt_err **err);
 void gt_node_object_done(struct gt_node_object *node);
 #define gt_auto_node_object __attribute__((cleanup(gt_node_object_done)))
 
-/* The value of a label; NULL: it has none of that key. */
+/* The value of a label; NULL: there is no such label. */
 const char *gt_node_object_label(const struct gt_node_object *node, const char *key);
 
 /* Appends the body of a server-side apply: the labels or the annotations of one writer, nothing else. With
- * none they are an empty object; GT_NODE_NOTHING leaves that out. The UID keeps the API server from making a
- * Node that was deleted meanwhile. */
+ * count 0 they are an empty object; GT_NODE_NOTHING leaves that out. The UID prevents that the API server
+ * creates a Node that was deleted meanwhile. */
 enum gt_node_part { GT_NODE_NOTHING, GT_NODE_LABELS, GT_NODE_ANNOTATIONS };
 void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
                           const struct gt_pair *pairs, unsigned count, struct gt_buf *to);

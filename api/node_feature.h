@@ -6,13 +6,14 @@
 #include "api/supernode.h"
 #include "topology/model/node.h"
 
-/* NodeFeature of NFD (nfd.k8s-sigs.io/v1alpha1): what NFD puts on a Node for us. It is written alone. */
+/* NodeFeature of NFD (nfd.k8s-sigs.io/v1alpha1): what NFD writes on a Node for us. It is only written, never
+ * read. */
 struct gt_node_feature {
     const char *node;
     int gpus; /* -1 not known */
     enum gt_condition_status links;
     const char *gpu_attributes; /* as gt_node_feature_gpus() writes them; NULL: none */
-    /* Its supernode, and those around it upwards. */
+    /* The node's supernode, and those of higher tiers that contain it, upwards. */
     unsigned supernode_count;
     struct gt_node_feature_supernode {
         const char *name;

@@ -7,9 +7,9 @@
 #include "topology/model/node.h"
 
 /*
- * NodeGPUTopology: what a node's agent reports of its GPUs, and of their users. Named as the node. Bits of
- * masks are indices of the node's GPUs, in the order of their PCI addresses; in the object they may stand in
- * any order, and free ones and owners mean their `index` there.
+ * NodeGPUTopology: what a node's agent reports of its GPUs and of their users. It has the node's name. Bits
+ * of masks are indices of the node's GPUs, in the order of their PCI addresses. In the object GPUs may be in
+ * any order, and `free` and `owners` use each GPU's `index` there.
  */
 enum gt_topology_condition {
     GT_TOPOLOGY_DISCOVERED,
@@ -20,7 +20,7 @@ enum gt_topology_condition {
     GT_TOPOLOGY_CONDITIONS,
 };
 extern const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS];
-/* Those of an object, without the rest of it; as gt_conditions_read(). */
+/* Reads only the conditions of an object; as gt_conditions_read(). */
 void gt_topology_conditions_read(const cJSON *object, struct gt_condition ret[static GT_TOPOLOGY_CONDITIONS]);
 
 struct gt_gpu_owner { /* a container that has a GPU */
@@ -33,31 +33,33 @@ struct gt_gpu_owner { /* a container that has a GPU */
 struct gt_node_gpu_topology {
     const char *name;
     const char *resource_version; /* "" not known */
-    /* NULL: the agent has made the object and written no status yet; all below is then empty. */
+    /* NULL: the agent has created the object and written no status yet; everything below is then empty. */
     struct gt_node *node;
     const char *observed_at; /* "" not known */
     struct gt_condition conditions[GT_TOPOLOGY_CONDITIONS];
 
     bool use_known; /* `free` is known */
     uint64_t free;
-    uint64_t owned; /* have an owner; one that is free too, which is invalid, counts as owned */
-    struct gt_gpu_owner owners[GT_GPUS_MAX]; /* of a GPU one at most, the first that is listed */
+    /* GPUs with an owner; a GPU that is also listed as free, which is invalid, counts as owned */
+    uint64_t owned;
+    struct gt_gpu_owner owners[GT_GPUS_MAX]; /* at most one for each GPU, the first that is listed */
     unsigned owner_count;
-    int64_t owners_written_s; /* by the API server's clock, from managedFields; Unix time, 0 unknown */
+    /* when owners were last written, by the API server's clock, from managedFields; Unix time, 0 unknown */
+    int64_t owners_written_s;
 };
 
-/* -EINVAL with the path of the culprit ("owners[2].gpu: ..."); paths begin in `status`, except for metadata.
- * The caller ends *ret with gt_node_gpu_topology_done(). */
+/* -EINVAL with the path of the wrong value ("owners[2].gpu: ..."); paths begin in `status`, except for
+ * metadata. The caller calls gt_node_gpu_topology_done() for *ret. */
 int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **err);
-/* The same without free ones and owners: for who shows the rest also where these make no sense. */
+/* The same without `free` and `owners`: for readers that show the rest even if these are invalid. */
 int gt_node_gpu_topology_read_wiring(const cJSON *object, struct gt_node_gpu_topology *ret,
                                      struct gt_err **err);
 void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology);
 #define gt_auto_node_gpu_topology __attribute__((cleanup(gt_node_gpu_topology_done)))
 
 /*
- * Bodies of server-side apply, which together make the whole object. They are written on their own by field
- * managers of their own, since what the GPUs are changes seldom and who has them changes often.
+ * Bodies of server-side apply, which together make the whole object. Each is written separately, by its own
+ * field manager, since the GPUs change seldom and their users change often.
  */
 
 /* The object itself, owned by the Node with this UID. */
@@ -66,8 +68,8 @@ void gt_node_gpu_topology_write_object(const char *name, const char *node_uid, s
 /* Name, node, conditions and observed_at. False, and nothing written, without memory. */
 bool gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topology, struct gt_buf *to);
 
-/* Name, free ones and owners; and the best score and loss of 1 to `count` free GPUs, at [1] to [count].
- * False, and nothing written, where the use is not known. */
+/* Name, `free` and `owners`, and the best score and loss of 1 to `count` free GPUs, at [1] to [count]. False,
+ * and nothing written, if the use is not known. */
 bool gt_node_gpu_topology_write_usage(const struct gt_node_gpu_topology *topology, const uint32_t scores[],
                                       const uint32_t losses[], unsigned count, struct gt_buf *to);
 

@@ -9,7 +9,7 @@
 #include "api/names.h"
 #include "base/err.h"
 
-/* The objects that make pods: what their templates say of GPUs and groups. */
+/* The objects that create the pods of jobs: what their templates say of GPUs and groups. */
 enum gt_owner_kind {
     GT_OWNER_PYTORCH,
     GT_OWNER_VOLCANO,
@@ -29,47 +29,44 @@ const struct gt_owner_type *gt_owner_type(enum gt_owner_kind kind);
  * GT_OWNER_KINDS: none of them. */
 enum gt_owner_kind gt_owner_kind_of(const char *api_version, const char *kind);
 
-/* What the job's object says of its pods, where it was read: with it a job can be planned when its first pod
- * is there. */
+/* What the job's object says of its pods. With it a job can be planned as soon as its first pod exists. */
 struct gt_job_template {
     const char *role; /* "master", a Volcano task, ""; not case-sensitive */
     uint32_t replicas;
     const unsigned *gpus; /* of each container */
     unsigned containers;
     const char *group, *atomic, *loss; /* annotations, NULL: none */
-    uint32_t first;                    /* the index of its first pod */
-    uint32_t minimum; /* so many of its pods start together, or nothing of the job; 0: not given */
+    uint32_t first;                    /* the index of the template's first pod */
+    uint32_t minimum; /* if fewer of its pods can start together, nothing of the job starts; 0: not given */
 };
 
 struct gt_job_spec {
     const struct gt_job_template *templates; /* in the order of the object */
     unsigned count;
-    const char
-        *master; /* the role of rank 0, where it is not called "master" (--master= of Volcano's plugin) */
-    uint32_t minimum; /* so many of its pods start together, or nothing; 0: all */
-    uint32_t at_once; /* no more of them are there at a time: the lowest that have not ended; 0: all */
+    const char *master; /* the role of rank 0 if it is not "master" (--master= of Volcano's plugin) */
+    uint32_t minimum;   /* if fewer of its pods can start together, none starts; 0: all pods */
+    uint32_t at_once;   /* at most so many pods exist at a time: the lowest that have not ended; 0: all */
 };
 
 struct gt_owner {
     struct gt_job_spec spec;
-    bool sequential;     /* its pods come one after the other, each when the one before is ready */
-    const char *refusal; /* a sentence where such an owner cannot have groups; NULL: it can */
-    uint64_t version;    /* another where its spec is another; 0: not known */
+    bool sequential;     /* its pods are created one after the other, each when the one before is ready */
+    const char *refusal; /* a sentence why such an owner cannot have groups; NULL: it can */
+    uint64_t version;    /* changes with its spec; 0: not known */
     uint64_t uid;        /* digest; 0: not known */
-    bool stopped;        /* it makes no pods now: it is suspended, has ended, or is being deleted */
-    /* Pods that have succeeded, or failed for good: the pods at hand do not show it, and nobody makes them
-     * again. */
+    bool stopped;        /* it creates no pods now: it is suspended, has ended, or is being deleted */
+    /* Pods that have succeeded or failed for ever: they may be deleted, and are not created again. */
     uint32_t ended;     /* how many */
-    uint64_t *ended_at; /* of an Indexed Job also which, one bit for each rank; NULL: not known */
-    uint64_t failed_s;  /* Unix time when an Event said last that it cannot make a pod; 0: none did. Not read
-                           from the object */
+    uint64_t *ended_at; /* for an Indexed Job also which ones, one bit for each rank; NULL: not known */
+    uint64_t failed_s;  /* Unix time of the last Event that it cannot create a pod; 0: none. Not read from the
+                           object */
 };
 
-/* Reads an object; gt_owner_free() it. `resource` is that of GPUs. -EINVAL where it is invalid. NULL
- * without an error: its templates ask for no GPUs. */
+/* Reads an object; free *ret with gt_owner_free(). `resource` is the resource of GPUs. -EINVAL if it is
+ * invalid. *ret is NULL without an error if its templates ask for no GPUs. */
 int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err);
-/* The same of the pod sets of a Workload of Kueue, as many pods of each as it has assigned. */
+/* The same for the pod sets of a Workload of Kueue, each with as many pods as Kueue has assigned. */
 int gt_owner_read_pod_sets(const cJSON *workload, const char *resource, struct gt_owner **ret,
                            struct gt_err **err);
 void gt_owner_free(struct gt_owner *owner);

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-/* PodGroup and Queue of Volcano (scheduling.volcano.sh/v1beta1): what is read of them. Pods name their
+/* PodGroup and Queue of Volcano (scheduling.volcano.sh/v1beta1): the members that are read. Pods name their
  * PodGroup by GT_ANNOTATION_POD_GROUP. */
 #define GT_VOLCANO_GROUP        "scheduling.volcano.sh"
 #define GT_VOLCANO_VERSION      "v1beta1"
@@ -20,15 +20,15 @@
 /* Texts are borrowed: they belong to the object that was read. */
 struct gt_pod_group {
     const char *namespace_, *name;
-    const char *queue;   /* "default" where it names none */
+    const char *queue;   /* "default" if it names none */
     unsigned min_member; /* pods; 0: not given */
-    bool is_admitted;    /* its queue has let it in: its phase is there, and is not Pending */
+    bool is_admitted;    /* its queue has admitted it: it has a phase other than Pending */
 };
 
 struct gt_volcano_queue {
     const char *name;
-    uint64_t capability; /* GPUs that its pods have at most; UINT64_MAX: no limit */
-    uint64_t allocated;  /* that they have, as its scheduler said last */
+    uint64_t capability; /* the most GPUs that its pods may have; UINT64_MAX: no limit */
+    uint64_t allocated;  /* GPUs that they have, as its scheduler last reported */
 };
 
 /* -EINVAL with the path of what is invalid. */
@@ -36,7 +36,8 @@ int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_v
                           struct gt_err **err);
 int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err);
 
-/* Pods that name no PodGroup get one of such a name from Volcano, with a minimum of 1 that nobody chose. */
+/* Whether Volcano has made the PodGroup for pods that name none. Its minimum of 1 is then Volcano's default.
+ */
 bool gt_pod_group_is_made_for_pods(const char *name);
 
 #endif

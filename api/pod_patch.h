@@ -4,31 +4,31 @@
 
 #include "api/pod.h"
 
-/* Pod: what is written on one that is there, as merge patches. On new ones: pod_json_patch.h. */
+/* Changes of an existing pod, as merge patches. For new pods: pod_json_patch.h. */
 
 enum { GT_POD_LISTS_MAX = 64 << 10 }; /* bytes of each */
 
-/* A merge patch knows no keys of lists and writes them whole: what is in them besides ours, as JSON. */
+/* A merge patch replaces lists as a whole. These are their other elements, as JSON. */
 struct gt_pod_lists {
-    char *gates;      /* but GT_GATE, without the brackets; NULL: none */
-    char *conditions; /* but GT_CONDITION_PLACEMENT, likewise */
+    char *gates;      /* without GT_GATE and without the brackets; NULL: none */
+    char *conditions; /* likewise without GT_CONDITION_PLACEMENT */
     char *terms;      /* of the required node affinity; NULL: none, or longer than GT_POD_LISTS_MAX */
 };
 int gt_pod_lists_read(const struct gt_pod *pod, struct gt_pod_lists *ret, struct gt_err **err);
 void gt_pod_lists_done(struct gt_pod_lists *lists);
 
 struct gt_pod_patch {
-    const char *uid, *resource_version; /* of another one it is refused; NULL: any */
+    const char *uid, *resource_version; /* the patch is refused for another uid or version; NULL: any */
     /* Metadata and spec. */
     const struct gt_pair *annotations;
     unsigned annotation_count;
-    const struct gt_pod_lists *lists; /* the pod's own; not NULL with one of the next three */
-    bool ungate;                      /* GT_GATE goes */
-    const char *node;                 /* required from now on, besides its terms; NULL: it stays as it is */
+    const struct gt_pod_lists *lists; /* of this pod; not NULL if one of the next three is set */
+    bool ungate;                      /* GT_GATE is removed */
+    const char *node;                 /* required, in addition to its terms; NULL: unchanged */
     /* Status. */
-    const struct gt_condition *placement; /* GT_CONDITION_PLACEMENT; NULL: it stays */
+    const struct gt_condition *placement; /* GT_CONDITION_PLACEMENT; NULL: unchanged */
     bool nominates;
-    const char *nominated_node; /* NULL: it goes */
+    const char *nominated_node; /* if `nominates`; NULL: it is removed */
 };
 /* Appends the body. */
 void gt_pod_patch_write(const struct gt_pod_patch *patch, struct gt_buf *to);

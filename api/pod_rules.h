@@ -4,8 +4,8 @@
 
 #include "api/pod.h"
 
-/* Where a pod may run, as its spec says it: node selector, required node affinity and tolerations, compiled.
- * Everything lies in one block, with the texts at its end. */
+/* Where a pod may run according to its spec: node selector, required node affinity and tolerations, compiled.
+ * Everything is in one block of memory, with the texts at its end. */
 
 enum gt_rule_operator {
     GT_RULE_IN,
@@ -19,40 +19,40 @@ enum gt_rule_operator {
 
 struct gt_rule_expression {
     const char *key;
-    enum gt_rule_operator how; /* GT_RULE_NEVER: one that makes no sense, and holds nowhere */
-    bool is_name;              /* of a field: the node's name */
+    enum gt_rule_operator how; /* GT_RULE_NEVER: it is invalid, and true for no node */
+    bool is_name;              /* about the node's name, not about a label */
     uint32_t first_value, value_count;
 };
 
-struct gt_rule_term { /* all its expressions must hold; one without any holds nowhere */
+struct gt_rule_term { /* true if all its expressions are; without any it is never true */
     uint32_t first, count;
 };
 
 struct gt_rule_toleration {
     const char *key, *value, *effect; /* NULL: any */
-    bool exists;                      /* whatever the value */
+    bool exists;                      /* with any value */
 };
 
 struct gt_pod_rules {
-    uint32_t refs, hash; /* its holder's */
-    const char *text;    /* of what it was made: gt_pod_where_text() */
+    uint32_t refs, hash; /* for the user of these rules */
+    const char *text;    /* the source: gt_pod_where_text() */
     struct gt_rule_expression *expressions;
     const char **values;
     struct gt_rule_term *terms;
     struct gt_rule_toleration *tolerations;
-    uint32_t selector_count; /* the first expressions: nodeSelector */
+    uint32_t selector_count; /* number of expressions of nodeSelector, which are the first ones */
     uint32_t term_count, toleration_count;
-    bool has_terms; /* one of them must hold */
+    bool has_terms; /* one of the terms must be true */
 };
 
 /*
- * The three as one text, the caller's (free); pods with the same text may run on the same nodes. NULL: they
- * say nothing. -EINVAL where one has a wrong form, or the text would be longer than 64 KiB.
+ * The three parts as one text, which the caller frees; pods with the same text may run on the same nodes.
+ * *ret is NULL if there are none. -EINVAL if one is invalid, or the text would be longer than 64 KiB.
  */
 int gt_pod_where_text(const struct gt_pod_where *where, char **ret);
 
-/* Compiles them. NULL: they rule nothing out. -EINVAL where they make no sense, or are too many. The caller
- * frees it (free). */
+/* Compiles them; the caller frees *ret with free(). *ret is NULL if they exclude no node. -EINVAL if they are
+ * invalid or too many. */
 int gt_pod_rules_read(const struct gt_pod_where *where, const char *text, struct gt_pod_rules **ret);
 
 #endif

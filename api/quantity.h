@@ -9,30 +9,32 @@
 
 #include "base/err.h"
 
-/* Kubernetes' quantities ("8", "8k", "8000m", "1Ki", "8e3") and the numbers of JSON, read exactly. */
+/* Reads quantities of Kubernetes ("8", "8k", "8000m", "1Ki", "8e3") and numbers of JSON without rounding
+ * errors. */
 
 enum gt_quantity {
     GT_QUANTITY_OK,
-    GT_QUANTITY_BAD, /* no quantity at all */
+    GT_QUANTITY_BAD, /* not a quantity */
     GT_QUANTITY_FRACTION,
     GT_QUANTITY_TOO_LARGE,
 };
 
-#define GT_QUANTITY_LIMIT UINT64_C(10000000000000000) /* for `max` below */
+#define GT_QUANTITY_LIMIT UINT64_C(10000000000000000) /* the largest `max` below */
 
-/* The magnitude of a whole quantity up to `max`, and its sign apart; untouched unless GT_QUANTITY_OK. */
+/* *ret is the absolute value of a whole quantity up to `max`, *ret_negative its sign; both untouched unless
+ * GT_QUANTITY_OK. */
 enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, bool *ret_negative,
                                    uint64_t *ret);
 
-/* The quantity times 10^`ten`, rounded up as Kubernetes does; `max` where it is larger. False where it is
- * none or negative. */
+/* The quantity times 10^`ten`, rounded up as Kubernetes does, and at most `max`. False if it is invalid or
+ * negative. */
 bool gt_quantity_ceil(const char *text, size_t len, int ten, uint64_t max, uint64_t *ret);
 
-/* A count from 0 to `max`, or -EINVAL with a sentence that names `what`. */
+/* Reads a whole number from 0 to `max`; -EINVAL with a sentence that names `what`. */
 int gt_quantity_read(const char *text, size_t len, uint64_t max, const char *what, uint64_t *ret,
                      struct gt_err **err);
 
-/* The same of a number of JSON, or of a text that is a quantity. */
+/* The same for a JSON number, or a JSON text that is a quantity. */
 int gt_quantity_from_json(const cJSON *json, unsigned max, const char *what, unsigned *ret,
                           struct gt_err **err);
 

@@ -4,7 +4,8 @@
 
 #include "base/buf.h"
 
-/* The bodies by which objects are deleted and pods evicted. An object of another uid or version stays. */
+/* Request bodies to delete objects and evict pods. The API server refuses them if the object has another uid
+ * or version. */
 
 /* Appends DeleteOptions of v1. `version` NULL: any. */
 void gt_delete_options_write(const char *uid, const char *version, struct gt_buf *to);

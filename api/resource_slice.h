@@ -10,44 +10,44 @@
 
 /*
  * ResourceSlice (resource.k8s.io/v1): the GPUs that a node offers to Dynamic Resource Allocation, in the
- * order in which the scheduler shall take them. One slice has all devices of the node's pool, so that it can
- * be changed in place. Where composites are offered, a second one has a counter for each GPU, which every
- * device with that GPU uses up, so that no two of them are given. It never changes.
+ * order in which the scheduler should take them. One slice has all devices of the node's pool, so that it can
+ * be changed in place. If composites are offered, a second slice has a counter for each GPU, which every
+ * device with that GPU consumes, so that no two of them are given. This one never changes.
  */
 enum {
     GT_SLICE_NAME_SIZE = 254,
     GT_SLICE_DEVICES_MAX = 128, /* as the API server has it */
-    GT_SLICE_COUNTED_MAX = 64,  /* of devices with counters or taints; GT_GPUS_MAX are not more */
+    GT_SLICE_COUNTED_MAX = 64,  /* limit of devices with counters or taints; not below GT_GPUS_MAX */
 };
 
-/* The name of a node's slice: "<node>-<driver>", or, where that is too long, the driver and a digest. */
+/* The name of a node's slice: "<node>-<driver>", or the driver and a digest if that is too long. */
 void gt_resource_slice_name(const char *node_name, char to[static GT_SLICE_NAME_SIZE]);
-/* Likewise of its counters: "<node>-<driver>-counters". */
+/* The name of the slice with its counters: "<node>-<driver>-counters". */
 void gt_resource_slice_counters_name(const char *node_name, char to[static GT_SLICE_NAME_SIZE]);
 
 struct gt_slice_device {
     const char *name;            /* a DNS label */
-    uint64_t gpus;               /* of the node: one, or those of a composite */
+    uint64_t gpus;               /* mask of one GPU of the node, or of those of a composite */
     enum gt_composite_type type; /* of a composite */
-    unsigned weight;             /* likewise: the sum of its pairs' (topology/model/loss.h) */
-    const char *taint;           /* why nobody should get it: a value of a label; NULL: no taint */
+    unsigned weight;             /* of a composite: the sum of its pair weights (topology/model/loss.h) */
+    const char *taint;           /* why it should not be given, as a label's value; NULL: no taint */
 };
 
 struct gt_resource_slice {
     const char *node_name, *node_uid;
     const struct gt_node *node;
     const char *supernode;    /* "" not known */
-    const char *taint_effect; /* "NoSchedule" or "NoExecute", for those with a taint */
-    bool has_counters;        /* there is a slice of counters, too, and devices use them */
+    const char *taint_effect; /* "NoSchedule" or "NoExecute", for devices with a taint */
+    bool has_counters;        /* there is also a slice of counters, which the devices consume */
     unsigned device_count;
     struct gt_slice_device devices[GT_SLICE_COUNTED_MAX];
 };
 
-/* Append bodies of server-side apply. */
+/* Each appends the body of a server-side apply. */
 void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_buf *to);
 void gt_resource_slice_write_counters(const char *node_name, const char *node_uid, struct gt_buf *to);
 
-/* What is read of one. Texts are borrowed. */
+/* The members of a slice that are read. Texts are borrowed. */
 struct gt_resource_slice_head {
     const char *name, *driver, *node_name, *pool;
     unsigned device_count, counter_set_count;

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Amounts of resources besides GPUs: what pods ask for, what nodes have. */
+/* Amounts of resources other than GPUs: what pods ask for, and what nodes have. */
 #define GT_RESOURCE_CPU    "cpu"    /* in thousandths */
 #define GT_RESOURCE_MEMORY "memory" /* in bytes */
 #define GT_RESOURCE_PODS   "pods"
 
-#define GT_AMOUNT_MAX (INT64_MAX / 4096) /* larger ones count as this: sums do not overflow */
+#define GT_AMOUNT_MAX (INT64_MAX / 4096) /* larger amounts count as this, so that sums do not overflow */
 
-enum { GT_RESOURCES_MAX = 64 }; /* of one object; further ones are passed over */
+enum { GT_RESOURCES_MAX = 64 }; /* of one object; further ones are ignored */
 
 struct gt_amount {
     const char *name; /* borrowed from the object */
@@ -25,17 +25,18 @@ struct gt_resources {
     struct gt_amount list[GT_RESOURCES_MAX];
 };
 
-/* False where it is not there. */
+/* False if there is no such resource. */
 bool gt_resources_get(const struct gt_resources *resources, const char *name, uint64_t *ret);
 
-/* An object of names and quantities. What is no quantity is passed over, and so is `without` (NULL: nothing).
- */
+/* Reads a JSON object of names and quantities. Invalid quantities and the resource `without` (may be NULL)
+ * are ignored. */
 void gt_resources_read(const cJSON *json, const char *without, struct gt_resources *ret);
 
 /*
- * What a pod asks for as kube-scheduler counts it: the sum of its containers and sidecars, or, where that is
- * more, an ordinary init container with the sidecars that started before it; for what spec.resources asks
- * for, that instead; and the overhead. A resource that has a limit alone is asked for as that. One "pods".
+ * What a pod asks for as kube-scheduler counts it: the sum of its containers and sidecars, or, if that is
+ * more, an ordinary init container with the sidecars that started before it. A resource in spec.resources
+ * replaces that sum. The overhead and one "pods" are added. A resource that has only a limit counts with its
+ * limit.
  */
 void gt_pod_resources_read(const cJSON *spec, const char *without, struct gt_resources *ret);
 

@@ -5,22 +5,23 @@
 #include "api/condition.h"
 #include "api/names.h"
 
-/* Supernode: nodes whose GPUs reach each other directly, or supernodes below one of a higher tier. */
+/* Supernode: a set of nodes whose GPUs have direct links to each other, or, of a higher tier, a set of
+ * supernodes. */
 enum {
-    GT_SUPERNODE_TIERS_MAX = 8,      /* tiers are 1, of best performance, to this */
-    GT_SUPERNODE_MEMBERS_MAX = 8192, /* that are listed; there may be more */
+    GT_SUPERNODE_TIERS_MAX = 8,      /* tiers are 1 (the best performance) to this */
+    GT_SUPERNODE_MEMBERS_MAX = 8192, /* members that are listed; there may be more */
 };
 
 enum gt_supernode_condition {
     GT_SUPERNODE_READY,
     GT_SUPERNODE_CONFLICT,
-    GT_SUPERNODE_HYPERNODE, /* how it stands as a HyperNode of Volcano; there only where it is shown as one */
+    GT_SUPERNODE_HYPERNODE, /* its state as a HyperNode of Volcano; exists only if it is published as one */
     GT_SUPERNODE_CONDITIONS,
 };
 
 struct gt_supernode_member {
     const char *node;
-    const char *server; /* the UUID by which it is a member; "" not known */
+    const char *server; /* the server's UUID, by which it is a member; "" not known */
     int gpus, free;     /* -1 not known */
 };
 
@@ -28,22 +29,22 @@ struct gt_supernode_member {
 struct gt_supernode_object {
     const char *name;
     const char *resource_version; /* "" not known */
-    int64_t spare_nodes;          /* GT_ANNOTATION_SPARES; -1: not given, INT64_MAX: no number */
-    unsigned tier; /* 0: somebody has made the object and written no status yet; all below is then empty */
-    const char *source; /* "report", "config", "label"; "" not known */
-    const char *parent; /* "" none */
+    int64_t spare_nodes;          /* GT_ANNOTATION_SPARES; -1: not given, INT64_MAX: invalid */
+    unsigned tier;                /* 0: the object has no status yet; everything below is then empty */
+    const char *source;           /* "report", "config", "label"; "" not known */
+    const char *parent;           /* "" none */
     const struct gt_supernode_member *members;
     unsigned member_count;
-    int64_t nodes, capacity, free;          /* with those of the supernodes below; -1 not known */
-    int64_t spares;                         /* nodes left to replacements for lost ones; -1: not given */
-    enum gt_condition_status links_healthy; /* of all of them */
+    int64_t nodes, capacity, free;          /* including those of the supernodes below; -1 not known */
+    int64_t spares;                         /* nodes that are reserved to replace lost ones; -1: not given */
+    enum gt_condition_status links_healthy; /* whether all links are healthy */
     struct gt_condition conditions[GT_SUPERNODE_CONDITIONS];
 };
 
-/* -EINVAL with the path of the culprit ("members[2].node: ..."); paths begin in `status`, except for
- * metadata. The caller ends *ret with gt_supernode_object_done(). */
+/* -EINVAL with the path of the wrong value ("members[2].node: ..."); paths begin in `status`, except for
+ * metadata. The caller calls gt_supernode_object_done() for *ret. */
 int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret, struct gt_err **err);
-/* The same of an object's status alone; without a tier nothing is filled in. */
+/* The same for only the status of an object; without a tier nothing is set. */
 int gt_supernode_object_read_status(const char *name, const cJSON *json, struct gt_supernode_object *ret,
                                     struct gt_err **err);
 void gt_supernode_object_done(struct gt_supernode_object *supernode);

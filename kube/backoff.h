@@ -4,7 +4,7 @@
 
 #include "base/backoff.h"
 
-/* How long to wait before the next request to the API server. */
+/* Computes how long to wait before the next request to the API server. */
 struct gt_backoff {
     unsigned failures;
 };
@@ -12,8 +12,9 @@ struct gt_backoff {
 enum { GT_BACKOFF_FIRST_MS = 200, GT_BACKOFF_MAX_MS = 30000, GT_BACKOFF_RETRY_AFTER_MAX_S = 120 };
 
 /*
- * Counts one failure and says how long to wait: between half and all of the step, and never less than
- * `retry_after_s` (Retry-After, up to GT_BACKOFF_RETRY_AFTER_MAX_S) to which the jitter is added.
+ * Counts one failure and returns the milliseconds to wait: a random time between half of the step and the
+ * step. With `retry_after_s` (Retry-After, at most GT_BACKOFF_RETRY_AFTER_MAX_S) it is at least that, plus
+ * jitter.
  */
 uint64_t gt_backoff_next(struct gt_backoff *backoff, unsigned retry_after_s, struct gt_jitter *jitter);
 

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-/* Appends what the base64 text stands for; white space is skipped. 0, or -EINVAL where it is not base64. */
+/* Appends the decoded bytes of a base64 text; white space is skipped. -EINVAL if it is not base64. */
 int gt_base64_decode(const char *text, struct gt_buf *to, struct gt_err **err);
 
 /* Appends the bytes as base64 with padding. */

@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 /*
- * How often something may happen, by a digest of what it is: `burst` times at once, and once more after each
- * `refill_ms`. Where there are more kinds than places, those are forgotten that were used the least.
+ * Limits how often something may happen; a digest identifies it. It may happen `burst` times at once, and
+ * once more after each `refill_ms`. If there are more digests than places, the least used ones are dropped.
  */
 struct gt_buckets {
     struct gt_bucket {
-        uint64_t digest, full_ms; /* when it may happen `burst` times again; before now: a free place */
+        /* when it may happen `burst` times again; if in the past, the place is free */
+        uint64_t digest, full_ms;
     } * places;
     unsigned count;
 };

@@ -9,9 +9,9 @@
 #include "kube/resource.h"
 
 /*
- * A client of the Kubernetes API in the event loop. Everything is asynchronous: a call gives a handle at
- * once and its answer later, on the loop's thread, never before the call has returned. Up to 16 requests run
- * at a time, 1,024 in all; what comes beyond the 16 waits in line.
+ * A client of the Kubernetes API in the event loop. Everything is asynchronous: a call returns a handle at
+ * once; its answer comes later, on the loop's thread. Up to 16 requests run at a time, and up to 1,024 in
+ * all: those beyond the first 16 wait in a queue.
  */
 struct gt_kube;
 struct gt_kube_call;
@@ -20,12 +20,13 @@ struct gt_kube_call;
 int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const char *component,
                 struct gt_kube **ret, struct gt_err **err);
 
-/* Cancels every call. Lists, watches and informers must be freed before. Allowed within a callback. */
+/* Cancels every call. Lists, watches and informers must be freed before. It may be called within a callback.
+ */
 void gt_kube_free(struct gt_kube *kube);
 GT_DEFINE_CLEANUP(struct gt_kube *, gt_kube_free)
 #define gt_auto_kube GT_CLEANUP(gt_kube_free)
 
-/* The namespace of the configuration; "default" where it names none. */
+/* The namespace of the configuration; "default" if it names none. */
 const char *gt_kube_namespace(const struct gt_kube *kube);
 
 enum gt_kube_verb {
@@ -44,7 +45,7 @@ enum {
 };
 #define GT_KUBE_FOREVER UINT64_MAX
 
-/* What is NULL or 0 is left out or has its default. All strings are copied. */
+/* A member that is NULL or 0 is left out or has its default. All texts are copied. */
 struct gt_kube_request {
     enum gt_kube_verb verb;
     const struct gt_kube_resource *resource;
@@ -53,19 +54,20 @@ struct gt_kube_request {
     const char *subresource;   /* "status" */
     const char *body;          /* JSON */
     const char *field_manager; /* apply, create, update, patch */
-    bool force;                /* apply: take fields over from other managers */
+    bool force;                /* apply: takes fields over from other managers */
     bool metadata_only;        /* the answer has apiVersion, kind and metadata only */
-    bool once;                 /* what may pass is an answer, too: the caller has a patience of its own */
-    bool no_object;            /* of a success: the shortest answer there is, and no JSON of it */
-    uint64_t deadline_ms;      /* all tries and waits together; GT_KUBE_FOREVER: until it is cancelled */
+    bool once;                 /* no retries: temporary errors are answers, too, and the caller retries */
+    bool no_object;            /* on success the server sends the shortest answer, and `object` is NULL */
+    uint64_t deadline_ms;      /* all tries and pauses together; GT_KUBE_FOREVER: until it is cancelled */
     uint64_t try_ms;           /* one try */
     size_t response_max;       /* bytes */
 };
 
-/* `status` is HTTP's, 0 where no whole answer came. `error` is NULL for 2xx, else see gt_kube_fail(). */
+/* `status` is the HTTP status, 0 without a complete answer. `error` is NULL for 2xx, else see gt_kube_fail().
+ */
 struct gt_kube_answer {
     unsigned status;
-    cJSON *object; /* the answer's JSON, also of an error; may be NULL; gt_steal() it to keep it */
+    cJSON *object; /* the answer's JSON, also of an error; may be NULL; take it with gt_steal() */
     const struct gt_err *error;
     unsigned tries;
 };
@@ -73,33 +75,34 @@ struct gt_kube_answer {
 typedef void gt_kube_done(void *arg, struct gt_kube_answer *answer);
 
 /*
- * Starts a request. Connection errors, 429 and 500, 502, 503, 504 are tried again with back-off and jitter
- * until the deadline; a 401 once, with the token read again. Everything else is an answer. A create may so
- * be answered with AlreadyExists though it was ours: the answer to the first try was lost.
+ * Starts a request. Connection errors, 429, 500, 502, 503 and 504 are tried again with back-off and jitter
+ * until the deadline; a 401 once, with the token read again. Everything else is an answer. A create that has
+ * succeeded may be answered with AlreadyExists if the answer to its first try was lost.
  */
 int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, gt_kube_done *done, void *arg,
                   struct gt_kube_call **ret, struct gt_err **err);
 
-/* Ends a call without calling back. NULL is allowed; so is a call from within its own callback. */
+/* Ends a call without a callback. NULL is allowed. It may be called within its own callback. */
 void gt_kube_cancel(struct gt_kube_call *call);
 
 /*
- * An object that a list or watch has passed over, since it is larger than is read. Called once for each of
- * the last objects; `object` is "pods default/x", without what is not known; `max` are bytes.
+ * Reports an object that a list or watch has left out, since it is larger than the limit of `max` bytes.
+ * Objects that were reported lately are not reported again. `object` is "pods default/x", as far as it is
+ * known.
  */
 typedef void gt_kube_oversize_report(void *arg, const char *object, size_t max);
 void gt_kube_on_oversize(struct gt_kube *kube, gt_kube_oversize_report *report, void *arg);
-/* A report that warns in the log; for daemons. */
+/* A report that writes a warning to the log; for daemons. */
 gt_kube_oversize_report gt_kube_log_oversize;
 
 /* For metrics. */
 struct gt_kube_counters {
     uint64_t requests;  /* tries, watches included */
-    uint64_t retries;   /* of them, not the first */
+    uint64_t retries;   /* tries that are not the first of their request */
     uint64_t failures;  /* tries without a 2xx */
     uint64_t throttled; /* answers 429 */
     uint64_t unauthorized;
-    uint64_t oversize; /* objects of lists and watches that were passed over, each time */
+    uint64_t oversize; /* objects that lists and watches have left out, counted each time */
     unsigned running, waiting;
 };
 void gt_kube_counters(const struct gt_kube *kube, struct gt_kube_counters *ret);

@@ -5,14 +5,13 @@
 #include "base/err.h"
 
 /*
- * Where the API server is and how to show who we are. All strings are owned; NULL where there is none. At
- * most one of token and token_file is set. The *_data strings are PEM texts, and stand for the file beside
- * them. The server's certificate is always verified: against ca_data or ca_file, else against the system's
- * authorities.
+ * The address of the API server, and how to authenticate. All texts are owned; NULL if there is none. At most
+ * one of token and token_file is set. A *_data text is a PEM text in place of the *_file beside it. The
+ * server's certificate is always verified: against ca_data or ca_file, else against the system's authorities.
  */
 struct gt_kube_config {
     char *server;     /* "https://10.96.0.1:443", no slash at the end; may have a path */
-    char *namespace_; /* of the pod or of the context; NULL where it names none */
+    char *namespace_; /* of the pod or of the context; NULL if there is none */
     char *ca_file, *ca_data;
     char *certificate_file, *certificate_data;
     char *key_file, *key_data;
@@ -23,7 +22,7 @@ struct gt_kube_config {
 
 /*
  * The configuration of a pod: $KUBERNETES_SERVICE_HOST and _PORT, and ca.crt, token and namespace in `dir`
- * (NULL: GT_KUBE_SERVICE_ACCOUNT). -ENOENT where this is no pod.
+ * (NULL: GT_KUBE_SERVICE_ACCOUNT). -ENOENT if this is not a pod.
  */
 int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_err **err);
 
@@ -35,7 +34,7 @@ static inline void gt_kube_config_done_p(struct gt_kube_config *config)
 }
 #define gt_auto_kube_config __attribute__((cleanup(gt_kube_config_done_p)))
 
-/* Checks a server's URL: https, a host, no user, query or fragment. */
+/* Checks a server's URL: https, a host, no user, query or fragment. -EINVAL otherwise. */
 int gt_kube_config_check_server(const char *server, struct gt_err **err);
 
 #endif

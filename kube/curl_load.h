@@ -2,14 +2,14 @@
 #ifndef GPUTOPO_KUBE_CURL_LOAD_H
 #define GPUTOPO_KUBE_CURL_LOAD_H
 
-#define CURL_DISABLE_TYPECHECK /* its macros would stand in the way of the table's names */
+#define CURL_DISABLE_TYPECHECK /* its macros would replace the names in the table */
 #include <curl/curl.h>
 
 #include "base/err.h"
 
 /*
- * libcurl, loaded when the first client is made: with its 30 libraries it is a third of the agent's resident
- * memory, and an agent that publishes nothing need not carry it. Private to transport.c.
+ * libcurl, loaded when the first client is made: with its 30 libraries it takes a third of the agent's
+ * resident memory, and an agent that publishes nothing does not need it. Private to transport.c.
  */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
@@ -43,8 +43,8 @@ struct gt_curl {
 #undef GT_CURL_FIELD
 };
 
-/* Loads once in the life of the process; from one thread. -ENOENT where the library or a function is not
- * there. */
+/* Loads the library once in a process; call it from one thread. -ENOENT if the library or a function is
+ * missing. */
 int gt_curl_load(struct gt_curl *ret, struct gt_err **err);
 
 #endif

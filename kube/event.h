@@ -6,25 +6,25 @@
 #include "kube/client.h"
 
 /*
- * Writes Events (events.k8s.io/v1), as a courtesy to people: nothing waits for them, what fails is counted
- * and forgotten. The same event about the same object is written once in ten minutes; events with one reason
- * about one object 25 times at once and then once in five minutes; all together `per_minute` times at once
- * and as often in a minute. 8 are on their way at most, the others wait.
+ * Writes Events (events.k8s.io/v1) for human readers: nothing waits for them, and failures are only counted.
+ * Limits: the same event about the same object once in ten minutes; events with one reason about one object
+ * 25 times at once, then once in five minutes; all events together `per_minute` times at once, then as many
+ * in a minute. At most 8 are being written; the others wait.
  */
 struct gt_kube_recorder;
 
 struct gt_kube_recorder_counters {
-    uint64_t written, failed, repeated, dropped; /* dropped: for a limit, or without memory */
+    uint64_t written, failed, repeated, dropped; /* dropped: because of a limit, or without memory */
 };
 
-/* `controller`: "metax-tech.com/gputopo-agent"; `instance`: who of them, the pod's or node's name. */
+/* `controller`: "metax-tech.com/gputopo-agent"; `instance`: the name of its pod or node. */
 int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const char *instance,
                          unsigned per_minute, struct gt_kube_recorder **ret, struct gt_err **err);
 void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_object *event);
 void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder,
                                struct gt_kube_recorder_counters *ret);
 
-/* Before the client. */
+/* Call it before the client is freed. */
 void gt_kube_recorder_free(struct gt_kube_recorder *recorder);
 GT_DEFINE_CLEANUP(struct gt_kube_recorder *, gt_kube_recorder_free)
 #define gt_auto_kube_recorder GT_CLEANUP(gt_kube_recorder_free)

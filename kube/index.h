@@ -10,12 +10,12 @@
 #include "base/table.h"
 
 /*
- * What an informer remembers of each object: its namespace and name, and digests of its resourceVersion and
- * uid. 24 bytes and the name, and 16 to 24 in the table.
+ * What an informer stores of each object: its namespace and name, and a digest of its uid. An entry takes 16
+ * bytes and the name, and 16 to 24 in the table.
  */
 struct gt_index_entry {
     uint64_t uid;        /* a digest */
-    uint32_t hash, mark; /* mark: the list that it was last seen in */
+    uint32_t hash, mark; /* mark: number of the list in which it was last seen */
     char key[];          /* namespace, NUL, name, NUL */
 };
 
@@ -26,16 +26,18 @@ struct gt_index {
 
 const char *gt_index_name(const struct gt_index_entry *entry);
 
-/* NULL where it is not there. */
+/* NULL if there is none. */
 struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *namespace_, const char *name);
 
-/* Adds one that is not there yet, its digests 0. NULL: full, no memory, or a name beyond 8 KiB. */
+/* Adds an entry for an object that has none, with the digest 0. NULL: full, no memory, or a name longer than
+ * 8 KiB. */
 struct gt_index_entry *gt_index_add(struct gt_index *index, const char *namespace_, const char *name);
 
-/* Takes an entry out; the caller frees it. NULL where it is not there. */
+/* Removes an entry and returns it; the caller frees it. NULL if there is none. */
 struct gt_index_entry *gt_index_take(struct gt_index *index, const char *namespace_, const char *name);
 
-/* Takes out one entry whose mark is another; the caller frees it. `*slot` is 0 at first. NULL: no more. */
+/* Removes one entry with a different mark and returns it; the caller frees it. `*slot` is 0 for the first
+ * call. NULL: there are no more. */
 struct gt_index_entry *gt_index_take_unmarked(struct gt_index *index, uint32_t mark, size_t *slot);
 
 void gt_index_done(struct gt_index *index);

@@ -10,19 +10,19 @@
 
 enum { GT_KUBE_OVERSIZE_REPORTED = 64 };
 
-/* What the parts of the client share. */
+/* Shared by the parts of the client. */
 struct gt_kube {
     struct gt_loop *loop;
     struct gt_kube_config config;
     struct gt_transport *transport;
-    struct gt_json_arena *arena; /* of the objects of lists and watches */
-    struct gt_kube_token *token; /* NULL: none, or one that never changes */
+    struct gt_json_arena *arena; /* for the objects of lists and watches */
+    struct gt_kube_token *token; /* NULL: none, or it never changes */
     struct gt_jitter jitter;
     struct gt_kube_call *calls; /* all of them */
     unsigned call_count;
-    struct gt_source *timer; /* the timer of calls that wait */
+    struct gt_source *timer; /* for calls that wait */
     struct gt_kube_counters counters;
-    gt_kube_oversize_report *on_oversize; /* NULL: nobody asks */
+    gt_kube_oversize_report *on_oversize; /* NULL: there are no reports */
     void *on_oversize_arg;
     uint64_t
         oversize_reported[GT_KUBE_OVERSIZE_REPORTED]; /* digests of the last objects that were reported */
@@ -46,16 +46,15 @@ struct gt_kube_exchange {
     void *arg;
 };
 
-/* Counts and reports an object that was passed over. Its namespace and name are "" where they are not known.
- */
+/* Counts and reports an object that was left out. Its namespace and name are "" if they are not known. */
 void gt_kube_pass_over(struct gt_kube *kube, const struct gt_kube_resource *resource, const char *namespace_,
                        const char *name, size_t max);
 
-/* One try, with the token of this moment. */
+/* One try, with the current token. */
 int gt_kube_exchange(struct gt_kube *kube, const struct gt_kube_exchange *exchange, struct gt_transfer **ret,
                      struct gt_err **err);
 
-/* Counts an outcome. True for a 401 that a new try may mend: the token was read again. */
+/* Counts a result. True for a 401 after which another try may succeed: the token was read again. */
 bool gt_kube_count(struct gt_kube *kube, const struct gt_transfer_result *result, bool refresh_allowed);
 
 /* The error of a result that is not a 2xx; `*ret_object`: its JSON, or NULL. */
@@ -63,14 +62,14 @@ void gt_kube_result(const struct gt_transfer_result *result, cJSON **ret_object,
 
 #define GT_KUBE_ACCEPT      "application/json"
 #define GT_KUBE_ACCEPT_META "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-/* Errors are never metadata, and so come as JSON. */
+/* Errors are never metadata, so they are sent as JSON. */
 #define GT_KUBE_ACCEPT_SHORT                                                                                 \
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," GT_KUBE_ACCEPT
 #define GT_KUBE_ACCEPT_METALIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 /*
- * A GET of any path, for the parts that build their own: body and JSON stay as they came (`answer->object`
- * is NULL for 2xx, see raw).
+ * A GET of any path, for parts that make their own paths. The body is passed unread (for 2xx `answer->object`
+ * is NULL).
  */
 typedef void gt_kube_raw_done(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len);
 int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept, uint64_t deadline_ms,

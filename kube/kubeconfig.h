@@ -5,15 +5,16 @@
 #include "kube/config.h"
 
 /*
- * A kubeconfig: `paths` is one file or several joined by ':', merged as kubectl does (the first one that
- * names something wins; files that are not there are passed over as long as one is). `context` NULL: the
- * current one. What would make the connection less safe or needs a program (insecure-skip-tls-verify, http,
- * exec, auth-provider...) is refused with an error that names it.
+ * A kubeconfig: `paths` is one file or several joined by ':', merged as kubectl does (the first file that
+ * sets a value is used; missing files are ignored if at least one exists). `context` NULL: the current one.
+ * What would make the connection less safe or needs a program (insecure-skip-tls-verify, http, exec,
+ * auth-provider...) is refused with an error that names it.
  */
 int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_config *ret,
                         struct gt_err **err);
 
-/* `paths` where given, else $KUBECONFIG, else the pod's where this is one, else ~/.kube/config. */
+/* Reads `paths` if given, else $KUBECONFIG, else the pod's service account if this is a pod, else
+ * ~/.kube/config. */
 int gt_kube_config_find(const char *paths, const char *context, struct gt_kube_config *ret,
                         struct gt_err **err);
 

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-/* A kind of object as it is in paths. Literals; lives as long as requests for it do. */
+/* A kind of object as in paths. Texts are literals; it must outlive the requests for it. */
 struct gt_kube_resource {
     const char *group;   /* "" is the core group */
     const char *version; /* "v1" */
@@ -18,19 +18,19 @@ extern const struct gt_kube_resource gt_kube_nodes, gt_kube_pods, gt_kube_config
     gt_kube_events, gt_kube_resource_quotas, gt_kube_resource_claims, gt_kube_resource_claim_templates,
     gt_kube_resource_slices;
 
-/* Our own, and those of others that Supernodes are shown as. */
+/* Our own kinds, and the kinds of others as which Supernodes are published. */
 extern const struct gt_kube_resource gt_kube_node_gpu_topologies, gt_kube_supernodes, gt_kube_gpu_placements,
     gt_kube_hypernodes, gt_kube_nodefeatures;
 
 /*
  * Appends the path: /api/v1/namespaces/NS/PLURAL/NAME/SUBRESOURCE, or /apis/GROUP/... `name` and
- * `subresource` may be NULL; `namespace_` NULL means all of them (lists only). -EINVAL where a name cannot
- * be one, or where the namespace is missing or too much.
+ * `subresource` may be NULL; `namespace_` NULL means all of them (lists only). -EINVAL if a name is invalid,
+ * or if the namespace is missing or not allowed.
  */
 int gt_kube_path(struct gt_buf *to, const struct gt_kube_resource *resource, const char *namespace_,
                  const char *name, const char *subresource, struct gt_err **err);
 
-/* Appends "?key=value", or "&key=value" where the text has a query already. A NULL value adds nothing. */
+/* Appends "?key=value", or "&key=value" if the text has a query already. A NULL value adds nothing. */
 void gt_kube_query(struct gt_buf *to, const char *key, const char *value);
 
 #endif

@@ -6,11 +6,10 @@
 #include "kube/peek.h"
 
 /*
- * A watch that keeps itself alive: on a connection of its own, resumed from the last resourceVersion seen
- * (bookmarks included) when it ends, with back-off and jitter where it ends in failure. It gives up in two
- * cases only: the server no longer knows that resourceVersion (410), or does not know it yet: it was restored
- * from a backup. Then the objects must be listed again. An event that is larger than line_max is passed over:
- * see gt_kube_on_oversize().
+ * A watch on its own connection. When it ends, it is resumed from the last resourceVersion (bookmarks
+ * included), after a failure with back-off and jitter. It gives up in two cases only: the server no longer
+ * knows that resourceVersion (410), or does not know it yet since it was restored from a backup. Then the
+ * objects must be listed again. An event larger than line_max is left out: see gt_kube_on_oversize().
  */
 struct gt_kube_watch;
 
@@ -21,26 +20,28 @@ enum { GT_KUBE_WATCH_TIMEOUT_S = 300, GT_KUBE_LINE_MAX = 4 << 20 };
 struct gt_kube_watch_counters {
     uint64_t connects, events, bookmarks, errors;
     uint64_t last_received_ms; /* a time of CLOCK_MONOTONIC; 0: never */
-    bool connected;            /* an answer 200 has begun and has not ended */
+    bool connected;            /* the server has answered 200 and the answer has not ended */
 };
 
 struct gt_kube_watch_spec {
     struct gt_kube_selection selection;
     const char *resource_version; /* of the list; copied */
-    unsigned timeout_s;           /* the server is asked to end it after 80 to 120 % of this; 0: default */
-    size_t line_max;              /* bytes of one event, 0: GT_KUBE_LINE_MAX */
+    /* the server shall end it after 80 to 120 % of this; 0: GT_KUBE_WATCH_TIMEOUT_S */
+    unsigned timeout_s;
+    size_t line_max; /* bytes of one event, 0: GT_KUBE_LINE_MAX */
     void (*on_event)(void *arg, enum gt_kube_event_type type, cJSON *object); /* freed afterwards */
-    /* Of an object that is too large for one, whose name is known; may be NULL. */
+    /* For an event that is too large, if the object's name is known; may be NULL. */
     void (*on_oversize)(void *arg, bool deleted, const struct gt_kube_peek *object);
-    void (*on_error)(void *arg, const struct gt_err *error); /* it goes on; may be NULL */
-    void (*on_lost)(void *arg, const struct gt_err *error);  /* it does not; the watch is gone afterwards */
+    void (*on_error)(void *arg, const struct gt_err *error); /* the watch goes on; may be NULL */
+    /* the watch has given up and is freed afterwards */
+    void (*on_lost)(void *arg, const struct gt_err *error);
     void *arg;
 };
 
 int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *spec,
                         struct gt_kube_watch **ret, struct gt_err **err);
 
-/* Ends it without calling back, also from within its callbacks. NULL is allowed. */
+/* Ends it without a callback; it may be called within its callbacks. NULL is allowed. */
 void gt_kube_watch_free(struct gt_kube_watch *watch);
 
 void gt_kube_watch_counters(const struct gt_kube_watch *watch, struct gt_kube_watch_counters *ret);

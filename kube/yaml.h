@@ -8,11 +8,11 @@
 #include "base/err.h"
 
 /*
- * Reads YAML (so JSON, too) as a tree of objects, arrays and strings: whatever type a plain scalar seems to
- * have, it stays the text that somebody wrote ("1", "no", "1e3"); only an empty one, "null" and "~" are null.
- * One document; an alias stands for a copy of what it names. A key that stands twice in a mapping is -EINVAL,
- * and so is one that is no text; a tree beyond the limits is -E2BIG. Errors name the line. Empty input
- * gives null. The caller owns *ret (cJSON_Delete).
+ * Reads YAML (and so JSON) as a tree of objects, arrays and strings. Plain scalars stay texts as they are
+ * written ("1", "no", "1e3"); only an empty one, "null" and "~" are null. It reads one document; an alias
+ * becomes a copy of its anchor. -EINVAL if a mapping has a key twice, or a key that is not a text; -E2BIG if
+ * the tree exceeds the limits. Errors name the line. Empty input gives null. The caller owns *ret
+ * (cJSON_Delete).
  */
 enum { GT_YAML_DEPTH_MAX = 32, GT_YAML_NODES_MAX = 1 << 19 };
 
