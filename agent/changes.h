@@ -5,9 +5,9 @@
 #include "deviceplugin/inventory.h"
 
 /*
- * Logs what is different between two inventories, one line a difference: GPUs lost, back, new, unhealthy or
- * recovered, direct links down or up, things that cannot be read any more. `before` is NULL for the first
- * one, which is summed up. Returns the number of lines, 0: nothing changed.
+ * Logs the differences between two inventories, one line each: GPUs lost, back, new, unhealthy or recovered,
+ * direct links down or up, things that cannot be read any more. If `before` is NULL, it logs a summary of the
+ * first inventory. Returns the number of lines, 0: nothing changed.
  *
  * `report` (may be NULL) is called for Events of the cluster, at most once for each reason: GPULost, GPUBack,
  * GPUUnhealthy, GPUHeldBack, GPURecovered, LinkDown, LinkUp.

@@ -12,7 +12,7 @@
 #include "topology/model/health.h"
 #include "topology/probe/client.h"
 
-/* What the agent counts, and what it knows at the time of a scrape (docs/reference/metrics.md). */
+/* The agent's counters and its state at the time of a scrape (docs/reference/metrics.md). */
 
 enum { GT_SCAN_BUCKETS = 8 }; /* <= 5 ms, 10, 50, 100, 500 ms, 1 s, 10, more */
 
@@ -23,20 +23,20 @@ struct gt_scan_counts {
     double last_s; /* Unix time of the last scan that was done, 0: none yet */
 };
 
-/* Puts the time that a scan took into its bucket. */
+/* Counts the duration of a scan. */
 void gt_scan_counts_add(struct gt_scan_counts *counts, double seconds);
 
-/* S (topology/model/loss.h), summed up over containers. */
+/* Sums over containers of the score S (topology/model/loss.h). */
 struct gt_score_counts {
     uint64_t given; /* of the GPUs that they got */
-    uint64_t best;  /* the best that as many of the GPUs free just then could have had */
+    uint64_t best;  /* of the best set with as many of the GPUs that were free then */
 };
 
 struct gt_metrics {
     const struct gt_inventory *inventory; /* NULL before the first scan */
     struct gt_scan_counts scans;
     struct gt_health_counts health;
-    const struct gt_call_times *calls; /* with a probe */
+    const struct gt_call_times *calls; /* NULL without a probe */
     bool has_plugin, has_probe;
     struct gt_plugin_stats plugin;
     struct gt_score_counts scores;
@@ -46,13 +46,13 @@ struct gt_metrics {
     bool has_nodes_plugin, nodes_registered; /* --probe-resource */
     uint64_t hotplug_events, vendor_events;
     const struct gt_dra_stats *dra; /* NULL: claims are not served */
-    unsigned claims;                /* that are prepared */
-    const struct gt_usage *usage;   /* NULL: nobody asks who uses the GPUs */
+    unsigned claims;                /* prepared claims */
+    const struct gt_usage *usage;   /* NULL: the kubelet is not asked which GPUs are in use */
     struct gt_podresources_stats lists;
     bool honours_plans;
     const struct gt_plan_counts *plans; /* NULL: none are followed */
     bool plans_current;
-    bool api_wanted, api_used; /* an API server is wanted; is found */
+    bool api_wanted, api_used; /* an API server is wanted; one was found */
     uint64_t api_failures;
     const struct gt_kube_recorder_counters *events; /* NULL: there are none */
     const struct gt_publish_stats *publish;         /* NULL: nothing is published */

@@ -15,7 +15,7 @@ enum gt_publish_what {
     GT_PUBLISH_ALL,
 };
 
-/* Who offers the GPUs. */
+/* What offers the GPUs. */
 enum gt_advertise {
     GT_ADVERTISE_PLUGIN, /* the device plugin */
     GT_ADVERTISE_DRA,    /* Dynamic Resource Allocation */
@@ -37,7 +37,7 @@ struct gt_agent_options {
     const char *kubeconfig;      /* NULL: the pod's service account, where this is one */
     unsigned vendor;             /* 0: MetaX, or that of the recording */
     unsigned rescan_s, health_s; /* 0: never */
-    unsigned stale_links_s;      /* 0: direct links are not kept */
+    unsigned stale_links_s;      /* 0: earlier direct links are not kept */
     unsigned heartbeat_s, probe_patience_s;
     enum gt_log_level log_level;
     enum gt_log_format log_format;
@@ -45,15 +45,15 @@ struct gt_agent_options {
     enum gt_device_strategy strategy;
     enum gt_advertise advertise;
     enum gt_taint taint; /* of unhealthy GPUs */
-    bool composites;     /* of GPUs are offered, too (--advertise=dra) */
+    bool composites;     /* composites are offered, too (--advertise=dra) */
     bool device_plugin, honour_plan, oneshot;
     bool print_fault_table;
-    bool help, version; /* asked for: print it and do nothing else */
+    bool help, version; /* print help or version and do nothing else */
     char host_name[256];
 };
 
 /* Reads and checks the command line; `environment_node` is $NODE_NAME or NULL. -EINVAL with one line that
- * names the culprit. */
+ * names the invalid option. */
 int gt_agent_options_read(int argc, char **argv, const char *environment_node, struct gt_agent_options *ret,
                           struct gt_err **err);
 

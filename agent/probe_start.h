@@ -6,8 +6,8 @@
 #include "topology/probe/client.h"
 
 /*
- * Starts or joins gputopo-probe as --probe says. *ret is NULL where there is none; *ret_why says why. A
- * program that was named and cannot be run is an error; the default one may be absent.
+ * Starts gputopo-probe, or connects to it, as --probe says. *ret is NULL if there is none; *ret_why then says
+ * why. A program that was named and cannot be run is an error; the default one may be missing.
  */
 int gt_probe_start(const struct gt_agent_options *options, struct gt_probe_client **ret, const char **ret_why,
                    struct gt_err **err);

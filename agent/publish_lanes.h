@@ -4,20 +4,20 @@
 
 #include "agent/publish.h"
 
-/* The lanes and the state of a publisher: publish.c says what is due, and when; publish_answer.c says what an
- * answer means. */
+/* The lanes and the state of a publisher: publish.c decides what is due, and when; publish_answer.c handles
+ * answers. */
 
 enum { GT_PUBLISH_UID_SIZE = 64 };
 
 struct lane {
-    bool done;         /* of OWNER and OBJECT: nothing to do */
+    bool done;         /* OWNER and OBJECT only: nothing is left to do */
     bool changed;      /* its text may have changed */
-    bool again;        /* to be written whatever its text */
-    bool was_sent;     /* `sent` is right */
+    bool again;        /* to be written even if its text is unchanged */
+    bool was_sent;     /* `sent` is valid */
     uint64_t sent;     /* digest of what the API server has */
     uint64_t sent_ms;  /* when */
-    bool ever_tried;   /* sent_ms is right */
-    uint64_t retry_ms; /* not before */
+    bool ever_tried;   /* `sent_ms` is valid */
+    uint64_t retry_ms; /* not written before this time */
     unsigned failures; /* in a row */
     int error;         /* of the last failure, 0: none since the last success */
 };
@@ -29,13 +29,13 @@ struct gt_publish {
     struct lane lanes[GT_PUBLISH_LANES];
     char uid[GT_PUBLISH_UID_SIZE]; /* of the Node */
     bool begun;
-    bool exists; /* the object was seen, ours or another's */
+    bool exists; /* the object exists, made by us or by another */
     bool gone;
     uint64_t heartbeat_at;
 
-    enum gt_publish_lane busy; /* GT_PUBLISH_LANES: none is */
-    bool passive;              /* the busy one goes to an object that may not be there */
-    uint64_t digest;           /* of what is on its way */
+    enum gt_publish_lane busy; /* the lane whose request runs; GT_PUBLISH_LANES: none */
+    bool passive;              /* the busy lane writes to an object that may not exist */
+    uint64_t digest;           /* of the text in the running request */
 
     unsigned away; /* requests in a row without an answer */
     int away_error;

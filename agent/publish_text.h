@@ -6,12 +6,12 @@
 #include "agent/usage.h"
 
 /*
- * The bodies of what is published, whole server-side apply requests as JSON. `usage` is what is known of who
- * uses what; if it is not known, all healthy GPUs count as free. See docs/reference/publishing.md.
+ * The bodies of what is published: complete server-side apply requests as JSON. `usage` says which GPUs are
+ * in use; if that is not known, all healthy GPUs count as free. See docs/reference/publishing.md.
  */
 
-/* Scores and losses of one class and one free mask; worked out once, since above 16 GPUs a search with a time
- * limit may not find the same twice. Begin with {0}; gt_publish_scores_done() at the end. */
+/* Scores and losses of one class and one free mask. They are computed once, since above 16 GPUs a search with
+ * a time limit may find another result the second time. Begin with {0}; end with gt_publish_scores_done(). */
 struct gt_publish_scores {
     struct gt_class *class;
     uint64_t free;
@@ -28,12 +28,11 @@ bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
                              const struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                              const char *at, struct gt_buf *to);
 
-/* False, and nothing written, where it is not known who uses what. */
+/* False, with nothing written, if it is not known which GPUs are in use. */
 bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,
                             const struct gt_publish_scores *scores, struct gt_buf *to);
 
-/* losses and scores for every number of GPUs up to `capacity`; an empty set of annotations where that is 0.
- */
+/* Losses and scores for every number of GPUs up to `capacity`; an empty set of annotations if that is 0. */
 void gt_publish_write_annotations(const char *node_name, const char *uid,
                                   const struct gt_publish_scores *scores, unsigned capacity,
                                   struct gt_buf *to);
@@ -43,7 +42,7 @@ enum gt_publish_label { GT_LABEL_FAMILY, GT_LABEL_MEMORY, GT_LABEL_PRODUCT, GT_P
 /* "metax-tech.com/gpu.product"... */
 const char *gt_publish_label_key(enum gt_publish_label label);
 
-/* Those that all GPUs of the node agree on, without the ones in the mask `left_out`. */
+/* Labels whose value is the same for all GPUs of the node, without those in the mask `left_out`. */
 void gt_publish_write_labels(const char *node_name, const char *uid, const struct gt_node *node,
                              unsigned left_out, struct gt_buf *to);
 

@@ -8,8 +8,8 @@
 #include "topology/model/health.h"
 
 /*
- * The scan thread. Scans may block for as long as the vendor library does, so they run here; what they found
- * arrives on the loop's thread. Requests that come while a scan runs are joined into the next one.
+ * The scan thread. Scans may block as long as the vendor library does, so they run on this thread; results
+ * are passed to the loop's thread. Requests that come while a scan runs are joined into the next one.
  *
  * If the library has not answered GT_SCAN_EARLY_MS after the first scan began, the first result is the node
  * as PCI shows it, and the scan goes on.
@@ -19,34 +19,34 @@ struct gt_scanner;
 enum { GT_SCAN_EARLY_MS = 2000 };
 
 struct gt_scanner_options {
-    unsigned stale_links_s;      /* so long direct links are kept while the vendor library is silent */
-    struct gt_scan_options scan; /* `faults` must be there */
-    const char *kubelet_dir;     /* below it unhealthy GPUs outlive the process; NULL: they do not */
+    unsigned stale_links_s;      /* how long direct links are kept while the vendor library does not answer */
+    struct gt_scan_options scan; /* `faults` must not be NULL */
+    const char *kubelet_dir; /* unhealthy GPUs are stored below it for the next process; NULL: they are not */
 };
 
 enum gt_scan_request {
     GT_SCAN_FULL = 1,
-    GT_SCAN_AT_ONCE = 2, /* with FULL: health is not debounced, since a person asked */
-    GT_SCAN_HEALTH = 4,  /* check the health of the known GPUs, and scan if there are others */
-    GT_SCAN_IDS = 8,     /* no scan: apply what is in use, and who shares, to the node of the last one */
-    GT_SCAN_BARE = 16,   /* without the vendor library, hence quick; before whatever else is asked for */
+    GT_SCAN_AT_ONCE = 2, /* with FULL: the health counts at once, since an operator asked */
+    GT_SCAN_HEALTH = 4,  /* check the health of the known GPUs, and scan if there are other GPUs */
+    GT_SCAN_IDS = 8,     /* no scan: apply new data on use and sharing to the last scan's node */
+    GT_SCAN_BARE = 16,   /* a quick scan without the vendor library, before all other requests */
 };
 
 struct gt_scan_result {
     struct gt_inventory
         *inventory;     /* the receiver's reference; NULL: failed, or a health check without changes */
-    struct gt_err *err; /* why it failed, the scanner's; NULL else */
-    double seconds;     /* how long it took */
-    bool health_check;  /* it began as a GT_SCAN_HEALTH */
+    struct gt_err *err; /* why it failed, owned by the scanner; else NULL */
+    double seconds;     /* the duration of the scan */
+    bool health_check;  /* it was requested as GT_SCAN_HEALTH */
     bool relabelled;    /* the inventory is the last scan's node with what is in use now, and no
                            health check was requested as well: then only `checked` is set */
     bool ids_only;      /* nothing but GT_SCAN_IDS was asked for */
-    bool early;   /* without the vendor library, which has not answered yet; the next one waits for it */
+    bool early;   /* without the vendor library, which has not answered yet; the next scan waits for it */
     bool bare;    /* it was a GT_SCAN_BARE: the result is `node` or `err`, and there is no inventory */
     bool checked; /* it was a health check only */
     struct gt_health_counts health; /* so far */
     struct gt_call_times calls;     /* likewise, of the vendor library */
-    struct gt_node *node;           /* of that one, the receiver's reference; NULL: it failed */
+    struct gt_node *node;           /* of a bare scan, the receiver's reference; NULL: it failed */
 };
 
 /* On the loop's thread. */
@@ -59,21 +59,22 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
 /* The fault table from the next scan on. */
 void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults);
 
-/* What is in use from now on; whether that is another set than before. Until the first call it is unknown. */
+/* Sets the devices in use; returns whether they are different than before. Until the first call they are
+ * unknown. */
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use);
 
-/* Whether the vendor's plugin shares the GPUs, from the next inventory on: all are of mode sGPU then,
- * whatever was found. */
+/* Sets whether the vendor's plugin shares the GPUs, from the next inventory on: if so, all get the mode sGPU.
+ */
 void gt_scanner_shared(struct gt_scanner *scanner, bool shared);
 
-/* Until this is called scans give no GPU an ID, since the ID by which it is in use is not known yet. */
+/* Until this is called, scans give no GPU an ID, since it is not known yet by which ID it is in use. */
 void gt_scanner_name_gpus(struct gt_scanner *scanner);
 
-/* Seconds that the scan in progress has been running, 0 where none is. Safe from any thread. */
+/* For how many seconds the current scan has been running, 0 if there is none. Safe from any thread. */
 double gt_scanner_busy(const struct gt_scanner *scanner);
 
-/* Ends the thread and frees the scanner; false, and nothing is freed, where a scan does not end within
- * `milliseconds`: then the process must exit. The loop must not run afterwards. */
+/* Ends the thread and frees the scanner. If a scan does not end within `milliseconds`, it returns false and
+ * frees nothing: the process must then exit. The loop must not run afterwards. */
 bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds);
 
 #endif

@@ -5,9 +5,9 @@
 #include "topology/model/node.h"
 
 /*
- * Brings direct links of the node before, and the servers that it reached, into a finished node whose vendor
- * library is silent about both GPUs, marked stale. Both must be the same cards at the same places. The node
- * is finished again; *ret_kept says whether anything was kept.
+ * Copies direct links, and the servers reached, from the earlier node `before` into a finished node if its
+ * vendor library gives no answer about both GPUs of a link; they are marked stale. Both GPUs must be the same
+ * cards at the same BDFs. The node is finished again; *ret_kept says whether anything was copied.
  */
 int gt_stale_links_keep(const struct gt_node *before, struct gt_node *node, bool *ret_kept,
                         struct gt_err **err);

@@ -41,7 +41,7 @@ struct gt_resource_claim {
     bool allocated;
     unsigned result_count, pod_count;
     struct gt_claim_result results[GT_CLAIM_RESULTS_MAX];
-    const char *pods[GT_CLAIM_PODS_MAX]; /* UIDs of the pods that it is reserved for */
+    const char *pods[GT_CLAIM_PODS_MAX]; /* names of the pods that it is reserved for */
 };
 
 /* -EINVAL with the path of what is wrong. */

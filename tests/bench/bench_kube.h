@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_BENCH_KUBE_H
 #define GPUTOPO_BENCH_KUBE_H
 
-/* The JSON of one object, read again and again: measures in the form that loss.sh describes. The exit code.
- */
+/* Measures how fast the JSON of one object is read; prints lines in the form that loss.sh describes. Returns
+ * the exit code. */
 int bench_json(const char *path);
 
 #endif

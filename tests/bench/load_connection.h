@@ -21,7 +21,7 @@ struct load_connection {
     int fd; /* -1: closed */
     gnutls_session_t session;
     enum { LOAD_CLOSED, LOAD_CONNECTING, LOAD_SHAKING, LOAD_IDLE, LOAD_SENDING, LOAD_RECEIVING } state;
-    bool fresh; /* nothing was answered on it yet */
+    bool fresh; /* no answer has come on it yet */
     uint64_t since_ns;
 
     const char *request;
@@ -31,12 +31,12 @@ struct load_connection {
     bool header_done, close_after;
     unsigned status;
     uint64_t body_left, received;
-    void *extra; /* the user's */
+    void *extra; /* for the user */
 };
 
 enum load_result {
     LOAD_WAITS,  /* more events are needed */
-    LOAD_ANSWER, /* a whole answer is there: see status */
+    LOAD_ANSWER, /* a whole answer has come: see status */
     LOAD_READY,  /* connected: a request may start */
     LOAD_ENDED,  /* closed by the server between two requests */
     LOAD_FAILED,
@@ -44,9 +44,9 @@ enum load_result {
 
 /* Starts to connect and watches the socket (edge-triggered, data.ptr = connection); false: failed. */
 bool load_open(struct load_connection *connection, int epoll);
-/* The request must stay until it is answered. */
+/* Sends a request, which must stay valid until it is answered. */
 enum load_result load_request(struct load_connection *connection, const char *request, size_t len);
-/* After an event. */
+/* Call it after an event. */
 enum load_result load_go_on(struct load_connection *connection);
 void load_close(struct load_connection *connection);
 

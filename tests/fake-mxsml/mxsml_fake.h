@@ -3,9 +3,9 @@
 #define GPUTOPO_TESTS_MXSML_FAKE_H
 
 /*
- * What a program that uses libmxsml.so sees: the whole interface that is documented for it, written from the
- * table of functions and structures, and independently of the header that the product uses, so that a mistake
- * in one of the two shows up in the tests. LP64.
+ * The whole documented interface of libmxsml.so, for LP64. It is written from the table of functions and
+ * structures, independently of the header that the product uses, so that tests find a mistake in one of the
+ * two.
  */
 #include <assert.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What every harness defines: takes any bytes, returns 0, aborts where something is wrong. */
+/* Every harness defines this: it takes any bytes and returns 0, or aborts if something is wrong. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The seed of a test run: GPUTOPO_SEED where that is set, else the clock; printed. */
+/* The seed of a test run: GPUTOPO_SEED if that is set, else the clock. It is printed. */
 static inline uint64_t test_seed(void)
 {
     const char *given = getenv("GPUTOPO_SEED");

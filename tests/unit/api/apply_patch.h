@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As the API server applies patches. */
+/* Apply patches as the API server does. */
 
 static inline void apply_merge_patch(cJSON *object, const cJSON *patch)
 {
@@ -33,7 +33,7 @@ static inline void unescape(char *text, const char *from, const char *to)
     }
 }
 
-/* One operation of a JSON patch. False where RFC 6902 has it fail. */
+/* Applies one operation of a JSON patch. False if it must fail by RFC 6902. */
 static inline bool apply_operation(cJSON *object, const cJSON *operation)
 {
     const char *what = cJSON_GetStringValue(cJSON_GetObjectItem(operation, "op"));

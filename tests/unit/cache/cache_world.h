@@ -9,7 +9,7 @@
 
 #include "scheduler-ext/cache/cache.h"
 
-/* Objects as the API server hands them out, made from a few words, and handed to a cache. */
+/* Makes objects as the API server sends them from a short description, and passes them to a cache. */
 
 enum { WORLD_OWNERS = 8 };
 
@@ -20,9 +20,9 @@ struct world_owner {
 
 struct world_topology {
     const char *name;
-    unsigned gpus;               /* of one mesh of direct links */
+    unsigned gpus;               /* in one mesh of direct links */
     uint64_t unhealthy, unknown; /* unknown: of unknown health */
-    uint64_t unnamed;            /* in use by nobody knows whom */
+    uint64_t unnamed;            /* in use without a known owner */
     struct world_owner owners[WORLD_OWNERS];
     bool silent_on_usage; /* no `free`, no owners */
     bool shared;          /* GPUs are in the vendor's sGPU mode */
@@ -62,7 +62,7 @@ cJSON *world_node(const struct world_node *node);
 cJSON *world_supernode(const struct world_supernode *supernode);
 cJSON *world_pod(const struct world_pod *pod);
 
-/* Handed in, with the cluster checked afterwards. */
+/* Pass an object to the cache and check the cluster afterwards. */
 void give_topology(struct gt_cache *cache, const struct world_topology *topology, uint64_t now_ms);
 void give_node(struct gt_cache *cache, const struct world_node *node);
 void give_supernode(struct gt_cache *cache, const struct world_supernode *supernode);

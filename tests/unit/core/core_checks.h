@@ -6,19 +6,18 @@
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/core/score.h"
 
-/* What tests and benches want of a cluster, and the companion does not. */
+/* Functions on a cluster for tests and benches only. */
 
-/* Recomputes every derived number and compares: 0, or -EUCLEAN with the first that is wrong. */
+/* Computes every derived number again and compares: 0, or -EUCLEAN with the first wrong one. */
 int gt_cluster_check(const struct gt_cluster *cluster, struct gt_err **err);
 
-/* The best node for a pod of k GPUs that is not in `excluded` (NULL: of all), GT_NONE where none is feasible.
- */
+/* The best node for a pod of k GPUs that is not in `excluded` (NULL: of all), GT_NONE if none is feasible. */
 uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *excluded, unsigned k);
 
-/* How many there are. */
+/* The number of assumptions. */
 uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster);
 
-/* The pod runs there: the GPUs are in use from now on. */
+/* The pod runs there now: its GPUs are in use. */
 void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption);
 
 /* Assumes every pod that is not running; all or nothing. ret_assumptions has pod_count places (GT_NONE for a

@@ -22,7 +22,7 @@ enum { TEST_SANITIZED = 0 };
 enum { TEST_SANITIZED = 0 };
 #endif
 
-/* So many rounds, a tenth of them under a sanitizer, a twentieth under valgrind. */
+/* The number of rounds: a tenth of them under a sanitizer, a twentieth under valgrind. */
 static inline unsigned test_rounds(unsigned rounds)
 {
     if (getenv("GPUTOPO_UNDER_VALGRIND"))
@@ -30,7 +30,7 @@ static inline unsigned test_rounds(unsigned rounds)
     return TEST_SANITIZED ? rounds / 10 : rounds;
 }
 
-/* Each fails the test where the call fails. */
+/* Each of these fails the test if the call fails. */
 struct gt_cluster *world_new(void);
 uint32_t world_class(struct gt_cluster *cluster, unsigned gpus, unsigned mesh);
 uint32_t world_super(struct gt_cluster *cluster, const char *name, unsigned tier, uint32_t parent);
@@ -40,10 +40,10 @@ void world_nodes(struct gt_cluster *cluster, const char *name, unsigned count, u
                  uint32_t super);
 void world_check(const struct gt_cluster *cluster);
 
-/* Any mask with so many of the lowest n bits. */
+/* A random mask with `bits` of the lowest n bits set. */
 uint64_t world_mask(unsigned bits, unsigned n, uint64_t *random);
 
-/* All that an outsider can see of the cluster, as text. */
+/* Everything that a user of the cluster can read, as text. */
 void world_dump(const struct gt_cluster *cluster, struct gt_buf *to);
 
 /* A job of equal units. */
@@ -55,9 +55,9 @@ struct world_job {
     bool placed;
 };
 void world_job(struct world_job *job, unsigned units, unsigned pods, unsigned gpus, unsigned atom);
-/* To be planned, nothing left out. */
+/* A request to plan the whole job. */
 struct gt_plan_request world_request(struct world_job *job);
-/* Plans; fails the test where the cluster is not the same afterwards or the plan is not valid. */
+/* Plans; fails the test if the cluster has changed afterwards or the plan is not valid. */
 bool world_plan(struct gt_cluster *cluster, struct world_job *job);
 /* Assumes the plan and confirms it. */
 void world_bind(struct gt_cluster *cluster, struct world_job *job, uint64_t owner);

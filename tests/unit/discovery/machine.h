@@ -31,18 +31,18 @@ void machine_remove(const struct machine *machine, const char *path);
 void machine_add_device(const struct machine *machine, const char *parents, const char *bdf,
                         const char *vendor, const char *class);
 
-/* Two CPUs and one NUMA node, so that hwloc has something to stand on. */
+/* Two CPUs and one NUMA node, which hwloc needs. */
 void machine_add_processors(const struct machine *machine);
 
-/* Scans with these options, which must work. */
+/* Scans with these options; the scan must succeed. */
 struct gt_node *scan_ok(const struct gt_scan_options *options, struct gt_raw *ret_raw);
-/* Scans with these options, which must fail with one clear line that contains `part`. */
+/* Scans with these options; the scan must fail with one clear line that contains `part`. */
 void scan_fails(const struct gt_scan_options *options, const char *part);
 
-/* What the node says about something that is missing, NULL where it says nothing. */
+/* Why something is missing by the node's `missing`, NULL if it is not listed. */
 const char *missing_why(const struct gt_node *node, const char *what);
 
-/* Two nodes that must be equal in their JSON form. */
+/* Asserts that two nodes are equal in their JSON form. */
 void assert_same_node(const struct gt_node *a, const struct gt_node *b);
 
 #endif

@@ -14,10 +14,10 @@ enum { MESH_NODES = 6, MESH_GPUS = 8 };
 struct gt_cluster *mesh_cluster_new(unsigned supernodes, const unsigned supers[MESH_NODES],
                                     uint32_t ret_nodes[MESH_NODES]);
 
-/* GPUs of the node are in use from now on. */
+/* Marks GPUs of the node as in use. */
 void mesh_cluster_take(struct gt_cluster *cluster, uint32_t node, uint64_t mask);
 
-/* A number below n; the state goes on with each call. */
+/* A pseudo-random number below n; changes the state. */
 unsigned mesh_below(uint64_t *state, unsigned n);
 
 #endif

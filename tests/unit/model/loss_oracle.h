@@ -5,8 +5,8 @@
 #include "topology/model/loss.h"
 
 /*
- * The choice by its definition, with nothing of the product but the weights: every subset, sums pair by pair,
- * the cut pair by pair. Slow on purpose.
+ * The choice by its definition: all subsets, with sums and cut computed pair by pair. It uses only the
+ * weights of the product. It is simple and slow.
  */
 struct oracle {
     bool found;
@@ -18,7 +18,7 @@ struct oracle {
 void oracle_all(const struct gt_weights *weights, uint64_t free, struct oracle ret_best[static 17],
                 struct oracle ret_second[static 17]);
 
-/* The best `k` of `free` with all of `must`, and the second best, by going through the combinations. */
+/* The best `k` of `free` with all of `must`, and the second best, by trying all combinations. */
 void oracle_choose(const struct gt_weights *weights, uint64_t free, uint64_t must, unsigned k,
                    struct oracle *ret_best, struct oracle *ret_second);
 

@@ -7,7 +7,7 @@
 /* Finished nodes made by hand, for the tests of the model and for looking at pictures. */
 extern const char *const sample_names[]; /* NULL-terminated */
 
-/* NULL for a name that there is none of. */
+/* NULL for an unknown name. */
 struct gt_node *sample_node(const char *name);
 
 #endif

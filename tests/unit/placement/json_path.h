@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-/* A member by its path "spec.template", NULL where it is not there. */
+/* A member by its path "spec.template", NULL if it is missing. */
 static inline const cJSON *json_at(const cJSON *json, const char *path)
 {
     while (json && *path) {

@@ -9,7 +9,7 @@
 #include "topology/probe/client.h"
 
 /*
- * A directory that plays the root of a machine: opt/mxdriver/lib/libmxsml.so is the fake library, its
+ * A directory that is used as the root of a machine: opt/mxdriver/lib/libmxsml.so is the fake library, its
  * scenario is `scenario`, and `probe` starts the real gputopo-probe.
  */
 struct machine {
@@ -17,13 +17,14 @@ struct machine {
     struct gt_probe_client *client; /* freed by machine_done() */
 };
 
-/* On a busy machine a call that does not hang may take long: where none hangs, no limit is short. */
+/* Limits. On a busy machine a call that does not hang may take long, so limits are long unless a call hangs.
+ */
 enum { CALL_MS = 10000, SCAN_MS = 20000, PATIENCE_MS = 60000 };
 #define SOON_HANGS "--call-timeout 1500"
 
 /* `options` are put into the command line of the probe. */
 void machine_new(struct machine *machine, const char *options);
-/* Asserts that no process of this machine is left, and no sanitizer has complained. */
+/* Asserts that no process of this machine is left, and that no sanitizer has reported an error. */
 void machine_done(struct machine *machine);
 
 /* Two meshes in a server of `gpus` GPUs (half of them each); `more` are further members of the scenario's
@@ -35,13 +36,13 @@ void machine_spawn(struct machine *machine);
 
 /* One scan that must succeed; the caller frees the log. */
 char *machine_scan(struct machine *machine);
-/* The same, brought into a node of `gpus` GPUs. */
+/* The same, with the answers applied to a node of `gpus` GPUs. */
 struct gt_node *machine_node(struct machine *machine, unsigned gpus, char **ret_log);
 
 /* Processes of this machine by their name ("gputopo-probe", "gputopo-vendor", NULL: any); one of them in
  * *ret_pid. */
 unsigned machine_processes(const struct machine *machine, const char *name, pid_t *ret_pid);
-/* Whether they all end, or those of that name. */
+/* Waits until all of them, or those of that name, have ended; false if some do not. */
 bool machine_gone(const struct machine *machine, const char *name);
 
 long clock_ms(void);

@@ -13,7 +13,7 @@
 
 #include "scheduler-ext/sim/experiment.h"
 
-/* A copy of a text that a reader may change, with nothing behind its NUL. */
+/* A copy of a text that a reader may change; its memory ends with the NUL. */
 static inline char *copy_text(const char *text)
 {
     char *copy = strdup(text);

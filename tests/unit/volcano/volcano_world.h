@@ -50,10 +50,10 @@ uint32_t add_group(struct session *session, const char *job, unsigned pods, unsi
                    const uint32_t *nodes);
 void open_session(struct gt_volcano *volcano, const struct session *session);
 uint32_t place(struct gt_volcano *volcano, uint32_t task);
-/* Every run of `pods` tasks lies in one rack, and no node has more than its GPUs. */
+/* Asserts that each run of `pods` tasks is in one rack, and that no node has more than its GPUs. */
 void check_units(const uint32_t *nodes, unsigned count, unsigned pods, unsigned gpus);
 void place_all(struct gt_volcano *volcano, uint32_t first, unsigned count, uint32_t *ret);
-/* The note that is to be written, which the caller frees; NULL: none is. */
+/* The note to write, which the caller frees; NULL: there is none. */
 char *published(struct gt_volcano *volcano);
 void assert_published(struct gt_volcano *volcano, const char *note);
 /* The Lease of gputopo-scheduler, with a note of its places. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * What JSON is, byte by byte and by recursion, after RFC 8259: the judge of the scanner. As narrow as that:
- * an object or array at the top, GT_SCAN_DEPTH_MAX, GT_SCAN_NUMBER_MAX.
+ * A simple recursive checker of JSON by RFC 8259, to test the scanner. It has the scanner's restrictions: an
+ * object or array at the top, GT_SCAN_DEPTH_MAX, GT_SCAN_NUMBER_MAX.
  */
 
 struct reference {
