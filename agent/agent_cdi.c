@@ -5,9 +5,8 @@
 #include "base/log.h"
 
 /*
- * The CDI spec of the node's GPUs, kept right: checked with every inventory and by a timer, because
- * somebody may have removed it. While it cannot be written and containers would get nothing but names, no GPU
- * is offered.
+ * The CDI spec of the node's GPUs: it is checked with every inventory and by a timer, because somebody may
+ * have removed it. While it cannot be written and containers would get only names, no GPU is offered.
  */
 enum { CDI_CHECK_MS = 5000 };
 

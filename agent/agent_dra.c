@@ -7,16 +7,16 @@
 
 /*
  * The driver of Dynamic Resource Allocation in the daemon. A GPU is offered by the device plugin or by the
- * driver, never by both: which of them, --advertise says. What containers hold by the other one stays theirs
- * until they end, and is left out meanwhile. Where GPUs go back to the plugin, the driver stays as long as
- * claims are prepared.
+ * driver, never by both: --advertise selects which. GPUs that containers hold by the other one are not
+ * offered until these end. If the plugin offers the GPUs again, the driver runs as long as claims are
+ * prepared.
  */
 
 static const char uuid_variable[] = "METAX_GPU_UUIDS", nic_variable[] = "METAX_GPU_NICS";
 static const char given_back[] =
     "this node offers its GPUs by the device plugin, not by Dynamic Resource Allocation";
 
-/* Who holds what has changed, by the kubelet's word or the driver's. */
+/* The GPUs in use have changed, by the kubelet's list or by the driver. */
 void gt_agent_dra_used(struct gt_agent *agent)
 {
     const struct gt_usage *usage = gt_usage_now(agent->usage);

@@ -160,7 +160,7 @@ static void remove_slice(struct gt_agent *agent, const char *name)
     gt_kube_start(agent->kube, &request, on_written, failed, &call, NULL);
 }
 
-/* An API server that does not know counters drops them without a word. */
+/* An API server that does not know counters drops them without an error. */
 static void on_counters(struct gt_agent *agent, const struct gt_resource_slice_head *head)
 {
     static const char why[] = "composites are not offered: this Kubernetes keeps no counters in "
@@ -220,7 +220,7 @@ static void on_slices_known(void *arg)
     agent->dra_slices_error = 0;
 }
 
-/* ---- claims that nobody will unprepare, since the kubelet has lost its state ---- */
+/* ---- claims that the kubelet does not unprepare, since it has lost its state ---- */
 
 /* Since when a claim is gone; a place in the table for one that is not there, NULL for none. */
 static struct gt_dra_gone *find_gone(struct gt_agent *agent, const char *uid)

@@ -7,8 +7,8 @@
 
 enum { EVENTS_PAUSE_MS = 200, BETWEEN_MS = 1000 };
 
-/* Events come in bunches: the first one starts a pause, then one scan answers them all. In a storm the pauses
- * are longer. */
+/* Several events often come together: the first one starts a pause, and one scan handles all of them. If
+ * events keep coming, pauses get longer. */
 static void wait_for_more(struct gt_agent *agent)
 {
     if (agent->event_waits)

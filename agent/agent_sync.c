@@ -2,8 +2,8 @@
 #include "agent/agent_private.h"
 
 /*
- * What the agent waits for at its start: the first answer of each source, also a failure. Else it might offer
- * a GPU under a new ID that a container holds by an old one, or a shared GPU as a whole one.
+ * At its start the agent waits for the first answer of each source, or its failure. Otherwise it could offer
+ * a GPU by a new ID that a container holds by an old one, or a shared GPU as a whole one.
  */
 
 enum { FIRST_ANSWERS_MS = 2000 };

@@ -108,7 +108,7 @@ static int read_rule(const struct fault_place *place, enum gt_signal signal, con
                 place->path, place->where, item->string);
     }
     if (r >= 0 && gt_signal_kind(signal) == GT_SIGNAL_COUNTER && rule->when == GT_FAULT_AT_ONCE) {
-        rule->when = GT_FAULT_AFTER; /* a counter is never "there": one step counts instead */
+        rule->when = GT_FAULT_AFTER; /* a counter is never "present": one increase counts instead */
         rule->times = 1;
     }
     return r;

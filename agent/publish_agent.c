@@ -126,7 +126,7 @@ static void update_conditions(struct gt_agent_publish *publish)
     gt_conditions_update(publish->conditions, &facts, now);
 }
 
-/* HAMi counts what the kubelet does: lost GPUs, too, while they are listed. */
+/* HAMi counts the same devices as the kubelet: also lost GPUs while they are listed. */
 static unsigned capacity_of(const struct gt_inventory *inventory)
 {
     unsigned gpus = inventory->node->gpu_count;

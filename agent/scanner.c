@@ -56,7 +56,7 @@ static uint64_t in_ms(unsigned milliseconds)
     return gt_clock_ns() + milliseconds * 1000000ULL;
 }
 
-/* The node with all its GPUs in the vendor's hands. */
+/* The node with all its GPUs in the mode sGPU. */
 static int share(const struct gt_node *node, struct gt_node **ret, struct gt_err **err)
 {
     int r = gt_node_copy(node, ret, err);
@@ -99,7 +99,7 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     return 0;
 }
 
-/* While the vendor library does not answer, what only it knows of a GPU stays as it was. */
+/* While the vendor library does not answer, data of a GPU that only it knows stays unchanged. */
 static void carry_over(const struct gt_node *before, struct gt_node *node)
 {
     for (unsigned i = 0; i < node->gpu_count; i++) {

@@ -224,7 +224,7 @@ static void read_launcher(struct reader *reader, const cJSON *words)
     }
 }
 
-/* Its own master trains nothing (jobs/identity.h). */
+/* Its own master does no training (jobs/identity.h). */
 static int read_elastic(struct reader *reader, const cJSON *spec)
 {
     const cJSON *role, *container, *roles = gt_get(spec, "replicaSpecs");

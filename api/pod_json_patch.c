@@ -67,7 +67,7 @@ static bool is_plan(const cJSON *annotation)
     return annotation->string && strncmp(annotation->string, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) == 0;
 }
 
-/* Whoever makes a pod may write annotations, and a template may hold any: none of them is a plan. */
+/* The creator of a pod may write any annotations: those are not plans. */
 void gt_pod_json_remove_plan(const struct gt_pod *pod, struct gt_buf *to)
 {
     const cJSON *item;

@@ -12,10 +12,10 @@ struct gt_err {
     char text[ERR_TEXT_MAX];
 };
 
-/* Used where no memory is left for an error of its own; never freed. */
+/* Used if there is no memory for a new error; never freed. */
 static struct gt_err out_of_memory = {ENOMEM, "out of memory"};
 
-/* A text goes into one log line: what came from outside must not break or colour it. */
+/* A text is printed in one log line: characters from outside must not break or colour it. */
 static void make_one_line(char *text)
 {
     for (; *text; text++)

@@ -17,12 +17,12 @@
 enum { ARENA_SIZE = 128 << 10, ARENA_ALIGN = 16 };
 
 struct gt_json_arena {
-    cJSON *held; /* the value that lies in it */
+    cJSON *held; /* the value that is in it */
     size_t used;
     _Alignas(ARENA_ALIGN) char block[ARENA_SIZE];
 };
 
-/* Whose object this thread has now, and whether it is being parsed. */
+/* The arena that this thread's object belongs to, and whether the object is being parsed. */
 static _Thread_local struct gt_json_arena *current;
 static _Thread_local bool is_parsing;
 

@@ -8,8 +8,8 @@
 #include "base/text.h"
 
 /*
- * cJSON is lenient (raw control characters, "01", 1e999, bytes that are no UTF-8) and names no place. So the
- * text is checked against RFC 8259 first, with limits; cJSON then only builds the tree.
+ * cJSON accepts invalid texts (raw control characters, "01", 1e999, bytes that are not UTF-8), and its errors
+ * name no line. So the text is first checked by RFC 8259, with limits; cJSON then only builds the tree.
  */
 enum {
     DEPTH_MAX = 64,
@@ -128,7 +128,7 @@ static int scan_string(struct scanner *s)
                 return r;
             continue;
         }
-        /* The text is NUL-terminated behind its end, so that a sequence cut off there is seen as such. */
+        /* The text is NUL-terminated, so that an incomplete sequence at its end is found. */
         unsigned n = gt_text_utf8_length(s->p);
         if (!n)
             return fail_at(s, s->p, "byte 0x%02x in a string is no UTF-8", c);

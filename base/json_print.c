@@ -45,7 +45,7 @@ static void print_scalar(const cJSON *json, struct gt_buf *to)
         gt_buf_puts(to, "null");
 }
 
-/* On one line. Gives up, `to` failed, where an array holds objects or arrays, or `to` is full. */
+/* On one line. If an array has objects or arrays in it, or `to` is full, it ends and marks `to` as failed. */
 static void print_inline(const cJSON *json, struct gt_buf *to)
 {
     if (!is_container(json)) {
@@ -107,7 +107,7 @@ static void print_filled(const cJSON *array, struct gt_buf *to, unsigned depth)
     gt_buf_puts(to, "]");
 }
 
-/* `column` is where the value begins. The depth of a document is bounded by whoever made it. */
+/* `column` is the column at which the value begins. The maker of a document has limited its depth. */
 static void print_value(const cJSON *json, struct gt_buf *to, unsigned depth, size_t column)
 {
     if (!is_container(json)) {

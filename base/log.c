@@ -79,7 +79,7 @@ void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_l
         add_value(&line, fields);
     }
     end_line(&line);
-    if (line.failed) { /* too long: the event alone rather than nothing */
+    if (line.failed) { /* too long: only the event, which is better than nothing */
         gt_buf_done(&line);
         begin_line(&line, level, event);
         gt_buf_puts(&line, line_format == GT_LOG_JSON ? ",\"cut\":true" : " cut=true");

@@ -26,7 +26,7 @@ struct gt_source {
 struct gt_loop {
     int epoll;
     struct gt_source *sources; /* live ones */
-    struct gt_source *dead;    /* freed at the end of a round, since events of theirs may still be in hand */
+    struct gt_source *dead; /* freed at the end of a round, since their events may still be handled in it */
     bool stopped;
     int result;
 

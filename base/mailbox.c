@@ -38,7 +38,8 @@ static void on_event(void *arg, uint32_t events)
     (void)events;
     if (read(mailbox->event, &wakes, sizeof(wakes)) < 0)
         return;
-    /* Only what waits now: a delivery that sends again must not keep the loop from its other sources. */
+    /* Delivers only what waits now: otherwise a delivery that sends again could block the loop's other
+     * sources. */
     pthread_mutex_lock(&mailbox->lock);
     unsigned waiting = mailbox->count;
     pthread_mutex_unlock(&mailbox->lock);

@@ -73,7 +73,7 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
             *end++ = ':';
     }
     *end = '\0';
-    optind = 0; /* glibc: start afresh */
+    optind = 0; /* glibc: 0 resets getopt */
     for (;;) {
         int key = getopt_long(argc, argv, letters, longs, NULL);
         if (key == -1)
@@ -81,7 +81,7 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
         const struct gt_option *option = key == ':' || key == '?' ? NULL : find_key(command, key);
         if (!option)
             return fail_unread(command, key, argv[optind - 1], err);
-        struct gt_option typed = *option; /* a message names it as it was typed */
+        struct gt_option typed = *option; /* errors name it as it was typed */
         if (key >= FIRST_KEY)
             typed.letter = '\0';
         int r = gt_option_take(&typed, optarg ? optarg : "", to, err);
@@ -153,7 +153,7 @@ void gt_options_help(const struct gt_command *command, struct gt_buf *to)
 int gt_exit_with(const char *program, const struct gt_err *err, int code)
 {
     fprintf(stderr, "%s: %s\n", program, gt_err_text(err));
-    return gt_err_code(err) == ENOMEM ? GT_EXIT_FAILED : code; /* that is nobody's wrong usage */
+    return gt_err_code(err) == ENOMEM ? GT_EXIT_FAILED : code; /* not a usage error */
 }
 
 int gt_exit_with_text(const char *program, const struct gt_buf *text)
@@ -165,7 +165,7 @@ int gt_exit_with_text(const char *program, const struct gt_buf *text)
         ssize_t n = write(STDOUT_FILENO, text->data + done, text->len - done);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno == EPIPE) /* the reader has seen enough: nothing to say */
+        if (n < 0 && errno == EPIPE) /* the reader has closed the pipe: no error */
             return GT_EXIT_FAILED;
         if (n < 0) {
             gt_fail_sys(&err, errno, "standard output");
@@ -316,7 +316,7 @@ int gt_option_vendor(const struct gt_option *option, const char *value, void *fi
     size_t len = strlen(digits);
     bool whole = len >= 1 && len <= 4 && strspn(digits, "0123456789abcdefABCDEF") == len;
     unsigned id = whole ? (unsigned)strtoul(digits, NULL, 16) : 0;
-    if (!id || id == 0xffff) /* neither is an id; the bus reads ffff where nothing is */
+    if (!id || id == 0xffff) /* neither is an id; the bus returns ffff if there is no device */
         return gt_option_refuse(option, "a PCI vendor id such as 9999 or 0x10de", value, err);
     *(unsigned *)field = id;
     return 0;

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/options.h"
 
-/* Fields of /proc/self/stat behind the command, counted from 0 (the state). */
+/* Fields of /proc/self/stat after the command, counted from 0 (the state). */
 enum { FIELD_UTIME = 11, FIELD_STIME = 12, FIELD_START = 19, FIELD_RSS = 21, FIELDS = 22 };
 
 static bool read_stat(uint64_t field[FIELDS])
@@ -21,7 +21,7 @@ static bool read_stat(uint64_t field[FIELDS])
     char text[1024];
     if (gt_file_read_attribute(AT_FDCWD, "/proc/self/stat", text, sizeof(text)) < 0)
         return false;
-    char *p = strrchr(text, ')'); /* the command may hold anything */
+    char *p = strrchr(text, ')'); /* the command may contain any character */
     for (unsigned i = 0; i < FIELDS; i++) {
         p = p ? strchr(p, ' ') : NULL;
         if (!p)
@@ -87,8 +87,8 @@ int gt_process_need_descriptors(uint64_t needed, struct gt_err **err)
                    there, needed);
 }
 
-/* For many threads that seldom allocate, and peaks now and then: one arena, and what a peak has used goes
- * back. */
+/* For many threads that seldom allocate, and occasional peaks: one arena, and memory after a peak is returned
+ * to the system. */
 static void keep_small(void)
 {
     mallopt(M_ARENA_MAX, 1);

@@ -53,7 +53,7 @@ void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help, co
         else
             gt_buf_printf(to, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, total);
     }
-    /* The count is made from the buckets, so that the three agree even in the midst of a request. */
+    /* The count is the sum of the buckets, so that they agree even while a request is being counted. */
     gt_buf_printf(to, "%s_sum %.9g\n%s_count %" PRIu64 "\n", name, sum, name, total);
 }
 

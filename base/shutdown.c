@@ -25,7 +25,7 @@ struct gt_shutdown {
     pthread_mutex_t lock;
     uint64_t until_ms; /* under lock, as all below; 0: nothing has ended yet */
     int signal, status;
-    unsigned undelivered; /* signals that the loop has not got yet */
+    unsigned undelivered; /* signals that the loop has not received yet */
     bool begun, over;
 };
 
@@ -56,9 +56,8 @@ static void deliver(void *owner, struct gt_message *message)
         shutdown->callback(shutdown->arg, signal);
 }
 
-/* One of the signals, which gt_shutdown_begin() and gt_shutdown_free() send, too; false where none came in
- * time.
- */
+/* Waits for one of the signals, which gt_shutdown_begin() and gt_shutdown_free() send, too; false if none
+ * came in time. */
 static bool await_signal(struct gt_shutdown *shutdown, uint64_t until_ms, int *ret)
 {
     int signal;

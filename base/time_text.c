@@ -24,8 +24,8 @@ void gt_time_text(int64_t unix_s, char ret[static GT_TIME_TEXT_SIZE])
     gt_time_text_fine(&(struct timespec){.tv_sec = (time_t)unix_s}, 0, ret);
 }
 
-/* Days from 1970-01-01 to a date of the Gregorian calendar. A year begins in March here, so that the day that
- * a leap year adds is its last. */
+/* Days from 1970-01-01 to a date of the Gregorian calendar. Here a year begins in March, so that the extra
+ * day of a leap year is its last day. */
 static int64_t days_to(int year, int month, int day)
 {
     int64_t y = year - (month <= 2);

@@ -170,7 +170,7 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
     return r;
 }
 
-/* NULL: not to be read, or more than any kubelet asks for. */
+/* NULL: the request is invalid, or has more containers than GT_REQUEST_CONTAINERS_MAX. */
 static Dp__AllocateRequest *read_request(const uint8_t *bytes, size_t len, struct gt_err **err)
 {
     Dp__AllocateRequest *request =
@@ -195,7 +195,7 @@ static enum gt_rpc_status status_of(int code)
     }
 }
 
-/* The answers to `request` in `response`, up to the first that fails. */
+/* Adds the answers to `request` to `response`, up to the first that fails. */
 static int answer_all(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
                       const Dp__AllocateRequest *request, void *arg, Dp__AllocateResponse *response,
                       struct gt_err **err)
@@ -234,7 +234,7 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
         r = gt_fail_sys(&why, ENOMEM, "allocate");
     if (r == 0)
         gt_pack(&response->base, to);
-    /* Where one fails nobody gets anything: the event of that one says so, the others have none. */
+    /* If one container fails, none gets devices: that one's event has the error, the others have no error. */
     for (size_t i = 0; allocated && i < request->n_containers; i++)
         if (r == 0 || !response || i + 1 == response->n_containers)
             allocated(arg, (const char *const *)request->containers[i]->ids,

@@ -128,7 +128,7 @@ bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const
     return true;
 }
 
-/* Fills one container's response; false without memory. `planner` NULL: there is none to ask. */
+/* Fills one container's response; false without memory. `planner` NULL: there are no plans. */
 static bool prefer_for(const struct gt_inventory *inventory, const Dp__ContainerPreferredRequest *request,
                        const struct gt_preferred_callbacks *planner, void *arg,
                        Dp__ContainerPreferredResponse *response, struct gt_choice *ret_choice)

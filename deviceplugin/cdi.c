@@ -17,8 +17,8 @@ struct gt_cdi {
 
     pthread_mutex_t writing; /* held from reading the host to writing the file, so that an older view is not
                                 written last */
-    char
-        *text; /* what lay in the file when `seen` was taken; NULL: not known. Under `writing`, as the next */
+    char *text; /* the content of the file when `seen` was taken; NULL: not known. Under `writing`, as the
+                   next */
     struct stat seen;
     uint64_t newest; /* number of the last inventory that was written */
 
@@ -28,7 +28,7 @@ struct gt_cdi {
 
 /* ---- the spec of an inventory ---- */
 
-/* The spec as text; *ret NULL where no GPU of the host can be given. */
+/* The spec as text; *ret is NULL if no GPU of the host can be given. */
 static int make_text(const struct gt_cdi *cdi, const struct gt_inventory *inventory, char **ret,
                      struct gt_err **err)
 {
@@ -73,7 +73,8 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Whether the file is a plain one that says just this; then cdi->seen is what it was before it was read. */
+/* Whether the file is a plain file with exactly this content; then cdi->seen is its state before it was read.
+ */
 static bool file_says(struct gt_cdi *cdi, const char *text)
 {
     struct stat st;
@@ -185,7 +186,7 @@ void gt_cdi_stats(struct gt_cdi *cdi, struct gt_cdi_stats *ret)
 
 /* ---- begin and end ---- */
 
-/* Temporary files of ours from a process that was killed while it wrote. */
+/* Removes our temporary files of a process that was killed while it wrote. */
 static void remove_cut_off(const struct gt_cdi *cdi)
 {
     gt_auto_dir DIR *dir = opendir(cdi->dir);
@@ -206,7 +207,7 @@ static char *without_slash(const char *path)
     return strndup(path, len);
 }
 
-/* Checks them with a spec that they would give. */
+/* Checks them with an example of a spec. */
 int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err)
 {
     gt_auto_free char *dev_root = without_slash(options->dev_root), *host_path = NULL;

@@ -116,7 +116,7 @@ static bool has_variable(const struct gt_cdi_edits *a, unsigned count, const str
     return false;
 }
 
-/* `common`: what is there besides, NULL nothing. */
+/* `common`: the edits that are common to all; NULL: none. */
 static int check_edits(const struct gt_cdi_edits *edits, const struct gt_cdi_edits *common, const char *whose,
                        struct gt_err **err)
 {

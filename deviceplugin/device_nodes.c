@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 
-/* Paths only and no descriptor: an Allocate must not fail because a flood of connections holds them all. */
+/* It uses paths and no descriptors: Allocate must not fail when many connections use up all descriptors. */
 
 static const char control_node[] = GT_CONTROL_NODE;
 static const char further_messages[] = "0123456789abcdefghijklmnopqrstuvwxyz"; /* of mx?d */
@@ -29,7 +29,7 @@ static int add_required(const char *dev_root, const char *name, struct gt_device
     return 0;
 }
 
-/* A node that may be there or not. */
+/* Adds a device node if it exists. */
 static void add_if_there(const char *dev_root, const char *name, struct gt_device_nodes *nodes)
 {
     if (nodes->count < GT_COUNT(nodes->names) && gt_file_check(dev_root, name, NULL) == 0)

@@ -22,7 +22,7 @@ static bool id_is_taken(const struct gt_inventory *inventory, const struct gt_in
     return false;
 }
 
-/* An ID that is not taken: the GPU's own, with a number behind it where another card was served by that. */
+/* An unused ID: the GPU's own ID, followed by a number if another card was served by it. */
 static void make_new_id(const struct gt_inventory *inventory, const struct gt_inventory *previous,
                         const struct gt_in_use *in_use, const struct gt_gpu *gpu, char to[static GT_ID_SIZE])
 {
@@ -33,8 +33,8 @@ static void make_new_id(const struct gt_inventory *inventory, const struct gt_in
         snprintf(to, GT_ID_SIZE, "%.80s.%u", own, n);
 }
 
-/* How well a previous device matches this GPU, 0 not at all. A device in use comes first, then one with the
- * same UUID, then one that was there (not lost). */
+/* How well a previous device matches this GPU, 0: not at all. A device in use comes first, then one with the
+ * same UUID, then one that was not lost. */
 static unsigned similarity(const struct gt_device *old, const struct gt_gpu *gpu)
 {
     bool same_uuid = gpu->uuid[0] && strcmp(old->uuid, gpu->uuid) == 0;
@@ -44,7 +44,7 @@ static unsigned similarity(const struct gt_device *old, const struct gt_gpu *gpu
     return 1U + (old->in_use ? 4 : 0) + (same_uuid ? 2 : 0) + (old->gpu >= 0 ? 1 : 0);
 }
 
-/* The previous device that this GPU is, -1 for none. */
+/* The previous device that is this GPU, -1 for none. */
 static int find_previous(const struct gt_inventory *previous, const struct gt_gpu *gpu,
                          const bool matched[static GT_DEVICES_MAX])
 {
@@ -61,7 +61,7 @@ static int find_previous(const struct gt_inventory *previous, const struct gt_gp
 }
 
 /*
- * GPUs are matched by UUID first, then by their place: else a GPU without UUID could take the ID of one that
+ * GPUs are matched by UUID first, then by BDF: otherwise a GPU without a UUID could get the ID of one that
  * has only moved.
  */
 static void match_previous(const struct gt_node *node, const struct gt_inventory *previous,
@@ -103,7 +103,7 @@ static void add_present(struct gt_inventory *inventory, const struct gt_inventor
     inventory->devices[inventory->device_count++] = device;
 }
 
-/* The GPU that is served by another ID than this device's now, NULL none. */
+/* The GPU of this device if it is now served by another ID, NULL if not. */
 static const struct gt_device *served_as(const struct gt_inventory *inventory, const struct gt_device *old)
 {
     for (unsigned i = 0; i < inventory->node->gpu_count; i++) {
@@ -160,7 +160,7 @@ static void hold_back(struct gt_inventory *inventory)
     }
 }
 
-/* A device that somebody holds and that we have not served: from before this program was started. */
+/* A device that a container holds and that this process has not served: it is from before its start. */
 static void add_known(struct gt_inventory *merged, const char *id, uint64_t now_ms)
 {
     if (merged->device_count == GT_DEVICES_MAX)
@@ -179,7 +179,8 @@ static void add_known(struct gt_inventory *merged, const char *id, uint64_t now_
     merged->devices[merged->device_count++] = device;
 }
 
-/* The devices of before, who of them is in use, and who is besides. Only for matching: has no node. */
+/* The previous devices, with those in use marked, and further devices in use. It has no node and is used for
+ * matching only. */
 static struct gt_inventory *merge(const struct gt_inventory *previous, const struct gt_in_use *in_use,
                                   uint64_t now_ms)
 {

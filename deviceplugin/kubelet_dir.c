@@ -62,8 +62,7 @@ static void watch_deepest(struct gt_kubelet_dir *dir)
     dir->watch = watch;
 }
 
-/* A directory that appears while its parent is being watched for it has no event of its own: check once more.
- */
+/* If a directory is created just before its parent is watched, there is no event for it: check once more. */
 static void watch_all(struct gt_kubelet_dir *dir)
 {
     for (int i = 0; i < PARENTS_MAX; i++) {
@@ -186,7 +185,7 @@ static bool is_socket(DIR *in, const char *name)
     return fstatat(dirfd(in), name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode);
 }
 
-/* A descriptor, -ECONNREFUSED where nobody listens, or another error. */
+/* Returns a descriptor, -ECONNREFUSED if nobody listens, or another error. */
 static int connect_to(const struct gt_kubelet_dir *dir, const char *name)
 {
     char path[PATH_MAX];

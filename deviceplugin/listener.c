@@ -12,7 +12,8 @@
 
 enum { RPC_BACKLOG = 32, ACCEPT_PAUSE_FIRST_MS = 50, ACCEPT_PAUSE_MAX_MS = 2000, RPC_ACCEPTS_AT_ONCE = 32 };
 
-/* A connection that somebody else owns and closes: the inode shows whether the number still means it. */
+/* A connection that another owner closes: the inode shows whether the descriptor's number is still this
+ * connection. */
 struct connection {
     int fd;
     ino_t inode;
@@ -57,7 +58,7 @@ int gt_unix_connect(const char *path, struct gt_err **err)
     return gt_steal_fd(&fd);
 }
 
-/* A place for one more connection, NULL for none. */
+/* A free place for a connection, NULL: there is none. */
 static struct connection *find_place(struct gt_listener *listener)
 {
     for (unsigned i = 0; i < GT_CONNECTIONS_MAX; i++) {
@@ -107,7 +108,8 @@ static void on_pause_over(void *arg)
         watch(listener);
 }
 
-/* Out of descriptors or memory: the connection waits in the backlog, and the loop must not spin over it. */
+/* Without descriptors or memory the connection waits in the backlog; a pause prevents that the loop runs
+ * without end. */
 static void pause_accepting(struct gt_listener *listener)
 {
     gt_source_free(listener->readable);

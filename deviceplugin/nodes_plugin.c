@@ -21,7 +21,7 @@ struct gt_nodes_plugin {
 
     pthread_mutex_t lock;
     struct gt_node *node; /* under lock, as the next */
-    bool ready;           /* a container that starts now finds what there is */
+    bool ready;           /* device nodes can be given now */
 };
 
 struct nodes_message {
@@ -205,7 +205,7 @@ void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin)
 {
     if (!plugin)
         return;
-    gt_registration_free(plugin->registration); /* nobody sends letters any more */
+    gt_registration_free(plugin->registration); /* no messages are sent any more */
     gt_mailbox_free(plugin->mailbox);
     gt_rpc_free(plugin->rpc);
     gt_node_unref(plugin->node);

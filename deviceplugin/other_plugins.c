@@ -28,7 +28,7 @@ struct gt_other_plugins {
 
     struct gt_pod_answer offer;
     const char **ids; /* of the offer, sorted; they live in it */
-    uint64_t digest;  /* of the IDs that the others were asked for */
+    uint64_t digest;  /* of the IDs in the queries to other plugins */
     struct other_plugin all[GT_KUBELET_DIR_OTHERS];
     unsigned count, pending;
     unsigned epoch;            /* of the query; changed only while no call is there */
@@ -91,7 +91,7 @@ static void on_list(void *arg, int status, const char *message, const uint8_t *r
     struct other_plugin_message *mailbox_message = calloc(1, sizeof(*mailbox_message));
     (void)message;
     if (!mailbox_message)
-        return; /* the owner's timer goes off */
+        return; /* the owner's timer handles this */
     mailbox_message->mailbox_message.deliver = deliver;
     mailbox_message->others = others;
     mailbox_message->epoch = others->epoch;
@@ -102,7 +102,7 @@ static void on_list(void *arg, int status, const char *message, const uint8_t *r
     gt_mailbox_send(others->mailbox, &mailbox_message->mailbox_message);
 }
 
-/* The entry of this socket, or a new one; NULL: no more room. */
+/* The entry of this socket, or a new one; NULL: there is no room. */
 static struct other_plugin *find(struct gt_other_plugins *others, const struct gt_socket_id *id)
 {
     struct other_plugin *place = NULL;
@@ -139,7 +139,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorts the IDs, and forgets the answers about another offer; false without memory. */
+/* Sorts the IDs, and drops answers about another offer; false without memory. */
 static bool take_offer(struct gt_other_plugins *others, struct gt_pod_answer *offer)
 {
     unsigned count = offer->holdings.count;

@@ -12,12 +12,12 @@
 enum { TRIES = 6, LEAST_MS = 2 };
 
 struct gt_planner {
-    struct gt_rpc *rpc; /* of its own: the plugin's thread is the one that waits */
+    struct gt_rpc *rpc; /* a separate one: the plugin's thread waits here and cannot handle the answer */
     char *socket, *resource;
     uint64_t deadline_ns;
 };
 
-/* The kubelet's answer on its way from gRPC's thread to the one that waits for it. */
+/* The kubelet's answer, passed from gRPC's thread to the thread that waits for it. */
 struct kubelet_answer {
     pthread_mutex_t lock;
     pthread_cond_t come;
@@ -43,7 +43,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     pthread_mutex_unlock(&answer->lock);
 }
 
-/* Whether an answer of use came before the end. */
+/* Whether a usable answer came in time. */
 static bool ask(struct gt_planner *planner, struct kubelet_answer *answer, uint64_t end_ns)
 {
     uint64_t now = gt_clock_ns();
@@ -57,7 +57,7 @@ static bool ask(struct gt_planner *planner, struct kubelet_answer *answer, uint6
         ;
     bool useful = answer->is_here && answer->status == GT_RPC_OK && answer->bytes;
     pthread_mutex_unlock(&answer->lock);
-    return useful; /* when the call is freed nobody writes to the answer any more */
+    return useful; /* after the call is freed, nothing writes to the answer */
 }
 
 static void answer_init(struct kubelet_answer *answer)
@@ -80,7 +80,7 @@ static void sleep_ms(unsigned ms)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
-/* Again where it failed and there is time for it: the kubelet refuses who comes too often. */
+/* Tries again after a failure if there is time: the kubelet refuses clients that call too often. */
 static bool list(struct gt_planner *planner, struct gt_listed_containers *ret)
 {
     uint64_t end = gt_clock_ns() + planner->deadline_ns;

@@ -96,7 +96,7 @@ void gt_plans_unref(struct gt_plans *plans)
 
 /* ---- sets of devices ---- */
 
-/* -1: none that could be given. */
+/* The index of the device with this ID; -1: none that could be given. */
 static int usable_number(const struct gt_inventory *inventory, const char *id)
 {
     const struct gt_device *device = gt_inventory_find(inventory, id);
@@ -127,7 +127,7 @@ struct gt_planned_request gt_plan_request_make(const struct gt_inventory *invent
     return request;
 }
 
-/* The plan's devices; false where one is not to be had, or the number is another. */
+/* The plan's devices; false if one cannot be given, or if their number is wrong. */
 static bool devices_of(const struct gt_plan *plan, const struct gt_planned_request *request,
                        struct gt_device_set *ret)
 {
@@ -169,14 +169,14 @@ void gt_plan_ids(const struct gt_plan *plan, const struct gt_planned_request *re
             }
 }
 
-/* ---- who is meant ---- */
+/* ---- which container is meant ---- */
 
 static bool same_pod(const struct gt_plan *plan, const struct gt_listed_container *container)
 {
     return strcmp(plan->pod, container->pod) == 0 && strcmp(plan->namespace, container->namespace) == 0;
 }
 
-/* NULL: the list does not have it. */
+/* NULL: it is not in the list. */
 static const struct gt_listed_container *find(const struct gt_listed_containers *listed,
                                               const struct gt_plan *plan)
 {
@@ -192,7 +192,7 @@ static bool of_one_pod(const struct gt_plan *a, const struct gt_plan *b)
     return strcmp(a->pod, b->pod) == 0 && strcmp(a->namespace, b->namespace) == 0;
 }
 
-/* Whether a container of the plan's pod that is listed and planned has nothing yet. */
+/* Whether a container of the plan's pod that is listed and has a plan holds no devices yet. */
 static bool pod_waits(const struct gt_plans *plans, const struct gt_listed_containers *listed,
                       const struct gt_plan *plan)
 {

@@ -17,7 +17,7 @@
 enum { RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
-    struct gt_notify_owner notify; /* first: the mailbox knows the plugin as this */
+    struct gt_notify_owner notify; /* must be first: the mailbox's owner */
     char *resource, *kubelet_dir, *dev_root, *uuid_variable, *nic_variable;
     struct gt_mailbox *mailbox;
     struct gt_rpc *rpc;
@@ -27,7 +27,7 @@ struct gt_plugin {
     struct gt_cdi *cdi; /* not owned */
     bool honour_plans;
     unsigned plan_deadline_ms;
-    struct gt_planner *planner; /* there before the first plans, and stays */
+    struct gt_planner *planner; /* made before the first plans, and kept */
 
     pthread_mutex_t lock;
     struct gt_inventory *inventory; /* under lock, as all below */
@@ -35,8 +35,8 @@ struct gt_plugin {
     struct gt_in_use given;         /* IDs that Allocate was asked for, and those that are retired */
     struct gt_plugin_stats stats;
     uint64_t refused;            /* atomic */
-    atomic_uint handlers;        /* that give out devices and are running */
-    _Atomic uint64_t handled_at; /* when the last one ended, in us; 0: none has */
+    atomic_uint handlers;        /* running handlers that give out devices */
+    _Atomic uint64_t handled_at; /* when the last one ended, in microseconds; 0: none has */
 };
 
 static struct gt_inventory *current(struct gt_plugin *plugin)
@@ -190,7 +190,7 @@ static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, si
     return status;
 }
 
-/* The word that counts: what is claimed is not retired, and the other way round. */
+/* The final check, under the lock: an ID that was given is not retired, and a retired one is not given. */
 static bool on_claim(void *arg, const char *id)
 {
     struct gt_plugin *plugin = arg;
@@ -401,7 +401,7 @@ void gt_plugin_free(struct gt_plugin *plugin)
 {
     if (!plugin)
         return;
-    gt_registration_free(plugin->registration); /* nobody sends letters any more */
+    gt_registration_free(plugin->registration); /* no messages are sent any more */
     gt_mailbox_free(plugin->mailbox);
     gt_rpc_free(plugin->rpc);
     gt_planner_free(plugin->planner);

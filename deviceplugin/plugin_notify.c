@@ -5,7 +5,7 @@
 
 enum { NOTIFY_NAMESPACE, NOTIFY_POD, NOTIFY_CONTAINER, NOTIFY_NAMES };
 
-/* About one container; the texts lie behind the IDs. */
+/* About one container; the texts follow the IDs. */
 struct notify_message {
     struct gt_message message;
     uint64_t offered;

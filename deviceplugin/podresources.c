@@ -32,8 +32,8 @@ struct gt_podresources {
     char *resource, *other, *driver, *socket;
     struct gt_pod_wanted wanted;
     struct gt_mailbox *mailbox;
-    struct gt_source *timer; /* the next call, or the end of waiting for one */
-    struct gt_rpc *rpc;      /* NULL until there was somebody to call */
+    struct gt_source *timer; /* for the next call, or the time limit of the current one */
+    struct gt_rpc *rpc;      /* NULL until the first call */
     struct gt_rpc_call *call;
     enum gt_pod_method method; /* of the call */
     unsigned epoch;            /* likewise */
@@ -42,7 +42,7 @@ struct gt_podresources {
     uint64_t due_ms, soon_ms; /* when the next one is due; 0: not asked for */
     unsigned failures;
     struct gt_jitter jitter;
-    bool limited; /* the kubelet wants to be left alone until due_ms */
+    bool limited; /* the kubelet has refused a call for its rate limit: no call before due_ms */
 
     bool has_id;
     struct gt_socket_id id; /* of the kubelet's socket at the last call */
@@ -72,7 +72,7 @@ static void end_call(struct gt_podresources *client)
 {
     gt_rpc_call_free(client->call);
     client->call = NULL;
-    client->epoch++; /* a letter that it has sent is out of date now */
+    client->epoch++; /* a message that it has sent is out of date now */
 }
 
 static unsigned next_pause(struct gt_podresources *client, bool limited)
@@ -84,7 +84,7 @@ static unsigned next_pause(struct gt_podresources *client, bool limited)
 static void fail(struct gt_podresources *client, const char *why, bool limited)
 {
     if (limited && !client->limited)
-        client->failures = 0; /* another reason, another pause */
+        client->failures = 0; /* the pause depends on the reason */
     unsigned pause = next_pause(client, limited);
     client->limited = limited;
     if (limited)
@@ -131,7 +131,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     struct gt_podresources *client = arg;
     struct podresources_message *mailbox_message = malloc(sizeof(*mailbox_message) + len);
     if (!mailbox_message)
-        return; /* the timer of the call goes off */
+        return; /* the timer of the call handles this */
     *mailbox_message = (struct podresources_message){
         .mailbox_message = {.deliver = deliver_done}, .epoch = client->epoch, .status = status, .len = len};
     snprintf(mailbox_message->message, sizeof(mailbox_message->message), "%s", message);
@@ -140,7 +140,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     gt_mailbox_send(client->mailbox, &mailbox_message->mailbox_message);
 }
 
-/* It says nothing about who holds what: where it fails, nothing but this is unknown. */
+/* It does not say which containers hold devices: if it fails, only the offer is unknown. */
 static void take_offer(struct gt_podresources *client, const struct podresources_message *done)
 {
     struct gt_pod_answer answer = {0};
@@ -189,8 +189,7 @@ static void deliver_done(void *owner, struct gt_message *mailbox_message)
     fail(client, why, done->status == GT_RPC_RESOURCE_EXHAUSTED);
 }
 
-/* A socket that is new, by its own age or because another one was there, belongs to a kubelet that has just
- * started. */
+/* If the socket is new, by its age or because it has replaced another one, the kubelet has just started. */
 static void check_socket(struct gt_podresources *client)
 {
     struct gt_socket_id id;
@@ -226,7 +225,7 @@ static void ask(struct gt_podresources *client)
         fail(client, gt_err_text(err), false);
         return;
     }
-    /* gRPC keeps the deadline; the timer is for a letter that gets lost. */
+    /* gRPC watches the deadline; the timer is for a message that gets lost. */
     gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
 }
 

@@ -7,7 +7,7 @@
 
 enum { SLOTS = 2 * GT_DEVICES_MAX };
 
-/* The answer in the making. Known devices are remembered by number, unknown IDs, of which there may be any
+/* The answer while it is built. Known devices are marked by number, unknown IDs, of which there may be any
  * number, in a hash table. */
 struct preference {
     const struct gt_inventory *inventory;
@@ -18,7 +18,7 @@ struct preference {
     bool any_unknown;
 };
 
-/* False where it is in the answer already. */
+/* False if it is in the answer already. */
 static bool add_unknown(struct preference *answer, const char *id)
 {
     if (!answer->any_unknown)
@@ -59,7 +59,7 @@ unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *c
         size = GT_DEVICES_MAX;
     const char *unknown[SLOTS];
     struct preference answer = {.inventory = inventory, .ids = ret_ids, .size = size, .unknown = unknown};
-    const char *id_of[GT_GPUS_MAX]; /* of GPU i, in the caller's words */
+    const char *id_of[GT_GPUS_MAX]; /* of GPU i, the caller's pointer */
     uint64_t must_mask = 0, free_mask = 0;
     for (unsigned i = 0; i < must_count; i++) {
         const struct gt_device *device = gt_inventory_find(inventory, must[i]);

@@ -16,15 +16,15 @@
 enum {
     PAUSE_FIRST_MS = 100,
     PAUSE_MAX_MS = 30000,
-    STEADY_MS = 10000, /* a stream that was open so long is no failure */
+    STEADY_MS = 10000, /* a stream that was open this long was no failure */
     OWN_SOCKET_MS = 1000,
     OTHER_ENDED_MS = 500,
     REGISTER_REQUEST_MAX = 4096,
-    QUERY_MS = 2000, /* for what the kubelet offers of the resource */
+    QUERY_MS = 2000, /* to ask the kubelet for the devices of the resource that it offers */
     REGISTER_TIMEOUT_MS = 20000,
     STREAM_TIMEOUT_MS = 10000,
     CHECK_MS = 30000,
-    CHECK_AGAIN_MS = 3000, /* a list of ours may have been on its way */
+    CHECK_AGAIN_MS = 3000, /* it may not have received our last list yet */
     LACKING_MAX = 2,       /* checks in a row */
     WHY_MAX = 512,
     REASON_MAX = 2048,
@@ -34,7 +34,7 @@ enum registration_state {
     STOPPED,     /* nothing to serve yet */
     WAITING,     /* for kubelet.sock */
     PAUSING,     /* after a failure */
-    QUERYING,    /* who else serves the resource */
+    QUERYING,    /* asks whether another plugin serves the resource */
     REGISTERING, /* Register is under way */
     REGISTERED,
 };
@@ -48,7 +48,7 @@ struct gt_registration {
     struct gt_registration_events events;
     struct gt_kubelet_dir *dir;
     char *pod_resources;     /* the kubelet's socket */
-    struct gt_source *timer; /* the end of a pause, or of waiting for an answer or for ListAndWatch */
+    struct gt_source *timer; /* ends a pause, or the waiting for an answer or for ListAndWatch */
 
     enum registration_state state;
     struct gt_socket_id kubelet; /* the kubelet's socket of the last attempt */
@@ -104,7 +104,7 @@ static void end_attempt(struct gt_registration *registration)
     registration->listener = NULL;
     gt_rpc_server_free(registration->server);
     registration->server = NULL;
-    registration->epoch++; /* letters that these have sent are out of date now */
+    registration->epoch++; /* messages that these have sent are out of date now */
     registration->stream_lost = false;
     registration->lacking = 0;
     bool streaming = registration->callers.stream;
@@ -188,7 +188,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     (void)len;
     struct registration_message *mailbox_message = calloc(1, sizeof(*mailbox_message));
     if (!mailbox_message)
-        return; /* the timer of the attempt goes off */
+        return; /* the timer of the attempt handles this */
     mailbox_message->mailbox_message.deliver = deliver_done;
     mailbox_message->registration = registration;
     mailbox_message->epoch = registration->epoch;
@@ -248,7 +248,7 @@ static void register_now(struct gt_registration *registration)
         retry_later(registration, gt_err_text(err));
         return;
     }
-    /* gRPC keeps the deadline; the timer is for a letter that gets lost. */
+    /* gRPC watches the deadline; the timer is for a message that gets lost. */
     gt_source_arm(registration->timer, registration->options.register_timeout_ms + 1000ULL);
 }
 
@@ -298,7 +298,7 @@ static void deliver_offer(void *owner, struct gt_message *mailbox_message)
     struct gt_registration *registration = offer->registration;
     struct gt_pod_answer answer = {0};
     (void)owner;
-    /* After a late answer `call` is the Register of the same attempt. */
+    /* If the answer is late, `call` is already the Register of the same attempt. */
     if (offer->epoch != registration->epoch || !registration->call || registration->state == REGISTERING)
         return;
     gt_rpc_call_free(registration->call);
@@ -307,11 +307,11 @@ static void deliver_offer(void *owner, struct gt_message *mailbox_message)
     bool known = offer->status == GT_RPC_OK && gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply,
                                                                   offer->len, &wanted, &answer, NULL) == 0;
     if (registration->state == QUERYING && answer.holdings.count) {
-        /* Healthy devices that are not ours: another plugin's, or those of one that has gone. */
+        /* Healthy devices that are not ours: those of another plugin, or of one that has ended. */
         gt_source_arm(registration->timer, GT_OTHER_PLUGINS_MS + 1000ULL);
         gt_other_plugins_query(registration->others, &answer);
     } else if (registration->state == QUERYING)
-        register_now(registration); /* a kubelet that does not answer holds nobody back */
+        register_now(registration); /* if the kubelet does not answer, register anyway */
     else if (known)
         check(registration, &answer.holdings);
     else
@@ -326,7 +326,7 @@ static void on_offer(void *arg, int status, const char *message, const uint8_t *
     (void)message;
     struct offer_message *mailbox_message = malloc(sizeof(*mailbox_message) + len);
     if (!mailbox_message)
-        return; /* the timer goes off */
+        return; /* the timer handles this */
     *mailbox_message = (struct offer_message){.mailbox_message = {.deliver = deliver_offer},
                                               .registration = registration,
                                               .epoch = registration->epoch,
@@ -343,7 +343,7 @@ static bool query(struct gt_registration *registration)
     if (gt_pod_call_allocatable(registration->rpc, registration->pod_resources, QUERY_MS, on_offer,
                                 registration, &registration->call, NULL) < 0)
         return false;
-    gt_source_arm(registration->timer, QUERY_MS + 1000ULL); /* in case its letter gets lost */
+    gt_source_arm(registration->timer, QUERY_MS + 1000ULL); /* in case its message gets lost */
     return true;
 }
 
@@ -409,8 +409,8 @@ static void on_dir_changed(void *arg)
         registration->failures = 0;
         attempt(registration);
     } else if (registration->held_back && !gt_other_plugins_unchanged(registration->others)) {
-        /* Not at once: a kubelet that sees our socket and the end of the other's connection in one
-         * moment forgets our connection, and does not notice when we end. */
+        /* Not at once: if the kubelet sees our socket and the end of the other plugin's connection at the
+         * same moment, it forgets our connection, and does not notice when we end. */
         registration->held_back = false;
         gt_source_arm(registration->timer, OTHER_ENDED_MS);
     } else if (registration->listener && !gt_listener_in_place(registration->listener)) {
@@ -421,8 +421,8 @@ static void on_dir_changed(void *arg)
     }
 }
 
-/* The first time at once: the kubelet rejects every pod that it admits meanwhile. Then with a pause, in case
- * another instance registers each time that we do. */
+/* The first time at once, since until then the kubelet rejects pods that want GPUs. Then with a pause, in
+ * case another instance registers each time we do. */
 static void register_again(struct gt_registration *registration)
 {
     if (registration->failures == 0) {
@@ -437,7 +437,7 @@ static void lose_stream(struct gt_registration *registration)
     if (registration->events.stream)
         registration->events.stream(registration->events.arg, false);
     if (registration->state == REGISTERING) {
-        registration->stream_lost = true; /* the answer to Register decides */
+        registration->stream_lost = true; /* the answer to Register decides whether this is a failure */
         return;
     }
     if (gt_clock_ms() - registration->stream_at >= STEADY_MS)

@@ -48,7 +48,7 @@ static void drop(struct gt_rpc_call *call)
         destroy(call);
 }
 
-/* All has come. */
+/* All events have come. */
 static void complete(struct gt_rpc_call *call)
 {
     if (call->streams && call->reply)

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "deviceplugin/rpc_grpc.h"
 
-/* The completion queue and its thread. The queue has no descriptor for epoll: a thread has to sit in it. */
+/* The completion queue and its thread. The queue has no descriptor for epoll: a thread must wait in it. */
 
 static void *serve(void *arg)
 {

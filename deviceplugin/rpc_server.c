@@ -12,10 +12,11 @@
 #include "deviceplugin/rpc_grpc.h"
 
 /*
- * Every call comes in through the generic request, so that a path we do not know is answered UNIMPLEMENTED
- * (gRPC would let it hang until the client's deadline). All operations of a call but the waking one are
- * started on gRPC's thread, one message in flight at a time. A call lives until each batch started for it has
- * given its one event; a server until its calls, the armed request and its shutdown have.
+ * Every call is received through the generic request, so that an unknown path is answered with UNIMPLEMENTED
+ * (gRPC would let it wait until the client's deadline). All operations of a call except the one that wakes
+ * the thread are started on gRPC's thread, with one message sent at a time. A call is freed when each batch
+ * that was started for it has had its event; a server when its calls, the armed request and its shutdown have
+ * ended.
  */
 
 enum { GRACE_MS = 200, CONNECTION_IDLE_MS = 30000, CALLS_PER_CONNECTION = 64 };
@@ -74,7 +75,7 @@ static bool is_ending(struct gt_rpc_server *server)
     return ending;
 }
 
-/* One event of the call has been dealt with. */
+/* One event of the call has been handled. */
 static void release(struct call *call)
 {
     struct gt_rpc_server *server = call->server;
@@ -137,7 +138,7 @@ static void finish(struct call *call, enum gt_rpc_status status, const char *tex
     grpc_slice_unref(details);
 }
 
-/* Has the handler make a message; another status than OK comes with its text. */
+/* Calls the handler to make a message; with another status than OK it returns the error's text. */
 static enum gt_rpc_status make_message(struct call *call, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf reply = GT_BUF(GT_RPC_MESSAGE_MAX);
@@ -157,7 +158,7 @@ static enum gt_rpc_status make_message(struct call *call, struct gt_err **err)
     return GT_RPC_OK;
 }
 
-/* Sends the next message of a stream, if there is one and none is on its way. */
+/* Sends the next message of a stream, if there is one and none is being sent. */
 static void pump(struct call *call)
 {
     struct gt_rpc_server *server = call->server;
@@ -198,7 +199,7 @@ static void pump(struct call *call)
 static void on_sent(void *owner, bool ok)
 {
     struct call *call = owner;
-    (void)ok; /* a failure means that the client went away, and its close comes too */
+    (void)ok; /* on a failure the client has disconnected, and a close event comes, too */
     call->sending = false;
     pump(call);
     release(call);

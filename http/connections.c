@@ -8,16 +8,16 @@
 #include "base/clock.h"
 
 /*
- * Connections are cheap for whoever opens them, so a full server makes room instead of waiting. What goes
- * first is what costs its owner least: a connection that says nothing. Among equals it is one of the address
- * that has most, and then the oldest, so that many connections of one client never push out the few of
- * another.
+ * Anyone can open many connections, so a full server closes some instead of waiting. It first closes
+ * connections that send nothing, since that costs their owners least. Among equals it closes one of the
+ * address that has most, and then the oldest, so that many connections of one client do not displace the few
+ * of another.
  */
 
 enum {
     SILENT_SPARE_MS = 250, /* time for a handshake and a request */
     SPARE_MS = 1000,       /* of one that is idle between two requests, or has stopped within one */
-    FAIR_RATE = 16,        /* bytes of a body in a millisecond: whose body comes slower is no better */
+    FAIR_RATE = 16,        /* bytes of a body in a millisecond: a slower connection counts as silent */
 };
 
 enum rank { SILENT, IDLE, STALLED, FRESH, AT_WORK };

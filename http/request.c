@@ -11,7 +11,7 @@
 /*
  * A request is seen in three steps: its header, its body in pieces, its end. The library takes an answer at
  * the first, which ends the connection where a body is still to come, and at the last. An answer that is
- * known in between is kept, the stage is AT_REST, and the rest of the body is read over.
+ * known in between is kept, with the stage AT_REST, and the rest of the body is discarded.
  */
 
 enum {
@@ -124,7 +124,7 @@ static enum MHD_Result refuse_now(struct gt_http_peer *peer, struct MHD_Connecti
     return answer(peer, connection, &response);
 }
 
-/* In the middle of a body: the answer goes out behind it. */
+/* In the middle of a body: the answer is sent after it. */
 static void refuse_later(struct gt_http_peer *peer, unsigned status, const char *text)
 {
     drop_consumer(peer);
@@ -164,7 +164,7 @@ static const char *header_of(struct MHD_Connection *connection, const char *name
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-/* Where two parties could disagree on where the body ends, nobody is asked. */
+/* A request whose end two programs could see at different places is refused without calling a handler. */
 static bool frames_well(struct MHD_Connection *connection, uint64_t *ret_length)
 {
     struct framing framing = {0};
@@ -276,7 +276,7 @@ static void consume(struct gt_http_peer *peer, const char *data, size_t len)
     peer->stage = AT_REST;
 }
 
-/* False: there is no end of it, the connection is cut. */
+/* False: the body does not end, and the connection is shut down. */
 static bool on_piece(struct gt_http_peer *peer, const char *data, size_t len)
 {
     peer->received += len;

@@ -39,7 +39,8 @@ static void run_daemon(struct gt_http *http)
         gt_mailbox_send(http->mailbox, &http->again);
         return;
     }
-    /* Most deadlines only move away: a timer that fires early checks again, and costs no call per request. */
+    /* Deadlines mostly move to later times. So the timer is not set again for each request: if it fires
+     * early, it checks again. */
     uint64_t at = gt_clock_ms() + wait;
     if (!http->timeout_at_ms || at < http->timeout_at_ms) {
         http->timeout_at_ms = at;
@@ -76,7 +77,7 @@ static bool overdue(const struct gt_http_peer *peer, uint64_t now)
 {
     const struct gt_http_spec *spec = &peer->http->spec;
     unsigned limit = spec->request_ms;
-    /* Silence is the library's to end; here it is a request line that drips. */
+    /* The library ends silent connections; this ends those whose request line comes too slowly. */
     if (!peer->in_request && peer->served && spec->idle_ms > limit)
         limit = spec->idle_ms;
     return now - peer->since_ms > limit;
@@ -95,7 +96,7 @@ static void show_end(struct gt_http_peer *peer)
     }
 }
 
-/* Cuts off who has had his time; the library notices the end of the stream and cleans up. */
+/* Shuts down connections whose time is over; the library notices the end of the stream and cleans up. */
 static void on_sweep(void *arg)
 {
     struct gt_http *http = arg;
@@ -197,7 +198,7 @@ static void pause_accepting(struct gt_http *http)
 
 static struct gt_http_peer *find_victim(struct gt_http *http, const struct gt_http_remote *remote)
 {
-    run_daemon(http); /* who has said something by now is not silent */
+    run_daemon(http); /* connections that have sent something by now are not silent */
     return gt_http_victim(http, remote);
 }
 
@@ -235,7 +236,7 @@ static bool admit(struct gt_http *http, const struct sockaddr *address)
     return remote && (!full || victim);
 }
 
-/* False: nothing more for now. */
+/* False: there is no further connection now. */
 static bool accept_one(struct gt_http *http)
 {
     struct sockaddr_storage address;
@@ -343,7 +344,7 @@ static int add_sources(struct gt_http *http, struct gt_err **err)
 static void fill_in(struct gt_http_spec *spec)
 {
     spec->answer_max = spec->answer_max ? spec->answer_max : GT_HTTP_BODY_MAX;
-    if (spec->answer_max > spec->budget->max / 2) /* nobody would ever get it */
+    if (spec->answer_max > spec->budget->max / 2) /* no request could ever get so much */
         spec->answer_max = spec->budget->max / 2;
     spec->buffer = spec->buffer ? spec->buffer : GT_HTTP_HEADER_MAX;
     spec->connections_max = spec->connections_max ? spec->connections_max : GT_HTTP_CONNECTIONS_MAX;

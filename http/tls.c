@@ -77,7 +77,7 @@ static void take_stamps(const struct gt_tls *tls, struct stamp ret[FILES])
     }
 }
 
-/* During the handshake: a certificate that is shown must be good, one that is not shown is gnutls's matter.
+/* During the handshake: a certificate that the client shows must be valid; if none is shown, gnutls decides.
  */
 static int verify_client(gnutls_session_t session)
 {
@@ -266,7 +266,7 @@ struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session, bool *done)
     if (gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->set->credentials) < 0)
         return NULL;
     gnutls_certificate_server_set_request(session, tls->set->request);
-    /* The session's own pointer is libmicrohttpd's; this one is for a cache of sessions, which there is not.
+    /* libmicrohttpd uses the session's own pointer; this one is meant for a session cache, which is not used.
      */
     gnutls_db_set_ptr(session, done);
     gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, on_finished);

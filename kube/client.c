@@ -10,7 +10,7 @@
 #include "base/version.h"
 #include "kube/internal.h"
 
-/* The client itself: who we are, and what is counted. Requests with their tries are in request.c. */
+/* The client itself: its configuration and counters. Requests with their tries are in request.c. */
 
 enum { AGENT_MAX = 256, OBJECT_TEXT_MAX = 1024 };
 

@@ -19,11 +19,11 @@ enum {
     NAME_PART_MAX = 200,
 };
 
-/* Of the very same event, and of events with one reason about one object (client-go's figures, there per
- * object). */
+/* Rates of equal events, and of events with one reason about one object (the figures are client-go's, which
+ * counts per object). */
 static const struct gt_bucket_rate same = {1, 600000}, alike = {25, 300000};
 
-/* One that waits for its turn. */
+/* An event that waits in the queue. */
 struct waiting {
     struct waiting *next;
     char *namespace_;

@@ -7,7 +7,7 @@
 #include "kube/internal.h"
 #include "kube/status.h"
 
-/* One exchange with the API server: who we are in its headers, and what its outcome means. */
+/* One exchange with the API server: its headers, and the meaning of its result. */
 
 enum { HEADER_MAX = 256 };
 

@@ -56,7 +56,7 @@ struct gt_index_entry *gt_index_take(struct gt_index *index, const char *namespa
 
 struct gt_index_entry *gt_index_take_unmarked(struct gt_index *index, uint32_t mark, size_t *slot)
 {
-    /* What is removed gives its slot to one from behind it: the slot is checked again then. */
+    /* After a removal an entry from a later slot may move into this slot, so the slot is checked again. */
     for (; *slot < index->table.size; (*slot)++) {
         struct gt_index_entry *entry = index->table.items[*slot];
         if (entry && entry->mark != mark) {

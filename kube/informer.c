@@ -151,8 +151,9 @@ static void on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
 }
 
 /*
- * An object that is too large to be read now. What was known of it stays, so that what it holds is not taken
- * to be free; one that was made again under its name is another. Called between enter() and leave().
+ * An object that has become too large to be read. Its earlier state stays, so that what it holds does not
+ * count as free. If it was created again with the same name, it is another object. Called between enter() and
+ * leave().
  */
 static void pass_over(struct gt_kube_informer *informer, bool is_gone, const char *namespace_,
                       const char *name, const char *uid)
@@ -197,8 +198,8 @@ static void on_lost(void *arg, const struct gt_err *error)
     struct gt_kube_informer *informer = arg;
     sum_watches(&informer->counters.watch, informer->watch);
     informer->watch = NULL; /* it frees itself */
-    /* A watch that lived is no failure; one that is lost at once, again and again, must not become a storm
-     * of lists. */
+    /* A watch that lasted a while was no failure. A watch that is lost at once every time must not cause many
+     * lists in a short time. */
     if (gt_clock_ms() - informer->watch_started_ms > GT_BACKOFF_MAX_MS)
         informer->backoff.failures = 0;
     enter(informer);
@@ -242,7 +243,7 @@ static void on_object(void *arg, cJSON *object)
     leave(informer);
 }
 
-/* What the whole list did not have is gone. */
+/* Objects that were not in the complete list are deleted. */
 static void sweep(struct gt_kube_informer *informer)
 {
     struct gt_index_entry *gone;

@@ -65,7 +65,7 @@ static void finish(struct gt_kube_list *list, const char *resource_version, cons
 {
     if (!list->dead) {
         list->busy = true;
-        list->dead = true; /* to cancel it now means nothing */
+        list->dead = true; /* a cancel has no effect now */
         list->spec.on_done(list->spec.arg, resource_version, error);
     }
     free_list(list);
@@ -161,9 +161,9 @@ static void read_page(struct gt_kube_list *list, const char *body, size_t body_l
 }
 
 /*
- * The page was too large. Fewer objects, down to one; that one is passed over, and its metadata have its name
- * and where the list continues. At the beginning of the list another object could come first meanwhile: there
- * the version is asked for before, and the object again as of that version.
+ * The page was too large: ask for fewer objects, down to one. That one is left out; its metadata have its
+ * name and the place at which the list continues. At the beginning of a list another object could have become
+ * the first one: so the version is requested first, and then the object as of that version.
  */
 static bool narrow(struct gt_kube_list *list)
 {

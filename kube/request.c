@@ -94,7 +94,7 @@ static void schedule(struct gt_kube *kube)
         gt_source_arm(kube->timer, wait);
 }
 
-/* The last act of a call. The callback may free the client: nothing of it may be touched afterwards. */
+/* Ends a call. The callback may free the client, which must not be used afterwards. */
 static void answer_call(struct gt_kube_call *call, unsigned status, cJSON *object, struct gt_err *error,
                         const struct gt_transfer_result *result)
 {
@@ -167,7 +167,7 @@ static void on_done(void *arg, const struct gt_transfer_result *result)
         cJSON_Delete(object);
         return;
     }
-    if (cut_off && call->earlier) { /* that the last try had little time says nothing */
+    if (cut_off && call->earlier) { /* the last try had too little time to be meaningful */
         gt_err_free(error);
         error = gt_steal(call->earlier);
     }
@@ -207,7 +207,7 @@ static void run_call(struct gt_kube_call *call)
     call->tries++;
 }
 
-/* Those that waited for their time get into line; free places go to the oldest in line. */
+/* Calls whose pause is over enter the queue; free places are given to the oldest in the queue. */
 void gt_kube_on_timer(void *arg)
 {
     struct gt_kube *kube = arg;
@@ -237,7 +237,7 @@ void gt_kube_on_timer(void *arg)
     schedule(kube);
 }
 
-/* Nobody else waits for a place: with one free, those in line have theirs at the next kick. */
+/* No other call waits for a place: while one is free, queued calls get it at the next kick. */
 static bool is_alone_in_line(const struct gt_kube_call *call)
 {
     for (const struct gt_kube_call *other = call->next; other; other = other->next)

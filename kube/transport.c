@@ -18,8 +18,9 @@
 
 enum {
     IDLE_HANDLES_MAX = 16,
-    /* Those in use count: with fewer than there are watches and requests at a time, every request would begin
-     * with a handshake, which costs either side 2 ms of CPU. Who needs few keeps few. */
+    /* Connections in use count: with a lower limit than watches and requests at a time, every request would
+     * begin with a handshake, which costs each side 2 ms of CPU. A program that needs few connections keeps
+     * few. */
     CONNECTIONS_KEPT = 64,
     CONNECT_TIMEOUT_MS = 10000,
     IDLE_MAX_S = 90, /* a connection that was not used for longer is not used again */
@@ -212,7 +213,7 @@ void gt_transfer_cancel(struct gt_transfer *transfer)
         free_transfer(transfer);
 }
 
-/* Hands on what has come. False where the transfer is gone afterwards. */
+/* Passes on what has arrived. False if the transfer was freed meanwhile. */
 static bool deliver(struct gt_transfer *transfer)
 {
     if (!transfer->streaming || !transfer->body.len)
@@ -295,7 +296,8 @@ static void deliver_all(struct gt_transport *transport)
     }
 }
 
-/* Nothing would report when a socket is ready: all that may wait for it fail, and their callers try again. */
+/* Nothing would report when the socket is ready: all transfers that may wait for it fail, and their callers
+ * try again. */
 static void fail_starved(struct gt_transport *transport)
 {
     transport->starved = false;
@@ -403,7 +405,7 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
     return 0;
 }
 
-/* The first failure sticks. */
+/* Only the first failure is kept. */
 #define SET(option, value)                                                                                   \
     do {                                                                                                     \
         if (code == CURLE_OK)                                                                                \

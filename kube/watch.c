@@ -19,7 +19,7 @@ enum {
     GRACE_S = 30, /* a server that has not ended the watch this long after its time is dead */
     VERSION_CHECK_MS = 30000,
     VERSION_CHECK_BODY_MAX = 4 << 20, /* names of the pods of a node */
-    STEADY_MS = 5000,                 /* a watch that lived so long was no failure of the connection */
+    STEADY_MS = 5000,                 /* after a watch of this length the connection counts as good */
     VERSION_MAX = 256,
 };
 
@@ -118,8 +118,8 @@ static bool on_line(void *arg, const char *line, size_t len)
 }
 
 /*
- * An event that is too large is passed over by itself. That an object is gone is known from its beginning;
- * where that does not say which one, only a new list can show it.
+ * Only the event that is too large is left out. Its beginning shows a deletion; if it does not name the
+ * object, only a new list can show which one it was.
  */
 static bool on_long(void *arg, const char *line, size_t len)
 {
@@ -192,8 +192,7 @@ static void on_done(void *arg, const struct gt_transfer_result *result)
     end_stream(watch, result->retry_after);
 }
 
-/* The stream is over: what was not a whole line counts for nothing. Says so, and begins again after a while.
- */
+/* The stream has ended: an incomplete line is dropped. Reports it, and begins again after a while. */
 static void end_stream(struct gt_kube_watch *watch, unsigned retry_after_s)
 {
     gt_lines_reset(&watch->lines);
@@ -293,10 +292,10 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
 }
 
 /*
- * A server whose etcd was restored from a backup has lower versions than it had. A watch from one of before
- * then says nothing, without an error, until they are as high again, and what happens meanwhile is never
- * sent. Only a list says what the version is. Where few objects are selected, a list of one may cost the
- * server a look at all of them, unless it answers from its cache: then it does not heed the limit.
+ * A server whose etcd was restored from a backup has lower versions than it had. A watch from an earlier,
+ * higher version then sends nothing, without an error, until versions are as high again, and changes until
+ * then are never sent. Only a list shows the version. If few objects are selected, a list of one may make the
+ * server read all of them, unless it answers from its cache, but then it ignores the limit.
  */
 static int check_version(struct gt_kube_watch *watch, struct gt_err **err)
 {

@@ -14,7 +14,7 @@
 enum {
     REQUEST_VARIABLES_MAX = 2,
     CUT_OFF_LENGTH = 7, /* of a temporary file, ".XXXXXX" */
-    SWEPT_AFTER_S = 60, /* another instance may be writing what is newer */
+    SWEPT_AFTER_S = 60, /* another instance may be writing a newer file */
 };
 
 static void device_name(const char *uid, const char *device, char to[static GT_DRA_CDI_ID_SIZE])
@@ -22,7 +22,7 @@ static void device_name(const char *uid, const char *device, char to[static GT_D
     snprintf(to, GT_DRA_CDI_ID_SIZE, "%s-%s", uid, device);
 }
 
-/* No name of a GPU ends so (device_name.h). */
+/* The name of a GPU cannot end like this (device_name.h). */
 static void request_name(const char *uid, const char *request, char to[static GT_DRA_CDI_ID_SIZE])
 {
     snprintf(to, GT_DRA_CDI_ID_SIZE, "%s-%s-request", uid, request);
@@ -59,7 +59,7 @@ bool gt_dra_cdi_is_first(const struct gt_dra_claim *claim, unsigned device)
     return true;
 }
 
-/* "<dir>/<vendor>-<class>-claim-": what a claim's file begins with. */
+/* "<dir>/<vendor>-<class>-claim-": the beginning of the path of a claim's file. */
 static void file_prefix(const struct gt_dra_cdi_options *options, struct gt_buf *to)
 {
     const char *slash = strchr(options->kind, '/');
@@ -75,7 +75,7 @@ static int file_path(const struct gt_dra_cdi_options *options, const char *uid, 
     return gt_buf_check(to, "path of a CDI spec", err);
 }
 
-/* What a claim holds, as devices of the inventory. */
+/* The devices of a claim, as devices of the inventory. */
 static int find_devices(const struct gt_inventory *inventory, const struct gt_dra_claim *claim,
                         const struct gt_device **devices, struct gt_err **err)
 {
@@ -223,7 +223,7 @@ int gt_dra_cdi_remove(const struct gt_dra_cdi_options *options, const char *uid,
     return r;
 }
 
-/* The UID in a file's name behind the prefix, also in one of a write that was cut off. */
+/* The UID in a file's name after the prefix, also for the temporary file of an interrupted write. */
 static bool uid_of(const char *rest, char to[static GT_DRA_UID_SIZE], bool *ret_cut_off)
 {
     const char *end = strstr(rest, ".json");

@@ -29,7 +29,7 @@ struct work {
     struct work *next;
     struct gt_dra_call *call; /* NULL: it is answered, and stays until its claims are read */
     unsigned count, open;     /* claims; of them not decided */
-    unsigned reads;           /* on their way from the API server */
+    unsigned reads;           /* readings from the API server that have not ended */
     struct gt_dra_read claims[];
 };
 
@@ -43,10 +43,10 @@ struct gt_dra {
     struct gt_inventory *inventory; /* NULL: not known yet */
     uint64_t others;
     const char *refusal;
-    bool taken_in; /* by the kubelet */
+    bool taken_in; /* registered with the kubelet */
     bool swept;    /* CDI specs of claims that are gone are removed */
     struct work *works;
-    bool in_progress; /* a work is being begun: nobody may free it */
+    bool in_progress; /* a call is being started: it must not be freed */
     struct gt_source *tick, *health;
     struct gt_dra_stats stats;
 };
@@ -67,8 +67,8 @@ bool gt_dra_is_left(const char *kubelet_dir, const char *driver)
 
 /* ---- the claims on disk ---- */
 
-/* Makes the specs of all prepared claims again, where they are not right. What is lost meanwhile keeps its
- * spec: that a GPU is lost is reported elsewhere. */
+/* Writes the specs of prepared claims that are not up to date. A claim with a lost GPU keeps its spec: lost
+ * GPUs are reported elsewhere. */
 static void refresh_specs(struct gt_dra *dra)
 {
     const struct gt_dra_claims *claims = gt_dra_store_claims(dra->store);
@@ -146,7 +146,7 @@ static void decide(struct gt_dra_read *read, const struct gt_err *error)
         read->prepared = true;
 }
 
-/* It is in the store: its spec is made again, and the answer is what it was. */
+/* It is in the store: its spec is written again, and the answer is the same as before. */
 static bool is_prepared(struct gt_dra_read *read)
 {
     struct gt_dra *dra = read->work->dra;
@@ -160,7 +160,7 @@ static bool is_prepared(struct gt_dra_read *read)
     return true;
 }
 
-/* First the state, which holds the devices, then the spec. */
+/* First the store, so that the devices are held, then the spec. */
 static int take(struct gt_dra *dra, const struct gt_dra_claim *claim, struct gt_err **err)
 {
     int r = gt_dra_store_add(dra->store, claim, err);
@@ -172,7 +172,8 @@ static int take(struct gt_dra *dra, const struct gt_dra_claim *claim, struct gt_
     return r;
 }
 
-/* Checks whether it may have its devices, and gives them to it; waits where somebody may give them back. */
+/* Checks whether the claim may have its devices, and gives them to it; it waits if another holder may release
+ * them soon. */
 static int check_and_take(struct gt_dra_read *read, struct gt_err **err)
 {
     struct gt_dra *dra = read->work->dra;
@@ -240,7 +241,7 @@ static void answer(struct work *work)
     gt_dra_call_answer(gt_steal(work->call), &message);
 }
 
-/* Answers those calls whose claims are all decided. */
+/* Answers the calls for which all claims are decided. */
 static void finish(struct gt_dra *dra)
 {
     for (struct work **at = &dra->works, *work; !dra->in_progress && (work = *at);) {
@@ -331,7 +332,7 @@ static void prepare(struct gt_dra *dra, struct gt_dra_call *call)
 
 /* ---- unpreparing ---- */
 
-/* A call that still prepares it, given up by the kubelet, must not take it afterwards. */
+/* A call that is still preparing it, which the kubelet has given up, must not prepare it afterwards. */
 static void give_up_waiting(struct gt_dra *dra, const char *uid)
 {
     gt_auto_err struct gt_err *err = NULL;
@@ -372,7 +373,7 @@ void gt_dra_forget(struct gt_dra *dra, const char *uid)
         retry_waiting(dra);
 }
 
-/* ---- what comes from outside ---- */
+/* ---- calls from outside ---- */
 
 static void on_called(void *arg, struct gt_dra_call *call)
 {
@@ -382,7 +383,7 @@ static void on_called(void *arg, struct gt_dra_call *call)
         unprepare(arg, call);
 }
 
-/* Registered with the kubelet, and able to keep claims. */
+/* Registered with the kubelet, and able to store claims. */
 static void become_ready(struct gt_dra *dra)
 {
     gt_auto_err struct gt_err *err = NULL;

@@ -63,7 +63,7 @@ void gt_dra_request_done(struct gt_dra_request *request)
     *request = (struct gt_dra_request){0};
 }
 
-/* One device of an answer with all that it points to. */
+/* One device of an answer with everything that it points to. */
 struct packed_device {
     Dra__Device device;
     char *request, *ids[CDI_IDS];
@@ -82,7 +82,7 @@ static void pack_device(const struct gt_dra_claim *claim, unsigned i, const char
     to->device.device = gt_pack_text(from->device);
     gt_dra_cdi_device_id(kind, claim->id.uid, from->device, to->id[0]);
     to->ids[to->device.n_cdi_ids++] = to->id[0];
-    /* The variables of a request once, with its first device. */
+    /* The variables of a request are given once, with its first device. */
     if (gt_dra_cdi_is_first(claim, i)) {
         gt_dra_cdi_request_id(kind, claim->id.uid, from->request, to->id[1]);
         to->ids[to->device.n_cdi_ids++] = to->id[1];
@@ -123,8 +123,8 @@ static void pack_claim(const struct gt_dra_outcome *outcome, const char *pool, c
     free(all);
 }
 
-/* A message is its fields one after the other, so that those with one claim each, in a row, are one with all.
- */
+/* A message consists of its fields one after the other, so messages with one claim each, concatenated, make
+ * one message with all claims. */
 void gt_dra_answer_prepare(const struct gt_dra_outcome *outcomes, unsigned count, const char *pool,
                            const char *kind, struct gt_buf *to)
 {
@@ -193,8 +193,7 @@ static Dra__HealthState state_of(const struct gt_inventory *inventory, const str
                                                                        : DRA__HEALTH_STATE__HEALTH_UNKNOWN;
 }
 
-/* A place may be in the inventory twice: a lost GPU, and the one that sits there now, which goes before.
- */
+/* A BDF may be in the inventory twice: for a lost GPU, and for the present one, which is used. */
 static bool is_repeated(const struct gt_inventory *inventory, unsigned i)
 {
     for (unsigned k = 0; k < i; k++)

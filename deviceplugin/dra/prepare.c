@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "deviceplugin/dra/claim_cdi.h"
 
-/* "gpus/mesh", a choice among several, is called "gpus" by the kubelet. */
+/* The kubelet names a request with alternatives, "gpus/mesh", without the part after the slash. */
 static bool copy_request(const char *from, char to[static GT_DRA_REQUEST_SIZE])
 {
     size_t len = strcspn(from, "/");

@@ -40,7 +40,7 @@ struct gt_dra_server {
     pthread_mutex_t lock; /* of all below, which gRPC's thread uses, too */
     struct gt_dra_call *calls, *last;
     bool ending;
-    bool noticed, registered; /* the kubelet's last word */
+    bool noticed, registered; /* the kubelet's last notice */
     char reason[REASON_SIZE];
     struct gt_buf health;
 };
@@ -232,7 +232,7 @@ static void on_accepted(void *arg, int fd)
     gt_rpc_server_add(server->rpc_server, fd);
 }
 
-/* Sockets of processes of before, on which nobody listens. */
+/* Removes sockets of earlier processes, on which nobody listens. */
 static void clean(const struct gt_dra_server *server)
 {
     gt_auto_dir DIR *dir = opendir(server->directory);
@@ -263,7 +263,7 @@ static int listen_again(struct gt_dra_server *server, struct gt_err **err)
     clean(server);
     if (getrandom(&number, sizeof(number), 0) < 0)
         return gt_fail_sys(err, errno, "a random number");
-    /* The kubelet calls when it sees the name, and passes over one with a dot in front. */
+    /* The kubelet calls when it finds the name; it ignores names that begin with a dot. */
     snprintf(hidden, sizeof(hidden), "%s/.%s-%08x%s", server->directory, server->driver, number, suffix);
     snprintf(server->path, sizeof(server->path), "%s/%s-%08x%s", server->directory, server->driver, number,
              suffix);

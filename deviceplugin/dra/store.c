@@ -115,7 +115,7 @@ static int write_file(struct gt_dra_store *store, struct gt_err **err)
     return r;
 }
 
-/* A descriptor: closing it ends the lock. The other one holds it for milliseconds. */
+/* Returns a descriptor: closing it ends the lock. Another program holds the lock for milliseconds only. */
 static int lock(struct gt_dra_store *store, struct gt_err **err)
 {
     if (mkdir(store->dir, 0750) < 0 && errno != EEXIST)

@@ -79,7 +79,7 @@ char *gt_facts_to_json(const struct gt_facts *facts)
     return gt_buf_take(&to);
 }
 
-/* Reading: hostile until shown otherwise. */
+/* Reading: the text is not trusted. */
 
 /* A text as the machine has it, control characters too: it is cleaned when a node is made of it. */
 static int get_raw(const struct gt_at *at, const cJSON *json, const char *key, char *ret, size_t size)

@@ -20,7 +20,7 @@ uint64_t gt_raw_digest(const struct gt_raw *raw)
     return digest_of(raw->vendor);
 }
 
-/* The vendor library's evidence, read into a bare node of the same GPUs by the code that a scan uses. */
+/* The vendor library's evidence, read into a node with only these GPUs, by the code that a scan uses. */
 static int take_answers(const char *log, struct gt_node *node, struct gt_err **err)
 {
     gt_auto_node struct gt_node *bare = NULL;

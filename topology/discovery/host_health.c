@@ -26,7 +26,7 @@ static bool is_all_ones(int dirfd, bool *ret_read)
     return *ret_read && (id[0] & id[1] & id[2] & id[3]) == 0xff;
 }
 
-/* What follows in the line that begins with `total`; false where there is none. */
+/* The rest of the line that begins with `total`; false if there is none. */
 static bool read_total(int dirfd, const char *name, const char *total, uint64_t *ret)
 {
     char text[1024], *at;
@@ -47,7 +47,7 @@ static void check_pci(int rootfd, struct gt_gpu *gpu)
     gt_auto_close int dirfd = openat(rootfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dirfd < 0)
         return;
-    /* To read the configuration of a device that the kernel has put to sleep would wake it up. */
+    /* Reading the configuration of a suspended device would resume it. */
     if (attribute_is(dirfd, "power/runtime_status", "suspended"))
         gt_evidence_absent(&gpu->evidence, GT_SIGNAL_PCI_GONE);
     else if (attribute_is(dirfd, "power_state", "D3cold"))
@@ -69,7 +69,7 @@ void gt_host_health_pci(const char *root, struct gt_node *node)
         check_pci(rootfd, &node->gpus[i]);
 }
 
-/* A check that fails for want of memory says nothing against the GPU. */
+/* A check that fails without memory is no sign of a fault. */
 static bool is_missing(const char *dev_root, const char *name)
 {
     int r = gt_file_check(dev_root, name, NULL);

@@ -11,7 +11,7 @@
 
 enum {
     EVENTS_MAX = 1024,
-    RECEIVE_BUFFER = 1 << 20, /* a chassis that comes back announces hundreds of functions at once */
+    RECEIVE_BUFFER = 1 << 20, /* when a chassis returns, there are hundreds of events at once */
 };
 
 struct gt_hotplug {
@@ -44,7 +44,7 @@ static int start(struct gt_hotplug *hotplug, struct gt_err **err)
         if (r < 0)
             return gt_fail_sys(err, -r, "libudev: filter");
     }
-    /* Needs CAP_NET_ADMIN; without it the default size has to do, and an overrun counts as an event. */
+    /* Needs CAP_NET_ADMIN; without it the default size is used, and an overflow counts as an event. */
     (void)udev_monitor_set_receive_buffer_size(hotplug->monitor, RECEIVE_BUFFER);
     int r = udev_monitor_enable_receiving(hotplug->monitor);
     return r < 0 ? gt_fail_sys(err, -r, "libudev: receiving uevents") : 0;
@@ -110,7 +110,7 @@ unsigned gt_hotplug_drain(struct gt_hotplug *hotplug, unsigned vendor)
         struct udev_device *device = udev_monitor_receive_device(hotplug->monitor);
         if (!device) {
             if (errno == ENOBUFS)
-                counted++; /* the socket has overrun: something was announced that we did not see */
+                counted++; /* the socket has overflowed: events were lost */
             else
                 break;
             continue;

@@ -16,11 +16,11 @@ GT_DEFINE_CLEANUP(hwloc_topology_t, hwloc_topology_destroy)
 static pthread_mutex_t environment = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t settled = PTHREAD_ONCE_INIT;
 
-/* What hwloc takes from the environment only, and keeps after its first load. */
+/* Settings that hwloc reads from the environment only, and keeps after its first load. */
 static void settle(void)
 {
-    /* Only the kernel's word: CPUID of the machine we run on has no say about a recorded one, and asking it
-     * means to visit every CPU. */
+    /* Use only what the kernel reports: CPUID is about this machine, not a recorded one, and it must run on
+     * every CPU. */
     setenv("HWLOC_COMPONENTS", "linux,stop", 1);
     setenv("HWLOC_LIBXML", "0", 1);      /* its own reader, which reads what it wrote and nothing else */
     setenv("HWLOC_HIDE_ERRORS", "2", 1); /* a library does not print */
@@ -75,8 +75,8 @@ static void copy_path(hwloc_obj_t device, struct gt_pcie_path *path)
         *path = found;
 }
 
-/* Where the kernel knows the NUMA node its words stand; else hwloc's place in the tree counts, which also
- * follows HWLOC_PCI_LOCALITY. */
+/* If the kernel knows the NUMA node, that is used; else the position in hwloc's tree, which also follows
+ * HWLOC_PCI_LOCALITY. */
 static void copy_locality(hwloc_topology_t topology, hwloc_obj_t device, struct gt_fact *fact)
 {
     hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, device);
@@ -208,7 +208,7 @@ static int apply(hwloc_topology_t topology, unsigned vendor, struct gt_facts *fa
     return r;
 }
 
-/* A recording is meant to be shown to others: serial numbers and the like of the host stay out of it. */
+/* Recordings are shown to others: they must not have serial numbers and similar data of the host. */
 static void blank_private(hwloc_topology_t topology)
 {
     hwloc_obj_t machine = hwloc_get_root_obj(topology);

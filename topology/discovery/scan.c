@@ -20,7 +20,7 @@ void gt_raw_done(struct gt_raw *raw)
     memset(raw, 0, sizeof(*raw));
 }
 
-/* Where descriptors run out every file seems to be missing, and every GPU lost: such a scan must fail. */
+/* Without free descriptors every file would seem to be missing and every GPU lost: such a scan must fail. */
 static int check_descriptors(const char *root, struct gt_err **err)
 {
     int fds[DESCRIPTORS_AT_ONCE], r = 0;

@@ -7,11 +7,11 @@
 #include "topology/discovery/backends.h"
 
 /*
- * hwloc reads XML that hwloc has written, recursively, without limits and in good faith: an object without
- * one of its sets makes version 2.9 read from a null pointer, a CPU number of four billion makes it allocate
- * half a gigabyte, and a broken set ends the process in an assertion. This check of the text
- * refuses all of that. It knows the little XML that hwloc writes (tags, quoted attributes, lists of
- * numbers) and what an object must have.
+ * hwloc reads XML recursively, without limits, and expects XML that hwloc has written: an object without one
+ * of its sets makes version 2.9 read from a null pointer, a CPU number of four billion makes it allocate half
+ * a gigabyte, and a broken set ends the process in an assertion. This check of the text refuses all of that.
+ * It knows the little XML that hwloc writes (tags, quoted attributes, lists of numbers) and what an object
+ * must have.
  */
 enum {
     XML_DEPTH_MAX = 64,    /* elements within each other */

@@ -8,7 +8,7 @@
 
 enum { FORGET_AFTER = 100 };
 
-/* Whether a signal is there in this check; for a counter: whether it has ever counted. */
+/* Whether a signal is present in this check; for a counter: whether it has ever counted. */
 static bool shows(const struct gt_fault_table *table, const struct gt_evidence *evidence,
                   enum gt_signal signal)
 {
@@ -148,7 +148,7 @@ static unsigned falls_within(const struct gt_health_entry *entry, uint64_t now_s
     return count;
 }
 
-/* It becomes unhealthy: whether it is to be held back afterwards, and for how long. */
+/* The GPU becomes unhealthy: decides whether it is held back afterwards, and for how long. */
 static void fall(struct gt_health *health, struct gt_health_entry *entry, const struct gt_flapping_rule *rule,
                  uint64_t now_s)
 {
@@ -171,7 +171,7 @@ static void fall(struct gt_health *health, struct gt_health_entry *entry, const 
     health->counts.held_back++;
 }
 
-/* Whether it is to be called unhealthy; `faulty` whether some rule says so now. */
+/* Whether the GPU is unhealthy; `faulty`: a rule says so now. */
 static bool settle(struct gt_health *health, struct gt_health_entry *entry,
                    const struct gt_flapping_rule *rule, bool faulty, unsigned flags, uint64_t now_s)
 {
@@ -223,7 +223,7 @@ static void observe(struct gt_health *health, struct gt_health_entry *entry,
     say(gpu, entry->unhealthy, entry->cause, entry->reason);
 }
 
-/* ---- whose past it is ---- */
+/* ---- the entry of a GPU ---- */
 
 static struct gt_health_entry *find(struct gt_health *health, const char *bdf)
 {
@@ -233,7 +233,7 @@ static struct gt_health_entry *find(struct gt_health *health, const char *bdf)
     return NULL;
 }
 
-/* For a new entry: that of the GPU that has been away for longest where all are taken. */
+/* A place for a new entry: if all are used, that of the GPU that has been missing for the longest time. */
 static struct gt_health_entry *find_place(struct gt_health *health)
 {
     struct gt_health_entry *entry = &health->gpus[0];
@@ -292,7 +292,7 @@ void gt_health_restore(struct gt_health *health, const struct gt_health_history 
     }
 }
 
-/* Whether the card is another one than that of the entry; who has no UUID today may be the same. */
+/* Whether the card is another one than that of the entry; a card without a known UUID may be the same. */
 static bool is_swapped(struct gt_health_entry *entry, const struct gt_gpu *gpu)
 {
     if (!gpu->uuid[0] || strcmp(entry->uuid, gpu->uuid) == 0)

@@ -40,7 +40,8 @@ static uint32_t *reach_of(struct search *s, unsigned t, unsigned c)
     return s->reach + ((size_t)t * s->count + c) * s->k;
 }
 
-/* Heavy parts first: leaving one out lowers the bound most. Parts that must give GPUs before all. */
+/* Parts that must give GPUs come first, then parts with high weights: leaving one of these out lowers the
+ * bound most. */
 static void order_parts(struct search *s, const struct gt_parts *parts)
 {
     uint64_t rank[GT_GPUS_MAX];
@@ -193,7 +194,7 @@ static uint64_t highest(struct lot *lots, unsigned count, unsigned r)
     return sum;
 }
 
-/* Whether a better set than the best may lie below. */
+/* Whether there may be a better set than the best below this node of the search. */
 static bool promising(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
 {
     struct lot lots[GT_GPUS_MAX] = {{0, 0}};

@@ -6,7 +6,7 @@
 
 #include "topology/model/loss_internal.h"
 
-/* The classes built before. They are few, so a search goes through all of them. */
+/* The classes that were built. They are few, so a search reads all of them. */
 
 enum { CAPACITY_MAX = 65536 };
 

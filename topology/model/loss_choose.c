@@ -144,9 +144,9 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
 }
 
 /*
- * The best set that is not `first`: every other set lacks some GPU of it. Going through them in order, the
- * others are split by the first GPU that they lack: they hold those before it. Each part is a question of
- * its own, with an equal share of the time that is left.
+ * The best set that is not `first`: every other set lacks some GPU of it. The other sets are divided by the
+ * first GPU that they lack: they contain all GPUs of `first` before it. Each part is a separate search with
+ * an equal share of the remaining time.
  */
 static bool second_best(struct gt_loss_query query, uint64_t first, struct gt_loss_option *ret,
                         bool *ret_exact)
@@ -232,7 +232,8 @@ uint32_t gt_class_best_score(const struct gt_class *class, unsigned k)
         return 0;
     if (class->sets)
         return choice.score;
-    /* Two threads may search at once and the limit may end them differently: the first one's answer stays. */
+    /* Two threads may search at once, and the time limit may give them different results: the first result is
+     * stored. */
     found = choice.score + 1;
     if (!atomic_compare_exchange_strong(&kept->best_score[k], &known, found))
         found = known;

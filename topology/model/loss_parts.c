@@ -11,9 +11,9 @@
  * deg, lowest mask) is best whatever else is taken: the three add up over disjoint sets. So the GPUs of a
  * module can be replaced by one part with a best way for each number.
  *
- * Real wirings are built of modules: a full mesh, meshes joined by one kind of path, switches below bridges
- * below sockets all shrink to one part in a few microseconds, dead links included, and the answer stands in
- * it.
+ * Real wirings consist of modules: a full mesh, meshes joined by one kind of path, or switches below bridges
+ * below sockets become one part in a few microseconds, also with links that are down, and that part has the
+ * answer.
  */
 
 enum {

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
-/* The search above 16 GPUs: modules first (loss_parts.c), mostly that is the answer; else a good set by
+/* The search above 16 GPUs: modules first (loss_parts.c), which mostly gives the answer; else a good set by
  * growing and swapping, then the proof by branch and bound (loss_bound.c). */
 
 /* A set under way, with what each GPU of the class would add to it. */

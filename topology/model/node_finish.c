@@ -183,7 +183,7 @@ void gt_gpu_withhold_vfio(struct gt_gpu *gpu)
                  "bound to vfio-pci, for virtual machines");
 }
 
-/* What no hardware has is not known. */
+/* Values that no hardware can have count as unknown. */
 static void drop_nonsense(struct gt_gpu *gpu)
 {
     struct gt_pcie_link *links[] = {&gpu->pcie_now, &gpu->pcie_max};

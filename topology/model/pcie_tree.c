@@ -79,7 +79,7 @@ static bool before(const struct gt_tree_item *a, const struct gt_tree_item *b)
 {
     if (a->type != b->type)
         return a->type < b->type;
-    /* Of NUMA nodes the unknown one stands last. */
+    /* The unknown NUMA node comes last. */
     unsigned x = (unsigned)a->number, y = (unsigned)b->number;
     return x < y;
 }

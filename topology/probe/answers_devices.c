@@ -16,7 +16,7 @@ struct gt_gpu *gt_reading_gpu(const struct gt_reading *reading, const struct gt_
     return &reading->node->gpus[reading->gpu_of[answer->args[0]]];
 }
 
-/* Which GPU each vendor number is. A BDF that two numbers claim is nobody's. */
+/* Which GPU each vendor number is. A BDF that two numbers have is ignored. */
 void gt_read_identities(struct gt_reading *reading)
 {
     char bdfs[GT_VENDOR_DEVICES][GT_BDF_SIZE] = {0};

@@ -4,7 +4,8 @@
 #include "base/json_get.h"
 #include "topology/probe/answers_internal.h"
 
-/* What the vendor library reports about the health of GPUs: evidence, of which others make a verdict. */
+/* What the vendor library reports about the health of GPUs, as evidence; topology/model/health.c evaluates
+ * it. */
 
 enum { CENTIDEGREES = 100, COLDEST = -10000, HOTTEST = 30000 };
 
@@ -75,7 +76,7 @@ static void read_pci_events(struct gt_evidence *evidence, const struct gt_answer
     gt_evidence_value(evidence, GT_SIGNAL_PCI_EVENT, sum);
 }
 
-/* With ECC off its counters stand still: that says nothing. */
+/* With ECC off its counters do not change: they are no evidence. */
 static void drop_ecc(const struct gt_reading *reading)
 {
     for (unsigned i = 0; i < reading->answers->count; i++) {
@@ -88,7 +89,7 @@ static void drop_ecc(const struct gt_reading *reading)
     }
 }
 
-/* Where one kind did not answer the sum would seem to fall, and to rise with the next check. */
+/* If one kind did not answer, the sum would fall, and rise with the next check. */
 static void drop_pci_events(const struct gt_reading *reading)
 {
     for (unsigned i = 0; i < reading->answers->count; i++) {

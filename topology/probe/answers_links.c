@@ -273,12 +273,11 @@ static void read_link(struct gt_reading *reading, const struct wiring *w, struct
     unsigned level = level_of(reading, w, link, &contradictory);
     bool all_down = bundle.ports && bundle.down == bundle.ports;
 
-    /* The PCIe path as the kernel shows it counts more than the library's word. */
+    /* The PCIe path from the kernel has priority over the library's level. */
     if (link->path_kind == GT_LINK_UNKNOWN && (!a->path.root[0] || !b->path.root[0]))
         link->path_kind = kind_of_level(level);
 
-    /* Where the library has no word about the pair, ports that name each other and are up are a direct link.
-     */
+    /* If the library has no level for the pair, ports that name each other and are up are a direct link. */
     if (level == LEVEL_MX || (level == LEVEL_UNKNOWN && !contradictory && bundle.up)) {
         enum gt_link_state state = bundle.up ? GT_LINK_STATE_UP : GT_LINK_STATE_UNKNOWN;
         if (all_down || (!bundle.up && (w->link_state[link->a] || w->link_state[link->b])))

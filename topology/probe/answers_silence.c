@@ -10,7 +10,8 @@
  * function that fails for all, or a library that is away as a whole, says nothing about a single GPU.
  */
 
-/* Calls about one device that any sound library answers, or refuses as not supported, for all alike. */
+/* Calls about one device that a working library answers for all devices, or refuses as not supported for all.
+ */
 static const char *const watched[] = {
     "mxSmlGetDeviceState",     "mxSmlGetTotalEccErrors", "mxSmlGetEccState",
     "mxSmlGetTemperatureInfo", "mxSmlGetMemoryInfo",
@@ -91,7 +92,7 @@ static void evaluate_named(const struct silence *silence, unsigned gpus, unsigne
         add_failure(evidence, GT_SIGNAL_CALL_HANG, hang);
     if (error)
         add_failure(evidence, GT_SIGNAL_CALL_ERROR, error);
-    /* Who is alone has nobody to be compared with, and is well where nothing goes wrong. */
+    /* A single device cannot be compared with others: it counts as healthy if no call fails. */
     if (comparable ? asked == comparable : answered && !bad) {
         gt_evidence_absent(evidence, GT_SIGNAL_CALL_HANG);
         gt_evidence_absent(evidence, GT_SIGNAL_CALL_ERROR);
@@ -129,7 +130,7 @@ void gt_read_silence(struct gt_reading *reading)
     struct silence silence = {0};
     const struct gt_answer *failed = NULL;
     unsigned named = 0;
-    if (reading->answers->stopped) /* it is not known who would have answered */
+    if (reading->answers->stopped) /* it is not known which devices would have answered */
         return;
     collect(reading, &silence);
     for (unsigned i = 0; i < node->gpu_count; i++)

@@ -14,8 +14,8 @@
 enum { CHILD_FD = 3, STEP_NS = 1000000 };
 
 /*
- * The child ends when it reads the end of the socket, which the kernel closes however this process dies. (The
- * parent-death signal would come too early: it follows the thread that spawned, not the process.)
+ * The child ends when it reads the end of the socket, which the kernel closes in whatever way this process
+ * ends. (The parent-death signal would come too early: it follows the thread that spawned, not the process.)
  */
 int gt_child_spawn(const char *program, const char *root, bool quiet, pid_t *ret_pid, int *ret_fd,
                    struct gt_err **err)

@@ -18,7 +18,7 @@
 enum {
     DEADLINE_MS = 25000, /* the probe's 20 s for a scan, and a margin */
     RESPAWN_GAP_MS = 1000,
-    PARTING_MS = 500, /* for a child to end by itself */
+    PARTING_MS = 500, /* time for a child to end by itself */
 };
 
 struct gt_probe_client {
@@ -132,7 +132,7 @@ static int await(struct gt_probe_client *client, short events, int64_t deadline)
     }
 }
 
-/* -ETIMEDOUT at `until`, where that is not the scan's deadline: the next call goes on waiting. */
+/* -ETIMEDOUT at `until`; if that is not the scan's deadline, the next call continues to wait. */
 static int connect_socket(struct gt_probe_client *client, int64_t until, struct gt_err **err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -337,7 +337,8 @@ int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct g
             *err = gt_steal(why);
         return r;
     }
-    /* It hangs up on what it does not know. One that answers the older question is such a probe. */
+    /* An older probe closes the connection after an unknown request. If it then answers `scan`, it is an
+     * older one. */
     r = gt_probe_scan(client, ret_answers, err);
     client->knows_no_health = r >= 0;
     return r;

@@ -24,7 +24,7 @@ static unsigned find(const struct gt_hangs *hangs, const char *call, unsigned co
     return i;
 }
 
-/* For a new one: where all places are taken, that of the one that has not failed for longest. */
+/* A place for a new call: if all are used, that of the call whose last failure is the oldest. */
 static unsigned find_place(struct gt_hangs *hangs)
 {
     unsigned oldest = 0;

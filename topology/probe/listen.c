@@ -10,7 +10,7 @@
 
 enum { PROBE_BACKLOG = 8 };
 
-/* Whether somebody answers at the address. */
+/* Whether a program listens at the address. */
 static bool alive(const struct sockaddr_un *address)
 {
     gt_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -48,7 +48,7 @@ struct gt_prober {
     bool init_logged;  /* mxSmlInit is in the log */
     bool over;         /* nothing more is asked */
     bool canceled;     /* the owner is gone */
-    bool doubtful;     /* some code was no everyday answer: use a fresh worker next time */
+    bool doubtful;     /* some code was not a normal answer: use a new worker next time */
     char stopped[128]; /* why it ended early */
     struct gt_culprits culprits;
     bool patient; /* a health check: what hangs again and again is not queried each time */
@@ -132,7 +132,8 @@ static void stop_scan(struct gt_prober *prober, const char *why)
         gt_text_copy(prober->stopped, sizeof(prober->stopped), why);
 }
 
-/* Asks the worker with both deadlines in force. Its parsed answer, or NULL after the worker was given up. */
+/* Sends a request to the worker within both deadlines. Returns its parsed answer, or NULL after the worker
+ * was given up. */
 static cJSON *exchange(struct gt_prober *prober, const char *request, const char *call, unsigned count,
                        const uint32_t *args)
 {
@@ -229,8 +230,8 @@ static bool lacks(const struct gt_prober *prober, const char *call)
     return false;
 }
 
-/* Done, no such device, not supported, no such number: sound answers. Anything else may pass with a new
- * process. */
+/* Done, no such device, not supported, no such number: these are normal answers. Any other may be different
+ * in a new process. */
 static bool is_everyday(int code)
 {
     return code == 0 || code == 2 || code == 3 || code == 6 || code == 9;
@@ -373,7 +374,7 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
     } else if (prober->scans >= SCANS_PER_WORKER)
         drop_worker(prober, NULL, 0);
     else if (prober->worker.pid && !gt_worker_alive(&prober->worker)) {
-        drop_worker(prober, NULL, 0); /* it died between two scans */
+        drop_worker(prober, NULL, 0); /* it ended between two scans */
         prober->restarts++;
     }
     prober->library = library;

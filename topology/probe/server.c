@@ -240,7 +240,7 @@ static void send_event(struct server *server)
     }
 }
 
-/* Drops clients whose time is over; how long to sleep until the next one, -1 for ever. */
+/* Drops clients whose time is over; returns how long to sleep until the next one, -1 for ever. */
 static int run_timers(struct server *server)
 {
     int64_t now = gt_clock_signed_ms(), next = -1;
