@@ -180,7 +180,7 @@ static cJSON *pod(unsigned p, unsigned gpus, enum stage stage, unsigned on)
     return parse(&to);
 }
 
-/* ---- handing them in ---- */
+/* ---- passing them to the cache ---- */
 
 struct timer {
     uint64_t ns, count;
@@ -297,7 +297,7 @@ static void measure_audit(struct gt_cache *cache)
     report("audit, a step", &steps, "<2000");
 }
 
-/* A job of 128 pods of 8 GPUs in units of 4 on the nodes that are idle, as it waits for its turn. */
+/* A job of 128 pods of 8 GPUs in units of 4 on the idle nodes, as it waits in the queue. */
 static double decide_us(struct gt_cache *cache, const char *cpu)
 {
     enum { JOB = 128, ROUNDS = 30 };

@@ -12,9 +12,9 @@
 
 /*
  * What the decision core costs, on one thread. Prints measures in the form that loss.sh describes. A time is
- * the least of many repetitions, that of the churn, which is too long for that, the processor's: what the
- * code costs, without what else the machine does. A line "bound" is the least that the same work could take
- * here: the loop over the same arrays and nothing else.
+ * the shortest of many repetitions, to exclude other work of the machine; the churn takes too long for that,
+ * so its time is CPU time. A line "bound" is the shortest possible time for the same work here: only the loop
+ * over the same arrays.
  */
 
 enum { REPEATS = 3000 };
@@ -136,7 +136,7 @@ static void job_done(struct job *job)
 
 /* ---- times ---- */
 
-static void *sink; /* what is computed goes here, so that it is computed */
+static void *sink; /* results are stored here, so that the compiler does not remove the computation */
 
 static double all_ns(struct gt_cluster *cluster, unsigned k)
 {
@@ -200,7 +200,7 @@ static double plan_ns(struct gt_cluster *cluster, struct job *job)
     return least;
 }
 
-/* The same without every other node: told to the plan, or marked in the cluster and unmarked again. */
+/* The same without every other node: excluded in the request, or marked in the cluster and unmarked again. */
 static double plan_without_ns(struct gt_cluster *cluster, struct job *job, bool mark)
 {
     struct gt_plan_failure failure;
@@ -474,8 +474,8 @@ static const struct {
 
 enum { WALKED = 50000 };
 
-/* Scoring a cluster of so many nodes, as one of those that make up 50,000 together, one after the
- * other: of a single small one the processor learns each jump by heart, and would flatter the small sizes. */
+/* Scoring a cluster of so many nodes, as one of those that make up 50,000 together, one after the other: with
+ * a single small cluster the processor's branch prediction would make small sizes look too fast. */
 static double walk_ns(unsigned nodes)
 {
     unsigned count = WALKED / nodes;

@@ -12,8 +12,8 @@
 
 /*
  * How fast objects are read. The text is a list of many copies, larger than the caches, as a page of a list
- * comes from the network. What no reader can do better than: look at every byte once (memchr for a byte that
- * is not there), and move it once (memcpy). A time is the least of several repetitions.
+ * comes from the network. Lower bounds for any reader: to read every byte once (memchr for a byte that does
+ * not occur), and to copy it once (memcpy). A time is the least of several repetitions.
  */
 enum { REPEAT = 7, TEXT_SIZE = 64 << 20, OBJECT_MAX = 4 << 20 };
 

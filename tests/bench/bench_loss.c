@@ -11,7 +11,7 @@
  * What the choice costs, on one thread. Prints measures in the form that loss.sh describes; with
  * `--matrix 8|16` the pair weights that the peers are measured on.
  *
- * A time is the least of several repetitions: what the code costs, without what else the machine does.
+ * A time is the shortest of several repetitions, to exclude other work of the machine.
  */
 
 static double now_ns(void)

@@ -28,7 +28,7 @@ static int read_all(const char *body, size_t len, cJSON **ret, struct gt_err **e
     return gt_json_parse(body, len, "the review", ret, err);
 }
 
-/* The least of some rounds: what the code costs, without what else the machine does. */
+/* The shortest of some rounds, to exclude other work of the machine. */
 static double least_ms(reader *read, const struct gt_buf *body)
 {
     uint64_t least = UINT64_MAX;

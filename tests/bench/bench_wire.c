@@ -25,7 +25,7 @@ static void fail(struct gt_err *err)
     exit(2);
 }
 
-/* The least of some rounds, in ns: what the code costs, without what else the machine does. */
+/* The shortest of some rounds in ns, to exclude other work of the machine. */
 static uint64_t least(void (*work)(void *), void *arg)
 {
     uint64_t took = UINT64_MAX;

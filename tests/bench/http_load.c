@@ -275,7 +275,7 @@ static void prepare_tls(void)
         die("the certificate does not load");
 }
 
-/* CPU seconds of a process; 0 where that cannot be told. */
+/* CPU seconds of a process; 0 if not known. */
 static double cpu_of(pid_t pid)
 {
     char path[64], text[1024];

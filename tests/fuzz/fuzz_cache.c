@@ -8,9 +8,9 @@
 #include "tests/unit/core/core_checks.h"
 
 /*
- * Lines, each a letter and what it is about: t, n, s, p hand in an object (NodeGPUTopology, Node, Supernode,
- * Pod), T, N, S, P say that the one of that name is gone, l plans a pod, u unplans it, k lets time pass. The
- * cluster stays sound, and every question has an answer.
+ * Lines, each a letter and its argument: t, n, s, p add or update an object (NodeGPUTopology, Node,
+ * Supernode, Pod), T, N, S, P delete the one of that name, l plans a pod, u removes its plan, k advances the
+ * clock. The cluster stays consistent, and every query has a result.
  */
 struct line {
     char *text; /* behind the letter */

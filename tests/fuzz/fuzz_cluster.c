@@ -9,8 +9,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/core/core_checks.h"
 
-/* The bytes are a program of calls on a cluster: whatever their order and arguments, it stays sound, a plan
- * uses available GPUs only, and planning and advice leave no trace. */
+/* The bytes are a program of calls on a cluster: with any order and arguments it stays consistent, a plan
+ * uses available GPUs only, and planning and advice do not change it. */
 
 enum { ASSUMPTIONS = 256, STEPS_MAX = 512 };
 

@@ -8,8 +8,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/core/core_checks.h"
 
-/* A cluster file is refused with one line that names it, or gives a cluster that is sound, whose pods use
- * GPUs that are not free, and on which a small job can be planned without a trace. */
+/* A cluster file is refused with one line that names it, or gives a consistent cluster, whose pods use GPUs
+ * that are not free, and which does not change when a small job is planned. */
 static void fail_with(const char *what, const struct gt_err *err)
 {
     fprintf(stderr, "%s: %s\n", what, gt_err_text(err));

@@ -6,7 +6,8 @@
 #include "proto/deviceplugin.pb-c.h"
 #include "tests/fuzz/fuzz.h"
 
-/* What another plugin lists: as many of our devices as one finds by looking at each, or no list at all. */
+/* The list of another plugin: it has as many of our devices as a comparison one by one finds, or it is not a
+ * list. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const ours[] = {"GPU-0", "GPU-1", "GPU-2", "PCI-0000:0e:00.0"};

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The same bytes as the kubelet's request about claims, as its word on the registration, as the file of
- * prepared claims: what is taken can be written, read again, and says the same; and as a composite's name,
- * which is that of no other GPUs. */
+/* The same bytes as the kubelet's request about claims, as its notice about the registration, and as the file
+ * of prepared claims: what is accepted can be written and read again with the same content. Also as a
+ * composite's name, which is never that of other GPUs. */
 static void read_request(const uint8_t *data, size_t size)
 {
     struct gt_dra_request request;

@@ -5,8 +5,8 @@
 #include "api/gpu_placement.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A GPUPlacement as JSON: it is refused, or what is written of it is read as the same, and its slices are its
- * plan. */
+/* A GPUPlacement as JSON: it is refused, or it is the same after writing and reading it, and its slices
+ * together are its plan. */
 
 static void check(const struct gt_gpu_placement *placement)
 {

@@ -8,7 +8,7 @@
 #include "kube/kubeconfig.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A kubeconfig as a file in memory: what is taken from it is a server that is safe to talk to. */
+/* A kubeconfig as a file in memory: if it is accepted, the connection to its server is secure. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct gt_kube_config config = {0};

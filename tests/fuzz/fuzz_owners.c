@@ -7,8 +7,8 @@
 #include "scheduler-ext/owners/pod_groups.h"
 #include "tests/fuzz/fuzz.h"
 
-/* The kind in the first byte, and an object of it as JSON: it is refused, or what is kept of it holds
- * together. */
+/* The kind in the first byte, and an object of it as JSON: it is refused, or the owner made from it is
+ * consistent. */
 static const char resource[] = "metax-tech.com/gpu";
 
 static void check_owner(const struct gt_owner *owner)

@@ -5,8 +5,8 @@
 #include "deviceplugin/podresources_call.h"
 #include "tests/fuzz/fuzz.h"
 
-/* The same bytes as an answer of List, of GetAllocatableResources, and as a list of containers: half a book
- * is none, and every text is one that others take. */
+/* The same bytes as an answer of List, of GetAllocatableResources, and as a list of containers: an incomplete
+ * message is an error, and every text is valid UTF-8. */
 static const char resource[] = "metax-tech.com/gpu";
 
 static void read_answer(enum gt_pod_method method, const uint8_t *data, size_t size)

@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "topology/discovery/discovery.h"
 
-/* `--from FILE`: a recording, a node's JSON, or hwloc XML, from a stranger. */
+/* `--from FILE`: a recording, a node's JSON, or hwloc XML that is not trusted. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int fd = -1;

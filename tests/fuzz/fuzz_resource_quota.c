@@ -5,7 +5,7 @@
 #include "api/resource_quota.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A ResourceQuota as JSON: it is refused, limits no GPUs, or what is kept of it holds together without the
+/* A ResourceQuota as JSON: it is refused, limits no GPUs, or the quota made from it is valid without the
  * object. */
 
 static void check(const struct gt_resource_quota *quota)

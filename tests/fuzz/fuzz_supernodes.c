@@ -7,9 +7,9 @@
 #include "tests/fuzz/fuzz.h"
 
 /*
- * Pieces between NUL bytes: the first is the operator's configuration, the others begin with what they are
- * (n: a Node, t: a NodeGPUTopology, s: a Supernode, h: a HyperNode of ours, H: of somebody else's). Whatever
- * they hold, every wish that comes of it is JSON.
+ * Pieces between NUL bytes: the first is the operator's configuration, the others begin with their type (n: a
+ * Node, t: a NodeGPUTopology, s: a Supernode, h: a HyperNode of ours, H: of somebody else's). Whatever they
+ * hold, every wish that comes of it is JSON.
  */
 struct pieces {
     char *text;

@@ -30,7 +30,7 @@ static bool see_line(void *arg, const char *line, size_t len)
     return true;
 }
 
-/* As much of a line as is kept tells something or nothing. */
+/* gt_kube_peek() accepts any beginning of a line. */
 static bool see_long(void *arg, const char *line, size_t len)
 {
     struct seen *seen = arg;

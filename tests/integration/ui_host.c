@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The companion's windows for people over a made-up cluster, for test_ui.py and for looking at the page:
+ * The companion's debug pages over an invented cluster, for test_ui.py and for looking at the page:
  *
  *     ui-host [--racks N] [--nodes N] [--listen ADDRESS:PORT] [--hostile] [--fail-after N] [--no-placement]
  *             [--patience MILLISECONDS] [--spare-nodes N]

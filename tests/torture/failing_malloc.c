@@ -23,8 +23,8 @@
  * "live KEY N" for what was never freed, KEY being "module+offset" of who asked for it
  *
  * Only those count that the program asks for itself, or cJSON, protobuf-c or libyaml for it: the nearest
- * caller outside of libc decides. gRPC ends the process without memory, and other libraries are others'
- * business.
+ * caller outside of libc decides. gRPC ends the process without memory, and other libraries are not tested
+ * here.
  */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
@@ -91,7 +91,7 @@ static const struct module *module_of(const void *address)
     return NULL;
 }
 
-/* Who wants memory, if it is one of ours; NULL else. */
+/* The caller that allocates memory if it is our code, else NULL. */
 static void *caller_of(void *address)
 {
     const struct module *module = module_of(address);
@@ -146,7 +146,7 @@ static size_t slot_of(const void *p)
     return ((uintptr_t)p >> 4) * 0x9e3779b1u % SLOTS;
 }
 
-/* What the loader has is kept for as long as it likes: threads' storage, libraries. */
+/* The loader keeps its memory, such as threads' storage and libraries, so it does not count. */
 static void keep(void *p, void *caller, const void *address)
 {
     const struct module *module = module_of(address);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds a pod's namespaces: sleeps until it is told to end. */
+/* Holds a pod's namespaces: sleeps until a signal ends it. */
 #include <signal.h>
 #include <unistd.h>
 

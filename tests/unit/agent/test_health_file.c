@@ -26,7 +26,7 @@ static int read_text(const char *text)
     return gt_health_text_read(text, strlen(text), BOOT, &health, 1000, NULL);
 }
 
-/* What is read is unhealthy for the same reason, and written as it was read. */
+/* GPUs that are read are unhealthy for the same reason, and are written as they were read. */
 static void goes_round(void **state)
 {
     (void)state;

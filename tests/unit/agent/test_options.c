@@ -74,7 +74,8 @@ static void test_honour_plan(void **state)
     assert_true(options.honour_plan);
     assert_int_equal(read_line("--honour-plan=maybe", NULL, &options, &err), -EINVAL);
     assert_non_null(strstr(gt_err_text(err), "--honour-plan"));
-    assert_int_equal(read_line("--honour-plan false", NULL, &options, NULL), -EINVAL); /* a word of its own */
+    /* it must be one argument */
+    assert_int_equal(read_line("--honour-plan false", NULL, &options, NULL), -EINVAL);
 }
 
 static void test_publish(void **state)

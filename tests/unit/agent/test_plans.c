@@ -66,7 +66,7 @@ static void follows_pods(void **state)
     assert_false(gt_plan_table_drop(table, "default", "q"));
     assert_false(gt_plan_table_drop(table, "other", "p"));
     assert_int_equal(counts_of(table).containers, 0);
-    assert_string_equal(plans->plans[0].namespace, "default"); /* the snapshot is nobody else's */
+    assert_string_equal(plans->plans[0].namespace, "default"); /* the snapshot has its own copy */
     gt_auto_plans struct gt_plans *empty = NULL;
     assert_return_code(gt_plan_table_snapshot(table, false, &empty, NULL), 0);
     assert_int_equal(empty->count, 0);
@@ -98,11 +98,11 @@ static void refuses_what_is_no_plan(void **state)
     for (unsigned i = 0; i < GT_COUNT(bad); i++) {
         assert_int_equal(set(table, "p", "1", "{\"c\": [\"GPU-a\"]}"), 1);
         assert_int_equal(set(table, "p", "1", bad[i]), -EINVAL);
-        assert_int_equal(set(table, "p", "1", bad[i]), 0); /* told once */
-        assert_int_equal(counts_of(table).pods, 0);        /* what was right before is not either */
+        assert_int_equal(set(table, "p", "1", bad[i]), 0); /* reported once */
+        assert_int_equal(counts_of(table).pods, 0);        /* the earlier valid plan is dropped, too */
         assert_int_equal(counts_of(table).refused, i + 1);
     }
-    assert_int_equal(set(table, "p", "1", "{}"), 1); /* nothing is planned, rightly */
+    assert_int_equal(set(table, "p", "1", "{}"), 1); /* a valid plan without containers */
 }
 
 static void keeps_its_limits(void **state)
@@ -172,7 +172,7 @@ static void compares(void **state)
     compare(table, right, 0, false, &seen);
     compare(table, right, 3, false, &seen);
     compare(table, right, 3, false, &seen);
-    compare(table, wrong, 2, false, &seen); /* it was told: this does not happen */
+    compare(table, wrong, 2, false, &seen); /* it was reported already */
     assert_int_equal(counts_of(table).as_planned, 1);
     assert_int_equal(counts_of(table).otherwise, 0);
     /* the same name, another pod: what is listed first may still be of the one before */
@@ -182,7 +182,7 @@ static void compares(void **state)
     compare(table, right, 3, false, &seen);
     assert_int_equal(counts_of(table).as_planned, 2);
     assert_int_equal(seen.count, 0);
-    /* in earnest */
+    /* now it is reported */
     assert_int_equal(set(table, "p", "3", "{\"c\": [\"GPU-a\", \"GPU-b\"]}"), 1);
     compare(table, wrong, 2, true, &seen);
     compare(table, wrong, 2, true, &seen);

@@ -14,7 +14,7 @@
 
 enum { SENT_MAX = 4096, HEARTBEAT = 300000 };
 
-/* The world outside, with a clock that stands until it is told to go. */
+/* A double of the world outside, with a clock that the test advances. */
 /* Without composites. */
 enum { LANES_USED = GT_PUBLISH_LANES - 1 };
 
@@ -23,7 +23,7 @@ struct world {
     uint64_t random; /* what random_below() gives, cut to its range */
     struct gt_publish *publish;
 
-    char text[GT_PUBLISH_LANES][32]; /* what there is to say; "" nothing */
+    char text[GT_PUBLISH_LANES][32]; /* what is to be published; "": nothing */
     bool wanted, composites;
     unsigned conflicts; /* how many times a conflict changes the labels' text */
     unsigned found;
@@ -167,7 +167,7 @@ static void reply(struct world *w, unsigned status, const char *json)
     cJSON_Delete(answer.object);
 }
 
-/* As an API server would with the world's state. */
+/* Answers as an API server with the world's state. */
 static void serve(struct world *w)
 {
     enum gt_publish_lane lane = w->sent[w->count - 1].lane;
@@ -305,7 +305,7 @@ static void first(void **state)
     assert_int_equal(stats.writes[GT_PUBLISH_WIRING], 1);
 }
 
-/* The Node is told also that it has no GPU any more: no object remembers what it had. */
+/* The Node is updated also when it has no GPU any more, although there is no object. */
 static void the_node_only(void **state)
 {
     struct world *w = *state;
@@ -428,7 +428,7 @@ static void away_and_back(void **state)
     pass(w, 60000);
     assert_int_equal(w->count, before + 1);
     assert_string_equal(w->sent[before].body, "use 2");
-    /* Another that changes nothing in the end does not. */
+    /* A change that is reverted before does not. */
     w->idle = true;
     say(w, GT_PUBLISH_USAGE, "use 3");
     say(w, GT_PUBLISH_USAGE, "use 2");
@@ -443,7 +443,7 @@ static void away_and_back(void **state)
     assert_true(stats.current);
 }
 
-/* What the API server has is the truth again while something else is on its way. */
+/* The text changes back to what the API server has while another one is being written. */
 static void back_to_what_was_written(void **state)
 {
     struct world *w = *state;
@@ -466,7 +466,7 @@ static void back_to_what_was_written(void **state)
     assert_true(stats.current);
 }
 
-/* Even one that changes all the time asks a dead server seldom. */
+/* Even with constant changes a server that does not answer gets few requests. */
 static void no_storm_while_away(void **state)
 {
     struct world *w = *state;
@@ -491,7 +491,7 @@ static void no_storm_while_away(void **state)
     assert_true(w->count - before <= 5); /* the heartbeat's lanes that were due meanwhile, each once */
 }
 
-/* An error of the server's own with one request, by a webhook for instance, keeps no other one waiting. */
+/* A server error for one request, for instance by a webhook, does not delay other lanes. */
 static void one_that_fails(void **state)
 {
     struct world *w = *state;
@@ -602,7 +602,7 @@ static void node_deleted(void **state)
     say(w, GT_PUBLISH_USAGE, "use 1");
     pass(w, 3600000);
     assert_false(w->object_there);
-    assert_in_range(w->count - before, 10, 35); /* nothing but questions for the Node */
+    assert_in_range(w->count - before, 10, 35); /* only requests for the Node */
     for (unsigned i = before; i < w->count; i++)
         assert_int_equal(w->sent[i].lane, GT_PUBLISH_OWNER);
     w->node_there = true;
@@ -655,7 +655,7 @@ static void node_without_gpus(void **state)
         pass(w, 1000);
     }
     assert_int_equal(w->count, 1);
-    w->wanted = true; /* somebody put one in */
+    w->wanted = true; /* a GPU was added */
     gt_publish_changed(w->publish);
     pass(w, 2000);
     assert_true(w->object_there);

@@ -15,7 +15,7 @@
 
 enum { GPUS = 4, LOOK_US = 100 };
 
-/* A clock by which nothing takes time but looking at it. */
+/* A clock that advances only when it is read. */
 static uint64_t looks;
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
@@ -170,7 +170,7 @@ static void unknown_use_counts_as_free(void **state)
     free_bench(b);
 }
 
-/* Searches that find no end: 64 GPUs whose links are all different. */
+/* Searches that reach the time limit: 64 GPUs whose links are all different. */
 static void scores_take_no_time(void **state)
 {
     struct gt_node *node = NULL;
@@ -258,7 +258,7 @@ static void wiring(void **state)
     cJSON *body = parse(&text), *status = cJSON_GetObjectItem(body, "status");
     assert_string_equal(gt_get_string(status, "name"), "n1"); /* not the recording's */
     assert_int_equal(cJSON_GetObjectItem(status, "gpuCount")->valueint, GPUS);
-    assert_int_equal(cJSON_GetObjectItem(status, "healthyCount")->valueint, 0); /* nobody said so */
+    assert_int_equal(cJSON_GetObjectItem(status, "healthyCount")->valueint, 0); /* no source has said so */
     assert_int_equal(cJSON_GetObjectItem(status, "unknownCount")->valueint, GPUS);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(status, "conditions")), GT_TOPOLOGY_CONDITIONS);
     assert_string_equal(gt_get_string(status, "observedAt"), "2026-01-31T12:00:01Z");

@@ -17,8 +17,8 @@
 
 #include "agent/scanner.h"
 
-/* The end of a scan thread that hangs in the probe, whatever becomes of the wall clock meanwhile; requests
- * that come together. */
+/* The end of a scan thread that hangs in the probe, even if the wall clock changes meanwhile; requests that
+ * come together. */
 
 /* As if the clock were set back by an hour right after it was read. */
 int clock_gettime(clockid_t clock, struct timespec *ret)
@@ -36,7 +36,7 @@ static void never(void *arg, const struct gt_scan_result *result)
     fail();
 }
 
-/* A probe that takes connections and says nothing. */
+/* A probe that accepts connections and never answers. */
 static int listen_at(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -71,7 +71,7 @@ static void stop_keeps_its_time(void **state)
     alarm(60); /* the test ends, also where this does not return */
     assert_false(gt_scanner_stop(scanner, 100));
     alarm(0);
-    close(listener); /* the probe hangs up, and the scan ends */
+    close(listener); /* the probe closes the connection, and the scan ends */
     assert_true(gt_scanner_stop(scanner, 60000));
     unlink(socket);
     rmdir(sys);

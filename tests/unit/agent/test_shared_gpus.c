@@ -25,7 +25,7 @@ static void each_sign_alone(void **state)
         char why[128];
         assert_true(gt_shares_evaluate(&shares, 5));
         assert_true(shares.withdrawn);
-        assert_false(gt_shares_evaluate(&shares, 6)); /* no news */
+        assert_false(gt_shares_evaluate(&shares, 6)); /* no change */
         gt_shares_why(&shares, why, sizeof(why));
         assert_string_equal(why, cases[i].why);
     }

@@ -55,7 +55,7 @@ static void best_first(void **state)
     (void)state;
     facts.usage = make_usage(0xff, 0);
     assert_string_equal(order_of(&facts), "0 1 2 3 4 5 6 7");
-    facts.usage = make_usage(0xfe, 0x01); /* the mesh that is spoilt is spoilt further */
+    facts.usage = make_usage(0xfe, 0x01); /* the mesh that is in use already is used further */
     assert_string_equal(order_of(&facts), "1 2 3 4 5 6 7 0");
     facts.usage = make_usage(0xf7 & ~0x20, 0x28); /* both have three, the first by number */
     assert_string_equal(order_of(&facts), "0 1 2 4 6 7 3 5");

@@ -88,7 +88,7 @@ static void not_where_the_library_speaks(void **state)
 {
     (void)state;
     gt_auto_node struct gt_node *before = machine(true), *node = machine(false);
-    node->gpus[0].vendor_index = 0; /* it knows this one, and tells of no link */
+    node->gpus[0].vendor_index = 0; /* it knows this one, and reports no link */
     assert_false(keep(before, node));
     assert_int_equal(gt_node_link(node, 0, 1)->kind, GT_LINK_NODE);
 }

@@ -12,7 +12,7 @@
 #include "api/names.h"
 #include "tests/unit/seed.h"
 
-/* What the companion writes it reads again, as a whole object and as a patch of one. */
+/* The companion reads what it has written, as a whole object and as a patch. */
 
 enum { ROUNDS = 300, PODS = 200, NODES = 50, UNITS = 9, TEMPLATES = 4, PARTS = 3, ETCD_MAX = 3 << 19 };
 
@@ -108,7 +108,7 @@ static void draw(struct drawn *drawn)
     draw_plan(drawn);
 }
 
-/* A part says nothing of what is asked. */
+/* A part does not have the spec of the job. */
 static void draw_part(struct drawn *drawn)
 {
     draw(drawn);

@@ -14,7 +14,7 @@
 #include "tests/unit/seed.h"
 #include "topology/model/node_json.h"
 
-/* What the agent writes the others read: the same node, use, owners and conditions. */
+/* Readers get what the agent has written: the same node, use, owners and conditions. */
 
 enum { NODES = 400 };
 

@@ -137,7 +137,7 @@ static void test_nothing(void **state)
     assert_int_equal(pod.gpus.total, 0);
 }
 
-/* What may be wrong in a pod without GPUs does not matter to anybody here. */
+/* Errors in a pod without GPUs do not matter here. */
 static void test_invalid(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void test_invalid(void **state)
     }
 }
 
-/* A name or index that is too long is none; of a size the user is told. */
+/* A name or index that is too long is ignored; for a size the user gets an error. */
 static void test_long_texts(void **state)
 {
     (void)state;
@@ -310,7 +310,7 @@ static void test_limits(void **state)
     assert_int_equal(gpus.total, 0);
 }
 
-/* Against the rule said in another way: what runs at each moment. */
+/* Checked against another form of the rule: what runs at each moment. */
 static void test_random_pods(void **state)
 {
     (void)state;

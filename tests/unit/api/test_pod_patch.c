@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "tests/unit/api/apply_patch.h"
 
-/* What is written on a pod is what is read of it then, and what others have there stays. */
+/* What is written on a pod is read again, and the data of others stays. */
 
 #define GPUS "\"resources\":{\"limits\":{\"" GT_RESOURCE_GPU "\":\"4\",\"cpu\":\"1\"}}"
 #define POD(metadata, spec)                                                                                  \
@@ -109,7 +109,7 @@ static void a_patch_says_no_more_than_it_has_to(void **state)
     }
 }
 
-/* Too long a text is no reason to lose what the user wrote. */
+/* If a text is too long, what the user wrote must not be lost. */
 static void long_lists_are_refused(void **state)
 {
     (void)state;

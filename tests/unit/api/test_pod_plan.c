@@ -12,7 +12,7 @@
 #include "api/pod_plan.h"
 #include "tests/unit/seed.h"
 
-/* What one side writes the other one reads: the same containers with the same IDs in the same order. */
+/* The reader gets what the writer has written: the same containers with the same IDs in the same order. */
 
 enum { PLANS = 3000 };
 

@@ -136,7 +136,7 @@ static void test_suffixes(void **state)
             enum gt_quantity expected = up % down              ? GT_QUANTITY_FRACTION
                                         : up / down <= 5000000 ? GT_QUANTITY_OK
                                                                : GT_QUANTITY_TOO_LARGE;
-            /* What is both may be called either. */
+            /* A value with both errors may get either message. */
             bool both = up % down && up / down > 5000000 && got == GT_QUANTITY_TOO_LARGE;
             if (!both && (got != expected || (got == GT_QUANTITY_OK && (value != up / down || negative))))
                 fail_msg("%s: %d, %llu", text, got, (unsigned long long)value);

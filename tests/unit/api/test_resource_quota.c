@@ -41,7 +41,7 @@ static void test_amounts(void **state)
         const char *text;
         uint64_t hard, used;
     } cases[] = {
-        {"{" METADATA "\"spec\":{" HARD("\"64\"") "}}", 64, 0}, /* nobody has counted yet */
+        {"{" METADATA "\"spec\":{" HARD("\"64\"") "}}", 64, 0}, /* the status is not written yet */
         {"{" METADATA "\"spec\":{" HARD("\"1k\"") "},\"status\":{" HARD("\"64\"") "," USED("\"40\"") "}}", 64,
          40},
         {"{" METADATA "\"spec\":{" HARD("\"8\"") "},\"status\":{" HARD("\"64\"") "," USED("\"40\"") "}}", 8,

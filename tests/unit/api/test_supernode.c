@@ -12,7 +12,7 @@
 #include "api/supernode.h"
 #include "tests/unit/seed.h"
 
-/* What the companion writes the others read. */
+/* Readers get what the companion has written. */
 
 enum { SUPERNODES = 500, MEMBERS = 200 };
 

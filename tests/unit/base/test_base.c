@@ -34,7 +34,7 @@ static void errors(void **state)
     assert_string_equal(gt_err_text(sys), "open /x: No such file or directory");
 
     assert_int_equal(gt_fail(NULL, EIO, "nobody wants this"), -EIO);
-    /* A library that failed without a word in errno has failed all the same. */
+    /* A library that failed without setting errno has still failed. */
     gt_auto_err struct gt_err *silent = NULL;
     assert_int_equal(gt_fail_sys(&silent, 0, "%s", "library"), -EIO);
     assert_int_equal(gt_err_code(silent), EIO);

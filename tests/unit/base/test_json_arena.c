@@ -57,7 +57,7 @@ static void one_may_be_changed(void **state)
     assert_string_equal(text, "{\"a\":\"longer than before\",\"d\":\"added\"}");
     cJSON_free(text);
     gt_json_arena_delete(*state, json);
-    text = cJSON_PrintUnformatted(copy); /* it lives on */
+    text = cJSON_PrintUnformatted(copy); /* the copy stays valid */
     assert_string_equal(text, "{\"a\":\"x\",\"b\":{\"c\":1}}");
     cJSON_free(text);
     cJSON_Delete(copy);

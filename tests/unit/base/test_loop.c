@@ -171,7 +171,7 @@ static void free_everything(void *arg, uint32_t events)
     (void)events;
     note(world, 'f');
     gt_source_free(world->fd);    /* itself */
-    gt_source_free(world->other); /* perhaps in hand in this very round */
+    gt_source_free(world->other); /* its event may be handled in the same round */
     gt_source_free(world->fd);    /* twice */
     gt_source_arm(world->timer, 20);
 }

@@ -65,7 +65,7 @@ static int set_up(void **state)
     assert_return_code(gt_loop_new(&world->loop, NULL), 0);
     assert_return_code(gt_mailbox_new(world->loop, world, &world->mailbox, NULL), 0);
     assert_return_code(gt_loop_add_timer(world->loop, give_up, world, &world->timer, NULL), 0);
-    gt_source_arm(world->timer, 30000); /* a lost letter fails and does not hang */
+    gt_source_arm(world->timer, 30000); /* with a lost message the test fails and does not hang */
     *state = world;
     return 0;
 }
@@ -149,7 +149,7 @@ static void many_senders_keep_their_order(void **state)
     assert_false(world->out_of_order);
 }
 
-/* Counts up, and says so by one letter: the owner must learn of the last number. */
+/* Counts up and sends one message each time: the owner must get the last number. */
 static void *count_up(void *arg)
 {
     const struct sender *sender = arg;

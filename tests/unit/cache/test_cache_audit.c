@@ -12,7 +12,7 @@
 #include "tests/unit/cache/cache_world.h"
 #include "topology/model/composite.h"
 
-/* The detector: each kind of finding, what is none, and many sound clusters. */
+/* The detector: each kind of finding, cases without a finding, and many correct clusters. */
 
 struct scene {
     struct gt_cache *cache;
@@ -60,7 +60,7 @@ static void go_round(struct scene *scene)
         assert_true(++steps < 100000);
 }
 
-/* Rounds until what is there stands, and what is gone is forgotten. */
+/* Rounds until what exists counts, and what was deleted is dropped. */
 static void settle(struct scene *scene)
 {
     go_round(scene);
@@ -129,7 +129,7 @@ static void test_hard_unit(void **state)
     assert_found(scene, 1, 0, 0);
     assert_string_equal(note(scene), "unit 1 of job ns/Owned/ReplicaSet/j is in two supernodes: rank 2, pod "
                                      "j-2, on node r0 in right; rank 3, pod j-3, on node l2 in left");
-    /* That pod is on its way out: its successor may be elsewhere. */
+    /* That pod is being deleted: its replacement may be elsewhere. */
     give_member(scene, MEMBER(.job = "j", .node = "l2", .sizes = HARD16, .rank = 3, .unit = 1, .gpus = 8,
                               .mask = 0xff, .deleting = true));
     assert_found(scene, 0, 0, 0);
@@ -223,7 +223,7 @@ static void test_double_planned(void **state)
     assert_found(scene, 0, 0, 0);
 }
 
-/* A plan that was given up, and one whose pod has other GPUs, are in nobody's way. */
+/* A plan that was given up, and one whose pod has other GPUs, conflict with no other plan. */
 static void test_no_claim(void **state)
 {
     struct scene *scene = *state;
@@ -343,7 +343,7 @@ static void test_double_claimed(void **state)
     assert_null(gt_audit_next(scene->audit, NULL));
 }
 
-/* The planner's mind changes nothing: what counts is the plan in the object. */
+/* The planner's own state does not matter: the plan in the object counts. */
 static void test_object_counts(void **state)
 {
     struct scene *scene = *state;

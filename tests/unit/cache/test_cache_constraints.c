@@ -114,14 +114,14 @@ static void test_taints(void **state)
             fail_msg("%s: the answer is wrong", cases[i].spec ? cases[i].spec : "nothing");
         assert_true(matches(cache, "a", "n2"));
         assert_int_equal(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")), !cases[i].matches);
-        /* Where no pods may come its taints need nobody's patience. */
+        /* On a node that takes no pods, taints do not matter. */
         give_node(cache, NODE(.name = "n1", .taints = TAINT, .cordoned = true));
         assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
         give_node(cache, NODE(.name = "n1"));
         assert_true(matches(cache, "a", "n1"));
         assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
     }
-    /* Soft ones, and those that repeat a cordon, keep nobody away. */
+    /* Soft taints, and those that only repeat a cordon, exclude no pod. */
     give_node(cache,
               NODE(.name = "n1",
                    .taints = "[{\"key\":\"a\",\"effect\":\"PreferNoSchedule\"},"

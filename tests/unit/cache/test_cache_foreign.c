@@ -11,7 +11,7 @@
 #include "api/lease_note.h"
 #include "tests/unit/cache/cache_world.h"
 
-/* GPUs that another scheduler keeps. */
+/* GPUs that another scheduler has reserved. */
 
 static uint32_t id_of(struct gt_cache *cache, const char *node)
 {
@@ -30,7 +30,7 @@ static void on_capacity(void *arg)
     ++*(unsigned *)arg;
 }
 
-/* Nobody is planned there; who is bound to it, or planned by its own object, has it. */
+/* No pod is planned there; a pod that is bound to it, or planned by its own object, has it. */
 static void test_it_gives_way_to_pods(void **state)
 {
     (void)state;
@@ -54,12 +54,12 @@ static void test_it_gives_way_to_pods(void **state)
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"b", 0xf}, {"d", 0x10}}), 0);
     assert_int_equal(foreign(cache, "n1"), 0x20);
     gt_cache_pod_deleted(cache, "ns", "c");
-    assert_int_equal(foreign(cache, "n2"), 0xff); /* it is kept still */
+    assert_int_equal(foreign(cache, "n2"), 0xff); /* it is still reserved */
     assert_int_equal(cluster_node(cache, "n2").available, 0);
     check_cache(cache);
 }
 
-/* Whoever waits is told when it is given up, and when its time is over. */
+/* Waiting jobs are notified when it is given up, and when its time is over. */
 static void test_its_end(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_a_note_too_long(void **state)
     check_cache(cache);
 }
 
-/* A node comes later than the note, is cordoned, and goes. */
+/* A node is added after the note, cordoned, and deleted. */
 static void test_nodes_come_and_go(void **state)
 {
     (void)state;

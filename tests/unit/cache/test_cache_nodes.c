@@ -243,7 +243,7 @@ static void test_supernodes(void **state)
     give_supernode(cache, SUPERNODE(.name = "middle", .tier = 2, .parent = "top"));
     assert_path(cache, "n1<s1<middle<top");
     assert_path(cache, "n3<s1<middle<top");
-    /* The one in between becomes of the highest tier: it is above nobody's parent then. */
+    /* The one in between gets the highest tier: it is then no valid child of its parent. */
     give_supernode(cache, SUPERNODE(.name = "middle", .tier = 4, .parent = "top"));
     assert_path(cache, "n1<s1<middle");
     gt_cache_supernode_deleted(cache, "middle");
@@ -286,7 +286,7 @@ static void test_bad_supernodes(void **state)
     give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "s1", .members = {"n1"}));
     assert_int_equal(refused(cache), 3);
     assert_path(cache, "n1");
-    /* A circle, and tiers that do not ascend: nobody's parent. */
+    /* A circle, and tiers that do not ascend: not used as parents. */
     give_supernode(cache, SUPERNODE(.name = "a", .tier = 1, .parent = "b", .members = {"n1"}));
     give_supernode(cache, SUPERNODE(.name = "b", .tier = 2, .parent = "c"));
     give_supernode(cache, SUPERNODE(.name = "c", .tier = 2, .parent = "b"));

@@ -14,8 +14,8 @@
 #include "tests/unit/seed.h"
 
 /*
- * The same objects make the same cluster, whatever the order in which they come and whatever they were
- * before: that is also what a restart needs. Random worlds; GPUTOPO_SEED repeats one.
+ * The same objects make the same cluster, in any order and after any earlier state: a restart needs that,
+ * too. Random worlds; GPUTOPO_SEED repeats one.
  */
 enum { NODES = 6, SUPERS = 5, PODS = 14, WORLDS = 60, ORDERS = 4, DETOURS = 40 };
 
@@ -296,7 +296,7 @@ static void test_any_order(void **unused)
             write_state(cache, &found);
             assert_same(found.data, expected.data, "another order", w);
         }
-        /* Everything goes, nothing stays. */
+        /* Everything is deleted, and nothing is left. */
         memset(&other, 0, sizeof(other));
         shuffle(&state, order, OBJECTS);
         for (unsigned i = 0; i < OBJECTS; i++)

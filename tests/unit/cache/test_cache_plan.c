@@ -26,7 +26,8 @@ static void assert_plan(struct gt_cache *cache, const char *pod, enum gt_cache_p
         fail_msg("pod %s: state %d plan %d, expected %d and %d", pod, at->state, at->plan, state, plan);
 }
 
-/* Its scheduler refuses it, says the controller: others get the GPUs, until it is bound all the same. */
+/* The controller reports that the scheduler refuses the pod: others get the GPUs, until it is bound anyway.
+ */
 static void test_refused(void **state)
 {
     (void)state;
@@ -211,7 +212,7 @@ static void test_taken_by_another(void **state)
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
 }
 
-/* A plan that cannot be had takes nothing from one that can. */
+/* A plan that cannot be kept takes no GPUs from one that can. */
 static void test_beside_a_lost_plan(void **state)
 {
     (void)state;
@@ -300,7 +301,7 @@ static void test_owner_first(void **state)
     give_node(cache, NODE(.name = "n1"));
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"a", 0x03}}), 1);
     assert_int_equal(cluster_node(cache, "n1").available, 0xfc);
-    /* The CR names the pod before its binding is heard of: the plan's GPUs are its own. */
+    /* The NodeGPUTopology names the pod before its binding is observed: the plan's GPUs belong to it. */
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(pod_of(cache, "a")->assumption, GT_NONE);
@@ -468,7 +469,7 @@ static void test_lifted_before_gated(void **state)
     assert_plan(cache, "old", GT_CACHE_GATED, GT_CACHE_PLAN_LOST);
 }
 
-/* Who keeps GPUs by itself hears when they are no longer to be had, once. */
+/* A caller that reserves GPUs itself is notified once when they are no longer available. */
 static void test_reserved_gpus_become_unhealthy(void **state)
 {
     (void)state;
@@ -491,7 +492,7 @@ static void test_reserved_gpus_become_unhealthy(void **state)
     assert_int_equal(received.room, 2);
 }
 
-/* What callers assume by themselves stands beside the cache's own. */
+/* Assumptions of callers exist beside those of the cache. */
 static void test_others_assumptions(void **state)
 {
     (void)state;

@@ -234,7 +234,7 @@ static void test_identity_refused(void **state)
     assert_null(gt_cache_find_job(cache, "ns/Pod/a"));
 }
 
-/* Texts that no user needs: a size is told of, what cannot be a name is left out. */
+/* Invalid texts: a size is reported, and what cannot be a name is left out. */
 static void test_long_texts(void **state)
 {
     (void)state;

@@ -27,7 +27,7 @@ static struct gt_cache *make(void)
         .reports = true, .gpu_attributes = true, .supernode_labels = "rack,row", .on_report = on_report});
 }
 
-/* Whether that was news. */
+/* Whether that was a change. */
 static bool is_news(void)
 {
     unsigned seen = changes;
@@ -98,7 +98,7 @@ static void test_nodes_and_reports(void **state)
     assert_int_equal(count_of(cache), 0);
 }
 
-/* Each fact on its own is news. */
+/* Each fact alone is a change. */
 static void test_each_fact(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void test_nonsense(void **state)
     assert_int_equal(only(cache).gpus, -1); /* not filled */
 }
 
-/* Where nobody decides: Nodes are known by their metadata alone. */
+/* Without placement Nodes are known by their metadata only. */
 static void test_reports_only(void **state)
 {
     (void)state;

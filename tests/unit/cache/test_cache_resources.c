@@ -76,7 +76,7 @@ static void pods_of_all_kinds_count(void **state)
     give_pod(cache, POD(.name = "two", .gpus = 2, .node = "n", .spec = "\"overhead\":{\"cpu\":\"6500m\"},"));
     assert_int_equal(room(cache, "n", one), 2);
     assert_int_equal(emptied(cache, "n", one), 4);
-    /* Who is invalid otherwise counts, too. */
+    /* A pod that is invalid for other reasons counts, too. */
     give_pod(cache, POD(.name = "odd", .gpus = 1 << 20, .node = "n"));
     assert_int_equal(room(cache, "n", one), 1);
     give_pod(cache, POD(.name = "odd", .gpus = 1 << 20, .node = "n", .phase = "Failed"));
@@ -145,7 +145,7 @@ static void who_waits_is_woken_by_what_was_short(void **state)
     const struct gt_cache_demand demand = {asking(cache, "p", "\"overhead\":{\"cpu\":\"1\"},"), 2};
     reported = 0;
     gt_cache_pod_deleted(cache, "ns", "small");
-    assert_int_equal(reported, 0); /* nobody missed it */
+    assert_int_equal(reported, 0); /* no pod needed it */
     assert_int_equal(gt_cache_limits(cache, &demand, 1, GT_CACHE_ROOM_NOW, false, limits), 1);
     assert_int_equal(limits[0].node, id_of(cache, "n"));
     assert_int_equal(limits[0].gpus, 2); /* 4.5 CPUs are left, 2.5 each */

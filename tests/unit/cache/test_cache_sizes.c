@@ -11,7 +11,7 @@
 #include "scheduler-ext/core/chain.h"
 #include "tests/unit/cache/cache_world.h"
 
-/* The unit sizes that the cluster is told of. */
+/* The unit sizes that are passed to the cluster. */
 
 static void expect(struct gt_cache *cache, const char *expected)
 {
@@ -34,7 +34,7 @@ static void test_from_pods(void **state)
     expect(cache, "");
     give_pod(cache, POD(.name = "b", .gpus = 8, .job = "x", .gated = true, .annotations = SIZES("32", "16")));
     expect(cache, "16,32");
-    gt_cache_pod_deleted(cache, "ns", "b"); /* what it said still counts */
+    gt_cache_pod_deleted(cache, "ns", "b"); /* its size still counts */
     expect(cache, "16,32");
     give_pod(cache, POD(.name = "c", .gpus = 8, .job = "y", .annotations = SIZES("24", "24")));
     give_pod(cache, POD(.name = "d", .gpus = 8, .job = "z", .annotations = SIZES("nonsense", "24")));

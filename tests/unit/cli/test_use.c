@@ -10,7 +10,7 @@
 #include "cli/near.h"
 #include "cli/use.h"
 
-/* Who uses a node's GPUs, and the names that are near one. */
+/* The users of a node's GPUs, and names that are similar to one. */
 
 static cJSON *json_of(const char *text)
 {

@@ -12,7 +12,7 @@
 #include "scheduler-ext/companion/leader.h"
 
 /*
- * Two candidates, one lease, a clock that the test turns: the server is a few lines that check the
+ * Two candidates, one Lease, and a clock that the test advances. The server is a few lines that check the
  * resourceVersion. Requests are answered when the test says so, or never.
  */
 struct server {
@@ -188,7 +188,7 @@ static void no_answer(struct candidate *c)
     gt_err_free(error);
 }
 
-/* Turns the clock; at no moment may two lead. */
+/* Advances the clock; at no moment may two lead. */
 static void pass(struct world *world, uint64_t ms)
 {
     for (uint64_t end = world->now + ms; world->now < end; world->now += 100) {
@@ -256,7 +256,7 @@ static void test_first_come(void **state)
     leave(&world.candidates[1]);
 }
 
-/* Who does not lead hears within two renewals what the other one tells, also that it is no more. */
+/* A candidate that does not lead gets the leader's note within two renewals, and also its removal. */
 static void test_what_the_leader_tells(void **state)
 {
     struct world world = {.now = 1000000};
@@ -278,7 +278,7 @@ static void test_what_the_leader_tells(void **state)
     pass(&world, 5000);
     gt_leader_release(a->leader);
     pass(&world, 100);
-    assert_string_equal(world.server.note, ""); /* nobody keeps it any more */
+    assert_string_equal(world.server.note, ""); /* nothing is reserved any more */
     leave(a);
     leave(b);
 }
@@ -291,7 +291,7 @@ static void test_a_dead_holder(void **state)
     pass(&world, 5000);
     join(&world, 1, "b");
     pass(&world, 5000);
-    leave(&world.candidates[0]); /* without a word */
+    leave(&world.candidates[0]); /* without releasing the Lease */
     pass(&world, 12000);
     assert_false(world.candidates[1].leads);
     pass(&world, 8000);
@@ -358,7 +358,7 @@ static void test_another_replica_takes_it(void **state)
     pass(&world, 6000); /* the other is silent for what its lease says */
     assert_true(world.candidates[0].leads);
     assert_int_equal(lease->transitions, 1);
-    /* A lease that says nonsense is good for five minutes at most. */
+    /* A Lease with an invalid duration is valid for at most five minutes. */
     snprintf(lease->holder, sizeof(lease->holder), "other");
     snprintf(lease->resource_version, sizeof(lease->resource_version), "other-2");
     lease->duration_s = 1000000000;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Groups in the order given; a supernode with as many places as one tried before gives nothing new. */
+/* Groups in the order given; a supernode with as many places as one tried before is skipped. */
 static bool fits_from(unsigned *places, unsigned supers, const unsigned *sizes, unsigned count)
 {
     if (count == 0)

@@ -130,8 +130,8 @@ static bool is_below(const struct gt_cluster *cluster, uint32_t super, uint32_t 
     return super == above;
 }
 
-/* What holds of every plan: GPUs that are there, each given once, runs in one supernode, and outputs that
- * tell the truth. */
+/* Checks every plan: its GPUs exist and are given once, runs are in one supernode, and its outputs are
+ * correct. */
 static void check_plan(const struct gt_cluster *cluster, const struct world_job *job)
 {
     struct gt_cluster_node node;

@@ -13,8 +13,8 @@
 #include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 
-/* Questions about the cluster as it might be: without some nodes, with GPUs that others use. The answer is
- * that of a cluster which is so, and the cluster that was asked is the same afterwards, to the bit. */
+/* Queries about a different state of the cluster: without some nodes, or with more GPUs in use. The answer is
+ * that of a cluster in that state, and the queried cluster does not change in any bit. */
 
 enum { SUPERS = 9, NODES = 30, SIZES = 3 };
 static const unsigned node_gpus[SIZES] = {4, 8, 12};
@@ -170,7 +170,7 @@ static void plan(struct gt_cluster *cluster, struct world_job *job)
     job->placed = gt_plan_job(cluster, &request, &job->failure);
 }
 
-/* The answers that are of use: a test that only ever saw one kind would show little. */
+/* Counts the kinds of answers: a test with only one kind would show little. */
 static unsigned placed, failed, limited_placed, limited_failed;
 
 static void ask_once(uint64_t seed)
@@ -223,7 +223,7 @@ static void ask_once(uint64_t seed)
         assert_int_equal(digest_of(cluster, sizes), before);
         world_check(cluster);
 
-        /* The question before has left no trace in the next answer either. */
+        /* The earlier query does not change the next answer either. */
         job_from(&job, job_seed);
         job_from(&other, job_seed);
         plan(cluster, &job);

@@ -121,7 +121,7 @@ static void expect_alike(const struct gt_cluster *a, const struct gt_cluster *b)
     assert_int_equal(sizes.count, others.count);
 }
 
-/* Who takes over what another knows goes on as that one does. */
+/* A chain that takes over another one's data behaves as that one. */
 static void another_takes_over(void **state)
 {
     struct gt_cluster *from = world_new(), *to = world_new();

@@ -10,7 +10,7 @@
 #include "scheduler-ext/core/score.h"
 #include "tests/unit/core/core_world.h"
 
-/* What a mix of pods says of the rest of nodes, against the formula of mix.h worked out by recursion. */
+/* The value of a mix of pods for the rest of nodes, against the formula of mix.h computed by recursion. */
 
 enum { SHAPES = 5 };
 static const int64_t gib = INT64_C(1) << 30;

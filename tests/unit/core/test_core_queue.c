@@ -347,7 +347,7 @@ static void test_big_jobs_wait_no_longer_than_the_bound(void **state)
     assert_true(starved > 80); /* else this test shows nothing */
 }
 
-/* Nodes that nobody needs are not kept: the small ones go on beside a job that can never fit. */
+/* Nodes that no job needs are not reserved: small jobs are placed beside a job that can never fit. */
 static void test_infeasible_job_reserves_nothing(void **state)
 {
     (void)state;
@@ -362,7 +362,7 @@ static void test_infeasible_job_reserves_nothing(void **state)
     free_world(world);
 }
 
-/* Who waits longer or has a higher priority takes the place of the holder. */
+/* A job that waits longer or has a higher priority replaces the holder. */
 static void test_holder_gives_way_to_who_goes_before(void **state)
 {
     (void)state;
@@ -429,7 +429,8 @@ static void expect_holder(struct world *world, uint64_t now, const struct job *h
     assert_int_equal(world->turn_end, turn_end);
 }
 
-/* A turn ends, and the next in line that has waited has one; none has a second before all had a first. */
+/* A reservation ends, and the next job in the queue that has waited gets one; no job gets a second one before
+ * all had a first. */
 static void test_turns_end(void **state)
 {
     (void)state;
@@ -455,7 +456,7 @@ static void test_turns_end(void **state)
     free_world(world);
 }
 
-/* Of another leader: one goes on with its turn, another had one. */
+/* Data from an earlier leader: one job continues its reservation, another one had it already. */
 static void test_turns_of_before(void **state)
 {
     (void)state;
@@ -649,7 +650,7 @@ static void test_weights(void **state)
     free_world(world);
 }
 
-/* A big job takes as much of its namespace's turn as many small ones. */
+/* A big job takes as large a share of its namespace as many small ones. */
 static void test_jobs_count_by_their_gpus(void **state)
 {
     (void)state;
@@ -699,7 +700,7 @@ static void test_growth_goes_last(void **state)
     free_world(world);
 }
 
-/* Who comes while a round runs stands behind those of its namespace; the next round makes it right. */
+/* A job that arrives during a round is put behind those of its namespace; the next round corrects that. */
 static void test_who_comes_in_a_round(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 #include "scheduler-ext/core/chain.h"
 #include "tests/unit/core/core_world.h"
 
-/* What plans say of themselves, against counts of our own on random clusters: every number of every text. */
+/* The texts of plans, checked against separate counts on random clusters: every number of every text. */
 
 enum { SUPERS = 5, NODES_MAX = 8 };
 

@@ -114,7 +114,7 @@ static bool refuse_gpu_1(void *arg, const char *id)
     return strcmp(id, "GPU-1") != 0;
 }
 
-/* Nobody gets anything where one ID is given to nobody any more. */
+/* If one ID is retired, no container gets anything. */
 static void asks_before_it_gives(void **state)
 {
     const struct dev *dev = *state;

@@ -372,7 +372,7 @@ static void *refresh_in_a_thread(void *arg)
     return NULL;
 }
 
-/* Whoever comes last has looked last: what an Allocate saw before does not replace what a scan saw since. */
+/* The newest data is written last: what an Allocate read earlier does not replace what a scan read later. */
 static void two_threads_write_what_the_later_saw(void **state)
 {
     enum { ROUNDS = 2000 };

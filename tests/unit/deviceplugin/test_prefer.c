@@ -72,7 +72,7 @@ static void one_round(uint64_t *random)
             continue;
         available[available_count++] = inventory->devices[i].id;
         distinct++;
-        if (machine_random(random, 6) == 0) /* said twice */
+        if (machine_random(random, 6) == 0) /* listed twice */
             available[available_count++] = inventory->devices[i].id;
         if (inventory->devices[i].healthy)
             free |= 1ULL << i;
@@ -146,7 +146,7 @@ static void never_fails(void **state)
     assert_int_equal(choice.mask, 0);
 }
 
-/* Who asks for more than a node has devices gets at most so many, each once. */
+/* A request for more devices than the node has gets at most all of them, each once. */
 static void has_a_limit(void **state)
 {
     enum { MANY = 3 * GT_DEVICES_MAX };

@@ -15,8 +15,8 @@
 #include "deviceplugin/podresources_call.h"
 #include "deviceplugin/registration.h"
 
-/* The registration between doubles of all that it uses: time passes where the test says so, and answers come
- * when it gives them. */
+/* The registration with doubles of everything that it uses: the test advances the time and gives the answers.
+ */
 
 struct gt_source {
     gt_timer_callback *callback;
@@ -403,7 +403,8 @@ static void accept_and_stream(struct gt_registration *registration)
     deliver();
 }
 
-/* The kubelet is asked who else serves the resource, and is given up; its answer is on its way then. */
+/* The query to the kubelet, whether another plugin serves the resource, is given up while its answer arrives.
+ */
 static void a_late_answer(void **state)
 {
     w.other = w.late = true;
@@ -447,7 +448,7 @@ static void what_was_is_forgiven(void **state)
     assert_in_range(w.pause, 50, 100);
 }
 
-/* Our socket has another name in each attempt; who is told of the failure hears the same each time. */
+/* Our socket has another name in each attempt, but the text of the failure is the same each time. */
 static void the_reason_is_the_same(void **state)
 {
     char first[2][sizeof(w.why)], path[sizeof(w.path)] = "";
