@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A thousand agents, and an API server that goes away and comes back.   agents.py BIN_DIR [AGENTS]; measures as in loss.sh
+"""A thousand agents, and an API server that stops and starts again.   agents.py BIN_DIR [AGENTS]; measures as in
+loss.sh
 
 Real agents, each a node of its own, publish to the double of the API server; one double of the kubelet distinguishes all of them who
 uses the GPUs. Fewer where there is not memory enough, and the report says how many."""

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Planned GPUs written into ResourceClaims: how many claims in a second, and what they cost. A real API server, the real
+"""Planned GPUs written into ResourceClaims: how many claims a second, and their cost. A real API server, the real
 kube-scheduler and the claim controller of kube-controller-manager, no kubelet. All pods are gated, and their claims made, before
 gputopo-scheduler starts; then the same without claims, in turn.
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong around a placement: the companion, the API server, the webhook, nodes, GPUs, owners, other schedulers."""
+"""Faults around a placement: of the companion, the API server, the webhook, nodes, GPUs, owners and other
+schedulers."""
 import contextlib
 import json
 import subprocess

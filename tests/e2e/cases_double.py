@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kubelet double of tests/integration, held against what the real kubelet has just done."""
+"""The kubelet double of tests/integration, compared with what the real kubelet has just done."""
 import importlib
 import pathlib
 import subprocess

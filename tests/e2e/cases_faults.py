@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong under the DaemonSet: kubelet, API server, etcd, tokens, objects and Nodes that vanish."""
+"""Faults around the DaemonSet: of the kubelet, the API server, etcd and tokens, and deleted objects and Nodes."""
 import contextlib
 import importlib
 import json

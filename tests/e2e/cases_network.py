@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chart's NetworkPolicies, enforced: who reaches the daemons' ports, and whom they reach."""
+"""The chart's NetworkPolicies, enforced: which clients reach the daemons' ports, and what the daemons reach."""
 import re
 
 from cases_daemonset import DaemonSetCases

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node whose kubelet is killed under a unit: to a spare node, or to another supernode as a whole."""
+"""The kubelet of a unit's node is killed: the unit moves to a spare node, or as a whole to another supernode."""
 import json
 
 from harness import install

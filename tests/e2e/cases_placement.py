@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement of jobs with model-parallel units, by the stock kube-scheduler: gates, plans, and what comes of them."""
+"""Placement of jobs with model-parallel units, by the stock kube-scheduler: gates, plans, and the resulting pods."""
 import json
 import pathlib
 import re

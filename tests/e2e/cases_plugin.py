@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kubelet, 1.34.1 or 1.36.3, does with device plugins that fail, go, or serve the same: the agent beside them."""
+"""What a kubelet, 1.34.1 or 1.36.3, does with device plugins that fail, end, or serve the same resource, with the
+agent beside them."""
 import concurrent.futures
 import contextlib
 import os

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues of Volcano: weight, capability and reclaim as ever with us installed, and what they mean for placed jobs."""
+"""Queues of Volcano: weight, capability and reclaim work as before with gputopo installed, and apply to placed
+jobs."""
 import time
 
 from harness.placed import PLAN, job, pod_template

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gputopo-scheduler on a real cluster: Supernodes of what nodes report and the operator says, and Volcano's HyperNodes."""
+"""gputopo-scheduler on a real cluster: Supernodes from the nodes' reports and the operator's configuration, and
+Volcano's HyperNodes."""
 import json
 import xml.etree.ElementTree
 

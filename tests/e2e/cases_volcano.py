@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beside a stock Volcano: gpu-aware by its extender plugin, the manual's jobs placed, and Volcano's own doings unchanged."""
+"""Beside a stock Volcano: gpu-aware by its extender plugin, the manual's jobs placed, and Volcano's other behaviour
+unchanged."""
 import json
 import re
 

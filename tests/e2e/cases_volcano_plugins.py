@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-aware and gpu-podaffinity inside Volcano's scheduler: the manual's ConfigMaps, its jobs, and Volcano's own doings beside
-them. The companion makes supernodes and places nothing."""
+"""gpu-aware and gpu-podaffinity inside Volcano's scheduler: the manual's ConfigMaps, its jobs, and Volcano's other
+behaviour beside them. The companion makes supernodes and places nothing."""
 import contextlib
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of CDI specs, version 0.6.0, asks of one; written apart from the product, by the words of the specification."""
+"""What a reader of CDI specs, version 0.6.0, requires; written from the specification, without code of the product."""
 import json
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schedulers post to gputopo-scheduler, and how they come there."""
+"""The requests that the schedulers post to gputopo-scheduler, and how they are sent."""
 
 import contextlib
 import http.client

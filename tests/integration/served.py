@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small cluster for whoever wants to see what both daemons serve: an agent on a recorded node beside a kubelet's double,
+"""A small cluster for tests that read what both daemons serve: an agent on a recorded node beside a kubelet's double,
 gputopo-scheduler with all its parts, and the double of the API server between them."""
 
 import contextlib

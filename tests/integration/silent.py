@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that open connections and say nothing, for tests of servers."""
+"""Clients that open connections and send nothing, for tests of servers."""
 
 import contextlib
 import http.client

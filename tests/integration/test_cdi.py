@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""gputopo-agent with --device-strategy: the CDI spec that it writes, and what containers get by it.
+"""gputopo-agent with --device-strategy: the CDI spec that it writes, and what containers get with it.
 
 Usage: test_cdi.py DIRECTORY_OF_PROGRAMS [unittest arguments]
 """

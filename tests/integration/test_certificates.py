@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""gputopo-scheduler and certificates: its own, those of its clients, and what it says of both.
+"""gputopo-scheduler and certificates: its own, those of its clients, and what it reports of both.
 
 Usage: test_certificates.py GPUTOPO_SCHEDULER [unittest arguments]
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""gputopo cluster, gputopo supernodes, gputopo show --node, and who uses a node's GPUs.
+"""gputopo cluster, gputopo supernodes, gputopo show --node, and the users of a node's GPUs.
 
 Usage: test_cluster.py BIN_DIR double|real [unittest arguments]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is not well is not given out: gputopo-agent with the real probe, the fake vendor library, made PCI devices and
+"""Unhealthy GPUs are not given out: gputopo-agent with the real probe, the fake vendor library, made PCI devices and
 device nodes, one fault after the other.
 
 Usage: test_health.py DIRECTORY_OF_PROGRAMS FAKE_LIBMXSML [unittest arguments]

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pods with claims: the planned devices are written into them before the gates go, against the double of the API server.
+"""Pods with claims: the planned devices are written into them before the gates are removed, against the double of the
+API server.
 
 Usage: test_placement_claims.py PLACEMENT_HOST [unittest arguments]
 """

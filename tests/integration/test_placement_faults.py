@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of the API server under the placement controller: it is restored from a backup, its watches stand still.
+"""Faults of the API server under the placement controller: it is restored from a backup, or its watches stop.
 
 Usage: test_placement_faults.py PLACEMENT_HOST [unittest arguments]
 """

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Units that lose nodes, in the double of the API server: who is evicted, when, and where the next pods go."""
+"""Units that lose nodes, in the double of the API server: which pods are evicted, when, and where the next pods are
+placed."""
 
 import os
 import random

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""GPUPlacements: a plan is true once it stands in one, whatever happens to leaders, writes and objects.
+"""GPUPlacements: a plan is valid when it is in one, also after faults of leaders, writes and objects.
 
 Usage: test_placement_object.py PLACEMENT_HOST [unittest arguments]
 """

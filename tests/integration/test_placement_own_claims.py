@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pods with claims that their user wrote are placed as pods with limits are, against the double of the API server.
+"""Pods with claims that their user wrote are placed like pods with limits, against the double of the API server.
 
 Usage: test_placement_own_claims.py PLACEMENT_HOST [unittest arguments]
 """

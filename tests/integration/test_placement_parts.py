@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""GPUPlacements whose plan stands in parts: all that is true of one object, and what parts add.
+"""GPUPlacements whose plan is in parts: they behave as one object, and what parts add.
 
 Usage: test_placement_parts.py PLACEMENT_HOST [unittest arguments]
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs whose queue in another scheduler has to let them in first, in the double of the API server."""
+"""Jobs whose queue in another scheduler must admit them first, in the double of the API server."""
 
 import time
 import unittest

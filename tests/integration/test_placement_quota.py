@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""ResourceQuotas: what is reserved for pods that do not exist is charged to them.
+"""ResourceQuotas: reservations for pods that do not exist count against them.
 
 The double has no controller of quotas: `used` is what a case says.
 

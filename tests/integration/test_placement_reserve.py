@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is held for pods that do not exist and for jobs that wait: for how long, and how much.
+"""What is reserved for pods that do not exist and for jobs that wait: for how long, and how much.
 
 Usage: test_placement_reserve.py PLACEMENT_HOST [unittest arguments]
 """

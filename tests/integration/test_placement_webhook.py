@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The webhook, and pods that are made with their plans, against the double of the API server.
+"""The webhook, and pods that are created with their plans, against the double of the API server.
 
 Usage: test_placement_webhook.py PLACEMENT_HOST [unittest arguments]
 """

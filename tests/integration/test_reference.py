@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the documentation against the programs: options against --help, metrics against /metrics of running daemons.
+"""Compares the documentation with the programs: options against --help, metrics against /metrics of running daemons.
 
 Usage: test_reference.py DIRECTORY_OF_PROGRAMS [--write]
 

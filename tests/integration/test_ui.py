@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The companion's windows for people: /debug/model and /explain by HTTP, and the page in a real Chromium.
+"""The companion's debug pages: /debug/model and /explain by HTTP, and the page in a real Chromium.
 
 Usage: test_ui.py UI_HOST GPUTOPO [unittest arguments]
 

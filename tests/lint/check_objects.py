@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the cluster's objects look like is known in api/ alone: no other code of the product names their members."""
+"""Only api/ knows the form of the cluster's objects: no other code of the product names their members."""
 import re
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Rules of the house that no compiler knows: floors, one file per third-party API, banned calls, licence lines."""
+"""Rules of this project that no compiler checks: floors, one file per third-party API, banned calls, licence lines."""
 import re
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_symbols.py BUILD_DIR: what the product's files give to others.
+"""check_symbols.py BUILD_DIR: which symbols the product's files export.
 
 - No two files define the same public name: a linker takes the first definition from an archive and says nothing of the
   second, and a program would call a stranger.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at every state that the protocol of the placement controller can get into, in a small world.
+"""Checks every state that the protocol of the placement controller can reach, in a small model.
 
 The world: one job, two supernodes (nodes x0 x1 x2 and y0 y1 y2), two replicas of the companion of which the lease
 names one, and an API server that checks uid and resourceVersion. Faults: a request arrives any time later, after

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The packages made of a build, and what they say of themselves: test_packages.py BUILD_DIR VERSION [unittest arguments]"""
+"""The packages made from a build, and their metadata: test_packages.py BUILD_DIR VERSION [unittest arguments]"""
 import hashlib
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end suite and `./dev cluster` are made of."""
+"""The parts of the end-to-end suite and of `./dev cluster`."""
 import importlib.util
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kubectl as somebody else: with the token of a service account."""
+"""kubectl as another user: with the token of a service account."""
 import json
 import subprocess
 

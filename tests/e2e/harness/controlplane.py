@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to the API server and to etcd: killed, held back, started again; history forgotten."""
+"""Faults of the API server and etcd: they are killed, stopped for a while and started again, or lose history."""
 import contextlib
 
 from .waiting import Failed, until

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that exist in the API alone, beside those with a kubelet; ../hollow plays their kubelets and starts their agents."""
+"""Nodes that exist only in the API, beside those with a kubelet; ../hollow acts as their kubelets and starts their
+agents."""
 import json
 
 from .cluster import HERE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kubelet's usage table (who has which device): a client of its pod-resources API, v1."""
+"""The kubelet's usage table (which container has which device): a client of its pod-resources API, v1."""
 import grpc
 
 

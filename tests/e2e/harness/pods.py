@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test pods and what they saw."""
+"""Test pods and what they observed."""
 from .machine import FIRST_MINOR, MAJOR
 
 RESOURCE = "metax-tech.com/gpu"

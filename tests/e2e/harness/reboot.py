@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's power goes and comes back, as near to it as processes can be: everything of kubelet, containerd and containers is
+"""A node loses its power and gets it back, as far as processes can show that: everything of kubelet, containerd and
+containers is
 killed at once, what lies in memory (/run, mounts) is gone, what lies on disk (/var/lib) stays."""
 import subprocess
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polling instead of sleeping. The limits are generous: a loaded machine is slow, not wrong."""
+"""Polling instead of sleeping. The limits are long, since a loaded machine is slow."""
 import time
 
 
