@@ -103,7 +103,7 @@ static void eight_vector_engines(void **state)
     machine_free(&machine);
 }
 
-/* PCI locality that only a variable tells, not the firmware. */
+/* PCI locality that is set by a variable only, not by the firmware. */
 static void locality_from_the_environment(void **state)
 {
     (void)state;

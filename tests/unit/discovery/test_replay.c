@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "topology/model/render.h"
 
-/* Recordings: made, replayed, and given in every broken form that comes to mind. */
+/* Recordings: made, replayed, and read in many invalid forms. */
 
 /* hwloc 2.9 loses a few kilobytes when it refuses a file in the middle. */
 const char *__lsan_default_suppressions(void);

@@ -8,7 +8,7 @@
 
 #include "topology/discovery/backends.h"
 
-/* The check of XML before hwloc reads it, and what hwloc makes of sound XML. */
+/* The check of XML before hwloc reads it, and hwloc's result for valid XML. */
 
 #define SETS                                                                                                 \
     " cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\" "                      \

@@ -33,7 +33,7 @@ static void test_addresses_are_told_apart(void **state)
         {"10.0.0.1", "10.0.0.2", false},
         {"10.0.0.1", "::ffff:10.0.0.1", true}, /* as one that listens for both families sees it */
         {"::ffff:10.0.0.1", "::ffff:10.0.0.2", false},
-        {"2001:db8:1:2::1", "2001:db8:1:2:ffff::9", true}, /* whoever has a network has all of it */
+        {"2001:db8:1:2::1", "2001:db8:1:2:ffff::9", true}, /* one client may have a whole network */
         {"2001:db8:1:2::1", "2001:db8:1:3::1", false},
         {"::1", "0.0.0.0", false},
     };

@@ -186,7 +186,7 @@ static void test_volcano(void **state)
     gt_auto_job struct gt_job *old = make(pods, 8, NULL);
     check_two_units(old, GT_JOB_VOLCANO, ranks);
 
-    /* --master=chief: the spec tells which task is first; "a" stands before it by name. */
+    /* --master=chief: the spec says which task is first; "a" is before it by name. */
     struct pod named[3];
     volcano_pod(&named[0], "a", 0);
     volcano_pod(&named[1], "a", 1);

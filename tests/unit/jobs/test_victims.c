@@ -114,7 +114,7 @@ static unsigned chosen(const struct world *world)
     return set;
 }
 
-/* What the plan uses is available, or is a GPU of a pod that goes. */
+/* The GPUs of the plan are available, or belong to a pod that is evicted. */
 static void check_places(const struct world *world)
 {
     uint64_t used[NODES] = {0};
@@ -185,7 +185,7 @@ static unsigned check_random(unsigned rounds, enum kind kind, unsigned *ret_need
             least += set && own == cost;
             right = right && own >= cost && (kind == MIXED || own >> 48 == cost >> 48) &&
                     (kind != ALONE || own == cost);
-            for (uint32_t i = 0; right && i < world.count; i++) /* nobody goes that could stay */
+            for (uint32_t i = 0; right && i < world.count; i++) /* no pod is evicted that could stay */
                 right = !(set >> i & 1) || !fits_without(&world, set & ~(1U << i));
         }
         if (!right)

@@ -168,7 +168,7 @@ static void test_buckets(void **state)
     assert_false(gt_bucket_has(&buckets, 7, three, 6999));
     assert_true(gt_bucket_has(&buckets, 8, one, 6000)); /* another kind has its own */
     gt_bucket_take(&buckets, 8, one, 6000);
-    gt_bucket_take(&buckets, 9, one, 7000); /* no place: the one that is used the least, 7, goes */
+    gt_bucket_take(&buckets, 9, one, 7000); /* no place: the least used one, 7, is dropped */
     assert_true(gt_bucket_has(&buckets, 7, three, 7000));
     assert_false(gt_bucket_has(&buckets, 8, one, 15999));
     assert_true(gt_bucket_has(&buckets, 8, one, 16000));

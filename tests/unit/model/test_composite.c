@@ -65,7 +65,7 @@ static void names(void **state)
         {"zone-0000-10-00-0-3", 0x07},
         {"zone-0000-14-00-0-2", 0x30},
         {"pair-0000-10-00-0-0000-11-00-0", 0x03},
-        {"pair-0000-16-00-0-0000-17-00-0", 0xc0}, /* also where the link has died since */
+        {"pair-0000-16-00-0-0000-17-00-0", 0xc0}, /* also if the link is down now */
         {"node-7", 0},
         {"node-08", 0},
         {"node-", 0},

@@ -77,7 +77,7 @@ static void judged_alone(void **state)
     for (unsigned i = 0; i < GT_COUNT(checks); i++)
         assert_int_equal(node->gpus[i].health, expected[i]);
     assert_string_equal(node->gpus[3].unhealthy_reason, "uncorrectable DRAM ECC errors: 3");
-    assert_int_equal(node->gpus[7].cause, GT_SIGNAL_DRM_NODE); /* what stops an Allocate is told first */
+    assert_int_equal(node->gpus[7].cause, GT_SIGNAL_DRM_NODE); /* what prevents an Allocate is the reason */
 }
 
 static void at_once_and_after_clean_checks(void **state)
@@ -214,8 +214,8 @@ static void who_flaps_is_held_back(void **state)
     free(health);
 }
 
-/* Another card at the same place begins again, in both directions; one whose UUID is not told may be the old.
- */
+/* Another card at the same place begins again, in both directions; a card without a known UUID may be the old
+ * one. */
 static void a_card_is_swapped(void **state)
 {
     (void)state;

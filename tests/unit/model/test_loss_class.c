@@ -111,7 +111,7 @@ static void cache_is_bounded(void **state)
     assert_ptr_equal(again, first);
     gt_class_unref(gt_steal(again));
 
-    /* b was unused longest: it leaves, a stays; whoever holds b may go on using it */
+    /* b was unused for the longest time: it is dropped, a stays; holders of b may still use it */
     assert_int_equal(gt_class_cache_get(cache, &c, &third, NULL), 0);
     assert_int_equal(gt_class_cache_get(cache, &a, &again, NULL), 0);
     assert_ptr_equal(again, first);

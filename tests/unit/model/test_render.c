@@ -96,7 +96,7 @@ static void matrix_of_others(void **state)
         assert_true((unsigned char)*p >= 0x20 || *p == '\n');
 }
 
-/* Nothing calls a GPU well of which nobody said so, in a word or by its colour. */
+/* No text or colour shows a GPU as healthy if no source has said so. */
 static void health_unknown(void **state)
 {
     static const struct {

@@ -233,7 +233,7 @@ static void test_too_big_says_why_and_changes_nothing(void **state)
     end(cache, &reservations, owner);
 }
 
-/* Kept places run out, and die with their node, even where its id is used again. */
+/* Reserved places expire, and end with their node, even if its id is used again. */
 static void test_places_end(void **state)
 {
     (void)state;
@@ -635,7 +635,7 @@ static void test_places_take_cpus(void **state)
         snprintf(name, sizeof(name), "b-%u", i);
         assert_int_equal(on[gt_cache_find_pod(cache, "ns", name)->plan_node]++, 0);
     }
-    /* Its place has lost its CPUs: it goes elsewhere. */
+    /* The CPUs of its place are in use: it is placed elsewhere. */
     uint32_t kept = gt_reservations_node(&reservations, gt_cache_cluster(cache), 7);
     struct gt_cluster_node info;
     assert_true(gt_cluster_get_node(gt_cache_cluster(cache), kept, &info));

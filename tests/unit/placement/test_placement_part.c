@@ -73,7 +73,7 @@ static void gang_end(struct gang *gang)
     gt_buf_done(&gang->text);
 }
 
-/* `used`: GPUs of somebody else. */
+/* `used`: GPUs of other jobs. */
 static void use_rack(const struct gang *gang, unsigned rack, uint64_t used)
 {
     for (unsigned n = 0; n < RACK_NODES; n++) {
@@ -259,8 +259,8 @@ static void test_drain_for_the_minimum(void **state)
     gang_end(&gang);
 }
 
-/* Room comes and goes, pods run, die and come again: a job has nothing or its minimum, and no unit is torn.
- */
+/* GPUs become free and are used, pods run, end and are created again: a job has nothing or its minimum, and
+ * no unit is divided. */
 static void test_random_gangs(void **state)
 {
     (void)state;

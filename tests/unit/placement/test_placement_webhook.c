@@ -256,7 +256,7 @@ static void test_annotation_of_another_template(void **state)
     mutate(world, worker, "", NULL);
 }
 
-/* Owners of other kinds have no templates that are known: siblings tell. */
+/* Owners of other kinds have no known templates: other pods of the job show the data. */
 static void test_siblings(void **state)
 {
     struct world *world = *state;
@@ -367,7 +367,7 @@ static void test_refused_owners(void **state)
     validate(world, "CREATE", kind, free_one, NULL, NULL);
     validate(world, "CREATE", kind, bad, NULL, sentence);
     validate(world, "UPDATE", kind, bad, good, sentence);
-    validate(world, "UPDATE", kind, bad, larger, NULL); /* nobody is kept from giving GPUs back */
+    validate(world, "UPDATE", kind, bad, larger, NULL); /* giving GPUs back is always allowed */
     validate(world, "UPDATE", kind, bad, bad, NULL);    /* it was broken before: let its finalizers go */
     validate(world, "UPDATE", kind, leaving, good, NULL);
     validate(world, "DELETE", kind, "null", bad, NULL);
@@ -397,7 +397,7 @@ static void test_nonsense(void **state)
         assert_int_equal(answer.len, 0);
         assert_true(gt_webhook_validate(&world->webhook, bad[i], strlen(bad[i]), &answer, NULL) < 0);
     }
-    /* A review whose object is odd is answered: the API server has a mind of its own. */
+    /* A review with an invalid object is answered: the API server makes its own checks. */
     static const char *const odd[] = {"null",
                                       "7",
                                       "[]",

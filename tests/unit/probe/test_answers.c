@@ -351,7 +351,7 @@ static uint64_t digest_of_servers(const char *local, const char *remotes)
     return digest;
 }
 
-/* A scan at every look at health would be the price of an order that changes. */
+/* If a changed order counted, every health check would cause a scan. */
 static void servers_in_any_order(void **state)
 {
     (void)state;

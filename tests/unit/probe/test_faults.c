@@ -61,8 +61,8 @@ static void good_library(void **state)
     machine_done(&machine);
 }
 
-/* A look at health asks less than a scan, and is told the same by which one sees that nothing else has
- * changed. */
+/* A health check makes fewer calls than a scan, but its digest also shows whether anything else has changed.
+ */
 static void health_alone(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static const struct {
     const char *fault, *what, *why;
     int links; /* -1: not looked at */
     unsigned restarts;
-    unsigned unknown;   /* mask of the GPUs of whose health nobody tells */
+    unsigned unknown;   /* mask of the GPUs of unknown health */
     unsigned unhealthy; /* of those that the library does not answer for; the others are healthy */
 } table[] = {
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"hang\"}", "mxSmlGetDeviceInfo",
@@ -115,7 +115,7 @@ static const struct {
      9, 0, 0, 8},
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"wrongsize\"}", "mxSmlGetDeviceInfo",
      "GPU 3: wrote more than", 9, 0, 0, 8},
-    /* Dead GPUs cost a worker each, and nobody else anything. */
+    /* Each GPU that does not answer ends one worker, and does not affect other GPUs. */
     {"{\"call\":\"*\",\"dev\":3,\"do\":\"hang\"},{\"call\":\"*\",\"dev\":5,\"do\":\"hang\"}",
      "mxSmlGetDeviceInfo", "1 more calls", 6, 2, 0, 0x28},
     {"{\"call\":\"*\",\"dev\":3,\"do\":\"code\",\"code\":1}", "mxSmlGetDeviceInfo", "GPU 3: failure (code 1)",
@@ -264,8 +264,8 @@ static void health_from_library(void **state)
     machine_done(&machine);
 }
 
-/* What a scan holds against a GPU a look at its health must know of, too: else the GPU is well at each look
- * and unhealthy at each scan. */
+/* A health check must have each signal that a scan has: otherwise a GPU would be healthy after each check and
+ * unhealthy after each scan. */
 static void a_health_check_queries_what_a_scan_uses(void **state)
 {
     (void)state;
@@ -315,7 +315,8 @@ static unsigned restarts_of(const struct machine *machine)
     return stats.restarts;
 }
 
-/* What hangs in look after look is not asked in each; the log says the same, and a scan asks all the same. */
+/* A call that hangs in several health checks is not made in each; the log has the same entry, and a scan
+ * still makes the call. */
 static void what_hangs_for_good(void **state)
 {
     (void)state;
@@ -347,7 +348,7 @@ static void what_hangs_for_good(void **state)
     machine_done(&machine);
 }
 
-/* A look at health tells whether a whole scan would find others: other servers, too. */
+/* A health check shows whether a full scan would find anything else: other servers, too. */
 static void a_health_check_reports_servers(void **state)
 {
     (void)state;

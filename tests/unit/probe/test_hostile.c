@@ -14,7 +14,7 @@
 #include "tests/unit/seed.h"
 #include "topology/probe/answers.h"
 
-/* Logs that no sound library makes. Nothing of them may get into a node, and the node must stay sound. */
+/* Logs that no working library makes. Their values must not get into a node, and the node must stay valid. */
 
 static struct gt_node *applied(struct vendor_log *log, unsigned gpus)
 {
@@ -230,7 +230,7 @@ static void too_many_remotes(void **state)
     assert_true(log_misses(node, "server UUIDs", "counts more"));
 }
 
-/* Any single change to a good log is refused or yields a sound node. */
+/* Any single change to a valid log is refused or gives a valid node. */
 static void mutations(void **state)
 {
     (void)state;

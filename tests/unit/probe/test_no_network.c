@@ -96,7 +96,7 @@ static int filters(const struct machine *machine, const char *name)
     return count;
 }
 
-/* What a probe with these options hears from the library, and how many filters its worker and itself have. */
+/* What a probe with these options gets from the library, and how many filters its worker and itself have. */
 static char *scan(const char *options, int *ret_worker, int *ret_probe)
 {
     struct machine machine;

@@ -221,7 +221,7 @@ static void probe_killed(void **state)
     gt_auto_free char *first = machine_scan(&machine);
     probe = only(&machine, "gputopo-probe");
     assert_int_equal(kill(probe, SIGKILL), 0);
-    assert_true(machine_gone(&machine, NULL)); /* the worker died with it */
+    assert_true(machine_gone(&machine, NULL)); /* the worker ended with it */
     long start = clock_ms();
     gt_auto_free char *second = machine_scan(&machine);
     assert_string_equal(first, second);
@@ -256,7 +256,7 @@ static void probe_stopped_while_scanning(void **state)
 }
 
 /* Programs that are no probe. */
-/* Who is in a hurry goes on with the same scan later. */
+/* A caller with a short limit continues with the same scan later. */
 static void not_answered_yet(void **state)
 {
     (void)state;
@@ -346,7 +346,7 @@ static void no_program(void **state)
     assert_non_null(strstr(gt_err_text(err), "/nonexistent/probe"));
 }
 
-/* However the process that has spawned the probe dies, the probe and its worker go too. */
+/* In whatever way the process that has started the probe ends, the probe and its worker end, too. */
 static void orphaned(void **state)
 {
     (void)state;
@@ -389,7 +389,7 @@ static void events(void **state)
     free(machine_scan(&machine)); /* drains it */
     assert_false(readable(fd, 50));
 
-    /* After the probe was replaced, the same descriptor hears of events. */
+    /* After the probe was replaced, the same descriptor reports events. */
     pid_t probe = 0;
     probe = only(&machine, "gputopo-probe");
     assert_int_equal(kill(probe, SIGKILL), 0);
@@ -400,7 +400,7 @@ static void events(void **state)
     assert_int_equal(gt_probe_client_event_fd(machine.client), fd);
     assert_true(readable(fd, PATIENCE_MS));
     assert_int_equal(gt_probe_times(machine.client, &times, NULL), 0);
-    assert_true(readable(fd, 0)); /* whoever asks for times has not looked */
+    assert_true(readable(fd, 0)); /* a request for times does not read events */
     machine_done(&machine);
 }
 

@@ -145,7 +145,7 @@ static void serves_several(void **state)
     stop(probe, SIGKILL);
     /* A worker that was just forked holds the listening socket for a moment. */
     assert_true(machine_gone(&machine, NULL));
-    /* The socket of a dead probe is in nobody's way. */
+    /* The socket of a probe that has ended is replaced. */
     assert_int_equal(lstat(machine.socket, &st), 0);
     probe = start(&machine, NULL);
     gt_auto_free char *third = machine_scan(&machine);

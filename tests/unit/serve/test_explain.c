@@ -161,7 +161,7 @@ static void test_scores_and_refusals(void **state)
     assert_says(cache, "pod=ns/p", 200, "1 node does not suit the pod");
     assert_says(cache, "pod=ns/p", 200, "1 node has no Node object: lost\n");
     assert_says(cache, "job=ns/Pod/p", 200, "2 nodes could hold");
-    /* who has a place is told nothing of others */
+    /* a job with a place gets no data about others */
     assert_silent(cache, "pod=ns/planned", "could hold");
     assert_says(cache, "pod=ns/planned", 200, "It is planned for node n6, GPUs 0-5\n  GPU 0   GPU-n6-0\n");
 

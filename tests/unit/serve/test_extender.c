@@ -205,8 +205,8 @@ static void test_reservations_stay(void **state)
     cJSON_Delete(answer);
 }
 
-/* A replica that stands by keeps what the one that acts told: GPUs of pods that are not there yet, and whole
- * nodes. A pod that has come to such a place in the meantime has it. */
+/* A standby replica respects the leader's note: GPUs of pods that do not exist yet, and whole nodes. A pod
+ * that has come to such a place in the meantime has it. */
 static void test_what_another_replica_reserves(void **state)
 {
     struct host *host = *state;

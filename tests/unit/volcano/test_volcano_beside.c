@@ -123,8 +123,8 @@ static void put_indexed_job(struct gt_volcano *volcano, const char *name)
             assert_int_equal(gt_volcano_put(volcano, i, text, strlen(text), volcano_error), 0);
 }
 
-/* Places of pods to come are told, once, and that they are kept no more; of a job that is bound in one
- * session there is nothing to tell. */
+/* Places of pods to come are published once, and also their end; for a job that is bound in one session there
+ * is nothing to publish. */
 static void test_places_are_published(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void test_places_are_published(void **state)
             gt_volcano_remove(volcano, number_of("pods"), "ns", "unit-2");
         }
         if (!round) {
-            assert_null(published(volcano)); /* there is nobody to tell */
+            assert_null(published(volcano)); /* there is nothing to publish */
             put_lease(volcano, 300, "");
         }
         assert_published(volcano, "r1-n2=0-7");

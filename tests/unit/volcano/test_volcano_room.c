@@ -65,7 +65,8 @@ static int make_room(struct gt_volcano *volcano, uint32_t task, unsigned may_go,
     for (int i = 0; i < r; i++) {
         assert_int_equal(ret[steps[i].task], GT_VOLCANO_NO_NODE);
         ret[steps[i].task] = steps[i].node;
-        if (steps[i].node != GT_VOLCANO_GOES) /* who was there has gone by then; task n was on node n */
+        /* the pod that was there is deleted by then; task n was on node n */
+        if (steps[i].node != GT_VOLCANO_GOES)
             assert_int_equal(ret[steps[i].node], GT_VOLCANO_GOES);
     }
     return r;
@@ -129,7 +130,7 @@ static void test_a_rack_is_freed(void **state)
         assert_int_equal(gt_volcano_annotations(volcano, high + i, annotations), 0);
     gt_volcano_close(volcano);
 
-    /* One after the other they go; nobody else gets in. */
+    /* They end one after the other, and no other pod gets their places. */
     put_job(volcano, "rival", 4, 8, "32");
     PUT_POD(volcano, .job = "lone", .gpus = 1);
     for (unsigned gone = 0; gone <= 4; gone++) {
@@ -156,7 +157,7 @@ static void test_a_rack_is_freed(void **state)
         if (gone == 4)
             break;
         gt_volcano_close(volcano);
-        /* The agent tells of it later than the API server. */
+        /* The agent reports it later than the API server. */
         remove_victim(volcano, 4 + gone, false);
         high = open_full(volcano, &session, 0x0f0);
         assert_int_equal(gt_volcano_place(volcano, high, &node, volcano_error), 1);
@@ -238,7 +239,7 @@ static void test_nobody_goes_where_it_would_not_do(void **state)
     gt_volcano_free(volcano);
 }
 
-/* Nobody is evicted where pods leave of themselves; who comes first has their places, for this session. */
+/* No pod is evicted if pods end by themselves; the first job gets their places, for this session. */
 static void test_pods_that_leave_of_themselves(void **state)
 {
     (void)state;
@@ -392,7 +393,7 @@ static void random_evict(struct random_world *world, unsigned j)
     uint8_t go[TASKS_MAX] = {0}, use[NODES];
     if (!gt_volcano_wants_room(world->volcano, job->first))
         return;
-    assert_false(job->makes_room); /* nobody else goes for it */
+    assert_false(job->makes_room); /* no further pod is evicted for it */
     for (unsigned n = 0; n < NODES; n++)
         use[n] = below(8) != 0;
     for (unsigned k = 0; k < JOBS; k++)

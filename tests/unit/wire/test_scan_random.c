@@ -16,8 +16,8 @@
 #include "tests/unit/wire/trace.h"
 
 /*
- * Random texts against two judges: what the scanner tells of a shape against what cJSON's tree has there, and
- * what it takes for JSON against the reference.
+ * Random texts, with two comparisons: the scanner's events for a shape with cJSON's tree, and what it accepts
+ * as JSON with the reference.
  */
 
 static uint64_t seed;
