@@ -263,8 +263,8 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
     if (bad || r < 0)
         ret->invalid = r == -E2BIG
                            ? "it has more than 64 containers with GPUs, or more GPUs than any node has"
-                       : r < 0 ? "its numbers of GPUs make no sense"
-                               : "it has fields that make no sense";
+                       : r < 0 ? "its numbers of GPUs are invalid"
+                               : "it has invalid fields";
     if (r >= 0 && !ret->gpus.total && !ret->gated && !gt_pod_is_planned(ret))
         return;
     read_metadata(metadata, ret, &bad);
@@ -274,7 +274,7 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
         bad = bad || !ret->gpus.names[i][0] ||
               strnlen(ret->gpus.names[i], GT_POD_VALUE_MAX + 1) > GT_POD_VALUE_MAX;
     if (bad && ret->gpus.total && !ret->invalid) /* of others it does not matter */
-        ret->invalid = "it has fields that make no sense";
+        ret->invalid = "it has invalid fields";
 }
 
 cJSON *gt_pod_spec(cJSON *object)

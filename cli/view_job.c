@@ -4,7 +4,7 @@
 #include "cli/view.h"
 
 /* The letters of random suffixes of generated names; there are no vowels, unlike in words. */
-static const char random_messages[] = "bcdfghjklmnpqrstvwxz2456789";
+static const char suffix_letters[] = "bcdfghjklmnpqrstvwxz2456789";
 static const char *const roles[] = {"master", "worker", "launcher"};
 
 /* The length without a suffix of "-" and `low` to `high` bytes of `letters`; the same length where there is
@@ -37,9 +37,9 @@ void cli_job_of_pod(const char *pod, char *to, size_t size)
      * as a number. */
     size_t cut = without(pod, len, digits, 1, 10);
     if (cut == len) {
-        cut = without(pod, len, random_messages, 5, 5);
+        cut = without(pod, len, suffix_letters, 5, 5);
         if (cut < len) {
-            size_t set = without(pod, cut, random_messages, 8, 10); /* of a Deployment's ReplicaSet */
+            size_t set = without(pod, cut, suffix_letters, 8, 10); /* of a Deployment's ReplicaSet */
             cut = set < cut ? set : without(pod, cut, digits, 1, 10);
         }
     }

@@ -370,7 +370,7 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
         empty(cache, &new);
         refuse(cache, from,
                r == -EINVAL ? "its node selector, node affinity and tolerations have more than 64 KiB, or "
-                              "more than 4096 parts, or make no sense"
+                              "more than 4096 parts, or are invalid"
                             : "gputopo-scheduler has no memory for it");
     }
 }

@@ -226,7 +226,7 @@ int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *wh
     struct gt_pod_rules *constraints = NULL;
     int r = gt_cache_constraints_of(cache, where, &constraints);
     if (r < 0)
-        return gt_fail(err, -r, "its node selector, affinity or tolerations make no sense");
+        return gt_fail(err, -r, "its node selector, affinity or tolerations are invalid");
     for (uint32_t n = 0; r >= 0 && is_constrained(cache, constraints) && n < gt_cluster_nodes(cache->cluster);
          n++) {
         const struct cache_node *node = gt_cache_node_of(cache, n);

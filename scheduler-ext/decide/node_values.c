@@ -11,7 +11,7 @@ static unsigned bits(uint64_t mask)
     return gt_bit_count(mask);
 }
 
-uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote)
+uint64_t gt_node_available(const struct gt_cluster_node *node, uint64_t remote)
 {
     return node->free & node->healthy & ~node->assumed & ~remote;
 }
@@ -20,7 +20,7 @@ bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remo
 {
     /* Where there is no room even without reservations, the scheduler detects it itself, or knows of GPUs
      * that have become free since the last report. */
-    return bits(gt_node_unpromised(node, remote)) < gpus && bits(node->free & node->healthy) >= gpus &&
+    return bits(gt_node_available(node, remote)) < gpus && bits(node->free & node->healthy) >= gpus &&
            node->assumed | remote;
 }
 

@@ -9,7 +9,7 @@
 
 /* The free GPUs of a node that are not reserved for a job, also on a node that is not eligible for plans: a
  * scheduler may use it. `remote`: GPUs that are reserved as reported by another replica. */
-uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote);
+uint64_t gt_node_available(const struct gt_cluster_node *node, uint64_t remote);
 /* Whether the free GPUs would be enough for a pod of `gpus` GPUs if they were not reserved for others. */
 bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
 

@@ -323,7 +323,7 @@ static void enqueue(struct reconcile *reconcile)
     pjob->queued = true;
     if (pjob->state != GT_PLACEMENT_WAITS)
         gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "NotTried", "it is not yet first in the queue");
-    else if (pjob->default_amount)
+    else if (pjob->report_pending)
         gt_placement_report(pjob, view, reconcile->owner, false);
 }
 

@@ -27,8 +27,8 @@ static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool a
     if (!record || record->lifted || record->deleted || !(again || !record->object.condition))
         return;
     if (!may_write(record, pod))
-        pjob->default_amount =
-            pjob->default_amount || again; /* the write in flight may have another reason */
+        pjob->report_pending =
+            pjob->report_pending || again; /* the write in flight may have another reason */
     else if (record->object.condition != gt_condition_digest(&condition))
         gt_write_condition(pjob, record, &condition);
 }
@@ -41,9 +41,9 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
     unsigned reported = 0;
     if (warning) /* another broken rule counts as another reason */
         digest = gt_digest_number(digest, gt_digest_keyed(pjob->text ? pjob->text : ""));
-    bool again = digest != pjob->reported_digest || pjob->default_amount ||
+    bool again = digest != pjob->reported_digest || pjob->report_pending ||
                  now - pjob->reported_ms >= CONDITION_AGAIN_MS;
-    pjob->default_amount = false;
+    pjob->report_pending = false;
     for (uint32_t i = 0; view && i < view->count && reported < CONDITIONS_MAX; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
         if (!pod || pod->state != GT_CACHE_GATED)

@@ -116,7 +116,7 @@ struct pjob {
     const char *reason; /* a literal */
     char *text, *plan;
     uint64_t reported_digest, reported_ms; /* the last event */
-    bool default_amount;                   /* a pod's condition could not be written */
+    bool report_pending;                   /* a pod's condition could not be written */
     uint64_t refused_ms;                   /* since when agents refuse its pods' claims; 0: they do not */
     bool refused_reported;
     uint64_t retry_ms;     /* after a failed write: no write before then; 0: none failed */

@@ -225,7 +225,7 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
             uint32_t at = id < session->ids ? session->node_of[id] : GT_VOLCANO_NO_NODE;
             struct gt_cluster_node node;
             if (at < count && gt_cluster_get_node(gt_cache_cluster(volcano->cache), id, &node) &&
-                gt_bit_count(gt_node_unpromised(&node, 0)) < gpus)
+                gt_bit_count(gt_node_available(&node, 0)) < gpus)
                 may_use[at] = 0;
         }
 }

@@ -241,8 +241,7 @@ int gt_volcano_open(struct gt_volcano *volcano, const char *texts, size_t texts_
         r = take_tasks(volcano, tasks, texts_size);
     if (r < 0) {
         gt_volcano_close(volcano);
-        return gt_volcano_say(error, r,
-                              r == -ENOMEM ? strerror(ENOMEM) : "the session's arrays make no sense");
+        return gt_volcano_say(error, r, r == -ENOMEM ? strerror(ENOMEM) : "the session's arrays are invalid");
     }
     give_up_plans(volcano);
     assume_bound(volcano, tasks);
