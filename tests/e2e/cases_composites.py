@@ -25,7 +25,7 @@ class CompositeCases:
         return {device["name"]: device for one in slices for device in one["spec"].get("devices", [])}, len(slices)
 
     def asks(self, name, kind):
-        self.dra.apply(claiming(name, kind))
+        self.dra.apply(claiming(name, f"one-{kind}"))
 
     def runs(self, name, kind):
         """The GPUs of a pod that asks for a composite: those which its name says are prepared, and seen in the container."""
@@ -46,7 +46,7 @@ class CompositeCases:
     # cases
 
     def begins(self):
-        self.dra.apply(*(template(kind, 1, deviceClassName=f"gpu-{kind}.metax-tech.com") for kind in ("pair", "zone", "node")))
+        self.dra.apply(*(template(f"one-{kind}", 1, deviceClassName=f"gpu-{kind}.metax-tech.com") for kind in ("pair", "zone", "node")))
         self.restart("--dra-composites")
         devices, slices = until("composites", lambda: (lambda got: got if "node-8" in got[0] else None)(self.devices()))
         same(slices, 2, "slices")
