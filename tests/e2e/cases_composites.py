@@ -62,9 +62,10 @@ class CompositeCases:
         same(first, self.node.machine.best(all_gpus, 2), "the best pair")
         until("the owner in the NodeGPUTopology", lambda: self.node.published()[0] == {"pair": first} or (False, self.node.published()))
         want = self.node.machine.best(all_gpus - set(first), 2)
-        def next_pair():
+        order = [f"pair-{self.place(pair[0])}-{self.place(pair[1])}" for pair in (first, want)]
+        def next_pair():  # after the one in use, which comes first so that it has room in the slice
             devices = [name for name in self.devices()[0] if name.startswith("pair-")]
-            return devices[0] == f"pair-{self.place(want[0])}-{self.place(want[1])}" or (False, devices[0])
+            return devices[:2] == order or (False, devices[:2])
         until("the order to follow", next_pair)
         same(self.runs("pair2", "pair"), want, "the best pair of the rest")
         [single] = self.dra.run_pod("single", 1)
