@@ -5,7 +5,6 @@
 #include "api/lease_note.h"
 #include "api/meta.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "scheduler-ext/decide/foreign_lease.h"
 #include "scheduler-ext/volcano/engine.h"
 
@@ -17,13 +16,6 @@
 enum { DURATION_S = 30, RENEW_MS = 10000, LEASE_MAX = GT_LEASE_NOTE_MAX + (2 << 10) };
 
 /* ---- the companion's ---- */
-
-void gt_volcano_set_namespace(struct gt_volcano *volcano, const char *namespace_)
-{
-    gt_volcano_remove_lease(volcano, volcano->trusted);
-    if (!gt_text_copy(volcano->trusted, sizeof(volcano->trusted), namespace_))
-        volcano->trusted[0] = '\0';
-}
 
 void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object)
 {

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "scheduler-ext/decide/node_values.h"
 #include "scheduler-ext/volcano/engine.h"
 
@@ -20,7 +21,7 @@ const char *gt_volcano_gpu_resource(void)
     return GT_RESOURCE_GPU;
 }
 
-int gt_volcano_new(struct gt_volcano **ret, char *error)
+int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, char *error)
 {
     gt_auto_err struct gt_err *err = NULL;
     struct gt_volcano *made = calloc(1, sizeof(*made));
@@ -31,7 +32,8 @@ int gt_volcano_new(struct gt_volcano **ret, char *error)
     for (unsigned i = 0; i < VOLCANO_RESOURCES; i++)
         made->known[i].max = GT_VOLCANO_OBJECTS_MAX;
     made->weights = GT_AWARE_DEFAULT;
-    gt_volcano_set_namespace(made, "gputopo-system");
+    if (!gt_text_copy(made->trusted, sizeof(made->trusted), *namespace_ ? namespace_ : "gputopo-system"))
+        made->trusted[0] = '\0';
     int r = gt_cache_new(&spec, &made->cache, &err);
     if (r >= 0)
         r = gt_owners_new(GT_RESOURCE_GPU, &made->owners, &err);

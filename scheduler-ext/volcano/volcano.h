@@ -30,12 +30,10 @@ enum {
 
 struct gt_volcano;
 
-int gt_volcano_new(struct gt_volcano **ret, char *error);
+/* `namespace_` is that of gputopo-scheduler; "": gputopo-system. Its Lease is believed only there: in others,
+ * users may write Leases of any name. */
+int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, char *error);
 void gt_volcano_free(struct gt_volcano *volcano);
-
-/* The namespace of gputopo-scheduler; "gputopo-system" without it. Its Lease is believed there alone: in
- * others users may write Leases of any name. */
-void gt_volcano_set_namespace(struct gt_volcano *volcano, const char *namespace_);
 
 /* The extended resource of GPUs; pods that ask for it are ours. */
 const char *gt_volcano_gpu_resource(void);

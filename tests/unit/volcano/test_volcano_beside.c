@@ -77,8 +77,9 @@ static void test_leases_of_others(void **state)
     gt_volcano_remove(volcano, number_of("leases"), "tenant", "gputopo-scheduler");
     assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES - 1);
     gt_volcano_close(volcano);
-    gt_volcano_remove(volcano, number_of("leases"), "gputopo-system", "gputopo-scheduler");
-    gt_volcano_set_namespace(volcano, "elsewhere");
+    gt_volcano_free(volcano);
+    volcano = new_world_beside("elsewhere");
+    put_job(volcano, "rack", 4, 8, "32");
     put_lease(volcano, 300, "r0-n1=*");
     put_lease_in(volcano, "elsewhere", 300, "r0-n0=* r1-n2=*");
     assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES - 2);

@@ -39,6 +39,7 @@ void put(struct gt_volcano *volcano, const char *plural, cJSON *object);
 const char *node_name(unsigned node);
 void put_node(struct gt_volcano *volcano, unsigned node, uint64_t taken);
 struct gt_volcano *new_world(void);
+struct gt_volcano *new_world_beside(const char *namespace_); /* of the companion */
 void put_pod(struct gt_volcano *volcano, const struct pod *pod);
 void put_job(struct gt_volcano *volcano, const char *job, unsigned pods, unsigned gpus, const char *group);
 /* A node whose GPUs are all used by that pod; NULL: they are free. */

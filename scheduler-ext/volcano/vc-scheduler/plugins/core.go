@@ -28,11 +28,7 @@ type core struct {
 
 func newCore() (*core, error) {
 	made := &core{said: &new([C.GT_VOLCANO_TEXT_SIZE]C.char)[0], notes: &new([C.GT_VOLCANO_ANNOTATIONS_SIZE]C.char)[0]}
-	err := made.result(C.gt_volcano_new(&made.c, made.said))
-	if namespace, found := os.LookupEnv("GPUTOPO_NAMESPACE"); found && err == nil {
-		C.gt_volcano_set_namespace(made.c, text(namespace))
-	}
-	return made, err
+	return made, made.result(C.gt_volcano_new(&made.c, text(os.Getenv("GPUTOPO_NAMESPACE")), made.said))
 }
 
 func (c *core) result(r C.int) error {
@@ -59,10 +55,8 @@ func (c *core) put(resource int, json []byte) error {
 	return c.result(C.gt_volcano_put(c.c, C.uint(resource), (*C.char)(unsafe.Pointer(unsafe.SliceData(json))), C.size_t(len(json)), c.said))
 }
 
-func (c *core) listed(resource int) { C.gt_volcano_listed(c.c, C.uint(resource)) }
-func (c *core) remove(resource int, namespace, name string) {
-	C.gt_volcano_remove(c.c, C.uint(resource), text(namespace), text(name))
-}
+func (c *core) listed(resource int)        { C.gt_volcano_listed(c.c, C.uint(resource)) }
+func (c *core) remove(r int, ns, n string) { C.gt_volcano_remove(c.c, C.uint(r), text(ns), text(n)) }
 
 // arrays are what a session has, as gt_volcano_open() takes it.
 type arrays struct {
@@ -135,9 +129,7 @@ func (c *core) mayUse(task, nodes int) []uint8 {
 	return may
 }
 
-func (c *core) allocated(task, node int) {
-	C.gt_volcano_allocated(c.c, C.uint32_t(task), C.uint32_t(node))
-}
+func (c *core) allocated(task, n int)   { C.gt_volcano_allocated(c.c, C.uint32_t(task), C.uint32_t(n)) }
 func (c *core) deallocated(task int)    { C.gt_volcano_deallocated(c.c, C.uint32_t(task)) }
 func (c *core) wantsRoom(task int) bool { return C.gt_volcano_wants_room(c.c, C.uint32_t(task)) != 0 }
 func (c *core) free()                   { C.gt_volcano_free(c.c) }

@@ -112,9 +112,7 @@ func (s *session) collect() *arrays {
 func (s *session) write(task *api.TaskInfo, nominated string, pairs []string) {
 	s.pods[task.UID] = cmp.Or(s.pods[task.UID], task.Pod)
 	pod := *task.Pod
-	if nominated != "" {
-		pod.Status.NominatedNodeName = nominated
-	}
+	pod.Status.NominatedNodeName = cmp.Or(nominated, pod.Status.NominatedNodeName)
 	if len(pairs) > 0 {
 		pod.Annotations = map[string]string{}
 		maps.Copy(pod.Annotations, task.Pod.Annotations)
@@ -125,11 +123,7 @@ func (s *session) write(task *api.TaskInfo, nominated string, pairs []string) {
 	task.Pod = &pod
 }
 
-func (s *session) restore(task *api.TaskInfo) {
-	if pod, found := s.pods[task.UID]; found {
-		task.Pod = pod
-	}
-}
+func (s *session) restore(task *api.TaskInfo) { task.Pod = cmp.Or(s.pods[task.UID], task.Pod) }
 
 func (s *session) allocated(event *framework.Event) {
 	task := event.Task
