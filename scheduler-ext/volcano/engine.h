@@ -102,7 +102,7 @@ struct gt_volcano {
     struct gt_index known[VOLCANO_RESOURCES]; /* known objects; mark: session after the last put */
     struct gt_aware_weights weights;
     char trusted[64];   /* the only namespace in which gputopo-scheduler's Lease is believed */
-    char *companion;    /* the namespace of gputopo-scheduler's Lease; NULL: there is none */
+    bool has_companion; /* whether that Lease is there */
     char *note;         /* the last note that was written; NULL: none */
     struct gt_buf body; /* of that write */
     uint64_t published_ms;

@@ -22,18 +22,15 @@ void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object)
     if (strcmp(gt_meta_namespace(object), volcano->trusted) != 0)
         return;
     gt_foreign_lease_take(volcano->cache, object, gt_clock_ms());
-    free(volcano->companion);
-    volcano->companion = strdup(gt_meta_namespace(object));
+    volcano->has_companion = true;
 }
 
 void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_)
 {
     if (strcmp(namespace_, volcano->trusted) != 0)
         return;
-    free(volcano->companion);
-    volcano->companion = NULL;
-    if (volcano->cache)
-        gt_foreign_lease_take(volcano->cache, NULL, 0);
+    volcano->has_companion = false;
+    gt_foreign_lease_take(volcano->cache, NULL, 0);
 }
 
 /* ---- ours ---- */
@@ -66,7 +63,7 @@ const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_name
     gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
     const uint64_t now = gt_clock_ms();
     struct gt_lease lease = {.holder = "vc-scheduler", .duration_s = DURATION_S};
-    if (!volcano->companion)
+    if (!volcano->has_companion)
         return NULL;
     write_note(volcano, &note);
     const char *text = note.data ? note.data : "", *before = volcano->note ? volcano->note : "";
@@ -79,10 +76,10 @@ const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_name
     struct gt_buf *body = &volcano->body;
     gt_buf_done(body);
     *body = (struct gt_buf)GT_BUF(LEASE_MAX);
-    gt_lease_write(body, volcano->companion, GT_VC_SCHEDULER_NAME, &lease);
+    gt_lease_write(body, volcano->trusted, GT_VC_SCHEDULER_NAME, &lease);
     free(volcano->note);
     volcano->note = body->failed ? NULL : strdup(text);
     volcano->published_ms = now;
-    *ret_namespace = volcano->companion;
+    *ret_namespace = volcano->trusted;
     return body->failed ? NULL : body->data;
 }

@@ -54,7 +54,6 @@ void gt_volcano_free(struct gt_volcano *volcano)
     for (; job; job = gt_cache_next_job(volcano->cache, job))
         if (job->user)
             gt_volcano_job_free(volcano, job->user);
-    gt_volcano_remove_lease(volcano, volcano->trusted);
     free(volcano->note);
     gt_buf_done(&volcano->body);
     gt_ranks_done(&volcano->ranks);

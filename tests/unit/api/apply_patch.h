@@ -44,7 +44,7 @@ static inline bool apply_operation(cJSON *object, const cJSON *operation)
     memcpy(path, pointer, strlen(pointer) + 1);
     for (char *slash; (slash = strchr(at, '/')); at = slash + 1) {
         *slash = '\0';
-        object = cJSON_IsArray(object) ? cJSON_GetArrayItem(object, atoi(at))
+        object = cJSON_IsArray(object) ? cJSON_GetArrayItem(object, (int)strtoul(at, NULL, 10))
                                        : cJSON_GetObjectItemCaseSensitive(object, at);
     }
     unescape(at, "~1", "/");
