@@ -12,11 +12,10 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 
 from companion_api import RealServer, Watch
-from companion_jobs import POD_GPUS, Bench, cpu_seconds, measure
+from companion_jobs import POD_GPUS, Bench, cpu_seconds, measure, started
 from placement_driver import RESOURCE
 from real_api import SEARCH
 
@@ -124,16 +123,9 @@ def main():
     if not RealServer.is_there() or not all(shutil.which(name, path=SEARCH) for name in ("kube-scheduler", "kube-controller-manager")):
         print("skipped\tclaims: a program of Kubernetes or etcd is not there (./dev e2e builds them)")
         return
-    folder = tempfile.mkdtemp(prefix="gputopo-bench-")
-    bench = None
-    try:
-        nodes, pods, pairs = numbers + [1000, 1000, 2][len(numbers):]
-        bench = ClaimBench(sys.argv[1], folder, nodes, pods)
+    nodes, pods, pairs = numbers + [1000, 1000, 2][len(numbers):]
+    with started(ClaimBench, sys.argv[1], nodes, pods) as bench:
         bench.run_pairs(pairs)
-    finally:
-        if bench:
-            bench.api.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

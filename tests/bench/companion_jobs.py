@@ -479,6 +479,17 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             self.ratio("plugins to HyperNodes", "Volcano, plugins, made", "Volcano, network-topology-aware, made")
 
 
+@contextlib.contextmanager
+def started(kind, programs, *sizes):
+    """A bench in a folder of its own; its servers and the folder are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="gputopo-bench-", ignore_cleanup_errors=True) as folder:
+        bench = kind(programs, folder, *sizes)
+        try:
+            yield bench
+        finally:
+            bench.api.close()
+
+
 def main():
     numbers, what = [int(n) for n in sys.argv[2:4]], "".join(sys.argv[4:])
     if not 1 < len(sys.argv) < 6 or what not in ("", "gates", "kube", "flow", "volcano", "plugins", "pairs", "floors") or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
@@ -488,15 +499,8 @@ def main():
         print("skipped\tjobs against a real API server: kube-apiserver, kubectl or etcd is not there (./dev e2e builds the "
               "first two)")
         return
-    folder = tempfile.mkdtemp(prefix="gputopo-bench-")
-    bench = None
-    try:
-        bench = Bench(sys.argv[1], folder, *(numbers + [1000, 2000][len(numbers):]))
+    with started(Bench, sys.argv[1], *(numbers + [1000, 2000][len(numbers):])) as bench:
         bench.run(what)
-    finally:
-        if bench:
-            bench.api.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,14 @@ that label as its topology constraint; for us its pods have the group size of th
 pods made while the scheduler runs, and pods that all wait already. Measures as in loss.sh."""
 import glob
 import os
-import shutil
 import sys
-import tempfile
 
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "gputopo/e2e")
 THERE = sorted(glob.glob(f"{CACHE}/kubernetes-1.37-*[0-9a-f]"))
 os.environ["GPUTOPO_KUBE_BIN"] = os.pathsep.join(filter(None, [os.environ.get("GPUTOPO_KUBE_BIN"), *THERE]))
 
 from companion_api import GROUPS, PER_SUPERNODE, RealServer  # noqa: E402
-from companion_jobs import Bench  # noqa: E402
+from companion_jobs import Bench, started  # noqa: E402
 
 GATES = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 GROUP = "scheduling.k8s.io/v1beta1"
@@ -61,14 +59,8 @@ def main():
     if not RealServer.is_there() or not THERE:
         print("skipped\tKubernetes 1.37.2 is not there: tests/e2e/build kubernetes-1.37 makes it")
         return
-    folder, bench = tempfile.mkdtemp(prefix="gputopo-bench-"), None
-    try:
-        bench = Gangs(sys.argv[1], folder, *(numbers + [1000, 1000][len(numbers):]))
+    with started(Gangs, sys.argv[1], *(numbers + [1000, 1000][len(numbers):])) as bench:
         bench.run("")
-    finally:
-        if bench:
-            bench.api.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,29 @@ class BesideCases:
         labels = {"case": "beside", **(PLACED if companion else {})}
         return vcjob(name, task("t", pods, pod_template(gpus, group=group, labels=labels, **more)), minAvailable=pods)
 
+    def one_worker_of_four(self, labels):
+        """The manual's ElasticJob in one rack, of whose workers three do not exist yet."""
+        [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]])
+        worker = manifest["spec"]["replicaSpecs"]["worker"]
+        worker["replicas"] = 4
+        worker["template"]["metadata"].setdefault("labels", {}).update(labels)
+        worker["template"]["spec"]["nodeSelector"] = {"rack": "3"}
+        made = self.placed.create(manifest)
+        self.placed.create(OperatorCases.elastic_worker(made, 0, 0))
+        self.placed.bound(WORKERS, 1)
+        return made
+
+    def others_come(self, made, nodes):
+        """The job "four" is on other nodes than these, and the workers that come later are on these."""
+        for pod in self.placed.bound("volcano.sh/job-name=four", 4):
+            if pod["spec"]["nodeName"] in nodes:
+                raise Failed(f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}, which is reserved")
+        for rank in (3, 1, 2):
+            self.placed.create(OperatorCases.elastic_worker(made, rank, rank))
+        workers = self.placed.bound(WORKERS, 4)
+        self.placed.check_placed(workers, 32)
+        same({pod["spec"]["nodeName"] for pod in workers[1:]}, nodes, "the nodes of those that came later")
+
     # cases
 
     def left_alone(self):
@@ -76,14 +99,7 @@ class BesideCases:
 
     def reserved_places(self):
         """Three workers of four are missing: the plugins see in the Lease that their nodes are reserved, and use the four others."""
-        [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]])
-        worker = manifest["spec"]["replicaSpecs"]["worker"]
-        worker["replicas"] = 4
-        worker["template"]["metadata"]["labels"] = PLACED
-        worker["template"]["spec"]["nodeSelector"] = {"rack": "3"}
-        made = self.placed.create(manifest)
-        self.placed.create(OperatorCases.elastic_worker(made, 0, 0))
-        self.placed.bound(WORKERS, 1)
+        made = self.one_worker_of_four(PLACED)
         kept = until("the places of three workers in the Lease", lambda: (lambda note: note.count("hollow-3-") == 3 and note)(
             self.cluster.get("lease", "gputopo-scheduler", "-n", install.NAMESPACE)["metadata"].get("annotations", {}).get(
                 "topology.metax-tech.com/note", "")))
@@ -92,14 +108,7 @@ class BesideCases:
         self.volcano.rounds(3)
         self.placed.untouched(self.placed.pods("volcano.sh/job-name=five"))
         self.placed.create(self.job("four", 4, 8, 32, False, nodeSelector={"rack": "3"}))
-        for pod in self.placed.bound("volcano.sh/job-name=four", 4):
-            if pod["spec"]["nodeName"] in nodes:
-                raise Failed(f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}, which is kept")
-        for rank in (3, 1, 2):
-            self.placed.create(OperatorCases.elastic_worker(made, rank, rank))
-        workers = self.placed.bound(WORKERS, 4)
-        self.placed.check_placed(workers, 32)
-        same({pod["spec"]["nodeName"] for pod in workers[1:]}, nodes, "the nodes of those that came later")
+        self.others_come(made, nodes)
         self.cluster.kubectl("delete", "elasticjob", "pytorch-demo", "--wait=false")
         self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "four", "--wait=false")
         self.placed.bound("volcano.sh/job-name=five", 5)
@@ -108,13 +117,7 @@ class BesideCases:
     def reserved_by_plugins(self):
         """Three workers of four are missing, and this time the plugins keep their places: the companion sees it in their Lease, and a job of
         five nodes of the rack waits, while one of four goes to the others."""
-        [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]])
-        worker = manifest["spec"]["replicaSpecs"]["worker"]
-        worker["replicas"] = 4
-        worker["template"]["spec"]["nodeSelector"] = {"rack": "3"}
-        made = self.placed.create(manifest)
-        self.placed.create(OperatorCases.elastic_worker(made, 0, 0))
-        self.placed.bound(WORKERS, 1)
+        made = self.one_worker_of_four({})
         kept = until("the places of three workers in the plugins' Lease", lambda: (lambda note: note.count("hollow-3-") == 3 and note)(
             self.plugins_lease()["metadata"].get("annotations", {}).get("topology.metax-tech.com/note", "")))
         nodes = {word.split("=")[0] for word in kept.split()}
@@ -122,14 +125,7 @@ class BesideCases:
         self.placed.waits("volcano.sh/job-name=five", "TooFewGPUs", "the other scheduler has reserved 24 for pods to come")
         self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "five", "--wait=true")
         self.placed.create(self.job("four", 4, 8, 32, True, nodeSelector={"rack": "3"}))
-        for pod in self.placed.bound("volcano.sh/job-name=four", 4):
-            if pod["spec"]["nodeName"] in nodes:
-                raise Failed(f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}, which is kept")
-        for rank in (3, 1, 2):
-            self.placed.create(OperatorCases.elastic_worker(made, rank, rank))
-        workers = self.placed.bound(WORKERS, 4)
-        self.placed.check_placed(workers, 32)
-        same({pod["spec"]["nodeName"] for pod in workers[1:]}, nodes, "the nodes of those that came later")
+        self.others_come(made, nodes)
         until("the plugins' Lease to keep nothing", lambda: "annotations" not in self.plugins_lease()["metadata"])
         return kept
 
