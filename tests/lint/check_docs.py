@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the documentation with the tree: links and their anchors, names of pages in sources and of sources in
-pages,
-YAML that can be read; every reason of a condition or Event in the list of all; the tests that a page names for its claims; the README leads to every page.   check_docs.py [ROOT]
+"""Compares the documentation with the tree: links and their anchors, names of pages in sources and of sources in pages,
+YAML that can be read; every reason of a condition or Event in the list of all; the tests that a page names for its
+claims; the README leads to every page.   check_docs.py [ROOT]
 
 Without git and without a build, so that it also runs on an unpacked archive. What pages say of options and metrics is held
 against the programs by tests/integration/test_reference.py.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node loses its power and gets it back, as far as processes can show that: everything of kubelet, containerd and
-containers is
-killed at once, what lies in memory (/run, mounts) is gone, what lies on disk (/var/lib) stays."""
+"""A node loses its power and gets it back, as far as processes can show that: kubelet, containerd and containers are
+killed at once, files in memory (/run, mounts) are gone, files on disk (/var/lib) stay."""
 import subprocess
 
 from .cluster import remove_cgroups
