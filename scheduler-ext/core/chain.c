@@ -71,6 +71,13 @@ static void choose(struct chain *chain)
     sort_by_size(&chain->sizes);
 }
 
+void gt_core_refresh_chain(struct gt_cluster *cluster)
+{
+    if (cluster->chain.stale)
+        choose(&cluster->chain);
+    cluster->chain.stale = false;
+}
+
 void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 {
     struct chain *chain = &cluster->chain;
@@ -78,8 +85,7 @@ void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
     if (!seen)
         return;
     seen->present += gpus;
-    if (!chain->fixed)
-        choose(chain);
+    chain->stale = !chain->fixed;
 }
 
 void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
@@ -92,8 +98,7 @@ void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
         chain->seen[i].past *= keeps_per_job;
     seen->present -= gpus < seen->present ? gpus : seen->present;
     seen->past += (double)gpus;
-    if (!chain->fixed)
-        choose(chain);
+    chain->stale = !chain->fixed;
 }
 
 bool gt_chain_get_seen(const struct gt_cluster *cluster, unsigned nth, struct gt_chain_seen *ret)
@@ -111,8 +116,7 @@ void gt_chain_take_over(struct gt_cluster *cluster, const struct gt_chain_seen *
     if (!own)
         return;
     *own = *seen;
-    if (!chain->fixed)
-        choose(chain);
+    chain->stale = !chain->fixed;
 }
 
 int gt_chain_set(struct gt_cluster *cluster, const struct gt_chain_sizes *sizes, struct gt_err **err)
@@ -123,11 +127,13 @@ int gt_chain_set(struct gt_cluster *cluster, const struct gt_chain_sizes *sizes,
                            sizes->size[i]);
     cluster->chain.sizes = *sizes;
     cluster->chain.fixed = true;
+    cluster->chain.stale = false;
     return 0;
 }
 
-void gt_chain_get(const struct gt_cluster *cluster, struct gt_chain_sizes *ret)
+void gt_chain_get(struct gt_cluster *cluster, struct gt_chain_sizes *ret)
 {
+    gt_core_refresh_chain(cluster);
     *ret = cluster->chain.sizes;
 }
 

@@ -53,6 +53,7 @@ struct chain {
     struct gt_chain_seen seen[GT_CHAIN_SEEN_MAX];
     unsigned seen_count;
     bool fixed; /* the sizes were given */
+    bool stale; /* `seen` has changed since the sizes were chosen; gt_core_refresh_chain() */
     struct gt_chain_sizes sizes;
 };
 
@@ -127,6 +128,9 @@ void gt_core_refresh(struct gt_cluster *cluster, uint32_t node);
 
 /* The same for the usable GPUs; to be called before gt_core_refresh(). */
 void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node);
+
+/* Chooses the chain's sizes if what is known of them has changed: a plan needs them, most changes do not. */
+void gt_core_refresh_chain(struct gt_cluster *cluster);
 
 /* The index of size g (1..64) in slot_size; it is counted from now on if it was not. SLOT_SIZES without
  * memory. At most SLOT_SIZES - 1 sizes besides 1 are counted: a new one replaces the least recently used. */

@@ -58,6 +58,7 @@ void gt_draft_begin(struct job *job)
     struct gt_cluster *cluster = job->cluster;
     const struct gt_node_set changed = changed_nodes(cluster);
     job->any_open = false;
+    gt_core_refresh_chain(cluster);
     for (uint32_t n = gt_node_set_next(&changed, cluster->draft_low * 64); n != GT_NONE;
          n = gt_node_set_next(&changed, n + 1))
         cluster->draft_count[n] = cluster->count[n];
