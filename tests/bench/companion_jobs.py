@@ -21,6 +21,7 @@ import yaml
 
 import companion_floors
 from companion_api import GPUS, JOBS, PER_SUPERNODE, PODGROUPS, PODS, Api, RealServer, Watch
+from companion_yardstick import yardstick
 from daemon_driver import Daemon, free_port, wait_for
 from kube_driver import kubeconfig, make_certificate
 from placement_driver import indexed_pod, template
@@ -72,10 +73,10 @@ def machine_busy():
 class Bench:
     FLAGS = ""  # more of the API server's
 
-    def __init__(self, binaries, folder, nodes, pods):
-        self.binaries, self.folder, self.nodes, self.count = os.path.abspath(binaries), folder, nodes, pods
+    def __init__(self, speed, binaries, folder, nodes, pods):
+        self.speed, self.binaries, self.folder, self.nodes, self.count = speed, os.path.abspath(binaries), folder, nodes, pods
         self.api = Api(folder, self.FLAGS)
-        self.serial, self.rates, self.costs, self.allocated, self.volcano_there = 0, {}, {}, {}, False
+        self.serial, self.rates, self.costs, self.works, self.allocated, self.volcano_there = 0, {}, {}, {}, {}, False
 
     # programs
 
@@ -272,12 +273,12 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
                 companion = stack.enter_context(self.companion("placement"))
                 processes["gputopo-scheduler"] = companion.process.pid
                 processes = {k: (v, cpu_seconds(v)) for k, v in processes.items()}
-                busy, begin = machine_busy(), time.monotonic()
+                marks, begin = self.marks(), time.monotonic()
             else:
                 if companion:
                     processes["gputopo-scheduler"] = companion.process.pid
                 processes = {k: (v, cpu_seconds(v)) for k, v in processes.items()}
-                busy, begin = machine_busy(), None
+                marks, begin = self.marks(), None
                 watch.wait(watch.bound, 1, 60)
             whole = watch.wait(watch.bound, count, BOUND_S)
             if part == "placement" and watch.lifted:
@@ -289,7 +290,7 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             measure(f"{name}: pods placed", rate, "1/s")
             if not whole:
                 measure(f"{name}: only so many of {count} after {BOUND_S} s", len(watch.bound), "")
-            self.tell(name, processes, busy, watch, companion if part == "placement" else None, gated)
+            self.tell(name, processes, marks, watch, companion if part == "placement" else None, gated)
 
     def flow(self, name, scheduler, part=None, units=False, prepare=None, beside=None, **how):
         """The scheduler runs while the pods are made, as by controllers: of each job one, and the others soon afterwards. The
@@ -320,7 +321,7 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             if companion:
                 processes["gputopo-scheduler"] = companion.process.pid
             processes = {k: (v, cpu_seconds(v)) for k, v in processes.items()}
-            before, busy, begin = self.allocated_bytes(), machine_busy(), time.monotonic()
+            before, marks, begin = self.allocated_bytes(), self.marks(), time.monotonic()
             self.api.create_all([pod for pods in waiting for pod in pods])
             whole = watch.wait(watch.bound, self.count, BOUND_S)
             self.rates[name] = len(watch.bound) / (max(watch.bound.values(), default=time.monotonic()) - begin)
@@ -332,19 +333,25 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             if part == "placement":
                 admitted = companion.metrics()["gputopo_placement_pods_admitted_total"]
                 measure("  made with their plan", 100 * admitted / self.count, "%")
-            self.tell(name, processes, busy, watch, companion if part == "placement" else None, units)
+            self.tell(name, processes, marks, watch, companion if part == "placement" else None, units)
 
     def allocated_bytes(self):
         """By the API server since it began: the same on a busy machine as on a quiet one."""
         found = re.search(r"^go_memstats_alloc_bytes_total (\S+)", self.api.kubectl("get", "--raw", "/metrics"), re.M)
         return float(found[1])
 
-    def tell(self, name, processes, busy, watch, companion, whole_jobs):
+    def marks(self):
+        return machine_busy(), self.speed.mark()
+
+    def tell(self, name, processes, marks, watch, companion, whole_jobs):
         """What it cost, a pod, and what became of the jobs."""
+        busy, mark = marks
         used = {k: cpu_seconds(pid) - before for k, (pid, before) in processes.items()}
         total, bound = machine_busy() - busy, max(1, len(watch.bound))
         self.costs[name] = sum(used.values()) / bound
+        self.works[name] = self.costs[name] / self.speed.since(mark)
         measure("  CPU of all of these, ms a pod", 1000 * self.costs[name], "ms")
+        measure("  work of all of these, a pod: their CPU by that of the yardstick", self.works[name], "")
         for key, seconds in used.items():
             measure(f"  CPU of {key}, ms a pod", 1000 * seconds / bound, "ms")
         measure("  CPU of others on this machine", 100 * (total - sum(used.values())) / max(total, 1e-9), "%")
@@ -368,7 +375,7 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
     def ratio(self, what, a, b, goal="-"):
         if self.rates.get(a) and self.rates.get(b):
             measure(what, self.rates[a] / self.rates[b], "", goal)
-            measure("  what it would be if CPU alone counted", self.costs[b] / max(self.costs[a], 1e-9), "")
+            measure("  what it would be if work alone counted", self.works[b] / max(self.works[a], 1e-9), "")
 
     def run(self, what):
         print(f"# A real API server with {self.nodes} Node objects of 8 GPUs on {os.cpu_count()} cores")
@@ -425,20 +432,21 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
         if self.has_volcano():
             programs.append(("Volcano", self.volcano, {"volcano": True}, ">1.5"))
         for name, scheduler, how, goal in programs:
-            sums = {None: [0, 0, 0], "placement": [0, 0, 0]}
+            sums = {None: [0, 0, 0, 0], "placement": [0, 0, 0, 0]}
             for pair in range(PAIRS):
                 for part in (None, "placement") if pair % 2 == 0 else ("placement", None):
                     run = f"{name} {'with ' + part if part else 'alone'}, pair {pair + 1}"
                     self.flow(run, scheduler, part, **how)
-                    for i, value in enumerate((self.count / self.rates[run], self.costs[run], self.allocated[run])):
+                    for i, value in enumerate((self.count / self.rates[run], self.costs[run], self.works[run], self.allocated[run])):
                         sums[part][i] += value
-            (time_alone, cost_alone, bytes_alone), (time_placed, cost_placed, bytes_placed) = sums[None], sums["placement"]
+            time_alone, cost_alone, work_alone, bytes_alone = sums[None]
+            time_placed, cost_placed, work_placed, bytes_placed = sums["placement"]
             measure(f"{name}: CPU, all, alone, ms a pod", 1000 * cost_alone / PAIRS, "ms")
             measure(f"{name}: CPU, all, with placement, ms a pod", 1000 * cost_placed / PAIRS, "ms")
             measure(f"{name}: allocated by the API server, alone, a pod", bytes_alone / PAIRS / 1000, "kB")
             measure(f"{name}: allocated by the API server, with placement, a pod", bytes_placed / PAIRS / 1000, "kB")
-            measure(f"{name}: pods in a second, with placement to alone", time_alone / time_placed, "", goal)
-            measure(f"{name}: what it would be if CPU alone counted", cost_alone / cost_placed, "")
+            measure(f"{name}: pods in a second, with placement to alone", time_alone / time_placed, "")
+            measure(f"{name}: what it would be if work alone counted", work_alone / work_placed, "", goal)
 
     def run_floors(self):
         print(f"# As pods are made, what placement costs at least: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
@@ -482,8 +490,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
 @contextlib.contextmanager
 def started(kind, programs, *sizes):
     """A bench in a folder of its own; its servers and the folder are gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="gputopo-bench-", ignore_cleanup_errors=True) as folder:
-        bench = kind(programs, folder, *sizes)
+    with yardstick() as speed, tempfile.TemporaryDirectory(prefix="gputopo-bench-", ignore_cleanup_errors=True) as folder:
+        bench = kind(speed, programs, folder, *sizes)
         try:
             yield bench
         finally:
