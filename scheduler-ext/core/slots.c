@@ -42,7 +42,6 @@ void gt_core_refresh(struct gt_cluster *cluster, uint32_t node)
         cluster->eligible[node] ? cluster->free[node] & cluster->healthy[node] & ~cluster->assumed[node] : 0;
     unsigned before = cluster->count[node], after = gt_core_bits(available);
     cluster->available[node] = available;
-    cluster->count[node] = cluster->draft_count[node] = (uint8_t)after;
     if (before == after)
         return;
     count_node(cluster, node, before, after);
@@ -52,6 +51,8 @@ void gt_core_refresh(struct gt_cluster *cluster, uint32_t node)
     }
     for (uint32_t s = cluster->super[node]; s != GT_NONE; s = cluster->supers[s].parent)
         cluster->total[s] += after - before;
+    /* Last: after a write of bytes the compiler reads all pointers again. */
+    cluster->count[node] = cluster->draft_count[node] = (uint8_t)after;
 }
 
 /* The least recently used size; that of one GPU stays. */
