@@ -74,7 +74,8 @@ class Bench:
     FLAGS = ""  # more of the API server's
 
     def __init__(self, speed, binaries, folder, nodes, pods):
-        self.speed, self.binaries, self.folder, self.nodes, self.count = speed, os.path.abspath(binaries), folder, nodes, pods
+        self.speed, self.binaries, self.folder, self.nodes = speed, os.path.abspath(binaries), folder, nodes
+        self.count = max(GANG, pods - pods % GANG)  # whole jobs
         self.api = Api(folder, self.FLAGS)
         self.serial, self.rates, self.costs, self.works, self.allocated, self.volcano_there = 0, {}, {}, {}, {}, False
 
