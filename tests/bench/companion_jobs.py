@@ -446,8 +446,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             measure(f"{name}: CPU, all, with placement, ms a pod", 1000 * cost_placed / PAIRS, "ms")
             measure(f"{name}: allocated by the API server, alone, a pod", bytes_alone / PAIRS / 1000, "kB")
             measure(f"{name}: allocated by the API server, with placement, a pod", bytes_placed / PAIRS / 1000, "kB")
-            measure(f"{name}: pods in a second, with placement to alone", time_alone / time_placed, "")
-            measure(f"{name}: what it would be if work alone counted", work_alone / work_placed, "", goal)
+            measure(f"{name}: pods in a second, with placement to alone", time_alone / time_placed, "", goal)
+            measure(f"{name}: what it would be if work alone counted", work_alone / work_placed, "")
 
     def run_floors(self):
         print(f"# As pods are made, what placement costs at least: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")

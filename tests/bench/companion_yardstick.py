@@ -32,8 +32,10 @@ class Yardstick:
 
     def since(self, mark):
         """Seconds of CPU that the work has taken, the mean since then."""
-        runs, used = (now - then for now, then in zip(self.mark(), mark))
-        return used / max(1, runs) / 1e9
+        runs, used = (after - before for after, before in zip(self.mark(), mark))
+        if not runs:
+            raise SystemExit("companion_yardstick.py: its work does not run")
+        return used / runs / 1e9
 
 
 @contextlib.contextmanager
