@@ -32,8 +32,10 @@ static void count_node(struct gt_cluster *cluster, uint32_t node, unsigned befor
     unsigned size = cluster->size[node];
     cluster->nodes_with[before]--;
     cluster->nodes_with[after]++;
-    cluster->idle_with[before] -= before == size;
-    cluster->idle_with[after] += after == size;
+    if (before == size)
+        cluster->idle_with[before]--;
+    if (after == size)
+        cluster->idle_with[after]++;
 }
 
 void gt_core_refresh(struct gt_cluster *cluster, uint32_t node)
@@ -45,11 +47,15 @@ void gt_core_refresh(struct gt_cluster *cluster, uint32_t node)
     if (before == after)
         return;
     count_node(cluster, node, before, after);
-    for (unsigned t = 0; t < cluster->slot_sizes; t++) {
+    uint32_t leaf = cluster->super[node];
+    cluster->slots[0][leaf] += after - before; /* the size of one GPU */
+    for (unsigned t = 1; t < cluster->slot_sizes; t++) {
         const uint8_t *slots = gt_core_slots_of[cluster->slot_size[t]];
-        cluster->slots[t][cluster->super[node]] += (uint32_t)slots[after] - slots[before];
+        uint32_t change = (uint32_t)slots[after] - slots[before];
+        if (change)
+            cluster->slots[t][leaf] += change;
     }
-    for (uint32_t s = cluster->super[node]; s != GT_NONE; s = cluster->supers[s].parent)
+    for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
         cluster->total[s] += after - before;
     /* Last: after a write of bytes the compiler reads all pointers again. */
     cluster->count[node] = cluster->draft_count[node] = (uint8_t)after;
