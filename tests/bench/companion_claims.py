@@ -14,12 +14,12 @@ import shutil
 import sys
 import time
 
-from companion_api import RealServer, Watch
+from companion_api import NAMESPACE, RealServer, Watch
 from companion_jobs import POD_GPUS, Bench, cpu_seconds, measure, started
 from placement_driver import RESOURCE
 from real_api import SEARCH
 
-PATH = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaim"
+PATH = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaim"
 CLAIMS, TEMPLATES = PATH + "s", PATH + "templates"
 OF_POD = "gputopo-gpus"
 TEMPLATE = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
