@@ -4,6 +4,7 @@ change, and the companion is replaced every minute. What has to hold then is che
 import json
 import os
 import random
+import re
 import subprocess
 import time
 
@@ -16,11 +17,12 @@ from cases_volcano import task, vcjob
 
 MINUTES = float(os.environ.get("GPUTOPO_CHURN_MINUTES", 15))
 EVERY = {"job": 4.5, "companion": 60, "node": 40, "queue": 25}  # seconds; 200 jobs in 15 minutes
+FOLLOWS = 3  # seconds after the companion was replaced
 QUICK_MINUTES, QUICKER = 0.75, 2  # of the quick form: 20 jobs, and all of it faster
 GPUS = "metax-tech.com/gpu"
 QUEUES = ("default", "small", "light")
 DEAD = {"key": "test.local/dead", "effect": "NoExecute"}
-NO_ROOM = ("TooFewGPUs", "NoSupernode", "Reserved")
+NO_ROOM = ("TooFewGPUs", "NoSupernode")
 SHAPES = ((1, 8, 8), (2, 8, 16), (4, 8, 32), (8, 8, 32), (8, 8, 64), (4, 2, 8), (4, 4, 16), (12, 8, 48), (2, 4, 8))  # pods, GPUs, a unit
 
 
@@ -31,6 +33,7 @@ class ChurnCases:
         self.chance = random.Random(self.seed)
         self.minutes, self.faster = (QUICK_MINUTES, QUICKER) if report.is_quick else (MINUTES, 1)
         self.alive, self.dead, self.made = {}, {}, 0  # {name: (kind, shape, when it is deleted)}, {node: when it is back}
+        self.moved = None  # when the companion was replaced, until Volcano asks the next one
 
     # what is submitted
 
@@ -103,6 +106,13 @@ class ChurnCases:
     def replace_companion(self):
         pod = self.placed.companion()["metadata"]["name"]
         self.cluster.kubectl("delete", "pod", pod, "-n", "gputopo-system", "--grace-period=1", "--wait=false")
+        self.moved = time.monotonic()
+
+    def follow_companion(self, now):
+        """Volcano asks the next pod of the companion, as it would by its Service: there is no kube-proxy here."""
+        if self.moved and self.moved + FOLLOWS <= now:
+            self.volcano.configure(self.volcano.with_us(ALL_ACTIONS))
+            self.moved = None
 
     @quick
     def churn(self):
@@ -117,6 +127,7 @@ class ChurnCases:
         while (now := time.monotonic()) < start + self.minutes * 60:
             self.delete(now)
             self.revive(now)
+            self.follow_companion(now)
             for run, when in due.items():
                 if when <= now:
                     run()
@@ -130,7 +141,7 @@ class ChurnCases:
     def calm(self):
         """Nothing changes any more; then who waits, waits for a reason."""
         self.revive(float("inf"))
-        self.placed.companion()
+        self.follow_companion(float("inf"))
 
         def standing():
             return {pod["metadata"]["uid"]: (pod["spec"].get("nodeName"), len(pod["spec"].get("schedulingGates", [])))
@@ -182,8 +193,8 @@ class ChurnCases:
     def nobody_waits(self):
         """For whom there is room by `gputopo plan` on the cluster as it is."""
         told, wrong, counts = self.dump(), [], {}
-        for name, pods in self.jobs().items():
-            waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+        all_waiting = {name: [pod for pod in pods if not pod["spec"].get("nodeName")] for name, pods in self.jobs().items()}
+        for name, waiting in all_waiting.items():
             if not waiting:
                 continue
             reason, text = self.reason(waiting)
@@ -191,9 +202,11 @@ class ChurnCases:
             shape = self.alive[name][1]
             if reason in NO_ROOM and len(waiting) == shape[0] and self.fits(told, *shape):
                 wrong.append(f"{name} {shape} waits for {reason}: {text}")
+            elif reason == "Reserved" and not all(map(all_waiting.get, re.findall(r"reserved by default/\w+/([^ ,]+)", text) or [""])):
+                wrong.append(f"{name} {shape} waits for {reason}, by a job that does not wait: {text}")
             elif reason == "NotAdmitted" and not self.queue_waits(waiting):
                 wrong.append(f"{name} {shape} waits for its queue, which has let it in: {text}")
-            elif not reason:
+            elif not reason and not self.queue_waits(waiting):  # whose queue was made smaller when a part of it ran
                 wrong.append(f"{name} {shape} waits for no reason: {self.placed.summary({pod['metadata']['name']: pod for pod in waiting})}")
         if wrong:
             raise Failed("; ".join(wrong))
