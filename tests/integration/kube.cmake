@@ -6,7 +6,9 @@ if(TARGET gt_kube)
     set_target_properties(kube-tool PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME integration/kube
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_kube.py $<TARGET_FILE:kube-tool>)
-    set_tests_properties(integration/kube PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/kube-watch
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_kube_watch.py $<TARGET_FILE:kube-tool>)
+    set_tests_properties(integration/kube integration/kube-watch PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/kube-real
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_kube_real.py $<TARGET_FILE:kube-tool>)
     set_tests_properties(integration/kube-real PROPERTIES LABELS integration TIMEOUT 1500 SKIP_RETURN_CODE 77)

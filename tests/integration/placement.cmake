@@ -8,6 +8,12 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-writes
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_writes.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-writes PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-running
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_running.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-running PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-webhook
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_webhook.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-webhook PROPERTIES LABELS integration TIMEOUT 1500)

@@ -23,6 +23,8 @@ TOPOLOGIES = "/apis/topology.metax-tech.com/v1alpha1/nodegputopologies"
 SUPERNODES = "/apis/topology.metax-tech.com/v1alpha1/supernodes"
 PLACEMENTS = "/apis/topology.metax-tech.com/v1alpha1/namespaces/ns/gpuplacements"
 JOBS = "/apis/batch/v1/namespaces/ns/jobs"
+SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
+PYTORCH = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs"
 
 
 class PodDouble(ApiDouble):

@@ -13,13 +13,14 @@ import subprocess
 import time
 import unittest
 
-import test_agent
+from agent_case import AGENT, PROGRAMS, MadeMachine
 from daemon_driver import wait_for
+from kubelet_double import AdmissionError
 
 DEAD = 3
 
 
-class Health(test_agent.MadeMachine):
+class Health(MadeMachine):
     def start_all(self, *arguments, count=8, interval=1):
         kubelet = self.kubelet()
         agent = self.start("--root", self.root, "--health-interval", str(interval), *arguments,
@@ -39,7 +40,7 @@ class Health(test_agent.MadeMachine):
             given, = kubelet.admit(f"pod-{size}", size)
             self.assertNotIn(dead, given)
             kubelet.release(f"pod-{size}")
-        with self.assertRaises(test_agent.AdmissionError):
+        with self.assertRaises(AdmissionError):
             kubelet.admit("all", 8)
         plugin = next(iter(kubelet._plugins()))
         for size in (1, 2, 3, 4, 7):
@@ -241,7 +242,7 @@ class Health(test_agent.MadeMachine):
         os.unlink(node)
         self.assertTrue(kubelet.wait_healthy(0), agent.lines)
         self.assertIn("mxcd is missing", self.place(agent)[1])
-        with self.assertRaises(test_agent.AdmissionError):
+        with self.assertRaises(AdmissionError):
             kubelet.admit("one", 1)
         open(node, "wb").close()
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
@@ -382,14 +383,14 @@ class Health(test_agent.MadeMachine):
 
     def test_a_bad_table_at_start(self):
         table = self.table("signals: {heat: {threshold: 90}}")
-        done = subprocess.run([test_agent.AGENT, "--fault-table", table, "--http", "none"], check=False,
+        done = subprocess.run([AGENT, "--fault-table", table, "--http", "none"], check=False,
                               capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
         self.assertIn("faults.yaml: signals.heat: there is no such signal", done.stderr)
 
     def test_the_default_table_can_be_printed_and_taken(self):
         def show(*arguments):
-            return subprocess.run([test_agent.AGENT, "--print-fault-table", *arguments], check=True,
+            return subprocess.run([AGENT, "--print-fault-table", *arguments], check=True,
                                   stdout=subprocess.PIPE, text=True).stdout
         text = show()
         self.assertIn("  librarySilent: #", text)
@@ -400,7 +401,7 @@ class Health(test_agent.MadeMachine):
     def test_show_and_loss(self):
         self.fault(call="*", do="hang")
         environment = {**os.environ, "GPUTOPO_FAKE_MXSML": self.scenario}
-        program = os.path.join(test_agent.PROGRAMS, "gputopo")
+        program = os.path.join(PROGRAMS, "gputopo")
 
         def run(*arguments):
             return json.loads(subprocess.run([program, *arguments, "-o", "json", "--root", self.root], check=True,

@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from daemon_driver import PATIENCE, wait_for
+from daemon_driver import wait_for
 from placement_case import PODS, SUPERNODES, TOPOLOGIES, PlacementCase
 from placement_driver import PLAN, gates, indexed_pod, node_status, planned_node, topology
 

@@ -6,16 +6,14 @@ Usage: test_placement_object.py PLACEMENT_HOST [unittest arguments]
 """
 
 import json
-import re
 import threading
 import unittest
 
 from api_double import ApiError
 from daemon_driver import PATIENCE, wait_for
-from placement_case import JOBS, PLACEMENTS, PODS, TOPOLOGIES, PlacementCase
+from placement_case import PLACEMENTS, PODS, TOPOLOGIES, PlacementCase
 from placement_driver import GATE, PLAN, apply_patch, gates, indexed_pod, planned_node, template, topology
 
-SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
 EPOCH = PLAN + "epoch"
 
 

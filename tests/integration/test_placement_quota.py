@@ -11,11 +11,10 @@ import unittest
 
 from api_double import Status
 from daemon_driver import wait_for
-from placement_case import PLACEMENTS, PlacementCase
+from placement_case import PLACEMENTS, SETS, PlacementCase
 from placement_driver import RESOURCE, indexed_pod, planned_node, statefulset_pod, template
 
 QUOTAS = "/api/v1/namespaces/ns/resourcequotas"
-SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
 REQUESTS = "requests." + RESOURCE
 LONG = 600000  # ms: what comes sooner comes of an event
 

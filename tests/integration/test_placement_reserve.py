@@ -11,12 +11,10 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import JOBS, PLACEMENTS, PODS, TOPOLOGIES, PlacementCase
+from placement_case import JOBS, PLACEMENTS, PODS, PYTORCH, SETS, TOPOLOGIES, PlacementCase
 from placement_driver import apply_patch, gates, indexed_pod, planned_node, pytorch_pod, statefulset_pod, template, topology
 
 EVENTS = "/api/v1/namespaces/ns/events"
-SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
-PYTORCH = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs"
 VOLCANO = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs"
 
 

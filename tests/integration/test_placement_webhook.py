@@ -10,12 +10,9 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PlacementCase
+from placement_case import PYTORCH, SETS, PlacementCase
 from placement_driver import (GATE, PLAN, apply_patch, gates, indexed_pod, planned_node, pod_spec, pytorch_pod,
                               required_nodes, statefulset_pod, template)
-
-SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
-PYTORCH = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs"
 
 
 class PlacementWebhookTest(PlacementCase):

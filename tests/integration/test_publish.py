@@ -338,7 +338,7 @@ class Told(Case):
 
 
 class SharedGpus(Case):
-    """The annotation that the vendor's plugin writes in sGPU mode; the kubelet's word: test_agent.py."""
+    """The annotation that the vendor's plugin writes in sGPU mode; the kubelet's word: test_agent_usage.py."""
 
     SHARES = {"metax-tech.com/node-gpu-devices": '[{"uuid": "GPU-1", "totalDevCount": 16}]'}
 

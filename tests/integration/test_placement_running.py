@@ -1,0 +1,427 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that run: pods end, come back, grow in number, are evicted or refused, or lose their plan.
+
+Usage: test_placement_running.py PLACEMENT_HOST [unittest arguments]
+"""
+
+import time
+import unittest
+
+from api_double import Silence
+from daemon_driver import wait_for
+from placement_case import JOBS, PODS, PYTORCH, TOPOLOGIES, PlacementCase
+from placement_driver import (GROUP, PLAN, gates, indexed_pod, planned_node, pod_spec, pytorch_pod, replica, template,
+                              topology)
+
+REPLICASETS = "/apis/apps/v1/namespaces/ns/replicasets"
+
+
+class PlacementRunningTest(PlacementCase):
+    # pods that come again
+
+    def test_retry_of_a_job_of_which_some_pods_have_succeeded(self):
+        self.world(2)
+        self.start(**{"return": 300})
+        self.api.add(JOBS, "x", spec={"completionMode": "NonIndexed", "completions": 4, "parallelism": 4,
+                                      "template": template(8, 16)})
+        def made():
+            return {"metadata": {"labels": {"job-name": "x"}, "annotations": {GROUP: "16"}, "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "u", "controller": True}]},
+                "spec": pod_spec(8)}
+        names = [f"x-{c}" for c in "abcd"]
+        for name in names:
+            self.add_pod(name, made())
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        self.end("x-a")  # succeeded: out of the informer's selection
+        self.end("x-b")  # failed
+        self.add_pod("x-e", made())
+        self.wait_lifted("x-e")
+        rank = self.pod("x-e")["metadata"]["annotations"][PLAN + "rank"]
+        self.assertIn(rank, ("0", "1"))  # those that run keep theirs
+        self.assertEqual(self.pod("x-e")["metadata"]["annotations"][PLAN + "unit"], "0")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Owned/Job/x")["state"] == "placed"))
+
+    def finish(self, job, done, group=16, pods=4, mode="Indexed", **status):
+        """Some pods succeed: they leave the informer's selection, and the Job's status tells of them."""
+        for name in done:
+            self.end(name)
+        self.api.add(JOBS, job, spec={"completionMode": mode, "completions": pods, "parallelism": pods,
+                                      "template": template(8, group)}, status={"succeeded": len(done), **status})
+
+    def test_last_pod_of_a_plain_job_comes_back(self):
+        """No pod is left that tells that the job runs."""
+        self.world(1)
+        self.start(**{"return": 300})
+        def made():
+            return {"metadata": {"labels": {"job-name": "x"}, "annotations": {GROUP: "16"}, "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "u", "controller": True}]},
+                "spec": pod_spec(8)}
+        names = [f"x-{c}" for c in "abcd"]
+        self.finish("x", [], mode="NonIndexed")
+        for name in names:
+            self.add_pod(name, made())
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        self.end("x-d")
+        self.finish("x", names[:3], mode="NonIndexed")
+        self.add_pod("x-e", made())
+        self.wait_lifted("x-e")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
+    def test_last_pods_of_an_indexed_job_come_back(self):
+        """Others have taken the room of those that have succeeded: it is not asked for again."""
+        self.world(1)
+        self.start(**{"return": 300})
+        names = self.add_gang("a", 4, 16)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        self.finish("a", names[:2], completedIndexes="0,1")
+        other = self.add_gang("b", 2, 16)
+        self.wait_lifted(*other)
+        for name in other:
+            self.bind(name)
+        self.end("a-2")
+        self.end("a-3")
+        self.add_pod("a-3", indexed_pod("a", 3, group=16))
+        self.wait_lifted("a-3")  # with the place of a-2 kept
+        self.assertEqual(self.host.counters()["reservedGPUs"], 8)
+        self.add_pod("a-2", indexed_pod("a", 2, group=16))
+        self.wait_lifted("a-2")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
+    def test_last_pods_of_a_pytorch_job_come_back(self):
+        """Its status says how many have succeeded, and not which. Their places are reserved for a moment, not as long as those
+        of pods that were never made."""
+        self.world(1)
+        self.start(missing=600000, **{"return": 300})
+        specs = {"Master": {"replicas": 1, "template": template(8, 16)},
+                 "Worker": {"replicas": 3, "template": template()}}
+        self.api.add(PYTORCH, "p", spec={"pytorchReplicaSpecs": specs})
+        names = ["p-master-0", *(f"p-worker-{i}" for i in range(3))]
+        for i, name in enumerate(names):
+            self.add_pod(name, pytorch_pod("p", "worker" if i else "master", max(i - 1, 0)))
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        for name in names[:2]:
+            self.end(name)
+        other = self.add_gang("b", 2, 16)
+        self.wait_lifted(*other)
+        for name in names[2:]:
+            self.end(name)
+        self.api.add(PYTORCH, "p", spec={"pytorchReplicaSpecs": specs}, status={"replicaStatuses": {
+            "Master": {"succeeded": 1}, "Worker": {"active": 2, "succeeded": 1}}})
+        for i in (1, 2):
+            self.add_pod(f"p-worker-{i}", pytorch_pod("p", "worker", i))
+        self.wait_lifted(*names[2:])
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
+    def test_unit_that_a_job_grows_by_is_planned_whole(self):
+        self.world(3)
+        self.start()
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "placed"))
+        self.add_job("a", 8, 32)
+        self.add_pod("a-4", indexed_pod("a", 4, group=32))
+        self.wait_lifted("a-4")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 24)
+        self.wait_lifted(*self.add_gang("b", 4, 32))  # whoever comes meanwhile gets another supernode
+        for i in (5, 6, 7):
+            self.add_pod(f"a-{i}", indexed_pod("a", i, group=32))
+        self.wait_lifted(*(f"a-{i}" for i in (5, 6, 7)))
+        self.assertEqual(len({planned_node(self.pod(f"a-{i}")).split("-")[0] for i in range(4, 8)}), 1)
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
+    def test_replaced_pod_comes_home(self):
+        self.world(3)
+        self.start()
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        home = planned_node(self.pod("a-1"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "placed"))
+        self.end("a-1")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8))
+        self.add_gang("small", 1, 8)
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.wait_lifted("a-1", "small-0")
+        self.assertEqual(planned_node(self.pod("a-1")), home)
+        self.assertNotEqual(planned_node(self.pod("small-0")), home)
+
+    def test_replaced_pod_waits_for_its_supernode(self):
+        self.world(2)
+        self.start(**{"return": 1})
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        home = planned_node(self.pod("a-1"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "placed"))
+        self.end("a-1")
+        self.api.add(TOPOLOGIES, home, status=topology(home, used=[(0, "ns", "stranger")]))
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.assertTrue(wait_for(lambda: self.condition("a-1")))
+        self.assertEqual(self.condition("a-1")["reason"], "UnitStuck")
+        self.api.add(TOPOLOGIES, home, status=topology(home))
+        self.wait_lifted("a-1")
+        self.assertEqual(planned_node(self.pod("a-1")), home)
+
+    def test_restarted_group_is_planned_again(self):
+        self.world(2)
+        self.start()
+        names = self.add_gang("a", 8, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        for name in names:
+            self.end(name)
+        for i in range(8):
+            self.add_pod(names[i], indexed_pod("a", i, group=32))
+        self.wait_lifted(*names)
+        self.assertEqual(self.host.job("ns/Job/a")["reservedGPUs"], 0)
+
+    def evict(self, name):
+        """As a scheduler does that wants the room for others: it says so, and deletes the pod."""
+        pod = self.pod(name)
+        pod["status"].setdefault("conditions", []).append(
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "for another"})
+        self.api.add(PODS, name, namespace="ns", **{key: pod[key] for key in ("metadata", "spec", "status")})
+        self.end(name)
+
+    def test_evicted_pods_let_others_go_first(self):
+        """Without that, the pod that is made again would get the place back before the other one has it."""
+        self.world(1)
+        self.start(eviction=6000)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "placed"))
+        self.evict("a-1")
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "Evicted"))
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        self.assertTrue(gates(self.pod("a-1")))
+        self.wait_lifted("a-1")
+
+    def test_evicted_group_lets_others_go_first(self):
+        """Also when all of its pods go, and nothing but its name is left."""
+        self.world(1)
+        self.start(eviction=6000)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        for name in names:
+            self.evict(name)
+        for i, name in enumerate(names):
+            self.add_pod(name, indexed_pod("a", i, group=32))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "Evicted"))
+        self.assertTrue(all(gates(self.pod(name)) for name in names))
+        self.wait_lifted(*names)
+
+    def test_replicas_keep_their_ranks_over_a_restart(self):
+        self.world(2)
+        self.start()
+        self.api.add(REPLICASETS, "rs", spec={"replicas": 8, "template": template(8, 32)})
+        names = [f"rs-{x}" for x in "bdfhjlnp"]
+        for name in names[:7]:
+            self.add_pod(name, replica("rs"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Owned/ReplicaSet/rs").get("reason") == "PodsMissing"))
+        self.add_pod(names[7], replica("rs"))
+        self.wait_lifted(*names)
+        for rank, name in enumerate(names):
+            self.assertEqual(self.pod(name)["metadata"]["annotations"][PLAN + "rank"], str(rank))
+            self.bind(name)
+        self.host.kill()
+        self.start()
+        home = planned_node(self.pod("rs-n"))  # rank 6, in the second unit
+        self.end("rs-n")
+        self.add_pod("rs-a", replica("rs"))  # by its name it would be the first
+        self.wait_lifted("rs-a")
+        self.assertEqual(self.pod("rs-a")["metadata"]["annotations"][PLAN + "rank"], "6")
+        self.assertEqual(planned_node(self.pod("rs-a")), home)
+
+    # lost plans
+
+    def lose(self, **options):
+        """A lifted gang of which one pod's place is taken before it is bound."""
+        self.world(2)
+        self.start(**options)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in ("a-0", "a-1", "a-3"):
+            self.bind(name)
+        taken = planned_node(self.pod("a-2"))
+        self.api.add(TOPOLOGIES, taken, status=topology(taken, used=[(i, "ns", "stranger") for i in range(8)]))
+        return names, taken
+
+    def test_lost_plan_is_reported(self):
+        names, _ = self.lose()
+        self.assertTrue(wait_for(lambda: (self.condition("a-2") or {}).get("reason") == "PlanLost"))
+        self.assertEqual(self.condition("a-2")["status"], "False")
+        self.assertTrue(self.is_lifted(*names))
+        self.assertEqual(self.host.counters()["recreated"], 0)
+        self.assertEqual(self.host.job("ns/Job/a")["state"], "plan-lost")
+
+    def test_pod_that_lost_its_place_holds_its_unit(self):
+        """It is bound to that node: elsewhere the others would tear the unit as soon as the place is free again."""
+        self.world(2, 2)
+        self.start()
+        names = self.add_gang("a", 2, 16)
+        self.wait_lifted(*names)
+        places = {planned_node(self.pod(name)) for name in names}
+        for node in places:
+            self.api.add(TOPOLOGIES, node, status=topology(node, used=[(i, "ns", "stranger") for i in range(8)]))
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "PlanLost"))
+        self.end("a-1")
+        self.add_pod("a-1", indexed_pod("a", 1, group=16))
+        self.assertTrue(wait_for(lambda: (self.condition("a-1") or {}).get("reason") == "UnitStuck"))
+        for node in places:
+            self.api.add(TOPOLOGIES, node, status=topology(node))
+        self.wait_lifted("a-1")
+        self.assertEqual({planned_node(self.pod(name)) for name in names}, places)
+
+    def test_lost_plan_is_repaired(self):
+        _, taken = self.lose(recreate=1)
+        self.assertTrue(wait_for(lambda: self.pod("a-2") is None))
+        self.assertIsNotNone(self.pod("a-1"))
+        self.add_pod("a-2", indexed_pod("a", 2, group=32))  # its owner makes it again
+        self.assertTrue(wait_for(lambda: self.condition("a-2")))
+        self.assertEqual(self.condition("a-2")["reason"], "UnitStuck")
+        self.api.add(TOPOLOGIES, taken, status=topology(taken))
+        self.wait_lifted("a-2")
+        self.assertEqual(self.host.counters()["recreated"], 1)
+
+    def test_refusal_is_told_as_long_as_it_stands(self):
+        self.world(1)
+        self.start(unschedulable=500)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        pod = self.pod("a-3")
+        def say(reason):
+            self.add_pod("a-3", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
+                **pod["status"], "conditions": [{
+                    "type": "PodScheduled", "status": "False", "reason": reason, "message": "x"}]}})
+        say("Unschedulable")
+        self.assertTrue(wait_for(lambda: (self.condition("a-3") or {}).get("reason") == "PlanRefused"))
+        for _ in range(10):
+            self.assertEqual(self.host.job("ns/Job/a")["state"], "plan-lost")
+            time.sleep(0.15)
+        counters = self.host.counters()
+        self.assertEqual((counters["lost"], counters["jobs"]["plan-lost"]), (1, 1))
+        say("Other")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"))
+
+    def test_nothing_is_held_for_a_refused_pod(self):
+        self.world(1)
+        self.start(unschedulable=500)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names[:3]:
+            self.bind(name)
+        other = self.add_gang("other", 1, 8)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/other").get("state") == "waits"))
+        pod = self.pod("a-3")
+        self.add_pod("a-3", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
+            "phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                                                "message": "too few CPUs"}]}})
+        self.wait_lifted(*other)
+        self.assertEqual(planned_node(self.pod("other-0")), planned_node(pod))
+        self.assertEqual(self.host.job("ns/Job/a")["state"], "plan-lost")
+        self.host.kill()  # nor does the next leader hold it, or tell it again
+        self.start(unschedulable=500)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "plan-lost"))
+        self.assertEqual((self.host.counters()["lost"], self.condition("a-3")["reason"]), (0, "PlanRefused"))
+        self.assertEqual(self.host.job("ns/Job/other")["state"], "placed")
+
+    def test_bound_before_the_answer_to_the_write(self):
+        """The watch may tell of a lifted pod that is bound already before the answer is read: it counts, once."""
+        self.world(1)
+        self.start()
+        self.api.fail(Silence(), times=1, method="PATCH", path="/a-0$")
+        self.add_gang("a", 1, 8)
+        self.assertTrue(wait_for(lambda: self.host.counters()["writesWaiting"] == 1))
+        pod = indexed_pod("a", 0, group=8, gated=False)
+        self.add_pod("a-0", {**pod, "spec": {**pod["spec"], "nodeName": "s0-n0"}})
+        self.assertTrue(wait_for(lambda: self.host.counters()["writesWaiting"] == 0))
+        counters = self.host.counters()
+        self.assertEqual((counters["podsPlanned"], counters["podsLifted"]), (1, 1))
+
+    def test_scheduler_refuses_a_planned_pod(self):
+        self.world(1)
+        self.start(recreate=1, unschedulable=500)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        pod = self.pod("a-3")
+        self.add_pod("a-3", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
+            **pod["status"], "conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "too few CPUs"}]}})
+        self.assertIsNotNone(self.pod("a-3"))
+        self.assertTrue(wait_for(lambda: self.pod("a-3") is None))
+        self.assertTrue(wait_for(lambda: self.host.counters()["recreated"] == 1))
+
+    def refuse(self, name):
+        pod = self.pod(name)
+        self.add_pod(name, {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
+            **pod["status"], "conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "too few CPUs"}]}})
+
+    def test_refused_node_is_not_chosen_again(self):
+        """Also where all of the job's pods go: nothing but its name is left."""
+        self.world(1)
+        self.start(recreate=1, unschedulable=100)
+        seen = []
+        for _ in self.nodes:
+            self.add_gang("a", 1, 8)
+            self.wait_lifted("a-0")
+            seen.append(planned_node(self.pod("a-0")))
+            self.refuse("a-0")
+            self.assertTrue(wait_for(lambda: self.pod("a-0") is None))
+        self.assertEqual(sorted(seen), self.nodes)
+        self.add_gang("a", 1, 8)
+        self.assertTrue(wait_for(lambda: self.condition("a-0")))
+        self.assertIn("its scheduler has refused 4 nodes", self.condition("a-0")["message"])
+        self.wait_lifted(*self.add_gang("other", 1, 8))  # who may have other wants
+
+    def test_refused_node_is_tried_again_when_a_pod_leaves_it(self):
+        """What the node lacked may be what that pod had."""
+        self.world(1, 1)
+        self.start(recreate=1, unschedulable=100)
+        self.add_pod("guest", {"metadata": {}, "spec": pod_spec(4, gated=False)})
+        self.run_on("guest", "s0-n0", [0, 1, 2, 3])
+        self.wait_lifted(*self.add_gang("a", 1, 4, gpus=4))
+        self.refuse("a-0")
+        self.assertTrue(wait_for(lambda: self.pod("a-0") is None))
+        self.add_gang("a", 1, 4, gpus=4)
+        self.assertTrue(wait_for(lambda: self.condition("a-0")))
+        self.assertIn("its scheduler has refused 1 node", self.condition("a-0")["message"])
+        self.end("guest")
+        self.wait_lifted("a-0")
+
+    def test_refused_node_is_not_come_home_to(self):
+        self.world(1, nodes_each=5)
+        self.start(recreate=1, unschedulable=100)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names[:3]:
+            self.bind(name)
+        first = planned_node(self.pod("a-3"))
+        self.refuse("a-3")
+        self.assertTrue(wait_for(lambda: self.pod("a-3") is None))
+        self.add_pod("a-3", indexed_pod("a", 3, group=32))
+        self.wait_lifted("a-3")
+        self.assertNotEqual(planned_node(self.pod("a-3")), first)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
