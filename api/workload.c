@@ -2,6 +2,7 @@
 #include "api/workload.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,11 +234,26 @@ int gt_workload_read(const cJSON *object, const char *resource, struct gt_worklo
 
 /* ---- writing ---- */
 
-static void begin_object(const char *kind, const char *namespace_, const char *name, const char *version,
-                         struct gt_buf *to)
+const char *gt_kueue_version(const cJSON *group)
 {
+    static const char *const known[] = {"v1beta2", "v1beta1"}; /* the members that are used are the same */
+    const cJSON *item;
+    for (unsigned i = 0; i < GT_COUNT(known); i++)
+        cJSON_ArrayForEach(item, gt_get(group, "versions"))
+        {
+            if (strcmp(gt_get_string(item, "version"), known[i]) == 0)
+                return known[i];
+        }
+    return NULL;
+}
+
+static void begin_object(const char *api_version, const char *kind, const char *namespace_, const char *name,
+                         const char *version, struct gt_buf *to)
+{
+    char api[64];
+    snprintf(api, sizeof(api), GT_KUEUE_GROUP "/%s", api_version);
     gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", GT_KUEUE_GROUP "/" GT_KUEUE_VERSION);
+    gt_json_add_text(to, "apiVersion", api);
     gt_json_add_text(to, "kind", kind);
     gt_json_begin(to, "metadata", '{');
     gt_json_add_text_if(to, "namespace", namespace_);
@@ -247,12 +263,13 @@ static void begin_object(const char *kind, const char *namespace_, const char *n
     gt_json_begin(to, "status", '{');
 }
 
-void gt_workload_write_checks(const struct gt_workload *workload, const char *const names[], unsigned count,
+void gt_workload_write_checks(const char *version, const struct gt_workload *workload,
+                              const char *const names[], unsigned count,
                               const struct gt_check_verdict *verdict, int64_t now_s, struct gt_buf *to)
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(now_s, now);
-    begin_object(GT_KIND_WORKLOAD, workload->namespace_, workload->name, workload->version, to);
+    begin_object(version, GT_KIND_WORKLOAD, workload->namespace_, workload->name, workload->version, to);
     gt_json_begin(to, "admissionChecks", '[');
     for (unsigned i = 0; i < count; i++) {
         gt_json_begin(to, NULL, '{');
@@ -292,10 +309,10 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
     return 0;
 }
 
-void gt_admission_check_write(const struct gt_admission_check *check, const struct gt_condition *active,
-                              struct gt_buf *to)
+void gt_admission_check_write(const char *version, const struct gt_admission_check *check,
+                              const struct gt_condition *active, struct gt_buf *to)
 {
-    begin_object(GT_KIND_ADMISSION_CHECK, NULL, check->name, NULL, to);
+    begin_object(version, GT_KIND_ADMISSION_CHECK, NULL, check->name, NULL, to);
     gt_json_begin(to, "conditions", '[');
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "type", "Active");

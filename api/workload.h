@@ -10,7 +10,6 @@
 /* Workload, ResourceFlavor and AdmissionCheck of Kueue: the members that are read, and what is written into
  * their status. */
 #define GT_KUEUE_GROUP             "kueue.x-k8s.io"
-#define GT_KUEUE_VERSION           "v1beta1"
 #define GT_PLURAL_WORKLOAD         "workloads"
 #define GT_PLURAL_ADMISSION_CHECK  "admissionchecks"
 #define GT_PLURAL_RESOURCE_FLAVOR  "resourceflavors"
@@ -72,9 +71,13 @@ struct gt_check_verdict {
     unsigned requeue_s; /* for GT_CHECK_RETRY: seconds after which Kueue tries again */
 };
 
-/* Appends the body of an apply of the status, which sets these checks of the Workload to `verdict`. It is
- * valid only for the version that was read. */
-void gt_workload_write_checks(const struct gt_workload *workload, const char *const names[], unsigned count,
+/* The newest version of Kueue's API that is served (in an APIGroup) and known here, a literal; NULL: none. */
+const char *gt_kueue_version(const cJSON *group);
+
+/* Appends the body of an apply of the status, in this version of the API, which sets these checks of the
+ * Workload to `verdict`. It is valid only for the version of the object that was read. */
+void gt_workload_write_checks(const char *version, const struct gt_workload *workload,
+                              const char *const names[], unsigned count,
                               const struct gt_check_verdict *verdict, int64_t now_s, struct gt_buf *to);
 
 struct gt_resource_flavor {
@@ -100,7 +103,7 @@ struct gt_admission_check { /* texts belong to the object */
 
 int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret, struct gt_err **err);
 /* Appends the body of a merge patch of the status: the condition Active, for the generation that was read. */
-void gt_admission_check_write(const struct gt_admission_check *check, const struct gt_condition *active,
-                              struct gt_buf *to);
+void gt_admission_check_write(const char *version, const struct gt_admission_check *check,
+                              const struct gt_condition *active, struct gt_buf *to);
 
 #endif

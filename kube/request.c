@@ -270,7 +270,7 @@ static int build_path(const struct gt_kube_request *request, char **ret, struct 
 {
     gt_auto_buf struct gt_buf path = GT_BUF(REQUEST_PATH_MAX);
     bool collection = request->verb == GT_KUBE_CREATE && !request->subresource;
-    if (!collection && !request->name)
+    if (!collection && !request->name && request->resource->plural)
         return gt_fail(err, EINVAL, "%s: no name is given", request->resource->plural);
     if (collection && request->resource->namespaced && !request->namespace_)
         return gt_fail(err, EINVAL, "%s: no namespace is given", request->resource->plural);

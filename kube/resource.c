@@ -53,6 +53,10 @@ static int add_segment(struct gt_buf *to, const char *what, const char *segment,
 int gt_kube_path(struct gt_buf *to, const struct gt_kube_resource *resource, const char *namespace_,
                  const char *name, const char *subresource, struct gt_err **err)
 {
+    if (!resource->plural) {
+        gt_buf_printf(to, "/apis/%s", resource->group);
+        return gt_buf_check(to, "path", err);
+    }
     if (namespace_ && !resource->namespaced)
         return gt_fail(err, EINVAL, "%s are in no namespace", resource->plural);
     if (!namespace_ && resource->namespaced && name)

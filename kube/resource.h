@@ -6,7 +6,8 @@
 
 #include "base/buf.h"
 
-/* A kind of object as in paths. Texts are literals; it must outlive the requests for it. */
+/* A kind of object as in paths. Texts are literals; it must outlive the requests for it. With a group alone
+ * it is the group, of which GT_KUBE_GET answers the versions that are served (an APIGroup). */
 struct gt_kube_resource {
     const char *group;   /* "" is the core group */
     const char *version; /* "v1" */

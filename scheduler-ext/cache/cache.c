@@ -162,6 +162,25 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
     *ret = counters;
 }
 
+uint32_t gt_cache_absent_nodes(const struct gt_cache *cache, const char *names[], uint32_t max)
+{
+    uint32_t count = 0;
+    for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
+         node = gt_table_after(&cache->nodes, node->hash, node)) {
+        if (node->has_topology || node->report.is_filled ||
+            !(node->claims || (node->has_node && node->has_gpus)))
+            continue;
+        uint32_t at = count < max ? count : max;
+        for (; at && strcmp(node->name, names[at - 1]) < 0; at--)
+            if (at < max)
+                names[at] = names[at - 1];
+        if (at < max)
+            names[at] = node->name;
+        count++;
+    }
+    return count;
+}
+
 size_t gt_cache_bytes(const struct gt_cache *cache)
 {
     const struct gt_table *const tables[] = {&cache->pods,   &cache->jobs,           &cache->namespaces,

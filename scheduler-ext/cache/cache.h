@@ -303,6 +303,10 @@ struct gt_cache_report {
  * the reports are valid until an object is added. NULL without memory. */
 const struct gt_cache_report **gt_cache_reports(const struct gt_cache *cache, uint32_t *ret_count);
 
+/* Nodes that have no NodeGPUTopology and should have one: members of Supernodes, and Nodes that advertise
+ * GPUs. Returns how many there are; `names` has the first of them by name, at most `max`. */
+uint32_t gt_cache_absent_nodes(const struct gt_cache *cache, const char *names[], uint32_t max);
+
 struct gt_cache_counters {
     uint32_t nodes;                  /* in the cluster */
     uint32_t nodes_without_topology; /* Nodes that advertise GPUs and have no CR */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api/meta.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "scheduler-ext/companion/part.h"
@@ -12,12 +13,14 @@
 
 /* The part "kueue": the AdmissionCheck, on the leader. */
 
-enum { KUEUE_SYNC_MS = 200, KUEUE_AGAIN_MS = 5000 };
+enum { KUEUE_SYNC_MS = 200, KUEUE_AGAIN_MS = 5000, KUEUE_NOTE_MS = 60000 };
 
 struct kueue_part {
     const struct gt_part_env *env;
     struct gt_kueue *kueue; /* while it leads */
-    struct gt_source *sync_timer;
+    struct gt_source *sync_timer, *note_timer;
+    /* Also while it does not lead, so that a new leader knows what was there before. */
+    struct gt_member_history *history;
     bool leads;
     struct gt_kueue_counters before; /* of earlier terms */
 };
@@ -35,12 +38,12 @@ static bool may_write(void *arg)
 }
 
 /* Claims from ResourceClaimTemplates of users are replaced by the equivalent limits. */
-static void prepare(void *arg, cJSON *workload)
+static bool prepare(void *arg, cJSON *workload)
 {
     const struct kueue_part *part = arg;
-    if (part->env->options->placement.claims != GT_CLAIMS_OFF)
-        gt_own_claims_replace(gt_informers_cache(part->env->informers), gt_meta_namespace(workload),
-                              GT_RESOURCE_GPU, workload);
+    return part->env->options->placement.claims == GT_CLAIMS_OFF ||
+           gt_own_claims_replace(gt_informers_cache(part->env->informers), gt_meta_namespace(workload),
+                                 GT_RESOURCE_GPU, workload);
 }
 
 static void read_counters(const struct kueue_part *part, struct gt_kueue_counters *ret)
@@ -63,6 +66,7 @@ static void on_sync_timer(void *arg)
     const struct gt_kueue_spec spec = {.loop = part->env->loop,
                                        .kube = part->env->kube,
                                        .cache = gt_informers_cache(part->env->informers),
+                                       .history = part->history,
                                        .is_node_reserved = is_node_reserved,
                                        .may_write = may_write,
                                        .prepare = prepare,
@@ -75,6 +79,16 @@ static void on_sync_timer(void *arg)
         gt_warning("Kueue is not followed", GT_STR("error", gt_err_text(error)));
         gt_source_arm(part->sync_timer, KUEUE_AGAIN_MS);
     }
+}
+
+static void on_note_timer(void *arg)
+{
+    struct kueue_part *part = arg;
+    bool synced = gt_informers_is_synced(part->env->informers, NULL);
+    if (synced)
+        gt_member_history_note(part->history, gt_cache_cluster(gt_informers_cache(part->env->informers)),
+                               gt_clock_ms());
+    gt_source_arm(part->note_timer, synced ? KUEUE_NOTE_MS : KUEUE_SYNC_MS);
 }
 
 static void part_lead(void *self, bool leads)
@@ -102,6 +116,8 @@ static void part_free(void *self)
     gt_informers_remove_handlers(part->env->informers, part);
     gt_kueue_free(part->kueue);
     gt_source_free(part->sync_timer);
+    gt_source_free(part->note_timer);
+    gt_member_history_free(part->history);
     free(part);
 }
 
@@ -111,11 +127,16 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     if (!part)
         return gt_fail(err, ENOMEM, "no memory");
     part->env = env;
-    int r = gt_loop_add_timer(env->loop, on_sync_timer, part, &part->sync_timer, err);
+    int r = gt_member_history_new(env->options->kueue_reject_ms, &part->history, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(env->loop, on_sync_timer, part, &part->sync_timer, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(env->loop, on_note_timer, part, &part->note_timer, err);
     if (r < 0) {
-        free(part);
+        part_free(part);
         return r;
     }
+    gt_source_arm(part->note_timer, 0);
     gt_informers_add_handlers(env->informers,
                               &(struct gt_cache_handlers){.on_capacity = on_capacity, .arg = part});
     *ret = part;

@@ -14,6 +14,7 @@
 #include "scheduler-ext/companion/view.h"
 
 enum { CONFIG_FILE_MAX = 1 << 20, VALUE_MAX = 4096 };
+enum { REJECT_MIN_S = 300, REJECT_S = 86400, REJECT_MAX_S = 30 * 86400 };
 enum { WAIT_MAX_S = 86400, SCORE_WEIGHT_MAX = 1000000, NAMESPACE_NAME_MAX = 63, OBJECT_NAME_MAX = 253 };
 
 #define COMPANION_FIELD(member) GT_OPTION_FIELD(struct gt_companion_options, member)
@@ -232,6 +233,9 @@ static const struct gt_option table[] = {
     {"reserve-gpus-per-namespace", "NUMBER",
      "GPUs that are reserved for pods that do not exist, of all jobs of a namespace (512)", gt_option_number,
      COMPANION_FIELD(placement.reserve_gpus_per_namespace), .min = 1, .max = 1000000},
+    {"kueue-reject-after", "SECONDS",
+     "a Workload of Kueue is rejected when no supernode was as large as its units for so long (86400)",
+     read_seconds, COMPANION_FIELD(kueue_reject_ms), .min = REJECT_MIN_S, .max = REJECT_MAX_S},
     {"only", "PARTS", "do these alone, a list; see below (all but kueue)", read_parts,
      COMPANION_FIELD(parts)},
     {"config", "FILE", "options in YAML or JSON; the command line wins", gt_option_text,
@@ -388,6 +392,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .supernode_label = GT_LABEL_SUPERNODE,
         .supernodes_config = "gputopo-supernodes",
         .namespace_weights = "gputopo-namespace-weights",
+        .kueue_reject_ms = (uint64_t)REJECT_S * 1000,
         .leader_elect = true,
         .weights = GT_AWARE_DEFAULT,
         .log_level = GT_LOG_INFO,

@@ -26,6 +26,7 @@ struct gt_companion_options {
     struct gt_aware_weights weights;
     struct gt_chain_sizes chain; /* empty: it is learned */
     struct gt_placement_options placement;
+    uint64_t kueue_reject_ms;      /* --kueue-reject-after */
     const char *namespace_weights; /* name of a ConfigMap; NULL: none */
     unsigned parts;                /* mask of positions in gt_parts */
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */

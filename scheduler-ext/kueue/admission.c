@@ -19,7 +19,7 @@ enum {
     REQUEUE_S = 10,
     REQUEUE_MAX_S = 60,
     ROUND_MAX = 16, /* decisions in one call */
-    TEXT_MAX = 1000,
+    TEXT_MAX = 4000,
 };
 
 /* An owner number that no job of the cache and no reservation has. */
@@ -31,6 +31,7 @@ struct admission_entry {
     uint64_t waits_ms; /* since when it has quota and does not fit; 0: not tried */
     uint64_t rest_ms;  /* no decision before then */
     uint64_t hold_ms;  /* until when its places are held; 0: not held */
+    bool whole;        /* what its claims ask for is known */
     bool decided;      /* this version of it */
     bool assumed;      /* for this round */
     struct gt_fit_places places;
@@ -86,10 +87,8 @@ int gt_admission_new(const struct gt_admission_spec *spec, struct gt_admission *
     return 0;
 }
 
-void gt_admission_free(struct gt_admission *admission)
+void gt_admission_clear(struct gt_admission *admission)
 {
-    if (!admission)
-        return;
     for (uint32_t i = 0; i < admission->entries.size; i++)
         if (admission->entries.items[i])
             free_entry(admission, admission->entries.items[i]);
@@ -98,6 +97,13 @@ void gt_admission_free(struct gt_admission *admission)
         free(admission->checks[i]);
     for (unsigned i = 0; i < admission->flavor_count; i++)
         gt_resource_flavor_done(&admission->flavors[i]);
+    admission->check_count = admission->flavor_count = 0;
+}
+
+void gt_admission_free(struct gt_admission *admission)
+{
+    if (admission)
+        gt_admission_clear(admission);
     free(admission);
 }
 
@@ -166,7 +172,7 @@ void gt_admission_remove(struct gt_admission *admission, const char *namespace_,
     free_entry(admission, entry);
 }
 
-int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct gt_err **err)
+int gt_admission_put(struct gt_admission *admission, const cJSON *object, bool whole, struct gt_err **err)
 {
     gt_auto_workload struct gt_workload *workload = NULL;
     int r = gt_workload_read(object, admission->spec.resource, &workload, err);
@@ -184,6 +190,7 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct
         }
         gt_workload_free(entry->workload);
         entry->workload = gt_steal(workload);
+        entry->whole = whole;
         entry->decided = entry->decided && same;
         return 0;
     }
@@ -191,6 +198,7 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct
     if (!entry)
         return gt_fail(err, E2BIG, "there are more than %d Workloads with quota", GT_ADMISSION_WORKLOADS_MAX);
     entry->workload = gt_steal(workload);
+    entry->whole = whole;
     entry->hash = gt_digest_hash_of_name(entry->workload->namespace_, entry->workload->name);
     if (gt_table_add(&admission->entries, entry->hash, entry) >= 0)
         return 0;
@@ -407,7 +415,11 @@ static void decide(struct gt_admission *admission, struct gt_fit_spec *fit, stru
 {
     gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
     give_places_back(admission, fit, entry);
-    enum gt_fit fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
+    enum gt_fit fits = GT_FIT_NO;
+    if (entry->whole)
+        fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
+    else
+        gt_buf_puts(&text, "a ResourceClaimTemplate that its pods name is not there");
     const char *said = text.data ? text.data : "";
     entry->rest_ms = now_ms + AGAIN_MS;
     if (fits == GT_FIT_YES || fits == GT_FIT_NOTHING) {
@@ -465,7 +477,9 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
     struct gt_fit_spec fit = {.cache = admission->spec.cache,
                               .flavors = admission->flavors,
                               .flavor_count = admission->flavor_count,
-                              .avoid = &avoid};
+                              .avoid = &avoid,
+                              .history = admission->spec.history,
+                              .now_ms = now_ms};
     uint64_t end = assume_holds(admission, &fit, now_ms, now_s);
     uint32_t count = collect(admission, entries, now_ms, &due);
     for (uint32_t i = 0; i < count && i < ROUND_MAX; i++) {

@@ -5,6 +5,7 @@
 #include "api/workload.h"
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/kueue/history.h"
 
 /*
  * The AdmissionCheck of Kueue: decides for a Workload that has quota whether supernodes have room for its
@@ -17,7 +18,9 @@
  * each time, at most 60 s. This verdict is not given before the Workload has had quota for QUOTA_GRACE_MS,
  * since pods that were preempted for it may still be ending.
  *
- * Rejected: it can never be placed. It breaks a rule, or a unit is larger than any empty supernode.
+ * Rejected: it can never be placed, and Kueue deactivates it. It breaks a rule, or a unit is larger than any
+ * supernode was in all the time of the history; while that time has not passed, it is Retry, and the text
+ * names the nodes that are missing.
  */
 struct gt_admission;
 
@@ -26,6 +29,7 @@ enum { GT_ADMISSION_WORKLOADS_MAX = 50000, GT_ADMISSION_CHECKS_MAX = 64, GT_ADMI
 struct gt_admission_spec {
     struct gt_cache *cache;
     const char *resource; /* of GPUs; must outlive the admission */
+    struct gt_member_history *history;
     /* Whether a node is reserved for a waiting job; NULL: none is. */
     bool (*is_node_reserved)(void *arg, uint32_t node);
     void *kept_arg;
@@ -40,6 +44,9 @@ void gt_admission_free(struct gt_admission *admission); /* NULL is allowed */
 GT_DEFINE_CLEANUP(struct gt_admission *, gt_admission_free)
 #define gt_auto_admission GT_CLEANUP(gt_admission_free)
 
+/* Forgets all checks, flavors and Workloads. */
+void gt_admission_clear(struct gt_admission *admission);
+
 /* Adds or removes the name of an active AdmissionCheck that is ours. */
 void gt_admission_add_check(struct gt_admission *admission, const char *name);
 void gt_admission_remove_check(struct gt_admission *admission, const char *name);
@@ -48,8 +55,9 @@ void gt_admission_remove_check(struct gt_admission *admission, const char *name)
 void gt_admission_put_flavor(struct gt_admission *admission, const cJSON *object);
 void gt_admission_remove_flavor(struct gt_admission *admission, const char *name);
 
-/* A Workload was added, changed, or deleted. An invalid one counts as deleted: -EINVAL. */
-int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct gt_err **err);
+/* A Workload was added, changed, or deleted; not `whole`: what its claims ask for is not known, so it is not
+ * placed now. An invalid one counts as deleted: -EINVAL. */
+int gt_admission_put(struct gt_admission *admission, const cJSON *object, bool whole, struct gt_err **err);
 void gt_admission_remove(struct gt_admission *admission, const char *namespace_, const char *name);
 
 /* A verdict could not be written: the Workload is decided again after 5 s. */

@@ -7,18 +7,20 @@
 #include <time.h>
 
 #include "api/meta.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/time_text.h"
 #include "kube/informer.h"
 
-enum { SOON_MS = 100, RETRY_MS = 5000, WRITES_MAX = 64 };
+enum { SOON_MS = 100, RETRY_MS = 5000, ASK_MS = 1000, ASK_MAX_MS = 60000, WRITES_MAX = 64 };
 enum kueue_kind { KUEUE_FLAVORS, KUEUE_CHECKS, KUEUE_WORKLOADS, KUEUE_KINDS };
 
-static const struct gt_kube_resource resources[KUEUE_KINDS] = {
-    [KUEUE_FLAVORS] = {GT_KUEUE_GROUP, GT_KUEUE_VERSION, GT_PLURAL_RESOURCE_FLAVOR, false},
-    [KUEUE_CHECKS] = {GT_KUEUE_GROUP, GT_KUEUE_VERSION, GT_PLURAL_ADMISSION_CHECK, false},
-    [KUEUE_WORKLOADS] = {GT_KUEUE_GROUP, GT_KUEUE_VERSION, GT_PLURAL_WORKLOAD, true},
+/* Its members beside the version, which is that of gt_kueue.version. */
+static const struct gt_kube_resource kinds[KUEUE_KINDS] = {
+    [KUEUE_FLAVORS] = {GT_KUEUE_GROUP, NULL, GT_PLURAL_RESOURCE_FLAVOR, false},
+    [KUEUE_CHECKS] = {GT_KUEUE_GROUP, NULL, GT_PLURAL_ADMISSION_CHECK, false},
+    [KUEUE_WORKLOADS] = {GT_KUEUE_GROUP, NULL, GT_PLURAL_WORKLOAD, true},
 };
 
 struct kueue_write {
@@ -38,8 +40,13 @@ struct gt_kueue {
         struct gt_kueue *kueue;
         enum kueue_kind kind;
         bool synced, failing;
+        struct gt_kube_resource resource;
         struct gt_kube_informer *informer;
     } channels[KUEUE_KINDS];
+    const char *version;       /* of the API; NULL: not known yet */
+    struct gt_kube_call *asks; /* for the versions */
+    uint64_t ask_ms;           /* when they are asked for; UINT64_MAX: not */
+    unsigned ask_failures;     /* in a row */
     struct kueue_write *writes;
     unsigned write_count;
     uint64_t wake_ms; /* the timer's time; UINT64_MAX: not set */
@@ -98,9 +105,8 @@ static void on_failed(struct kueue_write *write, const struct gt_err *error)
     bool is_late =
         gt_err_code(error) == EBUSY || gt_err_code(error) == ENOENT; /* it has changed, or was deleted */
     kueue->write_failures += !is_late;
-    gt_log(is_late ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write",
-           GT_STR("kind", resources[write->kind].plural), GT_STR("name", write->name),
-           GT_STR("error", gt_err_text(error)));
+    gt_log(is_late ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", kinds[write->kind].plural),
+           GT_STR("name", write->name), GT_STR("error", gt_err_text(error)));
     if (write->kind == KUEUE_WORKLOADS)
         gt_admission_failed(kueue->admission, write->namespace_, write->name, gt_clock_ms());
     if (write->kind == KUEUE_CHECKS && !is_late) {
@@ -127,7 +133,7 @@ static int send(struct kueue_write *write, struct gt_err **err)
      * v1beta1 sets a default in a field that v1beta2 does not have. This is its only condition. */
     bool is_check = write->kind == KUEUE_CHECKS;
     const struct gt_kube_request request = {.verb = is_check ? GT_KUBE_MERGE_PATCH : GT_KUBE_APPLY,
-                                            .resource = &resources[write->kind],
+                                            .resource = &write->kueue->channels[write->kind].resource,
                                             .namespace_ = write->namespace_[0] ? write->namespace_ : NULL,
                                             .name = write->name,
                                             .subresource = "status",
@@ -170,7 +176,8 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
     if (!kueue->spec.may_write(kueue->spec.arg) || kueue->write_count >= WRITES_MAX ||
         find_write(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name))
         return false;
-    gt_workload_write_checks(workload, checks, check_count, verdict, (int64_t)time(NULL), &body);
+    gt_workload_write_checks(kueue->version, workload, checks, check_count, verdict, (int64_t)time(NULL),
+                             &body);
     if (!write_status(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name, &body))
         return false;
     gt_info("Workload decided", GT_STR("namespace", workload->namespace_), GT_STR("name", workload->name),
@@ -212,7 +219,7 @@ static void write_check(struct gt_kueue *kueue, const struct gt_admission_check 
     gt_time_text((int64_t)time(NULL), since);
     active->since =
         check->active.status == active->status && check->active.since[0] ? check->active.since : since;
-    gt_admission_check_write(check, active, &body);
+    gt_admission_check_write(kueue->version, check, active, &body);
     if (before)
         remove_write(before);
     write_status(kueue, KUEUE_CHECKS, "", check->name, &body);
@@ -238,18 +245,26 @@ static void saw_check(struct gt_kueue *kueue, const cJSON *object)
 
 /* ---- informers ---- */
 
+static void ask_later(struct gt_kueue *kueue, uint64_t after_ms)
+{
+    uint64_t when = gt_clock_ms() + after_ms;
+    if (kueue->asks || kueue->ask_ms <= when)
+        return;
+    kueue->ask_ms = when;
+    wake(kueue, when);
+}
+
 static void came(void *arg, cJSON *object)
 {
     struct kueue_channel *channel = arg;
     struct gt_kueue *kueue = channel->kueue;
     gt_auto_err struct gt_err *error = NULL;
-    if (channel->kind == KUEUE_WORKLOADS)
-        kueue->spec.prepare(kueue->spec.arg, object);
+    bool whole = channel->kind != KUEUE_WORKLOADS || kueue->spec.prepare(kueue->spec.arg, object);
     if (channel->kind == KUEUE_FLAVORS)
         gt_admission_put_flavor(kueue->admission, object);
     else if (channel->kind == KUEUE_CHECKS)
         saw_check(kueue, object);
-    else if (gt_admission_put(kueue->admission, object, &error) < 0)
+    else if (gt_admission_put(kueue->admission, object, whole, &error) < 0)
         gt_warning("a Workload cannot be read", GT_STR("error", gt_err_text(error)));
     gt_kueue_on_capacity(kueue);
 }
@@ -283,8 +298,10 @@ static void failed(void *arg, const struct gt_err *error)
 {
     struct kueue_channel *channel = arg;
     gt_log(channel->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
-           GT_STR("resource", resources[channel->kind].plural), GT_STR("error", gt_err_text(error)));
+           GT_STR("resource", channel->resource.plural), GT_STR("error", gt_err_text(error)));
     channel->failing = true;
+    if (gt_err_code(error) == ENOENT)
+        ask_later(channel->kueue, 0); /* Kueue may have been replaced by one without this version */
 }
 
 static bool is_synced(const struct gt_kueue *kueue)
@@ -293,6 +310,78 @@ static bool is_synced(const struct gt_kueue *kueue)
         if (!kueue->channels[i].synced)
             return false;
     return true;
+}
+
+/* ---- the version of the API ---- */
+
+static int follow(struct gt_kueue *kueue, enum kueue_kind kind, struct gt_err **err)
+{
+    struct kueue_channel *channel = &kueue->channels[kind];
+    *channel = (struct kueue_channel){.kueue = kueue, .kind = kind, .resource = kinds[kind]};
+    channel->resource.version = kueue->version;
+    const struct gt_kube_informer_spec spec = {
+        .selection = {.resource = &channel->resource},
+        .on_add = came,
+        .on_update = came,
+        .on_delete = went,
+        .on_synced = synced,
+        .on_error = failed,
+        .arg = channel,
+    };
+    return gt_kube_informer_start(kueue->spec.kube, &spec, &channel->informer, err);
+}
+
+static void unfollow(struct gt_kueue *kueue)
+{
+    for (unsigned i = 0; i < KUEUE_KINDS; i++) {
+        gt_kube_informer_free(gt_steal(kueue->channels[i].informer));
+        kueue->channels[i].synced = false;
+    }
+    while (kueue->writes)
+        remove_write(kueue->writes);
+    kueue->version = NULL;
+    gt_admission_clear(kueue->admission);
+}
+
+static int take_version(struct gt_kueue *kueue, const cJSON *group, struct gt_err **err)
+{
+    const char *version = gt_kueue_version(group);
+    int r = 0;
+    if (!version)
+        return gt_fail(err, ENOTSUP, GT_KUEUE_GROUP ": no version that is known here is served");
+    if (version == kueue->version)
+        return 0;
+    unfollow(kueue);
+    kueue->version = version;
+    gt_info("following Kueue", GT_STR("version", version));
+    for (enum kueue_kind kind = 0; r >= 0 && kind < KUEUE_KINDS; kind++)
+        r = follow(kueue, kind, err);
+    if (r < 0)
+        unfollow(kueue);
+    return r;
+}
+
+static void on_versions(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_kueue *kueue = arg;
+    gt_auto_err struct gt_err *error = NULL;
+    kueue->asks = NULL;
+    if (!answer->error && take_version(kueue, answer->object, &error) >= 0) {
+        kueue->ask_failures = 0;
+        return;
+    }
+    gt_log(kueue->ask_failures ? GT_LOG_DEBUG : GT_LOG_WARNING, "Kueue is not followed",
+           GT_STR("error", gt_err_text(answer->error ? answer->error : error)));
+    ask_later(kueue, gt_backoff_step(kueue->ask_failures++, ASK_MS, ASK_MAX_MS));
+}
+
+static void ask(struct gt_kueue *kueue)
+{
+    static const struct gt_kube_resource group = {.group = GT_KUEUE_GROUP};
+    const struct gt_kube_request request = {.verb = GT_KUBE_GET, .resource = &group};
+    kueue->ask_ms = UINT64_MAX;
+    if (gt_kube_start(kueue->spec.kube, &request, on_versions, kueue, &kueue->asks, NULL) < 0)
+        ask_later(kueue, RETRY_MS);
 }
 
 /* ---- creation and end ---- */
@@ -315,27 +404,15 @@ static void on_timer(void *arg)
     uint64_t now = gt_clock_ms();
     kueue->wake_ms = UINT64_MAX;
     resend(kueue, now);
+    if (now >= kueue->ask_ms)
+        ask(kueue);
+    else if (kueue->ask_ms != UINT64_MAX)
+        wake(kueue, kueue->ask_ms);
     if (!is_synced(kueue))
         return;
     uint64_t due = gt_admission_decide(kueue->admission, now, (int64_t)time(NULL));
     if (due != UINT64_MAX)
         wake(kueue, due);
-}
-
-static int follow(struct gt_kueue *kueue, enum kueue_kind kind, struct gt_err **err)
-{
-    struct kueue_channel *channel = &kueue->channels[kind];
-    *channel = (struct kueue_channel){.kueue = kueue, .kind = kind};
-    const struct gt_kube_informer_spec spec = {
-        .selection = {.resource = &resources[kind]},
-        .on_add = came,
-        .on_update = came,
-        .on_delete = went,
-        .on_synced = synced,
-        .on_error = failed,
-        .arg = channel,
-    };
-    return gt_kube_informer_start(kueue->spec.kube, &spec, &channel->informer, err);
 }
 
 int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct gt_err **err)
@@ -344,9 +421,10 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
     if (!kueue)
         return gt_fail_sys(err, ENOMEM, "Kueue");
     kueue->spec = *spec;
-    kueue->wake_ms = UINT64_MAX;
+    kueue->wake_ms = kueue->ask_ms = UINT64_MAX;
     const struct gt_admission_spec admission = {.cache = spec->cache,
                                                 .resource = GT_RESOURCE_GPU,
+                                                .history = spec->history,
                                                 .is_node_reserved = spec->is_node_reserved,
                                                 .kept_arg = spec->arg,
                                                 .decided = decided,
@@ -354,10 +432,9 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
     int r = gt_admission_new(&admission, &kueue->admission, err);
     if (r >= 0)
         r = gt_loop_add_timer(spec->loop, on_timer, kueue, &kueue->timer, err);
-    for (enum kueue_kind kind = 0; r >= 0 && kind < KUEUE_KINDS; kind++)
-        r = follow(kueue, kind, err);
     if (r < 0)
         return r;
+    ask_later(kueue, 0);
     *ret = gt_steal(kueue);
     return 0;
 }
@@ -366,10 +443,9 @@ void gt_kueue_free(struct gt_kueue *kueue)
 {
     if (!kueue)
         return;
-    for (unsigned i = 0; i < KUEUE_KINDS; i++)
-        gt_kube_informer_free(kueue->channels[i].informer);
-    while (kueue->writes)
-        remove_write(kueue->writes);
+    gt_kube_cancel(kueue->asks);
+    if (kueue->version)
+        unfollow(kueue);
     gt_source_free(kueue->timer);
     gt_admission_free(kueue->admission);
     free(kueue);

@@ -8,7 +8,8 @@
 /*
  * The controller of our AdmissionChecks: watches Kueue's objects and writes the verdicts of admission.h. Only
  * one may run in a cluster: the leading replica makes it when the cache is synced, and frees it when it stops
- * leading. Where the cluster has no Kueue, it checks again from time to time. All on the loop's thread.
+ * leading. It takes the newest version of Kueue's API that is served and known. Where the cluster has no
+ * Kueue, it checks again from time to time. All on the loop's thread.
  */
 struct gt_kueue;
 
@@ -16,9 +17,11 @@ struct gt_kueue_spec {
     struct gt_loop *loop;
     struct gt_kube *kube;
     struct gt_cache *cache;
+    struct gt_member_history *history;                  /* must outlive it */
     bool (*is_node_reserved)(void *arg, uint32_t node); /* as in gt_admission_spec */
     bool (*may_write)(void *arg);                       /* asked before each write */
-    void (*prepare)(void *arg, cJSON *workload);        /* changes one before it is read */
+    /* Changes one before it is read. False: a ResourceClaimTemplate that it refers to is not known. */
+    bool (*prepare)(void *arg, cJSON *workload);
     void *arg;
 };
 

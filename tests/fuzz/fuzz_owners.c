@@ -70,7 +70,7 @@ static void check_kueue(const cJSON *object)
     if (workload) {
         const struct gt_check_verdict verdict = {GT_CHECK_RETRY, workload->refusal ? workload->refusal : "",
                                                  1};
-        gt_workload_write_checks(workload, names, 1, &verdict, 0, &text);
+        gt_workload_write_checks("v1beta2", workload, names, 1, &verdict, 0, &text);
         if (workload->job && !workload->refusal)
             check_owner(workload->job);
     }
@@ -78,7 +78,7 @@ static void check_kueue(const cJSON *object)
     if ((r < 0) != (check_err != NULL))
         abort();
     if (r >= 0)
-        gt_admission_check_write(&check, &check.active, &text);
+        gt_admission_check_write("v1beta1", &check, &check.active, &text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -21,7 +21,8 @@ from kube_driver import kubeconfig
 from placement_driver import indexed_pod, node_status, planned_node, supernode_status, template, topology
 
 SCHEDULER = sys.argv.pop(1)
-KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
+GROUP = "/apis/kueue.x-k8s.io"
+KUEUE = f"{GROUP}/v1beta2"
 PODS = "/api/v1/namespaces/ns/pods"
 WORKLOADS, CHECKS, FLAVORS = f"{KUEUE}/namespaces/ns/workloads", f"{KUEUE}/admissionchecks", f"{KUEUE}/resourceflavors"
 CONTROLLER = "topology.metax-tech.com/supernodes"
@@ -34,7 +35,37 @@ def now(ago=0):
 
 
 class KueueDouble(StrictDouble):
-    """The list of checks has their names as keys, and a version that is given is a precondition."""
+    """The list of checks has their names as keys, and a version that is given is a precondition. Objects are the same in all
+    versions of the API."""
+
+    def __init__(self, folder):
+        self.served = ("v1beta1", "v1beta2")
+        super().__init__(folder)
+
+    def place(self, path):  # pylint: disable=arguments-differ
+        return super().place(path.replace(f"{GROUP}/v1beta1/", f"{KUEUE}/"))
+
+    def check_identity(self, handler, request):
+        super().check_identity(handler, request)
+        if not request.path.startswith(f"{GROUP}/"):
+            return
+        if request.path.split("/")[3] not in self.served:
+            raise ApiError(404, "the server could not find the requested resource")
+        if request.method == "PATCH" and not request.path.startswith(f"/apis/{json.loads(request.body)['apiVersion']}/"):
+            raise ApiError(400, "the API version in the data does not match the expected API version")
+
+    def serve(self, request):
+        if request.path == GROUP:
+            if not self.served:
+                raise ApiError(404, "the server could not find the requested resource")
+            return 200, {"kind": "APIGroup", "apiVersion": "v1", "name": "kueue.x-k8s.io", "versions": [
+                {"groupVersion": f"kueue.x-k8s.io/{version}", "version": version} for version in self.served]}
+        return super().serve(request)
+
+    def serve_only(self, *versions):
+        """As when Kueue was replaced: watches of a version that is gone end."""
+        self.served = versions
+        self.cut_connections()
 
     def apply(self, collection, name, request):
         body = json.loads(request.body)
@@ -59,6 +90,8 @@ class KueueDouble(StrictDouble):
 
 class Kueue(unittest.TestCase):
     by_claims = False
+    eight = {"spec": {"devices": {"requests": [
+        {"name": "mine", "exactly": {"deviceClassName": "gpu.metax-tech.com", "allocationMode": "ExactCount", "count": 8}}]}}}
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="gputopo-kueue-")
@@ -75,8 +108,8 @@ class Kueue(unittest.TestCase):
                 self.use(node, False)
             self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
 
-    def use(self, node, used=True):
-        self.api.add(TOPOLOGIES, node, status=topology(node, used=[(gpu, "other", "pod") for gpu in range(8)] if used else [],
+    def use(self, node, used=True, gpus=8):
+        self.api.add(TOPOLOGIES, node, status=topology(node, gpus, used=[(gpu, "other", "pod") for gpu in range(gpus)] if used else [],
                                                        by_claims=self.by_claims))
 
     def add_check(self, name="supernodes", controller=CONTROLLER, **spec):
@@ -171,8 +204,7 @@ class Kueue(unittest.TestCase):
         self.by_claims = True
         self.world()
         self.add_check()
-        self.api.add("/apis/resource.k8s.io/v1/namespaces/ns/resourceclaimtemplates", "eight", spec={"spec": {"devices": {"requests": [
-            {"name": "mine", "exactly": {"deviceClassName": "gpu.metax-tech.com", "allocationMode": "ExactCount", "count": 8}}]}}})
+        self.api.add("/apis/resource.k8s.io/v1/namespaces/ns/resourceclaimtemplates", "eight", spec=self.eight)
         self.start("placement,kueue", "--claims=groups")
         by_claim = {"containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpus"}]}}],
                     "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "eight"}]}
@@ -180,6 +212,14 @@ class Kueue(unittest.TestCase):
         self.assertEqual(self.wait_check("fits", "Ready")["message"], FITS + "s0")
         self.add_workload("rule", group=12, **by_claim)
         self.wait_check("rule", "Rejected", "gpu-group-size 12 is not a multiple of the pod's 8 GPUs")
+        self.evict("fits")
+        late = {**by_claim, "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "late"}]}
+        self.add_workload("late", **late)
+        self.wait_check("late", "Retry", "a ResourceClaimTemplate that its pods name is not there")
+        self.api.add("/apis/resource.k8s.io/v1/namespaces/ns/resourceclaimtemplates", "late", spec=self.eight)
+        self.evict("late")
+        self.reserve("late")
+        self.wait_check("late", "Ready", FITS)
 
     def test_never(self):
         self.world()
@@ -187,15 +227,84 @@ class Kueue(unittest.TestCase):
         self.start()
         self.add_workload("rule", gpus=3)
         self.assertEqual(self.wait_check("rule", "Rejected")["message"], "gpu-group-size 16 is not a multiple of the pod's 3 GPUs")
-        self.add_workload("large", pods=8, group=64)
-        self.assertEqual(self.wait_check("large", "Rejected")["message"],
-                         "a unit of 64 GPUs in pods of 8 is larger than any supernode: the largest holds 32 GPUs")
         self.add_workload("strange", gpus="many")
         self.wait_check("strange", "Rejected")
+        self.add_workload("large", pods=8, group=64)
+        self.assertEqual(self.wait_check("large", "Retry")["message"],
+                         "a unit of 64 GPUs in pods of 8 is larger than any supernode: the largest holds 32 GPUs; "
+                         "it is rejected once that was so for 24 hours")
         for node in range(4):
             self.use(f"s0-n{node}")
         self.add_workload("full")
         self.wait_check("full", "Retry", FULL)
+
+    def test_a_rack_in_repair(self):
+        """What is too large only now is not rejected: the text says what is missing, and it fits when that is back."""
+        self.world()
+        self.add_check()
+        self.start()
+        self.add_workload("a", group=32)
+        self.wait_check("a", "Ready")
+        larger = "a unit of 32 GPUs in pods of 8 is larger than any supernode: the largest holds 24 GPUs; supernode s0 held 32 GPUs " \
+                 "in the last 24 hours, now {}; it is rejected once"
+
+        def ask(text):
+            self.evict("a")
+            self.reserve("a")
+            self.wait_check("a", "Retry", larger.format(text))
+
+        whole = [f"s0-n{n}" for n in range(4)]
+        self.api.remove(TOPOLOGIES, "s0-n3")
+        ask("s0-n3 has no NodeGPUTopology")
+        self.use("s0-n3", False)
+        self.api.add(SUPERNODES, "s0", status=supernode_status(whole[:2] + whole[3:]))
+        ask("s0-n2 is in no supernode")
+        self.api.add(SUPERNODES, "s0", status=supernode_status(whole))
+        self.use("s0-n1", False, gpus=7)
+        ask("s0-n1 has 7 GPUs, before 8")
+        self.use("s0-n1", False)
+        self.evict("a")
+        self.reserve("a")
+        self.wait_check("a", "Ready")
+
+    def test_before_the_last_agent(self):
+        """Nothing is rejected because an agent has not reported yet."""
+        self.world()
+        self.api.remove(TOPOLOGIES, "s0-n3")
+        self.add_check()
+        self.add_workload("a", group=32)
+        self.start()
+        self.wait_check("a", "Retry", "the largest holds 24 GPUs; s0-n3 has no NodeGPUTopology; it is rejected once")
+        self.use("s0-n3", False)
+        self.evict("a")
+        self.reserve("a")
+        self.wait_check("a", "Ready")
+
+    def versions_of(self, method):
+        with self.api.lock:
+            return [request.path.split("/")[3] for request in self.api.requests
+                    if request.method == method and request.path.startswith(f"{GROUP}/")]
+
+    def test_versions(self):
+        """The newest version that is served and known, also after Kueue was replaced under the running companion."""
+        self.world()
+        self.api.served = ("v1beta1", "v1beta0")
+        self.add_check()
+        self.start()
+        self.add_workload("old")
+        self.wait_check("old", "Ready")
+        self.assertTrue(wait_for(self.active))
+        self.assertEqual(set(self.versions_of("PATCH")), {"v1beta1"})
+        self.api.serve_only("v1beta2")
+        self.evict("old")
+        self.api.remove(WORKLOADS, "old")  # nobody tells of it
+        self.add_workload("new")
+        self.wait_check("new", "Ready", seconds=60)
+        self.api.requests.clear()
+        self.evict("new")
+        self.reserve("new")
+        self.wait_check("new", "Ready")
+        self.assertEqual(set(self.versions_of("PATCH")), {"v1beta2"})
 
     def test_two_that_fit_alone(self):
         """The second one waits while the first one's pods are not planned; then what they have counts."""
@@ -314,10 +423,12 @@ class Kueue(unittest.TestCase):
 
     def test_kueue_comes_later(self):
         self.world()
-        self.api.fail(Status(404, "the server could not find the requested resource"), times=3, path="kueue.x-k8s.io")
+        self.api.served = ()
         companion = self.start()
+        self.assertTrue(wait_for(lambda: len(self.api.asked(path=GROUP)) > 2))
         self.add_check()
         self.add_workload("a")
+        self.api.served = ("v1beta2",)
         self.wait_check("a", "Ready", seconds=60)
         self.assertEqual(companion.metrics()['gputopo_kueue_decisions_total{state="Ready"}'], 1)
 

@@ -135,11 +135,11 @@ static void test_what_is_written(void **state)
     (void)state;
     gt_auto_workload struct gt_workload *workload = get("{" METADATA "}");
     gt_auto_buf struct gt_buf text = GT_BUF(4096);
-    gt_workload_write_checks(workload, names, 2,
+    gt_workload_write_checks("v1beta2", workload, names, 2,
                              &(struct gt_check_verdict){GT_CHECK_RETRY, "no \"room\"", 20}, 60, &text);
     assert_string_equal(text.data,
                         "{\"apiVersion\":\"kueue.x-k8s.io/"
-                        "v1beta1\",\"kind\":\"Workload\",\"metadata\":{\"namespace\":\"ns\",\"name\":\"w\","
+                        "v1beta2\",\"kind\":\"Workload\",\"metadata\":{\"namespace\":\"ns\",\"name\":\"w\","
                         "\"resourceVersion\":\"7\"},\"status\":{\"admissionChecks\":["
                         "{\"name\":\"a\",\"state\":\"Retry\",\"lastTransitionTime\":\"1970-01-01T00:01:00Z\","
                         "\"message\":\"no \\\"room\\\"\","
@@ -164,7 +164,8 @@ static void test_admission_check(void **state)
     assert_int_equal(check.observed, 2);
     assert_int_equal(check.active.status, GT_CONDITION_TRUE);
     gt_auto_buf struct gt_buf text = GT_BUF(4096);
-    gt_admission_check_write(&check, &(struct gt_condition){GT_CONDITION_FALSE, "No", "why", "when"}, &text);
+    gt_admission_check_write("v1beta1", &check,
+                             &(struct gt_condition){GT_CONDITION_FALSE, "No", "why", "when"}, &text);
     assert_string_equal(
         text.data, "{\"apiVersion\":\"kueue.x-k8s.io/v1beta1\",\"kind\":\"AdmissionCheck\",\"metadata\":{"
                    "\"name\":\"c\"},\"status\":{\"conditions\":[{\"type\":\"Active\",\"status\":\"False\","
@@ -173,12 +174,34 @@ static void test_admission_check(void **state)
     cJSON_Delete(json);
 }
 
+static void test_versions(void **state)
+{
+    static const struct {
+        const char *group, *version;
+    } cases[] = {
+        {"{\"versions\":[{\"version\":\"v1beta1\"},{\"version\":\"v1beta2\"},{\"version\":\"v1\"}]}",
+         "v1beta2"},
+        {"{\"versions\":[{},{\"version\":\"v1beta1\"}]}", "v1beta1"},
+        {"{\"versions\":[{\"version\":\"v1\"}]}", NULL},
+        {"{\"versions\":\"v1beta2\"}", NULL},
+        {"[]", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        cJSON *group = cJSON_Parse(cases[i].group);
+        const char *version = gt_kueue_version(group);
+        assert_string_equal(version ? version : "none", cases[i].version ? cases[i].version : "none");
+        cJSON_Delete(group);
+    }
+    assert_null(gt_kueue_version(NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_of_it),       cmocka_unit_test(test_who_has_quota),
         cmocka_unit_test(test_nonsense),        cmocka_unit_test(test_what_is_written),
-        cmocka_unit_test(test_admission_check),
+        cmocka_unit_test(test_admission_check), cmocka_unit_test(test_versions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,6 +41,7 @@ static void test_defaults(void **state)
     assert_null(options.kubeconfig);
     assert_string_equal(options.extender_clients, "kube-scheduler,system:kube-scheduler");
     assert_string_equal(options.webhook_except, "kube-system");
+    assert_int_equal(options.kueue_reject_ms, 86400000);
     gt_companion_options_done(&options);
 }
 
@@ -73,6 +75,10 @@ static void test_values(void **state)
     assert_string_equal(options.webhook_except, "");
     assert_string_equal(options.extender_clients, "a,b.c");
     gt_companion_options_done(&options);
+    assert_int_equal(parse(&options, NULL, "--kueue-reject-after=300", NULL), 0);
+    assert_int_equal(options.kueue_reject_ms, 300000);
+    gt_companion_options_done(&options);
+    assert_int_equal(parse(&options, NULL, "--kueue-reject-after=299", NULL), -EINVAL);
     assert_int_equal(parse(&options, NULL, "--project=hypernodes,nodefeatures", "--project=none", NULL), 0);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
     gt_companion_options_done(&options);

@@ -23,11 +23,13 @@ static void test_paths(void **state)
     (void)state;
     static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v1alpha1",
                                                        "nodegputopologies", false};
+    static const struct gt_kube_resource group = {.group = "kueue.x-k8s.io"};
     static const struct {
         const struct gt_kube_resource *resource;
         const char *namespace_, *name, *subresource, *path; /* path NULL: refused */
     } cases[] = {
         {&gt_kube_nodes, NULL, "n1", NULL, "/api/v1/nodes/n1"},
+        {&group, NULL, NULL, NULL, "/apis/kueue.x-k8s.io"},
         {&gt_kube_pods, NULL, NULL, NULL, "/api/v1/pods"},
         {&gt_kube_leases, "ns", "l", NULL, "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l"},
         {&topologies, NULL, "n1", "status",
