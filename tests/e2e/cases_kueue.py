@@ -4,20 +4,23 @@ from harness.placed import job, pod_template
 from harness.report import quick
 from harness.waiting import same, until
 
-API = "kueue.x-k8s.io/v1beta1"
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 GPU = "metax-tech.com/gpu"
 
 
 class KueueCases:
-    def __init__(self, placed, kueue, report):
+    def __init__(self, placed, kueue, report, version):
+        """`version`: that of the API in which its objects are written here."""
         self.placed, self.kueue, self.cluster, self.report = placed, kueue, placed.cluster, report
+        self.api = f"kueue.x-k8s.io/{version}"
+        self.checked = {"v1beta1": {"admissionChecks": ["supernodes"]},
+                        "v1beta2": {"admissionChecksStrategy": {"admissionChecks": [{"name": "supernodes"}]}}}[version]
 
     # steps
 
     def set_queue(self, gpus, **more):
-        self.placed.apply({"apiVersion": API, "kind": "ClusterQueue", "metadata": {"name": "gpus"}, "spec": {
-            "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"}, "admissionChecks": ["supernodes"],
+        self.placed.apply({"apiVersion": self.api, "kind": "ClusterQueue", "metadata": {"name": "gpus"}, "spec": {
+            "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"}, **self.checked,
             "resourceGroups": [{"coveredResources": [GPU], "flavors": [
                 {"name": "default", "resources": [{"name": GPU, "nominalQuota": str(gpus)}]}]}], **more}})
 
@@ -49,16 +52,19 @@ class KueueCases:
         self.kueue.start()
         for kind, name, spec in (("ResourceFlavor", "default", {}),
                                  ("AdmissionCheck", "supernodes", {"controllerName": "topology.metax-tech.com/supernodes"})):
-            self.placed.apply({"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec})
+            self.placed.apply({"apiVersion": self.api, "kind": kind, "metadata": {"name": name}, "spec": spec})
         self.set_queue(320)
-        self.placed.apply({"apiVersion": API, "kind": "LocalQueue", "metadata": {"name": "queue", "namespace": "default"},
+        self.placed.apply({"apiVersion": self.api, "kind": "LocalQueue", "metadata": {"name": "queue", "namespace": "default"},
                            "spec": {"clusterQueue": "gpus"}})
-        self.placed.apply({"apiVersion": API, "kind": "WorkloadPriorityClass", "metadata": {"name": "high"}, "value": 1000,
+        self.placed.apply({"apiVersion": self.api, "kind": "WorkloadPriorityClass", "metadata": {"name": "high"}, "value": 1000,
                            "description": "x"})
         def active():
             conditions = self.cluster.get("clusterqueue", "gpus").get("status", {}).get("conditions", [])
             return any(one["type"] == "Active" and one["status"] == "True" for one in conditions) or (False, conditions)
         until("the ClusterQueue to be active, by our check", active, 90)
+        fields = self.cluster.get("admissioncheck", "supernodes", "--show-managed-fields")["metadata"]["managedFields"]
+        same({one["apiVersion"] for one in fields if one["manager"] == "gputopo-scheduler"}, {"kueue.x-k8s.io/v1beta2"},
+             "the version that the companion writes")
 
     @quick
     def room(self):
@@ -80,6 +86,23 @@ class KueueCases:
             same(self.placed.pods("job-name=big"), {}, "the big job's pods")
             self.cluster.kubectl("delete", "job", "fill-4", "fill-5", "--wait", "--cascade=foreground")
             self.placed.check_placed(self.placed.bound("job-name=big", 8, seconds=150), 32)
+        finally:
+            self.placed.clean()
+
+    def too_large(self):
+        """A unit that is larger than any rack, for all that is known of one day: its job is not deactivated, and is told why."""
+        self.submit("large", 16, 128)
+        try:
+            def told():
+                workload = self.workload("large")
+                checks = workload.get("status", {}).get("admissionChecks", [])
+                return any("is larger than any supernode: the largest holds 80 GPUs; it is rejected once" in check["message"]
+                           for check in checks) or (False, checks)
+            until("the reason in the Workload", told, 60)
+            until("Kueue to count the retry", lambda: any(check.get("retryCount") for check in
+                  self.workload("large")["status"]["admissionChecks"]) or (False, self.workload("large")["status"]), 60)
+            same(self.workload("large")["spec"].get("active", True), True, "the Workload is active")
+            same(self.placed.pods("job-name=large"), {}, "its pods")
         finally:
             self.placed.clean()
 
@@ -128,6 +151,7 @@ class KueueCases:
         if not self.report.case("Kueue with a queue that has our AdmissionCheck", self.begin):
             return
         self.report.case("two units wait without quota until a rack has room", self.room)
+        self.report.case("a unit larger than any rack is not rejected on the first day", self.too_large)
         self.report.case("preemption by priority", self.preemption)
         self.report.case("a pod group with Kueue's gate", self.pod_group)
         self.kueue.stop()
