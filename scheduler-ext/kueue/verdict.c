@@ -152,6 +152,39 @@ static void name_supernodes(const struct gt_cluster *cluster, const struct gt_jo
     }
 }
 
+static const char *why_closed(const struct gt_cache *cache, uint32_t node)
+{
+    struct gt_cache_node at;
+    if (!gt_cache_get_node(cache, node, &at) || !at.has_node)
+        return "has no Node";
+    if (at.left_alone)
+        return "has shared GPUs";
+    if (at.cordoned)
+        return "is cordoned";
+    return at.ready ? "has an old NodeGPUTopology" : "is not Ready";
+}
+
+/* Nodes on which nothing is placed now, or that have unhealthy GPUs. */
+static void say_closed_nodes(const struct gt_fit_spec *spec, struct gt_buf *text)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(spec->cache);
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
+        struct gt_cluster_node node;
+        if (!gt_cluster_get_node(cluster, n, &node) || (node.eligible && node.healthy == node.all) ||
+            count++ >= NODES_NAMED)
+            continue;
+        unsigned unhealthy = gt_bit_count(node.all & ~node.healthy);
+        gt_buf_printf(text, "%s %s ", count == 1 ? ";" : ",", node.name);
+        if (node.eligible)
+            gt_buf_printf(text, "has %u unhealthy GPU%s", unhealthy, gt_plural(unhealthy));
+        else
+            gt_buf_puts(text, why_closed(spec->cache, n));
+    }
+    if (count > NODES_NAMED)
+        gt_buf_printf(text, ", and %u more", count - NODES_NAMED);
+}
+
 static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, uint32_t kept,
                           struct gt_buf *text)
 {
@@ -164,6 +197,7 @@ static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, u
         gt_buf_printf(text, "; %u Workload%s let in before that will take GPUs", spec->held,
                       spec->held == 1 ? " was" : "s were");
     say_absent_nodes(spec, text);
+    say_closed_nodes(spec, text);
 }
 
 /* Pods without GPUs, such as a launcher, may run on nodes without GPUs, so only pod sets with GPUs are

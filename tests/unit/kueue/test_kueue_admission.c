@@ -520,6 +520,23 @@ static void test_members_that_never_reported(void **state)
     teardown(&fixture);
 }
 
+/* Nodes that are there, and where nothing can be placed now. */
+static void test_nodes_that_are_closed(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    give_node(fixture.cache, NODE(.name = "s0-n0", .not_ready = true));
+    give_node(fixture.cache, NODE(.name = "s0-n1", .cordoned = true));
+    give_topology(fixture.cache, TOPOLOGY(.name = "s0-n2", .gpus = 8, .unhealthy = 4), 0);
+    gt_cache_node_deleted(fixture.cache, "s0-n3");
+    ask(&fixture, GIVEN("a"), MINUTE_MS, "a Retry");
+    assert_non_null(strstr(fixture.text,
+                           "; s0-n0 is not Ready, s0-n1 is cordoned, s0-n2 has 1 unhealthy GPU, "
+                           "s0-n3 has no Node"));
+    teardown(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -538,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_a_node_is_away),
         cmocka_unit_test(test_what_is_missing),
         cmocka_unit_test(test_members_that_never_reported),
+        cmocka_unit_test(test_nodes_that_are_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
