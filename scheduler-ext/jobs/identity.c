@@ -122,16 +122,24 @@ static const char *indexed_job(const struct gt_pod_meta *pod, const char **ret_i
 }
 
 /* Kinds that create StatefulSets or Jobs, which then are not jobs by themselves. */
+#define UNSUPPORTED_HELD(kinds)                                                                              \
+    kinds ": they are not supported yet, so the pods are held: to run them where the scheduler puts them, "  \
+          "remove their gate " GT_GATE ", or gpu-group-size from all pods and templates"
+#define UNSUPPORTED_LEFT(kinds)                                                                              \
+    kinds ": they are not supported yet, so the scheduler places the pods one by one"
 static const struct {
-    const char *label, *sentence;
+    const char *label, *held, *not_held;
 } unsupported[] = {
-    {GT_LABEL_LEADER_WORKER_SET, "LeaderWorkerSets are not supported yet: its pods are left alone"},
-    {GT_LABEL_JOB_SET, "JobSets are not supported yet: its pods are left alone"},
+    {GT_LABEL_LEADER_WORKER_SET, UNSUPPORTED_HELD("LeaderWorkerSets"), UNSUPPORTED_LEFT("LeaderWorkerSets")},
+    {GT_LABEL_JOB_SET, UNSUPPORTED_HELD("JobSets"), UNSUPPORTED_LEFT("JobSets")},
 };
 
-const char *gt_job_unsupported(const struct gt_pod_identity *identity)
+const char *gt_job_unsupported(const struct gt_pod_identity *identity, bool held)
 {
-    return identity->unsupported ? unsupported[identity->unsupported - 1].sentence : NULL;
+    if (!identity->unsupported)
+        return NULL;
+    return held ? unsupported[identity->unsupported - 1].held
+                : unsupported[identity->unsupported - 1].not_held;
 }
 
 static bool is_unsupported(const struct gt_pod_meta *pod, struct gt_pod_identity *ret)

@@ -44,7 +44,8 @@ static inline bool gt_job_kind_is_nameless(enum gt_job_kind kind)
     return kind == GT_JOB_OWNED || kind == GT_JOB_POD_GROUP;
 }
 
-/* A sentence that says why a pod is not planned; NULL: its kind is supported. */
-const char *gt_job_unsupported(const struct gt_pod_identity *identity);
+/* A sentence that says why a pod with a group size is not planned, with its gate or without. A unit of such a
+ * job may span several of the Jobs, or StatefulSets, that own its pods. NULL: its kind is supported. */
+const char *gt_job_unsupported(const struct gt_pod_identity *identity, bool held);
 
 #endif

@@ -389,15 +389,12 @@ static int make(struct job_builder *builder)
     r = fill_reservations(builder);
     if (r >= 0)
         r = add_members(builder);
-    const char *unsupported = builder->count ? gt_job_unsupported(&builder->identities[0]) : NULL;
-    if (r >= 0 && !unsupported)
+    if (r >= 0 && !(builder->count && builder->identities[0].unsupported))
         r = read_sizes(builder);
     if (r >= 0)
         r = make_units(builder);
     if (r >= 0)
         r = check_turns(builder);
-    if (r >= 0 && unsupported)
-        builder->job->units.warning = unsupported;
     return r;
 }
 

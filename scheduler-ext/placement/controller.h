@@ -155,7 +155,7 @@ enum gt_placement_state {
     GT_PLACEMENT_NONE,    /* not a job for the controller */
     GT_PLACEMENT_GATHERS, /* it waits for its owner object or its pods */
     GT_PLACEMENT_WAITS,   /* it waits for room */
-    GT_PLACEMENT_REFUSED, /* it breaks a rule */
+    GT_PLACEMENT_REFUSED, /* it breaks a rule, or its kind is not supported */
     GT_PLACEMENT_WRITES,  /* it is planned; the plan is being written and the gates removed */
     GT_PLACEMENT_PLACED,  /* no gate is left */
     GT_PLACEMENT_LOST,    /* a plan was lost before its pod was bound */

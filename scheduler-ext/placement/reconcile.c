@@ -458,34 +458,17 @@ static void bring_in_part(struct reconcile *reconcile)
         gt_reconcile_write_plans(reconcile);
 }
 
-/* ---- jobs that are not ours ---- */
+/* ---- jobs that are not planned ---- */
 
 /* It is gated nevertheless: by a user, or because its owner was not known. */
-static void let_go(struct reconcile *reconcile)
+static void leave_unplanned(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_cache_pod *first = first_gated(pjob->job), *any = pjob->job->pods;
+    const struct gt_cache_pod *first = first_gated(pjob->job);
     leave_queue(pjob);
     gt_reconcile_leave_queue(pjob);
-    if (!first && !any->identity.unsupported) {
-        gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
-        return;
-    }
-    if (first && !gt_reconcile_is_ready(reconcile))
-        return;
-    const char *warning = reconcile->view->job->units.warning;
-    gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "NoGroup",
-                           warning ? warning : "no gpu-group-size: there is nothing to plan");
-    if (pjob->reported_digest != 1)
-        gt_placement_event(pjob, first ? first : any, warning != NULL, "NoGroup", "Place", pjob->text);
-    pjob->reported_digest = 1;
-    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
-        struct record *record = pod->state == GT_CACHE_GATED && !pod->deleting
-                                    ? gt_record_writable(reconcile->pjob, pod, reconcile->now)
-                                    : NULL;
-        if (record && !record->lifted)
-            gt_write_lift(pjob, record, NULL);
-    }
+    if (!gt_reconcile_rests(pjob, first) && (!first || gt_reconcile_is_ready(reconcile)))
+        gt_reconcile_let_go(reconcile, first);
 }
 
 /* A running job was changed in this way. */
@@ -529,7 +512,7 @@ static void reconcile_job(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     struct gt_job_view *view = reconcile->view;
     if (!view->grouped) {
-        let_go(reconcile);
+        leave_unplanned(reconcile);
         return;
     }
     gt_reconcile_count_unbound(reconcile);

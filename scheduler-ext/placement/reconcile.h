@@ -11,6 +11,12 @@ struct reconcile;
 /* Takes the next step for a job. */
 void gt_placement_reconcile(struct pjob *pjob);
 
+/* ---- unplanned.c ---- */
+/* Of a job without units; `first_gated` NULL: no pod is gated. Whether its gates stay, or none is there. */
+bool gt_reconcile_rests(struct pjob *pjob, const struct gt_cache_pod *first_gated);
+/* Otherwise: removes its gates, or says that nothing can be planned of it. */
+void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod *first_gated);
+
 /* ---- attempt.c ---- */
 /* Tries to place a waiting job. */
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);

@@ -32,7 +32,7 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
     static const char *const words[GT_PLACEMENT_STATES] = {
         [GT_PLACEMENT_GATHERS] = "It is not planned yet",
         [GT_PLACEMENT_WAITS] = "It waits for room",
-        [GT_PLACEMENT_REFUSED] = "It is refused: it breaks a rule",
+        [GT_PLACEMENT_REFUSED] = "It is refused",
         [GT_PLACEMENT_WRITES] = "It is planned",
         [GT_PLACEMENT_PLACED] = "It is placed",
         [GT_PLACEMENT_LOST] = "A plan of its pods was lost",

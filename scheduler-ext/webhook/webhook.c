@@ -162,17 +162,37 @@ static void see_pod(const struct gt_webhook *webhook, const struct review *revie
         ret->broken = gt_owners_broken(webhook->owners, ret->kind, review->namespace_, name);
 }
 
-static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen)
+/* The first of its job's pods; NULL: the cache has none. */
+static const struct gt_cache_pod *siblings(const struct gt_webhook *webhook, const struct seen_pod *seen)
 {
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     gt_job_key(&seen->pod.meta, &seen->identity, &key);
     const struct gt_cache_job *job =
         webhook->cache && key.data ? gt_cache_find_job(webhook->cache, key.data) : NULL;
-    const struct gt_cache_pod *pod = job ? job->pods : NULL;
+    return job ? job->pods : NULL;
+}
+
+static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen)
+{
+    const struct gt_cache_pod *pod = siblings(webhook, seen);
     for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
         if (gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
             return true;
     return false;
+}
+
+/* Whether it is of a kind that is not planned, and has a group size: the controller holds it. A job that runs
+ * without a plan already gets its replacements. */
+static bool is_to_hold(const struct gt_webhook *webhook, const struct seen_pod *seen)
+{
+    if (!seen->identity.unsupported ||
+        (!gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP) && !sibling_is_grouped(webhook, seen)))
+        return false;
+    const struct gt_cache_pod *pod = siblings(webhook, seen);
+    for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
+        if (pod->state != GT_CACHE_GATED)
+            return false;
+    return true;
 }
 
 /* Whether its job has a group size, or may have one. */
@@ -193,10 +213,10 @@ static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *
     return *ret_doubt;
 }
 
-static const char *warning_for(const struct seen_pod *seen, bool grouped)
+static const char *warning_for(const struct seen_pod *seen, bool grouped, bool held)
 {
-    if (seen->identity.unsupported && gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP))
-        return gt_job_unsupported(&seen->identity);
+    if (seen->identity.unsupported && (held || gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP)))
+        return gt_job_unsupported(&seen->identity, held || seen->pod.gated);
     return gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_ATOMIC) && !grouped ? lone_atomic : NULL;
 }
 
@@ -331,9 +351,11 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
     } else if (pod->gpus.total) {
         if (own && grouped && !pod->node_name)
             gt_buf_add(&verdict.patch, own_patch.data, own_patch.len);
+        bool held = !pod->node_name && is_to_hold(webhook, &seen);
         verdict.warning =
-            grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
-        bool waits = grouped && !pod->node_name && !pod->gated, claims = wants_claim(webhook, pod, grouped);
+            grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt, held);
+        bool waits = (grouped || held) && !pod->node_name && !pod->gated;
+        bool claims = wants_claim(webhook, pod, grouped);
         /* The claim of a pod is created after the pod: its devices are written while the pod is gated. */
         if (!waits || doubt || claims || !give_place(webhook, &review, &seen, &verdict.patch)) {
             gt_pod_json_remove_plan(pod, &verdict.patch);

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that start with less than all of their pods, in the double of the API server."""
 
+import json
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import JOBS, PlacementCase
+from placement_case import JOBS, PODS, PlacementCase
 from placement_driver import GROUP, PLAN, RESOURCE, gates, indexed_pod, owner, planned_node, pod_spec, pytorch_pod, template
 
 VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs"
@@ -447,26 +448,69 @@ class Gangs(PlacementCase):
                                       "template": template(8, 16)})
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0))
 
-    # kinds that are left alone
+    # kinds that are not placed
+
+    HOLD = ("they are not supported yet, so the pods are held: to run them where the scheduler puts them, remove their gate "
+            "metax-tech.com/gpu-placement, or gpu-group-size from all pods and templates")
+
+    def of_set(self, kind, gated=True, label="x", group="99"):
+        """A pod of one of the Jobs, or StatefulSets, that an object of an unsupported kind has made."""
+        labels, made_by = {"LeaderWorkerSets": ({"leaderworkerset.sigs.k8s.io/name": label}, owner("apps/v1", "StatefulSet", "x-0", "uid-x")),
+                           "JobSets": ({"jobset.sigs.k8s.io/jobset-name": label}, owner("batch/v1", "Job", "x-w-0", "uid-x"))}[kind]
+        return {"metadata": {"labels": labels, "annotations": {GROUP: group} if group else {}, "ownerReferences": [made_by]},
+                "spec": pod_spec(8, gated=gated)}
 
     def test_kinds_that_are_not_supported(self):
+        """Their pods are held, with or without a gate of their own, and it is said why and how to have them run."""
         self.racks(2)
         self.start()
-        for label, kind, word in (("leaderworkerset.sigs.k8s.io/name", "StatefulSet", "LeaderWorkerSets"),
-                                  ("jobset.sigs.k8s.io/jobset-name", "Job", "JobSets")):
-            pod = {"metadata": {"labels": {label: "x"}, "annotations": {GROUP: "99"},
-                                "ownerReferences": [owner("apps/v1" if kind == "StatefulSet" else "batch/v1", kind, "x-0", "uid-x")]},
-                   "spec": pod_spec(8, gated=False)}
-            says = f"{word} are not supported yet: its pods are left alone"
-            response, patch = self.review("mutate", pod)
-            self.assertEqual((response["allowed"], response.get("warnings"), patch), (True, [says], None))
-            self.add_pod(f"x-{word.lower()}", pod)
-            gated = {**pod, "spec": pod_spec(8)}
-            self.add_pod(f"y-{word.lower()}", gated)
-            self.wait_lifted(f"y-{word.lower()}")
-            self.assertIsNone(planned_node(self.pod(f"y-{word.lower()}")))
-            self.assertTrue(wait_for(lambda: any(event["note"] == says and event["type"] == "Warning" for event in self.events())),
-                            self.events())
+        for kind in ("LeaderWorkerSets", "JobSets"):
+            low = kind.lower()
+            says = f"{kind}: {self.HOLD}"
+            response, patch = self.review("mutate", self.of_set(kind, gated=False))
+            self.assertEqual((response["allowed"], response.get("warnings")), (True, [says]))
+            self.assertIn("gpu-placement", json.dumps(patch))
+            self.add_pod(f"y-{low}", self.of_set(kind))
+            self.add_pod(f"z-{low}", self.of_set(kind, group=None))  # a size on one template is that of all
+            for name in (f"y-{low}", f"z-{low}"):
+                self.assertTrue(wait_for(lambda n=name: (self.condition(n) or {}).get("reason") == "UnsupportedKind", 1), self.pod(name))
+                self.assertEqual(self.condition(name)["message"], says)
+            about = {"JobSets": "x-w-0", "LeaderWorkerSets": "x-0"}[kind]
+            for names in ((f"y-{low}", f"z-{low}"), (about,)):
+                self.assertTrue(wait_for(lambda n=names: any(event["note"] == says and event["type"] == "Warning" and
+                                                             event["regarding"]["name"] in n for event in self.events())), self.events())
+            self.assertFalse(self.is_lifted(f"y-{low}") or self.is_lifted(f"z-{low}"))
+            self.assertIsNone(planned_node(self.pod(f"y-{low}")))
+
+    def change(self, name, pod):
+        self.api.add(PODS, name, **pod, status=self.pod(name)["status"])
+
+    def test_held_until_its_user_says_so(self):
+        """Without the size on any of its pods nothing holds them. A pod whose gate was removed runs, the others stay."""
+        self.racks(2)
+        self.start()
+        for name in ("a", "b"):
+            self.add_pod(name, self.of_set("JobSets"))
+        self.assertTrue(wait_for(lambda: self.condition("a") and self.condition("b")))
+        self.change("a", self.of_set("JobSets", gated=False))
+        self.add_pod("c", self.of_set("JobSets"))
+        self.assertTrue(wait_for(lambda: self.condition("c")))
+        self.assertFalse(self.is_lifted("b") or self.is_lifted("c"))
+        for name in ("a", "b", "c"):
+            self.change(name, self.of_set("JobSets", gated=name != "a", group=None))
+        self.wait_lifted("b", "c")
+        self.assertEqual([self.condition(name)["reason"] for name in ("b", "c")], ["NoGroup", "NoGroup"])
+
+    def test_running_jobs_of_such_kinds(self):
+        """A job that runs unplaced already gets its replacements: holding them would only stop it."""
+        self.racks(2)
+        self.start()
+        self.add_pod("r", self.of_set("JobSets", gated=False, label="runs"))
+        says = "JobSets: they are not supported yet, so the scheduler places the pods one by one"
+        self.assertTrue(wait_for(lambda: any(event["note"] == says for event in self.events())), self.events())
+        response, patch = self.review("mutate", self.of_set("JobSets", gated=False, label="runs"))
+        self.assertEqual((response["allowed"], response.get("warnings"), patch), (True, [says], None))
+
 
 
 if __name__ == "__main__":

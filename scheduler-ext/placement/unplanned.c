@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/write.h"
+
+/* Gated pods of jobs that are not planned: without a group size their gates are removed. */
+
+/* Before its gate is removed, its condition must not say any more that it is held; false: not yet. */
+static bool ends_condition(struct pjob *pjob, struct record *record)
+{
+    const struct gt_condition_text condition = {.reason = pjob->reason, .message = pjob->text};
+    if (!record->object.condition || record->object.condition == gt_condition_digest(&condition))
+        return true;
+    gt_write_planned(pjob, record, &condition, NULL);
+    return false;
+}
+
+/* Its pods ask for a group, and are of a kind that is not planned: they keep their gates, since without a
+ * plan the units would be torn. A user may remove the gates. */
+static void hold_unsupported(struct pjob *pjob)
+{
+    gt_placement_set_state(pjob, GT_PLACEMENT_REFUSED, "UnsupportedKind",
+                           gt_job_unsupported(&pjob->job->pods->identity, true));
+    gt_placement_report(pjob, NULL, NULL, true);
+}
+
+static bool asks_for_group(const struct gt_cache_job *job)
+{
+    const struct gt_cache_pod *pod = job->pods;
+    while (pod && !gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
+        pod = pod->next;
+    return pod != NULL;
+}
+
+bool gt_reconcile_rests(struct pjob *pjob, const struct gt_cache_pod *first_gated)
+{
+    bool unsupported = pjob->job->pods->identity.unsupported && asks_for_group(pjob->job);
+    if (!first_gated && !unsupported)
+        gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
+    else if (first_gated && unsupported)
+        hold_unsupported(pjob);
+    else
+        return false;
+    return true;
+}
+
+void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod *first_gated)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_cache_pod *first = first_gated ? first_gated : pjob->job->pods;
+    const char *warning =
+        first_gated ? reconcile->view->job->units.warning : gt_job_unsupported(&first->identity, false);
+    gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "NoGroup",
+                           warning ? warning : "no gpu-group-size: there is nothing to plan");
+    if (pjob->reported_digest != 1)
+        gt_placement_event(pjob, first, warning != NULL, "NoGroup", "Place", pjob->text);
+    pjob->reported_digest = 1;
+    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
+        struct record *record = pod->state == GT_CACHE_GATED && !pod->deleting
+                                    ? gt_record_writable(reconcile->pjob, pod, reconcile->now)
+                                    : NULL;
+        if (record && !record->lifted && ends_condition(pjob, record))
+            gt_write_lift(pjob, record, NULL);
+    }
+}
