@@ -178,6 +178,7 @@ static int empty_node(struct cli_api *api, const struct gt_kube_resource *resour
 }
 
 static const struct withdrawn_kind kinds[] = {
+    /* --gates: the first alone */
     {"Pods", &gt_kube_pods, "status.phase=Pending", is_gated, ungate},
     {"Nodes", &gt_kube_nodes, NULL, is_written, empty_node},
     {"NodeGPUTopologies", &gt_kube_node_gpu_topologies, NULL, is_any, delete_one},
@@ -236,10 +237,13 @@ static int delete_lease(struct cli_api *api, const char *name, struct gt_err **e
 struct withdraw_options {
     struct cli_parse parse;
     struct cli_api_options api;
+    bool gates;
 };
 
 static const struct gt_option own_options[] = {
     CLI_API_OPTIONS(struct withdraw_options),
+    {"gates", NULL, "only the gates of pods that wait", gt_option_set,
+     GT_OPTION_FIELD(struct withdraw_options, gates)},
     CLI_HELP_OPTION,
 };
 
@@ -247,7 +251,7 @@ static const struct gt_command command = {
     .about =
         "Take back what agents and companion have written into a cluster: the gates of pods that wait, "
         "labels and annotations of Nodes, and the objects that they made. For a cluster that gputopo was "
-        "removed from; agents that "
+        "removed from, or (--gates) where nobody plans jobs any more; agents that "
         "still run write it again.",
     .options = own_options,
     .count = GT_COUNT(own_options),
@@ -263,14 +267,14 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     cli_auto_api struct cli_api *api = NULL;
     gt_auto_buf struct gt_buf text = GT_BUF(1024);
     int r = cli_api_open(&options.api, &api, &err);
-    for (size_t i = 0; r >= 0 && i < GT_COUNT(kinds); i++) {
+    for (size_t i = 0; r >= 0 && i < (options.gates ? 1 : GT_COUNT(kinds)); i++) {
         unsigned count = 0;
         r = take_back(api, &kinds[i], &count, &err);
         gt_buf_printf(&text, "%s%u %s", i ? ", " : "", count, kinds[i].name);
     }
-    if (r >= 0)
+    if (r >= 0 && !options.gates)
         r = delete_lease(api, GT_COMPANION_NAME, &err);
-    if (r >= 0)
+    if (r >= 0 && !options.gates)
         r = delete_lease(api, GT_VC_SCHEDULER_NAME, &err);
     if (r < 0)
         return cli_failed(verb->name, err);

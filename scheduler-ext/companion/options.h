@@ -35,6 +35,7 @@ struct gt_companion_options {
     const char *supernodes_config; /* name of a ConfigMap; a path if it has a slash; NULL: none */
     bool project_hypernodes, project_nodefeatures;
     bool leader_elect;
+    bool lift_gates; /* without the part "placement" */
     enum gt_log_level log_level;
     enum gt_log_format log_format;
     const char *config_file; /* NULL: none */

@@ -3,6 +3,7 @@
 #define GPUTOPO_COMPANION_PRIVATE_H
 
 #include "scheduler-ext/companion/elect.h"
+#include "scheduler-ext/companion/gate_release.h"
 #include "scheduler-ext/companion/part.h"
 
 /* The daemon's state; only for the loop's thread. */
@@ -19,6 +20,7 @@ struct gt_companion {
     struct gt_part_env env;
     struct gt_informers *informers; /* NULL: no part needs the cache */
     void *parts[GT_PARTS_MAX];      /* NULL: not selected */
+    struct gt_gate_release *gates;  /* NULL: gates are not removed without a plan */
     char instance[192];
     bool leads, ending;
 };

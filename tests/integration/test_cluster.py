@@ -539,6 +539,15 @@ class Withdraw(Case):
         self.assertEqual([self.api.objects[pods, name]["spec"].get("schedulingGates", []) for name in ("waits", "waits-for-both")],
                          [[], [other]])
 
+    def test_gates_alone(self):
+        self.put({"n1": node_status("n1", machine())})
+        self.api.add(self.LEASES, "gputopo-scheduler")
+        self.api.add("/api/v1/namespaces/x/pods", "waits", status={"phase": "Pending"},
+                     spec={"schedulingGates": [{"name": "metax-tech.com/gpu-placement"}]})
+        self.assertEqual(self.ask("withdraw", "--gates"), "1 Pods\n")
+        self.assertEqual(self.changes(), {("PATCH", "/api/v1/namespaces/x/pods/waits", None)})
+        self.assertEqual(self.ask("withdraw", "--gates"), "0 Pods\n")
+
     def test_nothing_there(self):
         self.api.fail(Status(404, "the server could not find the requested resource"), path="hypernodes", times=1)
         self.assertEqual(self.ask("withdraw"), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")

@@ -29,10 +29,10 @@ class Listing(Case):
     PODS = "/api/v1/pods"
 
     def lists(self):
-        """{path: what is accepted, of each list}; pages that follow do not count."""
+        """{path: what is accepted, of each list}; pages that follow do not count, nor does the list of Pending pods."""
         found = {path: [] for path in (NODES, TOPOLOGIES, SUPERNODES, self.PODS)}
         for request in self.api.asked(method="GET", watch=False):
-            if request.path in found and "continue" not in request.query:
+            if request.path in found and "continue" not in request.query and request.query.get("fieldSelector") != "status.phase=Pending":
                 found[request.path].append(request.headers["Accept"])
         return found
 
@@ -102,6 +102,81 @@ class TheLoopHangs(Case):
         self.assertEqual(companion.stop(PROBE_S), 1)
         self.assertLess(time.monotonic() - begin, PROBE_S)
         self.assertEqual(companion.events("something hangs, leaving without it")[0]["level"], "warning")
+
+
+class PlacementIsOff(Case):
+    """Nobody plans: who leads removes the gates that are left, and says so."""
+    PODS, GATE, OTHER = "/api/v1/namespaces/ns/pods", {"name": "metax-tech.com/gpu-placement"}, {"name": "example.com/quota"}
+    WAITS = {"type": "GPUPlacement", "status": "False", "reason": "TooFewGPUs", "message": "it waits"}
+
+    def add_pod(self, name, *gates, phase="Pending", conditions=()):
+        self.api.add(self.PODS, name, metadata={"ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "uid-job", "controller": True}]},
+            spec={"containers": [], "schedulingGates": list(gates)}, status={"phase": phase, "conditions": list(conditions)})
+
+    def gates(self, name):
+        return self.objects(self.PODS)[name]["spec"].get("schedulingGates", [])
+
+    def reasons(self, name):
+        return [(c["type"], c.get("reason")) for c in self.objects(self.PODS)[name]["status"].get("conditions", [])]
+
+    def pod_writes(self):
+        return [(r.path.removeprefix(self.PODS + "/")) for r in self.written("pods")]
+
+    def test_gates_are_removed(self):
+        self.add_pod("waits", self.GATE, conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}, self.WAITS])
+        self.add_pod("both", self.OTHER, self.GATE)
+        self.add_pod("other", self.OTHER)
+        self.add_pod("free")
+        self.start()
+        self.assertTrue(wait_for(lambda: not self.gates("waits") and self.gates("both") == [self.OTHER]), self.objects(self.PODS))
+        self.add_pod("late", self.GATE)
+        self.assertTrue(wait_for(lambda: not self.gates("late")))
+        self.assertEqual(self.reasons("waits"), [("PodScheduled", "SchedulingGated"), ("GPUPlacement", "PlacementOff")])
+        writes = self.pod_writes()
+        for name in ("waits", "both", "late"):  # the scheduler may be faster once the gate is gone
+            self.assertEqual([w for w in writes if w.startswith(name)], [f"{name}/status", name])
+        self.assertEqual(len(writes), 6)
+        self.assertTrue(wait_for(lambda: {("Pod", "waits"), ("Pod", "both"), ("Pod", "late"), ("Job", "job")} <= {
+            (e["regarding"]["kind"], e["regarding"]["name"]) for e in self.told_events() if e["reason"] == "PlacementOff"}), self.told_events())
+
+    def test_many(self):
+        for i in range(200):
+            self.add_pod(f"p{i}", self.GATE)
+        self.start()
+        self.assertTrue(wait_for(lambda: not any(self.gates(f"p{i}") for i in range(200))))
+
+    def test_only_the_leader_does(self):
+        self.add_pod("waits", self.GATE)
+        self.api.add(LEASES, "gputopo-scheduler", spec={"holderIdentity": "other", "leaseDurationSeconds": 600, "leaseTransitions": 0,
+                                                        "renewTime": "2099-01-01T00:00:00.000000Z"})
+        companion = self.start()
+        self.pass_rounds_without_leading(companion)
+        self.assertEqual(self.gates("waits"), [self.GATE])
+        self.assertFalse([r for r in self.api.asked() if "/pods" in r.path])
+        self.api.add(LEASES, "gputopo-scheduler", spec={"holderIdentity": ""})
+        self.assertTrue(wait_for(lambda: not self.gates("waits")))
+
+    def test_another_process_plans(self):
+        self.add_pod("waits", self.GATE)
+        companion = self.start("--lift-gates=false")
+        self.pass_rounds(companion)
+        self.assertFalse([r for r in self.api.asked() if "/pods" in r.path])
+
+    def pass_rounds_without_leading(self, companion):
+        """It has read the lease twice."""
+        self.assertTrue(wait_for(lambda: len([r for r in self.api.asked() if r.method == "GET" and "leases" in r.path]) >= 2),
+                        companion.lines)
+
+    def test_rights_that_are_missing(self):
+        """Without that on the status the gates go nevertheless; the other is said once, and tried again."""
+        self.api.fail(Status(403, "pods/status is forbidden"), times=1 << 30, method="PATCH", path="status$")
+        self.api.fail(Status(403, "pods is forbidden"), times=2, method="PATCH", path="pods/waits$")
+        self.add_pod("waits", self.GATE, conditions=[self.WAITS])
+        companion = self.start()
+        self.assertTrue(wait_for(lambda: not self.gates("waits")), companion.lines)
+        self.assertEqual(len(companion.events("placement is off, and gates of pods cannot be removed")), 1)
+        self.assertEqual(self.pod_writes()[:2], ["waits/status", "waits"])
 
 
 class Volcano(Case):

@@ -75,6 +75,10 @@ tiers:
 {{ if and (eq .Values.mode "full") (index .Values.agent.options "advertise") }}yes{{ end }}
 {{- end }}
 
+{{- define "gputopo.lifts-gates" -}}
+{{ if and .Values.scheduler.enabled (not (include "gputopo.placement" .)) (ne (toString (index .Values.scheduler.options "lift-gates")) "false") }}yes{{ end }}
+{{- end }}
+
 {{- define "gputopo.placement" -}}
 {{ if and .Values.placement.enabled .Values.scheduler.enabled }}yes{{ end }}
 {{- end }}
