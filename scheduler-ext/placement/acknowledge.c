@@ -9,7 +9,7 @@
 #include "scheduler-ext/placement/write.h"
 
 enum {
-    PUBLISH_AGAIN_MS = 60000, /* interval of updates of the text for the same reason */
+    PUBLISH_AGAIN_MS = 60000, /* interval of updates where only the end of its reservations changes */
     TIME_OFF_S = 2,           /* times that differ by less are equal */
     NAME_MAX_BYTES = 1024,
 };
@@ -61,10 +61,11 @@ static enum gt_placement_state state_of(enum gt_gpu_placement_phase phase)
     }
 }
 
-void gt_placement_read_job(const struct gt_placement *placement, const char *key, struct gt_placement_job *to)
+void gt_placement_read_job(const struct gt_placement *placement, const struct gt_cache_job *job,
+                           struct gt_placement_job *to)
 {
     gt_auto_buf struct gt_buf name = GT_BUF(NAME_MAX_BYTES);
-    gt_auto_free char *namespace_ = namespace_of(key, &name);
+    gt_auto_free char *namespace_ = namespace_of(job->key, &name);
     const struct placement_object *object =
         namespace_ ? gt_placement_object_find(&placement->objects, namespace_, name.data) : NULL;
     if (!object || !object->content)
@@ -72,10 +73,7 @@ void gt_placement_read_job(const struct gt_placement *placement, const char *key
     to->state = state_of(object->content->phase);
     to->reason = object->content->reason;
     to->text = object->content->message;
-    int64_t since = gt_time_of_text(to->state == GT_PLACEMENT_WAITS ? object->content->waiting_since
-                                                                    : object->content->planned_at);
-    int64_t passed = since ? (int64_t)gt_placement_now_s() - since : 0;
-    to->since_ms = gt_clock_ms() - (passed > 0 ? (uint64_t)passed * 1000 : 0);
+    to->since_s = gt_placement_recorded_since(placement, job, object->content, to->state);
 }
 
 void gt_placement_forget_acknowledged(struct gt_placement *placement)
@@ -133,18 +131,7 @@ static enum gt_gpu_placement_phase phase_of(enum gt_placement_state state)
 struct object_times {
     char waiting[GT_TIME_TEXT_SIZE], reserved[GT_TIME_TEXT_SIZE], planned[GT_TIME_TEXT_SIZE],
         promised[GT_TIME_TEXT_SIZE], moving[GT_TIME_TEXT_SIZE];
-    char message[GT_GPU_PLACEMENT_MESSAGE_MAX];
 };
-
-/* Whether some of its units have places and others wait. */
-static void add_part(const struct pjob *pjob, struct gt_gpu_placement *to, struct object_times *times)
-{
-    to->phase = GT_GPU_PLACEMENT_PLACED;
-    to->reason = *to->reason ? to->reason : "NotTried";
-    snprintf(times->message, sizeof(times->message), "%u of its %u units are placed%s%s", pjob->units_placed,
-             pjob->units, *to->message ? "; " : "", to->message);
-    to->message = times->message;
-}
 
 static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, struct object_times *times)
 {
@@ -159,8 +146,10 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
     to->reason = pjob->state == GT_PLACEMENT_WRITES ? "" : pjob->reason;
     to->message = pjob->state == GT_PLACEMENT_WRITES || !pjob->text ? "" : pjob->text;
     to->epoch = object->epoch;
-    if (pjob->units_placed && pjob->state != GT_PLACEMENT_LOST)
-        add_part(pjob, to, times);
+    if (pjob->units_placed && pjob->state != GT_PLACEMENT_LOST) { /* others wait; the text says so */
+        to->phase = GT_GPU_PLACEMENT_PLACED;
+        to->reason = *to->reason ? to->reason : "NotTried";
+    }
     const struct pjob *before =
         pjob->state == GT_PLACEMENT_WAITS ? gt_queue_before(pjob->placement->queue, pjob) : NULL;
     to->behind = before ? before->job->key : "";
@@ -172,7 +161,7 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
         to->moving_before = times->moving;
     }
     if (pjob->waits_ms) {
-        gt_placement_time_text(pjob->waits_ms, times->waiting);
+        gt_time_text(pjob->waits_s, times->waiting);
         to->waiting_since = times->waiting;
     }
     if (pjob->reserved_until_ms) {
@@ -193,7 +182,8 @@ static void add_reserved_until(const struct pjob *pjob, const struct gt_job_view
     to->promised_until = times->promised;
 }
 
-static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
+/* `same`: the places are those that the object has. */
+static bool write_plan(struct reconcile *reconcile, uint64_t epoch, bool same)
 {
     struct pjob *pjob = reconcile->pjob;
     struct placement_object *object = pjob->object;
@@ -208,8 +198,10 @@ static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
     add_state(pjob, &content.object, &times);
     add_reserved_until(pjob, reconcile->view, &content.object, &times);
     content.object.epoch = epoch;
-    gt_placement_time_text(reconcile->now, times.planned);
-    content.object.planned_at = times.planned;
+    if (!same || !*content.object.planned_at) {
+        gt_placement_time_text(reconcile->now, times.planned);
+        content.object.planned_at = times.planned;
+    }
     int r = gt_placement_make_parts(reconcile, &content, &error);
     if (r > 0)
         gt_write_object(pjob, object, &content.object, true);
@@ -234,7 +226,8 @@ static bool is_reserved_until_reported(const struct placement_known *reported,
 static bool is_reported(const struct placement_known *reported, const struct gt_gpu_placement *now)
 {
     return reported->phase == now->phase && strcmp(reported->reason, now->reason) == 0 &&
-           is_same_time(reported->reserved_until, now->reserved_until);
+           is_same_time(reported->reserved_until, now->reserved_until) &&
+           (!*now->waiting_since || is_same_time(reported->waiting_since, now->waiting_since));
 }
 
 /* The state does not change: a placed job is placed even where this cannot be written. */
@@ -253,8 +246,11 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     gt_auto_err struct gt_err *error = NULL;
     struct object_times times = {0};
     uint64_t now = gt_clock_ms();
-    if (!object || object->write || object->is_unknown || object->rest_ms > now)
+    if (!object || object->write || object->is_unknown || object->rest_ms > now) {
+        pjob->report_pending =
+            pjob->report_pending || (object && object->write); /* it may have another text */
         return;
+    }
     if (gt_placement_content_make(pjob->placement->spec.cache, pjob->job, view, owner, &pjob->reservations,
                                   &content, &error) < 0) {
         say_failure(pjob, gt_err_text(error));
@@ -265,12 +261,13 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     if (view)
         add_reserved_until(pjob, view, &content.object, &times);
     const struct placement_known *reported = object->content;
-    if (reported && is_reported(reported, &content.object) &&
-        ((strcmp(reported->message, content.object.message) == 0 &&
-          is_reserved_until_reported(reported, &content.object)) ||
+    bool same_state = reported && is_reported(reported, &content.object);
+    if (same_state && strcmp(reported->message, content.object.message) == 0 &&
+        (is_reserved_until_reported(reported, &content.object) ||
          now - pjob->published_ms < PUBLISH_AGAIN_MS))
         return;
     pjob->published_ms = now;
+    gt_placement_set_told(pjob);
     content.object.pod_count = 0; /* a plan is written by the code that puts it into force */
     gt_write_object(pjob, object, &content.object, false);
 }
@@ -425,7 +422,8 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
     if (!comparison.changed && comparison.known && (object->acknowledged || !is_only_reserved_here))
         return true;
     wait_for_offers(reconcile, &comparison);
-    if (!comparison.waits && gt_write_has_room(reconcile->pjob) && !write_plan(reconcile, comparison.epoch))
+    if (!comparison.waits && gt_write_has_room(reconcile->pjob) &&
+        !write_plan(reconcile, comparison.epoch, comparison.known && !comparison.changed))
         gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return false;
 }

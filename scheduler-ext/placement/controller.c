@@ -88,6 +88,7 @@ static void unmark(struct pjob *pjob)
 static void drop(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
+    placement->waiting -= pjob->state == GT_PLACEMENT_WAITS;
     while (pjob->writes)
         gt_write_drop(pjob->writes);
     gt_write_forget_job(pjob);
@@ -114,6 +115,7 @@ static void drop(struct pjob *pjob)
     pjob->job->user = NULL;
     leave_tenant(pjob->tenant);
     free(pjob->text);
+    free(pjob->next_text);
     free(pjob->plan);
     free(pjob);
     gt_placement_wake(placement);
@@ -513,11 +515,11 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     const struct pjob *pjob = placement->started ? job->user : NULL;
     *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
     if (!placement->started)
-        gt_placement_read_job(placement, job->key, ret);
+        gt_placement_read_job(placement, job, ret);
     if (!pjob)
         return;
     ret->state = pjob->state;
-    ret->since_ms = pjob->since_ms;
+    ret->since_s = gt_placement_since_s(pjob);
     ret->reason = pjob->reason;
     ret->text = pjob->text ? pjob->text : "";
     ret->plan = pjob->plan ? pjob->plan : "";

@@ -165,7 +165,7 @@ const char *gt_placement_state_name(enum gt_placement_state state);
 
 struct gt_placement_job { /* texts are valid until the controller runs again; "" for none */
     enum gt_placement_state state;
-    uint64_t since_ms;       /* when it entered the state, a time of gt_clock_ms() */
+    int64_t since_s;         /* when it entered the state, as its objects say it (Unix time); 0: none */
     const char *reason;      /* one word */
     const char *text;        /* a sentence: why it waits */
     const char *plan;        /* one line for each unit of the last plan made here */

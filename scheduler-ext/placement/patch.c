@@ -53,6 +53,8 @@ int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, stru
     if (placement->reason && *placement->reason)
         made.condition = gt_condition_digest(&(struct gt_condition_text){
             placement->status == GT_CONDITION_TRUE, placement->reason, placement->message});
+    if (made.condition && placement->status == GT_CONDITION_FALSE)
+        made.waits_s = gt_time_of_text(placement->since);
     made.uid = strdup(pod->uid);
     made.version = strdup(pod->resource_version);
     made.pod_group = pod->pod_group ? strdup(pod->pod_group) : NULL;
@@ -85,16 +87,16 @@ static struct gt_pod_patch patch_of(const struct gt_pod_object *object)
 }
 
 void gt_patch_condition(const struct gt_pod_object *object, const struct gt_condition_text *condition,
-                        const char *node, uint64_t now_s, struct gt_buf *to)
+                        const char *node, int64_t since_s, struct gt_buf *to)
 {
-    char now[GT_TIME_TEXT_SIZE], message[MESSAGE_MAX + 1];
+    char since[GT_TIME_TEXT_SIZE], message[MESSAGE_MAX + 1];
     const struct gt_condition placement = {.status =
                                                condition->holds ? GT_CONDITION_TRUE : GT_CONDITION_FALSE,
                                            .reason = condition->reason,
                                            .message = message,
-                                           .since = now};
+                                           .since = since};
     struct gt_pod_patch patch = patch_of(object);
-    gt_time_text((int64_t)now_s, now);
+    gt_time_text(since_s, since);
     gt_text_cut(message, sizeof(message), condition->message);
     patch.placement = &placement;
     patch.nominates = node || (object->nominated && object->gated);

@@ -18,6 +18,7 @@ struct gt_pod_object {
     struct gt_pod_lists lists;
     char *pod_group;        /* the PodGroup that it names; NULL: none */
     uint64_t condition;     /* digest of our condition, as of gt_condition_digest(); 0: none */
+    int64_t waits_s;        /* since when it says that the pod has no plan (Unix time); 0: it does not */
     uint64_t nominated;     /* digest of status.nominatedNodeName; 0: none */
     uint64_t fence;         /* its fence: no plan of an older epoch can be written to it; 0: none */
     bool planned;           /* it has the plan's annotations */
@@ -38,11 +39,11 @@ struct gt_condition_text {
 };
 uint64_t gt_condition_digest(const struct gt_condition_text *condition);
 
-/* Bodies of merge patches. `now_s` is Unix time. */
-/* For the pod's status. `node` is the hint nominatedNodeName; NULL: none, and it is removed from a gated pod.
- */
+/* Bodies of merge patches. */
+/* For the pod's status. `since_s` is Unix time. `node` is the hint nominatedNodeName; NULL: none, and it is
+ * removed from a gated pod. */
 void gt_patch_condition(const struct gt_pod_object *object, const struct gt_condition_text *condition,
-                        const char *node, uint64_t now_s, struct gt_buf *to);
+                        const char *node, int64_t since_s, struct gt_buf *to);
 /* `texts` NULL: there is no plan, only the gate is removed. */
 void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_texts *texts, struct gt_buf *to);
 /* Plans of epochs before this one can no longer be written to the pod. */

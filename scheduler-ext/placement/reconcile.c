@@ -281,6 +281,12 @@ static void adopt_wait(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
     pjob->waits_ms = reconcile->now;
+    pjob->waits_s = (int64_t)gt_placement_now_s();
+    if (!pjob->began_in_term && !pjob->object_read) { /* the job waits since then, whoever led */
+        int64_t recorded =
+            gt_placement_recorded_since(reconcile->placement, pjob->job, content, GT_PLACEMENT_WAITS);
+        pjob->waits_s = recorded && recorded < pjob->waits_s ? recorded : pjob->waits_s;
+    }
     if (pjob->began_in_term || pjob->object_read || !content || content->phase != GT_GPU_PLACEMENT_WAITING)
         return;
     uint64_t since = gt_placement_time_of_text(content->waiting_since);
@@ -323,7 +329,7 @@ static void enqueue(struct reconcile *reconcile)
     pjob->queued = true;
     if (pjob->state != GT_PLACEMENT_WAITS)
         gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "NotTried", "it is not yet first in the queue");
-    else if (pjob->report_pending)
+    else if (gt_placement_renew_text(pjob) || pjob->report_pending)
         gt_placement_report(pjob, view, reconcile->owner, false);
 }
 
@@ -393,7 +399,7 @@ static void handle_lost(struct reconcile *reconcile)
         bool again = !held && gt_reconcile_recreate(reconcile, member->pod, record);
         if (!record->lost_reported) {
             const struct gt_condition_text condition = {.reason = reason, .message = text};
-            if (!again)
+            if (!again && record->object.condition != gt_condition_digest(&condition))
                 gt_write_condition(reconcile->pjob, record, &condition);
             gt_placement_event(reconcile->pjob, member->pod, true, reason, again ? "Recreate" : "Report",
                                text);

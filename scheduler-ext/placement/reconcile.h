@@ -167,7 +167,7 @@ void gt_placement_collect(struct gt_placement *placement);
 
 /* For a replica that is not active: reads the state of a job from its object; unchanged where there is none.
  */
-void gt_placement_read_job(const struct gt_placement *placement, const char *key,
+void gt_placement_read_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                            struct gt_placement_job *to);
 
 /* Connects a new job with its existing object; does not create one. */

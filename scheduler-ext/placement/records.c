@@ -8,12 +8,6 @@
 
 /* Records of pods that are gated, or planned and not bound. */
 
-struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name)
-{
-    const struct gt_index_entry *entry = gt_index_find(&placement->index, namespace_, name);
-    return entry ? placement->records[entry->mark] : NULL;
-}
-
 struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *pod, uint64_t now)
 {
     struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);

@@ -8,10 +8,7 @@
 /* Reports why a job waits: in its GPUPlacement, in a condition of its first pods, in an event, and in
  * the log. */
 
-enum {
-    CONDITIONS_MAX = 16,        /* pods of a job whose condition says why it waits */
-    CONDITION_AGAIN_MS = 60000, /* interval of reports of the same reason with another text */
-};
+enum { CONDITIONS_MAX = 16 }; /* pods of a job whose condition says why it waits */
 
 static bool may_write(const struct record *record, const struct gt_cache_pod *pod)
 {
@@ -19,30 +16,29 @@ static bool may_write(const struct record *record, const struct gt_cache_pod *po
            strcmp(record->object.uid, pod->uid) == 0;
 }
 
-/* `again`: also where the condition is there already. */
-static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool again)
+/* `digest`: of the condition. */
+static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod,
+                       const struct gt_condition_text *condition, uint64_t digest)
 {
     struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
-    const struct gt_condition_text condition = {.reason = pjob->reason, .message = pjob->text};
-    if (!record || record->lifted || record->deleted || !(again || !record->object.condition))
+    if (!record || record->lifted || record->deleted)
         return;
     if (!may_write(record, pod))
-        pjob->report_pending =
-            pjob->report_pending || again; /* the write in flight may have another reason */
-    else if (record->object.condition != gt_condition_digest(&condition))
-        gt_write_condition(pjob, record, &condition);
+        pjob->report_pending = true; /* the write in flight may have another reason */
+    else if (record->object.condition != digest || record->object.waits_s != gt_placement_since_s(pjob))
+        gt_write_condition(pjob, record, condition);
 }
 
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner,
                          bool warning)
 {
-    uint64_t digest = gt_digest_keyed(pjob->reason), now = gt_clock_ms();
+    const struct gt_condition_text condition = {.reason = pjob->reason,
+                                                .message = pjob->text ? pjob->text : ""};
+    uint64_t digest = gt_digest_keyed(pjob->reason), said = gt_condition_digest(&condition);
     const struct gt_cache_pod *first = NULL;
     unsigned reported = 0;
     if (warning) /* another broken rule counts as another reason */
         digest = gt_digest_number(digest, gt_digest_keyed(pjob->text ? pjob->text : ""));
-    bool again = digest != pjob->reported_digest || pjob->report_pending ||
-                 now - pjob->reported_ms >= CONDITION_AGAIN_MS;
     pjob->report_pending = false;
     for (uint32_t i = 0; view && i < view->count && reported < CONDITIONS_MAX; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
@@ -50,7 +46,7 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
             continue;
         first = first ? first : pod;
         reported++;
-        report_pod(pjob, pod, again);
+        report_pod(pjob, pod, &condition, said);
     }
     for (const struct gt_cache_pod *pod = pjob->job->pods; !view && pod && reported < CONDITIONS_MAX;
          pod = pod->next) {
@@ -58,11 +54,12 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
             continue;
         first = first ? first : pod;
         reported++;
-        report_pod(pjob, pod, again);
+        report_pod(pjob, pod, &condition, said);
     }
     gt_placement_publish(pjob, view, owner);
     if (digest != pjob->reported_digest)
-        gt_placement_event(pjob, first, warning, pjob->reason, "Place", pjob->text);
+        gt_placement_event(pjob, first, warning || pjob->state == GT_PLACEMENT_WAITS, pjob->reason, "Place",
+                           pjob->text);
     pjob->reported_digest = digest;
-    pjob->reported_ms = again ? now : pjob->reported_ms;
+    gt_placement_set_told(pjob);
 }

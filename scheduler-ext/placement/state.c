@@ -6,6 +6,11 @@
 #include "base/clock.h"
 #include "base/text.h"
 
+enum {
+    EACH_WAITING_MS = 100, /* for each job that waits a text stays so much longer: all change together */
+    TEXT_MAX = 512 << 10,
+};
+
 uint64_t gt_placement_now_s(void)
 {
     return gt_clock_wall_ms() / 1000;
@@ -69,17 +74,143 @@ void gt_placement_mark_no_gpus(struct gt_placement *placement)
         gt_placement_wake(placement);
 }
 
+/* ---- states ---- */
+
+/* The phase by which the GPUPlacement shows a job that is not placed; GT_GPU_PLACEMENT_PLACED: it does not.
+ */
+static enum gt_gpu_placement_phase phase_before_plan(enum gt_placement_state state)
+{
+    return state == GT_PLACEMENT_GATHERS   ? GT_GPU_PLACEMENT_PENDING
+           : state == GT_PLACEMENT_WAITS   ? GT_GPU_PLACEMENT_WAITING
+           : state == GT_PLACEMENT_REFUSED ? GT_GPU_PLACEMENT_REFUSED
+                                           : GT_GPU_PLACEMENT_PLACED;
+}
+
+static bool has_no_plan(enum gt_gpu_placement_phase phase)
+{
+    return phase == GT_GPU_PLACEMENT_PENDING || phase == GT_GPU_PLACEMENT_WAITING ||
+           phase == GT_GPU_PLACEMENT_REFUSED;
+}
+
+static int64_t earlier(int64_t one, int64_t other)
+{
+    return !one || (other && other < one) ? other : one;
+}
+
+int64_t gt_placement_recorded_since(const struct gt_placement *placement, const struct gt_cache_job *job,
+                                    const struct placement_known *content, enum gt_placement_state state)
+{
+    enum gt_gpu_placement_phase phase = phase_before_plan(state);
+    int64_t told = 0, created = 0;
+    if (state == GT_PLACEMENT_WRITES || state == GT_PLACEMENT_PLACED)
+        return content ? gt_time_of_text(content->planned_at) : 0;
+    if (content && state == GT_PLACEMENT_WAITS && *content->waiting_since) /* a part may be placed */
+        return gt_time_of_text(content->waiting_since);
+    if (content && content->phase != phase &&
+        (phase != GT_GPU_PLACEMENT_PLACED || has_no_plan(content->phase)))
+        return 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        const struct record *record = gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
+        told = earlier(told, record ? record->object.waits_s : 0);
+        if (pod->state == GT_CACHE_GATED && !pod->deleting)
+            created = earlier(created, (int64_t)pod->created_s);
+    }
+    return told || phase == GT_GPU_PLACEMENT_PLACED ? told : created;
+}
+
+/* A leader that takes over goes on with what the objects say. */
+static int64_t since_when(const struct pjob *pjob, enum gt_placement_state state)
+{
+    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
+    int64_t now = (int64_t)gt_placement_now_s(),
+            since = gt_placement_recorded_since(pjob->placement, pjob->job, content, state);
+    return since && since < now ? since : now;
+}
+
+int64_t gt_placement_since_s(const struct pjob *pjob)
+{
+    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
+    bool planned = pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED;
+    if (planned && content && *content->planned_at)
+        return gt_time_of_text(content->planned_at);
+    return pjob->state == GT_PLACEMENT_WAITS && pjob->waits_s ? pjob->waits_s : pjob->since_s;
+}
+
+/* Until when the reason and the text stay, since they were reported a moment ago; 0: new ones may come. */
+static uint64_t rests_until(const struct pjob *pjob, bool same_reason)
+{
+    const struct gt_placement *placement = pjob->placement;
+    uint64_t until = pjob->told_ms + placement->times.report_ms +
+                     (same_reason ? (uint64_t)placement->waiting * EACH_WAITING_MS : 0);
+    return pjob->told && until > gt_clock_ms() ? until : 0;
+}
+
+/* With how many units are placed, where others wait. NULL without memory. */
+static char *whole_text(const struct pjob *pjob, enum gt_placement_state state, const char *text)
+{
+    gt_auto_buf struct gt_buf whole = GT_BUF(TEXT_MAX);
+    char cut[GT_GPU_PLACEMENT_MESSAGE_MAX]; /* all that a GPUPlacement takes */
+    bool part = pjob->units_placed && (state == GT_PLACEMENT_WAITS || state == GT_PLACEMENT_GATHERS);
+    if (part)
+        gt_buf_printf(&whole, "%u of its %u units are placed%s", pjob->units_placed, pjob->units,
+                      *text ? "; " : "");
+    gt_buf_puts(&whole, text);
+    gt_text_cut(cut, sizeof(cut), whole.data && !whole.failed ? whole.data : text);
+    return strdup(cut);
+}
+
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text)
 {
-    if (pjob->state != state)
+    if (pjob->state != state) {
         pjob->since_ms = gt_clock_ms();
-    pjob->state = state;
-    pjob->reason = reason;
-    if (!pjob->text || strcmp(pjob->text, text) != 0) {
-        free(pjob->text);
-        pjob->text = strdup(text);
+        pjob->since_s = since_when(pjob, state);
+        pjob->told = false;
+        pjob->placement->waiting += state == GT_PLACEMENT_WAITS;
+        pjob->placement->waiting -= pjob->state == GT_PLACEMENT_WAITS;
     }
+    pjob->state = state;
+    free(pjob->next_text);
+    pjob->next_text = NULL;
+    gt_auto_free char *whole = whole_text(pjob, state, text);
+    bool same_reason = strcmp(pjob->reason, reason) == 0;
+    if (same_reason && whole && pjob->text && strcmp(pjob->text, whole) == 0)
+        return;
+    uint64_t until = same_reason || phase_before_plan(state) != GT_GPU_PLACEMENT_PLACED
+                         ? rests_until(pjob, same_reason)
+                         : 0;
+    if (until) {
+        pjob->next_reason = reason;
+        pjob->next_text = gt_steal(whole);
+        gt_placement_due(pjob, until);
+        return;
+    }
+    free(pjob->text);
+    pjob->text = gt_steal(whole);
+    pjob->reason = reason;
+    pjob->told = false;
+}
+
+void gt_placement_set_told(struct pjob *pjob)
+{
+    pjob->told_ms = pjob->told ? pjob->told_ms : gt_clock_ms();
+    pjob->told = true;
+}
+
+bool gt_placement_renew_text(struct pjob *pjob)
+{
+    if (!pjob->next_text)
+        return false;
+    uint64_t until = rests_until(pjob, strcmp(pjob->next_reason, pjob->reason) == 0);
+    if (until) {
+        gt_placement_due(pjob, until);
+        return false;
+    }
+    free(pjob->text);
+    pjob->text = gt_steal(pjob->next_text);
+    pjob->reason = pjob->next_reason;
+    pjob->told = false;
+    return true;
 }
 
 void gt_placement_fail(struct pjob *pjob, const char *text)

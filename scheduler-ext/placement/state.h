@@ -94,6 +94,7 @@ struct pjob {
     uint64_t published_ms; /* when the object was last updated with why it waits */
     enum gt_placement_state state;
     uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
+    int64_t since_s, waits_s;    /* the same in Unix time, as published: also from earlier leaders */
     uint64_t reserved_until_ms;  /* end of the node reservation for it; 0: it had none */
     int64_t reserved_until_s;    /* the same in Unix time, as published: must not vary */
     uint32_t too_many_gpus; /* GPUs of missing pods, where they exceed the limit for reservations; else 0 */
@@ -115,9 +116,13 @@ struct pjob {
     struct write *writes;
     const char *reason; /* a literal */
     char *text, *plan;
-    uint64_t reported_digest, reported_ms; /* the last event */
-    bool report_pending;                   /* a pod's condition could not be written */
-    uint64_t refused_ms;                   /* since when agents refuse its pods' claims; 0: they do not */
+    const char *next_reason; /* they replace reason and text once these were told for long enough */
+    char *next_text;         /* NULL: none do */
+    bool told;               /* reason and text were reported, at told_ms */
+    uint64_t told_ms;
+    uint64_t reported_digest; /* the last event */
+    bool report_pending;      /* a condition, or the object, could not be written */
+    uint64_t refused_ms;      /* since when agents refuse its pods' claims; 0: they do not */
     bool refused_reported;
     uint64_t retry_ms;     /* after a failed write: no write before then; 0: none failed */
     bool refusal_reported; /* it was reported that the API server refuses a write */
@@ -158,6 +163,7 @@ struct gt_placement {
     uint64_t next_due_ms;  /* the earliest due_ms */
     uint64_t no_gpus_ms;   /* when pods without GPUs are reconciled; UINT64_MAX: there are none */
     bool room;             /* a reservation was given up while the queue ran */
+    uint32_t waiting;      /* jobs in GT_PLACEMENT_WAITS */
     struct gt_placement_counters counters;
 };
 
@@ -179,8 +185,20 @@ void gt_placement_mark(struct pjob *pjob);
 /* The job is reconciled at `when` at the latest. */
 void gt_placement_due(struct pjob *pjob, uint64_t when);
 void gt_placement_mark_no_gpus(struct gt_placement *placement);
+/* Where the last reason and text were reported a moment ago, new ones of the same state wait: everybody reads
+ * the same, and not too often something new. */
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text);
+/* Its reason and text are reported now. */
+void gt_placement_set_told(struct pjob *pjob);
+/* Takes the reason and the text that wait, if their time has come; else the job is reconciled again then. */
+bool gt_placement_renew_text(struct pjob *pjob);
+/* Since when a job is in a state, as its objects say: the GPUPlacement (`content`, NULL: there is none), the
+ * conditions of its pods, and when these were created. Unix time; 0: they do not say. */
+int64_t gt_placement_recorded_since(const struct gt_placement *placement, const struct gt_cache_job *job,
+                                    const struct placement_known *content, enum gt_placement_state state);
+/* What is told about a job: since when it is in its state (Unix time). */
+int64_t gt_placement_since_s(const struct pjob *pjob);
 /* Reports an internal failure (for example, no memory); the caller lets the job be tried again. */
 void gt_placement_fail(struct pjob *pjob, const char *text);
 void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
@@ -209,8 +227,14 @@ void gt_placement_find_spares(struct gt_placement *placement);
 /* Reports supernodes that are to have more spare nodes than they have nodes. */
 void gt_placement_report_spares(struct gt_placement *placement);
 
+static inline struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_,
+                                            const char *name)
+{
+    const struct gt_index_entry *entry = gt_index_find(&placement->index, namespace_, name);
+    return entry ? placement->records[entry->mark] : NULL;
+}
+
 /* ---- records.c ---- */
-struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name);
 /* The record of a pod that may be written to now; NULL: it may not. */
 struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *pod, uint64_t now);
 void gt_records_done(struct gt_placement *placement);

@@ -17,6 +17,7 @@ struct gt_placement_times {
     uint64_t eviction_ms; /* how long a job with preempted pods is not planned */
     uint64_t request_ms;  /* longest request to the API server (its --request-timeout) */
     uint64_t retry_ms;    /* back-off after a failed write; waiting jobs are tried at least this often */
+    uint64_t report_ms;   /* after it was reported why a job waits, the text stays as it is for so long */
 };
 
 #define GT_PLACEMENT_TIMES                                                                                   \
@@ -27,6 +28,7 @@ struct gt_placement_times {
                                  .return_ms = 30000,                                                         \
                                  .eviction_ms = 15000,                                                       \
                                  .request_ms = 60000,                                                        \
-                                 .retry_ms = 10000})
+                                 .retry_ms = 10000,                                                          \
+                                 .report_ms = 5000})
 
 #endif

@@ -29,6 +29,7 @@ struct write {
     bool before_lift;           /* CONDITION: the gate is removed after it is written */
     uint64_t fence;             /* FENCE: the epoch */
     uint64_t digest, nominated; /* CONDITION: the record's values after the write */
+    int64_t waits_s;            /* likewise */
     uint64_t version;           /* digest of the version that it was made from */
     char *claim;                /* of CLAIM_*: its name */
     struct gt_buf body;
@@ -168,7 +169,10 @@ static void write_condition(struct pjob *pjob, struct record *record,
         return;
     write->digest = gt_condition_digest(condition);
     write->nominated = node ? gt_digest_keyed(node) : 0;
-    gt_patch_condition(&record->object, condition, node, gt_placement_now_s(), &write->body);
+    bool state = strcmp(condition->reason, pjob->reason) == 0; /* else it says something about this pod */
+    int64_t since_s = state ? gt_placement_since_s(pjob) : (int64_t)gt_placement_now_s();
+    write->waits_s = condition->holds ? 0 : since_s;
+    gt_patch_condition(&record->object, condition, node, since_s, &write->body);
 }
 
 void gt_write_condition(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition)
@@ -190,7 +194,7 @@ void gt_write_record_condition(struct gt_placement *placement, struct record *re
     if (!write)
         return;
     write->digest = gt_condition_digest(condition);
-    gt_patch_condition(&record->object, condition, NULL, gt_placement_now_s(), &write->body);
+    gt_patch_condition(&record->object, condition, NULL, (int64_t)gt_placement_now_s(), &write->body);
 }
 
 void gt_write_delete(struct pjob *pjob, struct record *record)
@@ -369,6 +373,7 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
         record->object.fence = write->fence;
     } else {
         record->object.condition = write->digest;
+        record->object.waits_s = write->waits_s;
         record->object.nominated = write->nominated;
     }
     take_version(record, version);

@@ -50,7 +50,7 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
     }
     char span[GT_TIME_TEXT_SIZE];
     gt_buf_printf(to, "%s, for %s", words[info->state],
-                  gt_time_span_text((int64_t)(view->now_ms - info->since_ms) / 1000, span));
+                  gt_time_span_text((int64_t)(view->wall_ms / 1000) - info->since_s, span));
     if (info->place != GT_NONE)
         gt_buf_printf(to, ", number %" PRIu32 " of those that wait", info->place + 1);
     if (info->tries > 1)

@@ -202,6 +202,7 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
 {
     struct gt_placement_job info;
     uint32_t units = gt_debug_job_units(job);
+    char since[GT_TIME_TEXT_SIZE];
     gt_debug_job(view, job, &info);
     gt_json_begin(to, NULL, '{');
     gt_json_add_text_or_null(to, "key", job->key);
@@ -210,7 +211,8 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     gt_json_add_text_or_null(to, "name", job->pods->identity.job);
     gt_json_add_text_or_null(to, "state", gt_debug_job_state(job, &info));
     gt_json_add_bool(to, "settled", gt_debug_is_settled(job, &info));
-    gt_model_time_json(to, "since", view, info.state == GT_PLACEMENT_NONE ? 0 : info.since_ms);
+    gt_time_text(info.state == GT_PLACEMENT_NONE ? 0 : info.since_s, since);
+    gt_json_add_text_or_null(to, "since", info.state != GT_PLACEMENT_NONE && info.since_s ? since : NULL);
     gt_json_add_text_or_null(to, "reason", *info.reason ? info.reason : NULL);
     gt_json_add_text_or_null(to, "text", *info.text ? info.text : NULL);
     gt_picture_add_id(to, "place", info.place);

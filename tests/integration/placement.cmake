@@ -54,6 +54,9 @@ if(TARGET gt_placement)
         add_test(NAME integration/reasons COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_reasons.py
                  $<TARGET_FILE:gputopo-scheduler> $<TARGET_FILE:gputopo>)
         set_tests_properties(integration/reasons PROPERTIES LABELS integration TIMEOUT 1500)
+        add_test(NAME integration/placement-ages COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_ages.py
+                 $<TARGET_FILE:gputopo-scheduler> $<TARGET_FILE:gputopo>)
+        set_tests_properties(integration/placement-ages PROPERTIES LABELS integration TIMEOUT 1500)
         add_test(NAME integration/namespace-weights COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_namespace_weights.py
                  $<TARGET_FILE:gputopo-scheduler> $<TARGET_FILE:gputopo>)
         set_tests_properties(integration/namespace-weights PROPERTIES LABELS integration TIMEOUT 1500)

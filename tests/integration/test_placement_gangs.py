@@ -74,6 +74,8 @@ class Gangs(PlacementCase):
         self.assertEqual(self.status("volcanojob-a")["phase"], "Placed")
         self.assertEqual(sorted(self.named("volcanojob-a")), [0, 1, 2, 3])
         self.assertEqual(self.condition(a[4])["reason"], "NoSupernode")
+        self.assertTrue(wait_for(lambda: self.condition(a[4])["message"] == self.status("volcanojob-a")["message"] ==
+                                 self.host.job("ns/VolcanoJob/a")["text"]), (self.condition(a[4]), self.status("volcanojob-a")))
         self.end("other-3")
         self.wait_lifted(*a[4:6])
         self.assertEqual(self.check_units(a), 6)
