@@ -197,7 +197,7 @@ struct shortage {
     uint64_t asked, left; /* most that a pod needs, most that a node has */
 };
 
-static void add_amount(const char *name, uint64_t amount, struct gt_buf *to)
+void gt_demands_amount_text(const char *name, uint64_t amount, struct gt_buf *to)
 {
     static const char units[] = "KMGTPE";
     bool is_cpu = strcmp(name, GT_RESOURCE_CPU) == 0;
@@ -214,6 +214,11 @@ static void add_amount(const char *name, uint64_t amount, struct gt_buf *to)
     gt_buf_printf(to, "%.6g", value);
     if (unit)
         gt_buf_printf(to, "%ci", units[unit - 1]);
+}
+
+const char *gt_demands_resource_name(const char *name)
+{
+    return strcmp(name, GT_RESOURCE_CPU) == 0 ? "CPU" : name;
 }
 
 static void count_shortage(struct shortage *list, unsigned *count, const char *name, uint64_t asked,
@@ -259,11 +264,10 @@ void gt_demands_text(struct gt_cache *cache, const struct gt_demands *demands,
     for (unsigned i = 0; i < count; i++) {
         const struct shortage *of = &list[i];
         gt_buf_printf(to, "%s%u node%s lack%s %s (a pod needs ", i ? ", " : "; ", of->nodes,
-                      gt_plural(of->nodes), of->nodes == 1 ? "s" : "",
-                      strcmp(of->name, GT_RESOURCE_CPU) == 0 ? "CPU" : of->name);
-        add_amount(of->name, of->asked, to);
+                      gt_plural(of->nodes), of->nodes == 1 ? "s" : "", gt_demands_resource_name(of->name));
+        gt_demands_amount_text(of->name, of->asked, to);
         gt_buf_puts(to, ", at most ");
-        add_amount(of->name, of->left, to);
+        gt_demands_amount_text(of->name, of->left, to);
         gt_buf_puts(to, " is free)");
     }
 }

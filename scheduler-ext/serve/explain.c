@@ -9,6 +9,7 @@
 #include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/model_parts.h"
 #include "scheduler-ext/serve/query.h"
+#include "scheduler-ext/serve/unit_room.h"
 
 enum { QUERY_NAME_MAX = 1024, CANDIDATES_MAX = 8 };
 
@@ -162,18 +163,36 @@ static void add_nodes_json(const struct gt_debug_view *view, const struct gt_fea
     gt_json_end(to, ']');
 }
 
-static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool json,
-                        struct gt_http_response *response)
+/* Where a pod could go: a unit's to a supernode, any other to a node. */
+static void add_places(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool json,
+                       struct gt_buf *to)
 {
     struct gt_feasible_nodes nodes;
-    struct gt_buf *to = &response->body;
-    bool with_nodes = needs_nodes(pod);
-    if (with_nodes && gt_feasible_nodes(view, pod, &nodes, NULL) < 0) {
+    struct gt_unit_rooms rooms;
+    bool unit = gt_unit_rooms_apply(pod), with_nodes = json || !unit;
+    if ((with_nodes && gt_feasible_nodes(view, pod, &nodes, NULL) < 0) ||
+        (unit && gt_unit_rooms_find(view, pod, &rooms, NULL) < 0)) {
         to->failed = true;
         return;
     }
+    if (with_nodes && json)
+        add_nodes_json(view, &nodes, to);
+    else if (with_nodes)
+        gt_explain_nodes_text(view, pod, &nodes, to);
+    if (unit && json)
+        gt_unit_rooms_json(view, &rooms, to);
+    else if (unit)
+        gt_unit_rooms_text(view, &rooms, to);
+}
+
+static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool json,
+                        struct gt_http_response *response)
+{
+    struct gt_buf *to = &response->body;
     if (!json) {
-        gt_explain_pod_text(view, pod, with_nodes ? &nodes : NULL, to);
+        gt_explain_pod_text(view, pod, to);
+        if (needs_nodes(pod))
+            add_places(view, pod, json, to);
         return;
     }
     gt_json_begin(to, NULL, '{');
@@ -182,8 +201,8 @@ static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_
     gt_model_pod_json(view, pod, true, to);
     gt_json_key(to, "job");
     gt_model_job_json(view, pod->job, false, false, to);
-    if (with_nodes)
-        add_nodes_json(view, &nodes, to);
+    if (needs_nodes(pod))
+        add_places(view, pod, json, to);
     gt_buf_puts(to, "}\n");
 }
 
@@ -200,16 +219,11 @@ static void explain_job(const struct gt_debug_view *view, const struct gt_cache_
                         struct gt_http_response *response)
 {
     const struct gt_cache_pod *pod = without_place(job);
-    struct gt_feasible_nodes nodes;
     struct gt_buf *to = &response->body;
-    if (pod && gt_feasible_nodes(view, pod, &nodes, NULL) < 0) {
-        to->failed = true;
-        return;
-    }
     if (!json) {
         gt_explain_job_text(view, job, to);
         if (pod)
-            gt_explain_nodes_text(view, pod, &nodes, to);
+            add_places(view, pod, json, to);
         return;
     }
     gt_json_begin(to, NULL, '{');
@@ -217,7 +231,7 @@ static void explain_job(const struct gt_debug_view *view, const struct gt_cache_
     gt_model_job_json(view, job, true, true, to);
     if (pod) {
         gt_json_add_text_or_null(to, "example", pod->meta.name);
-        add_nodes_json(view, &nodes, to);
+        add_places(view, pod, json, to);
     }
     gt_buf_puts(to, "}\n");
 }

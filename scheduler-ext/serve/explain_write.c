@@ -7,6 +7,8 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "base/time_text.h"
+#include "scheduler-ext/cache/resources.h"
+#include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/jobs/job.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -225,9 +227,24 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
     }
 }
 
+/* " (CPU: a pod needs 16, 4 is free)" */
+static void add_scarcest(const struct gt_debug_view *view, const struct gt_cache_pod *pod, uint32_t node,
+                         struct gt_buf *to)
+{
+    uint64_t asked, left;
+    const char *name = gt_cache_scarcest(view->cache, node, gt_cache_pod_request(pod), &asked, &left);
+    if (!name)
+        return;
+    gt_buf_printf(to, " (%s: a pod needs ", gt_demands_resource_name(name));
+    gt_demands_amount_text(name, asked, to);
+    gt_buf_puts(to, ", ");
+    gt_demands_amount_text(name, left, to);
+    gt_buf_puts(to, " is free)");
+}
+
 /* Lists at most so many names of nodes. */
-static void add_examples(const struct gt_debug_view *view, enum gt_refusal refusal,
-                         const struct gt_refused *refused, struct gt_buf *to)
+static void add_examples(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                         enum gt_refusal refusal, const struct gt_refused *refused, struct gt_buf *to)
 {
     bool counts = refusal == GT_REFUSED_TOO_FEW || refusal == GT_REFUSED_GPUS_RESERVED;
     gt_buf_puts(to, refused->count > GT_ASSESSED_EXAMPLES ? ", for example " : ": ");
@@ -238,6 +255,8 @@ static void add_examples(const struct gt_debug_view *view, enum gt_refusal refus
         gt_buf_printf(to, "%s%s", i ? ", " : "", node.name);
         if (counts)
             gt_buf_printf(to, " (%u)", gt_bit_count(node.available));
+        if (refusal == GT_REFUSED_RESOURCES)
+            add_scarcest(view, pod, refused->examples[i], to);
     }
     gt_buf_puts(to, "\n");
 }
@@ -293,7 +312,7 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
             continue;
         gt_buf_printf(to, "%" PRIu32 " node%s ", refused->count, gt_plural(refused->count));
         gt_refusal_text(refusal, refused->count, pod, to);
-        add_examples(view, refusal, refused, to);
+        add_examples(view, pod, refusal, refused, to);
     }
     if (counters.nodes_without_topology)
         gt_buf_printf(to, "%" PRIu32 " node%s no NodeGPUTopology: nothing is known of the GPUs there\n",
@@ -322,8 +341,7 @@ static void add_claim(const struct gt_debug_view *view, const struct gt_cache_po
     gt_buf_puts(to, "\n");
 }
 
-void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
-                         const struct gt_feasible_nodes *nodes, struct gt_buf *to)
+void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
 {
     uint32_t unit = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT),
              rank = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_RANK);
@@ -342,6 +360,4 @@ void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache
         gt_buf_printf(to, "It counts as a job of itself: %s\n", pod->identity_error);
     gt_buf_puts(to, "\n");
     add_job(view, pod->job, to);
-    if (nodes)
-        gt_explain_nodes_text(view, pod, nodes, to);
 }

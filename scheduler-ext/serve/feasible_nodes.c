@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "scheduler-ext/serve/feasibility.h"
+#include "base/bits.h"
+#include "scheduler-ext/cache/resources.h"
 
 /* Whether the node is refused independently of its GPUs. */
 static bool is_out(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
@@ -24,10 +25,14 @@ static bool is_out(const struct gt_debug_view *view, const struct gt_cache_pod *
            (gt_cache_pod_is_constrained(view->cache, pod) && !gt_cache_pod_fits_node(view->cache, pod, id));
 }
 
-/* False: it can hold the pod. */
-static bool is_refused(const struct gt_debug_view *view, const struct gt_extender_pod *pod, uint32_t id,
-                       double value, enum gt_refusal *ret)
+uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extender_pod *pod, uint32_t id,
+                       enum gt_refusal *ret)
 {
+    struct gt_cluster_node node;
+    *ret = GT_REFUSED_NOT_ELIGIBLE;
+    if (!gt_cluster_get_node(gt_cache_cluster(view->cache), id, &node) ||
+        is_out(view, pod->known, &node, id, ret))
+        return 0;
     enum gt_feasibility feasibility = gt_node_feasibility(view->cache, view->placement, pod, id);
     bool spare =
         feasibility == GT_NODE_RESERVED && view->placement && gt_placement_is_spare(view->placement, id);
@@ -35,7 +40,22 @@ static bool is_refused(const struct gt_debug_view *view, const struct gt_extende
            : feasibility == GT_NODE_RESERVED ? GT_REFUSED_NODE_RESERVED
            : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_GPUS_RESERVED
                                              : GT_REFUSED_TOO_FEW;
-    return feasibility != GT_FEASIBLE || isnan(value);
+    if (feasibility != GT_FEASIBLE)
+        return 0;
+    uint64_t remote = view->placement ? gt_placement_remote_gpus(view->placement, id) : 0;
+    uint32_t slots = gt_bit_count(gt_node_available(&node, remote)) / pod->gpus;
+    uint32_t room = gt_cache_room_for(view->cache, id, gt_cache_pod_request(pod->known), GT_CACHE_ROOM_NOW);
+    *ret = slots ? GT_REFUSED_RESOURCES : GT_REFUSED_TOO_FEW;
+    return slots < room ? slots : room;
+}
+
+struct gt_extender_pod gt_debug_extender_pod(const struct gt_debug_view *view, const struct gt_cache_pod *pod)
+{
+    struct gt_extender_pod made = {
+        .namespace_ = pod->meta.namespace_, .name = pod->meta.name, .uid = pod->uid, .gpus = pod->gpus};
+    gt_extender_pod_find(view->cache, &made);
+    made.known = pod;
+    return made;
 }
 
 /* All nodes that can hold the pod: values and ids in the same order. */
@@ -68,17 +88,14 @@ static void sort_out(const struct gt_debug_view *view, const struct gt_cache_pod
 {
     struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     uint32_t nodes = gt_cluster_nodes(cluster);
-    struct gt_extender_pod asked = {
-        .namespace_ = pod->meta.namespace_, .name = pod->meta.name, .uid = pod->uid, .gpus = pod->gpus};
-    gt_extender_pod_find(view->cache, &asked);
+    const struct gt_extender_pod asked = gt_debug_extender_pod(view, pod);
     gt_score_all(cluster, pod->gpus, feasible->values);
     for (uint32_t id = 0; id < nodes; id++) {
         struct gt_cluster_node node;
         enum gt_refusal refusal;
         if (!gt_cluster_get_node(cluster, id, &node))
             continue;
-        if (!is_out(view, pod, &node, id, &refusal) &&
-            !is_refused(view, &asked, id, feasible->values[id], &refusal)) {
+        if (gt_node_slots(view, &asked, id, &refusal) && !isnan(feasible->values[id])) {
             feasible->values[feasible->count] =
                 gt_node_value(view->cache, &asked.asked, id, feasible->values[id]);
             feasible->ids[feasible->count++] = id;
@@ -169,6 +186,9 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
     case GT_REFUSED_NODE_RESERVED:
         gt_buf_printf(to, "%s reserved for a larger job that has waited for long", are);
         break;
+    case GT_REFUSED_RESOURCES:
+        gt_buf_printf(to, "%s too little besides GPUs left for the pod", have);
+        break;
     case GT_REFUSED_SPARE:
         gt_buf_printf(to, "%s: left to pods whose nodes are lost", count == 1 ? "is a spare" : "are spares");
         break;
@@ -205,6 +225,7 @@ const char *gt_refusal_name(enum gt_refusal refusal)
         [GT_REFUSED_TOO_FEW] = "tooFew",
         [GT_REFUSED_GPUS_RESERVED] = "gpusReserved",
         [GT_REFUSED_NODE_RESERVED] = "nodeReserved",
+        [GT_REFUSED_RESOURCES] = "tooFewResources",
         [GT_REFUSED_SPARE] = "spare",
         [GT_REFUSED_UNSUITED] = "unsuited",
         [GT_REFUSED_CORDONED] = "cordoned",

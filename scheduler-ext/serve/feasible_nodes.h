@@ -3,6 +3,7 @@
 #define GPUTOPO_SERVE_FEASIBLE_NODES_H
 
 #include "scheduler-ext/serve/debug_view.h"
+#include "scheduler-ext/serve/feasibility.h"
 
 /* For explanations: the values of all nodes for a pod without a place, or why a node is refused. */
 
@@ -12,6 +13,7 @@ enum gt_refusal {
     GT_REFUSED_TOO_FEW,       /* it has fewer available GPUs, reserved ones included */
     GT_REFUSED_GPUS_RESERVED, /* for planned or starting pods */
     GT_REFUSED_NODE_RESERVED, /* for a waiting job */
+    GT_REFUSED_RESOURCES,     /* it lacks CPU, memory or another resource for the pod */
     GT_REFUSED_SPARE,         /* only for replacements of pods on lost nodes */
     GT_REFUSED_UNSUITED,      /* excluded by the pod's selector, affinity or tolerations */
     GT_REFUSED_CORDONED,
@@ -41,6 +43,13 @@ struct gt_feasible_nodes {
         uint32_t examples[GT_ASSESSED_EXAMPLES];
     } refused[GT_REFUSALS];
 };
+
+/* How many such pods a node could hold now; 0: *ret_refusal says why. */
+uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extender_pod *pod, uint32_t node,
+                       enum gt_refusal *ret_refusal);
+/* The pod as the functions for schedulers know it. */
+struct gt_extender_pod gt_debug_extender_pod(const struct gt_debug_view *view,
+                                             const struct gt_cache_pod *pod);
 
 int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                       struct gt_feasible_nodes *ret, struct gt_err **err);

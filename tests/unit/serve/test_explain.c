@@ -245,6 +245,112 @@ static void test_plans_that_went_wrong(void **state)
     assert_says(cache, "pod=ns/far", 200, "It is on node unheard-of");
 }
 
+/* What a node has besides GPUs counts, as it does for a plan. */
+static void test_nodes_with_too_little_else(void **state)
+{
+    struct gt_cache *cache = *state;
+    give_plain_node(cache, "n1");
+    give_topology(cache, TOPOLOGY(.name = "n2", .gpus = 8), 1);
+    give_node(cache, NODE(.name = "n2", .allocatable = "{\"cpu\":\"1\"}"));
+    give_pod(cache, POD(.name = "p", .gpus = 4)); /* of 1500m */
+    assert_says(cache, "pod=ns/p", 200, "\n1 node could hold a pod of 4 GPUs now");
+    assert_says(
+        cache, "pod=ns/p", 200,
+        "1 node has too little besides GPUs left for the pod: n2 (CPU: a pod needs 1.5, 1 is free)\n");
+    assert_says(cache, "pod=ns/p&format=json", 200,
+                "{\"reason\":\"tooFewResources\",\"nodes\":1,\"examples\":[\"n2\"]}");
+}
+
+#define GROUP(size) "\"metax-tech.com/gpu-group-size\":\"" size "\","
+
+/* Three supernodes of two nodes, and a job whose units are two pods of eight GPUs. */
+static void make_units(struct gt_cache *cache, const char *annotations)
+{
+    for (char rack[] = "s1", first[] = "s1a", second[] = "s1b"; rack[1] <= '3';
+         rack[1]++, first[1]++, second[1]++) {
+        give_plain_node(cache, first);
+        give_plain_node(cache, second);
+        give_supernode(cache, SUPERNODE(.name = rack, .tier = 1, .members = {first, second}));
+    }
+    for (char name[] = "u-0"; name[2] <= '1'; name[2]++)
+        give_pod(cache, POD(.name = name, .job = "u", .gpus = 8, .gated = true, .annotations = annotations));
+}
+
+static void use(struct gt_cache *cache, const char *node, const char *pod, uint64_t mask)
+{
+    char job[32];
+    snprintf(job, sizeof(job), "of-%s", pod);
+    give_topology(cache, TOPOLOGY(.name = node, .gpus = 8, .owners = {{pod, mask}}), 2);
+    give_pod(cache, POD(.name = pod, .job = job, .gpus = (unsigned)__builtin_popcountll(mask), .node = node));
+}
+
+static void test_supernodes_of_a_unit(void **state)
+{
+    struct gt_cache *cache = *state;
+    make_units(cache, GROUP("16"));
+    use(cache, "s1a", "small", 0x03);
+    use(cache, "s1b", "large", 0x3f);
+    use(cache, "s2a", "other", 0xff);
+    give_node(cache, NODE(.name = "s2b", .cordoned = true));
+    give_topology(cache, TOPOLOGY(.name = "s3a", .gpus = 8, .unhealthy = 0x01), 2);
+    give_topology(cache, TOPOLOGY(.name = "s3b", .gpus = 8, .unnamed = 0x80), 2);
+    for (unsigned i = 0; i < 2; i++) {
+        const char *asked = i ? "pod=ns/u-1" : "job=ns/u";
+        assert_says(cache, asked, 200, "\nSupernodes, for a unit of 16 GPUs (2 pods of 8) each");
+        assert_says(cache, asked, 200,
+                    "\n  s1             2     0      0     16  job ns/Owned/ReplicaSet/of-large (6 GPUs), "
+                    "job ns/Owned/ReplicaSet/of-small (2 GPUs)\n");
+        assert_says(cache, asked, 200,
+                    "\n  s2             2     0      0     16  job ns/Owned/ReplicaSet/of-other (8 GPUs), "
+                    "1 node cordoned (8 GPUs)\n");
+        assert_says(cache, asked, 200,
+                    "\n  s3             2     0      0     16  unhealthy GPUs (1 GPU), users that are no "
+                    "pods (1 GPU)\n");
+        assert_says(
+            cache, asked, 200,
+            "\nThe least in the way of one more unit is in s1: job ns/Owned/ReplicaSet/of-small (2 GPUs) and "
+            "job ns/Owned/ReplicaSet/of-large (6 GPUs)\n");
+        assert_silent(cache, asked, "could hold");
+    }
+    give_topology(cache, TOPOLOGY(.name = "s1a", .gpus = 8), 3);
+    gt_cache_pod_deleted(cache, "ns", "small");
+    assert_says(cache, "job=ns/u", 200, "\n  s1             2     8      0      8  job ");
+    assert_says(
+        cache, "job=ns/u", 200,
+        "\nThe least in the way of one more unit is in s1: job ns/Owned/ReplicaSet/of-large (6 GPUs)\n");
+    gt_auto_buf struct gt_buf answer = {0};
+    assert_int_equal(ask(cache, "job=ns/u&format=json", &answer), 200);
+    const char *const members[] = {
+        "\"unit\":{\"pods\":2,\"gpus\":16}",
+        "\"supernodes\":[{\"name\":\"s1\",\"nodes\":2,\"free\":8,\"units\":0,\"lacks\":8,\"inTheWay\":[{"
+        "\"what\":\"job\",\"job\":\"ns/Owned/ReplicaSet/of-large\",\"gpus\":6}]}",
+        "\"leastChange\":{\"supernode\":\"s1\",\"inTheWay\":[{\"what\":\"job\",",
+        "\"feasible\":1,",
+    };
+    for (unsigned i = 0; i < GT_COUNT(members); i++)
+        if (!strstr(answer.data, members[i]))
+            fail_msg("%s is not in %s", members[i], answer.data);
+}
+
+/* What must lie together is an atom, and a supernode may hold some already. */
+static void test_supernodes_of_an_atom(void **state)
+{
+    struct gt_cache *cache = *state;
+    make_units(cache, GROUP("16") "\"metax-tech.com/atomic-gpu-group-size\":\"8\",");
+    use(cache, "s1a", "a", 0x01);
+    for (char name[] = "s1a"; name[1] <= '3'; name[1]++)
+        give_node(cache, NODE(.name = name, .allocatable = "{\"cpu\":\"1\"}"));
+    assert_says(cache, "job=ns/u", 200, "\nSupernodes, for a unit of 8 GPUs (1 pod of 8) each");
+    assert_says(cache, "job=ns/u", 200,
+                "\n  s2             2     8      1      8  1 node with too little besides GPUs (8 GPUs)\n");
+    assert_says(
+        cache, "job=ns/u", 200,
+        "\nThe least in the way of one more unit is in s2: 1 node with too little besides GPUs (8 GPUs)\n");
+    give_pod(cache, POD(.name = "u-0", .job = "u", .gpus = 8)); /* the scheduler decides on nodes */
+    give_pod(cache, POD(.name = "u-1", .job = "u", .gpus = 8));
+    assert_says(cache, "job=ns/u", 200, "nodes could hold a pod of 8 GPUs");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +361,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_only_the_best_are_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pods_of_a_job, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_plans_that_went_wrong, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nodes_with_too_little_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_supernodes_of_a_unit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_supernodes_of_an_atom, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
