@@ -67,13 +67,15 @@
 /* On a Supernode: how many of its nodes are for replacements only. */
 #define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
 
-/* What users write on the pods of a job, or on their templates. */
+/* What users write on the pods of a job, on their templates, or on the object that makes them. */
 /* Pods with these labels are not planned: their controllers have groups of their own. */
 #define GT_LABEL_LEADER_WORKER_SET "leaderworkerset.sigs.k8s.io/name"
 #define GT_LABEL_JOB_SET           "jobset.sigs.k8s.io/jobset-name"
 #define GT_ANNOTATION_GROUP        "metax-tech.com/gpu-group-size"
 #define GT_ANNOTATION_ATOMIC       "metax-tech.com/atomic-gpu-group-size"
 #define GT_ANNOTATION_LOSS         "metax-tech.com/on-node-loss"
+#define GT_ANNOTATION_UNPLACED     "metax-tech.com/on-unplaced"
+#define GT_USER_PREFIX             "metax-tech.com/" /* of the annotations of users */
 
 /* Keys by which the controllers of jobs say which pod of which job it is. Volcano and Job write the same key
  * as label and as annotation; older versions write only one of them. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -31,15 +32,30 @@ struct kind {
     int (*read)(struct reader *reader, const cJSON *spec);
 };
 
+/* What users say of a job. */
+static const struct {
+    const char *key;
+    size_t at;
+} annotations[] = {
+    {GT_ANNOTATION_GROUP, offsetof(struct gt_job_template, group)},
+    {GT_ANNOTATION_ATOMIC, offsetof(struct gt_job_template, atomic)},
+    {GT_ANNOTATION_LOSS, offsetof(struct gt_job_template, loss)},
+    {GT_ANNOTATION_UNPLACED, offsetof(struct gt_job_template, unplaced)},
+};
+
+static const char **text_of_key(const struct gt_job_template *template, unsigned key)
+{
+    return (const char **)((uintptr_t) template + annotations[key].at);
+}
+
 void gt_owner_free(struct gt_owner *owner)
 {
     for (unsigned i = 0; owner->spec.templates && i < owner->spec.count; i++) {
         const struct gt_job_template *template = &owner->spec.templates[i];
         free((void *)(uintptr_t) template->role);
         free((void *)(uintptr_t) template->gpus);
-        free((void *)(uintptr_t) template->group);
-        free((void *)(uintptr_t) template->atomic);
-        free((void *)(uintptr_t) template->loss);
+        for (unsigned k = 0; k < GT_COUNT(annotations); k++)
+            free((void *)(uintptr_t)*text_of_key(template, k));
     }
     free((void *)(uintptr_t)owner->spec.templates);
     free((void *)(uintptr_t)owner->spec.master);
@@ -63,12 +79,11 @@ static int read_count(const cJSON *json, const char *what, uint32_t fallback, ui
     return 0;
 }
 
-/* An annotation as text, cut where it is longer: no size then. NULL: the template has none. Custom resources
+/* An annotation as text, cut where it is longer: no size then. NULL: there is none. Custom resources
  * may hold annotations as numbers, which the pods then have as texts. */
-static int copy_size(const cJSON *pod, const char *key, const char **ret, struct gt_err **err)
+static int copy_size(const cJSON *metadata, const char *key, const char **ret, struct gt_err **err)
 {
-    const cJSON *annotations = gt_get_at(pod, "metadata", "annotations");
-    const cJSON *value = annotations ? cJSON_GetObjectItemCaseSensitive(annotations, key) : NULL;
+    const cJSON *value = gt_get(gt_get(metadata, "annotations"), key);
     char text[SIZE_TEXT_MAX] = "(no text)";
     if (!value || cJSON_IsNull(value))
         return 0;
@@ -103,10 +118,9 @@ static int add_template(struct reader *reader, const char *role, const cJSON *re
         return gt_fail_sys(reader->err, ENOMEM, "owner");
     memcpy(counts, gpus.counts, sizeof(*counts) * gpus.containers);
     reader->gpus = reader->gpus || gpus.total;
-    r = copy_size(pod, GT_ANNOTATION_GROUP, &template->group, reader->err);
-    if (r >= 0)
-        r = copy_size(pod, GT_ANNOTATION_ATOMIC, &template->atomic, reader->err);
-    return r < 0 ? r : copy_size(pod, GT_ANNOTATION_LOSS, &template->loss, reader->err);
+    for (unsigned k = 0; r >= 0 && k < GT_COUNT(annotations); k++)
+        r = copy_size(gt_get(pod, "metadata"), annotations[k].key, text_of_key(template, k), reader->err);
+    return r;
 }
 
 static int read_roles(struct reader *reader, const cJSON *roles, const char *ignored)
@@ -438,6 +452,25 @@ static bool is_stopped(enum gt_owner_kind kind, const cJSON *object)
     return false;
 }
 
+/* An annotation of the object itself counts as if all templates had it, where none has it. *ret_digest
+ * changes with what counts: the generation of the object does not. */
+static int read_own(struct reader *reader, const cJSON *metadata, uint64_t *ret_digest)
+{
+    const unsigned count = reader->owner->spec.count;
+    int r = 0;
+    for (unsigned k = 0; k < GT_COUNT(annotations); k++) {
+        bool given = false;
+        for (unsigned i = 0; i < count && !given; i++)
+            given = *text_of_key(&reader->templates[i], k);
+        for (unsigned i = 0; i < count && !given && r >= 0; i++)
+            r = copy_size(metadata, annotations[k].key, text_of_key(&reader->templates[i], k), reader->err);
+        const char *own = count && !given && r >= 0 ? *text_of_key(&reader->templates[0], k) : NULL;
+        if (own)
+            *ret_digest = gt_digest_number(gt_digest_number(*ret_digest, k), gt_digest_keyed(own));
+    }
+    return r;
+}
+
 static uint64_t version_of(const cJSON *metadata, uint64_t uid)
 {
     uint64_t generation;
@@ -470,8 +503,11 @@ int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *reso
     read_ended(owner, kind, gt_get(object, "status"));
     const cJSON *metadata = gt_get(object, "metadata");
     const char *uid = gt_get_string(metadata, "uid");
-    owner->uid = *uid ? gt_digest_keyed(uid) : 0;
-    owner->version = version_of(metadata, owner->uid);
+    uint64_t own = owner->uid = *uid ? gt_digest_keyed(uid) : 0;
+    r = read_own(&reader, metadata, &own);
+    if (r < 0)
+        return r;
+    owner->version = version_of(metadata, own);
     owner->stopped = owner->stopped || is_stopped(kind, object);
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));

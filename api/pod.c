@@ -22,7 +22,8 @@ static const struct {
     size_t len;
 } keys[GT_POD_KEYS] = {
     POD_KEY(GT_ANNOTATION_GROUP),        POD_KEY(GT_ANNOTATION_ATOMIC),
-    POD_KEY(GT_ANNOTATION_LOSS),         POD_KEY(GT_PLAN_ANNOTATION_UNIT),
+    POD_KEY(GT_ANNOTATION_LOSS),         POD_KEY(GT_ANNOTATION_UNPLACED),
+    POD_KEY(GT_PLAN_ANNOTATION_UNIT),
     POD_KEY(GT_PLAN_ANNOTATION_RANK),    POD_KEY(GT_LABEL_PYTORCH_JOB),
     POD_KEY(GT_LABEL_PYTORCH_TYPE),      POD_KEY(GT_LABEL_PYTORCH_INDEX),
     POD_KEY(GT_LABEL_VOLCANO_JOB),       POD_KEY(GT_LABEL_VOLCANO_TASK),
@@ -33,7 +34,7 @@ static const struct {
     POD_KEY(GT_LABEL_LEADER_WORKER_SET), POD_KEY(GT_LABEL_JOB_SET),
     POD_KEY(GT_ANNOTATION_POD_GROUP),
 };
-enum { SIZES = 3 }; /* the first keys are what users say of a job */
+enum { SIZES = 4 }; /* the first keys are what users say of a job */
 _Static_assert(GT_POD_KEYS <= 32, "a bit for each");
 
 static unsigned number_of_key(const char *key)

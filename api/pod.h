@@ -63,7 +63,7 @@ int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus
 /* ---- its names and its job ---- */
 
 /* How many keys of labels and annotations are read; some frameworks use both places. */
-enum { GT_POD_KEYS = 21, GT_POD_VALUE_MAX = 253 };
+enum { GT_POD_KEYS = 22, GT_POD_VALUE_MAX = 253 };
 bool gt_pod_key_is_kept(const char *key);
 
 /* The data for the rules of jobs (scheduler-ext/jobs). */

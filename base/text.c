@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -232,4 +233,28 @@ bool gt_text_next_listed(const char **names, char *ret, size_t size)
     memcpy(ret, name, fits ? len : 0);
     ret[fits ? len : 0] = '\0';
     return fits;
+}
+
+static unsigned smallest(unsigned a, unsigned b, unsigned c)
+{
+    unsigned least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+unsigned gt_text_distance(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    unsigned row[GT_TEXT_DISTANCE_MAX + 1];
+    for (unsigned j = 0; j <= m; j++)
+        row[j] = j;
+    for (unsigned i = 1; i <= n; i++) {
+        unsigned diagonal = row[0];
+        row[0] = i;
+        for (unsigned j = 1; j <= m; j++) {
+            unsigned change = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
+            diagonal = row[j];
+            row[j] = smallest(change, row[j] + 1, row[j - 1] + 1);
+        }
+    }
+    return row[m];
 }

@@ -11,31 +11,11 @@ void cli_near_init(struct cli_near *near, const char *wanted)
     snprintf(near->wanted, sizeof(near->wanted), "%s", wanted);
 }
 
-static unsigned least(unsigned a, unsigned b)
-{
-    return a < b ? a : b;
-}
-
-/* Edit distance: how many letters have to be changed, added or removed. Half of it where one name begins with
- * the other: a host name with and without its domain. */
+/* Edit distance; less where one name begins with the other: a host name with and without its domain. */
 static unsigned distance_of(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
-    unsigned row[CLI_NEAR_NAME];
-    if (n && m && (strncmp(a, b, n) == 0 || strncmp(a, b, m) == 0))
-        return 1;
-    for (unsigned j = 0; j <= m; j++)
-        row[j] = j;
-    for (unsigned i = 1; i <= n; i++) {
-        unsigned diagonal = row[0];
-        row[0] = i;
-        for (unsigned j = 1; j <= m; j++) {
-            unsigned change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = least(change, least(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[m];
+    return n && m && (strncmp(a, b, n) == 0 || strncmp(a, b, m) == 0) ? 1 : gt_text_distance(a, b);
 }
 
 void cli_near_add(struct cli_near *near, const char *name)

@@ -3,10 +3,11 @@
 #define GPUTOPO_CLI_NEAR_H
 
 #include "base/buf.h"
+#include "base/text.h"
 
 /* For a message about an unknown name: collects the few existing names that are nearest to it by edit
  * distance. */
-enum { CLI_NEAR_KEPT = 3, CLI_NEAR_NAME = 254 };
+enum { CLI_NEAR_KEPT = 3, CLI_NEAR_NAME = GT_TEXT_DISTANCE_MAX + 1 };
 
 struct cli_near {
     char wanted[CLI_NEAR_NAME];

@@ -131,9 +131,32 @@ static void check_resource_claims(struct gt_audit *audit, const struct cache_nod
 
 /* ---- rounds ---- */
 
+enum { UNPLACED_COST = 10 }; /* such a pod is searched among many findings */
+
 static void count_checked(struct gt_audit *audit, uint32_t pods)
 {
     audit->left -= pods < audit->left ? pods : audit->left;
+}
+
+/* All pods of a job are checked where its first one is found. A plan is there as well where its node is not
+ * known. */
+static void check_unplaced(struct gt_audit *audit, const struct gt_cache_job *job)
+{
+    const char *group = NULL;
+    for (const struct gt_cache_pod *at = job->pods; at; at = at->next) {
+        const struct cache_pod *pod = (const struct cache_pod *)at;
+        if (!pod->at || at->deleting || at->identity.ignored || is_planned(pod) ||
+            gt_pod_annotation(&at->meta, GT_PLAN_ANNOTATION_RANK))
+            continue;
+        group = group ? group : gt_audit_texts(audit, job).group;
+        if (!group)
+            return;
+        gt_audit_see(audit, GT_FINDING_UNPLACED, key_of(audit, pod), pod,
+                     "pod %s/%s runs on node %s without a plan, though its job %s has gpu-group-size %.60s: its units may "
+                     "lie apart. The webhook did not see the pod, or the size was set later",
+                     at->meta.namespace_, at->meta.name, pod->at->name, job->key, group);
+        count_checked(audit, UNPLACED_COST);
+    }
 }
 
 static void check_node(struct gt_audit *audit, const struct cache_node *node)
@@ -148,6 +171,7 @@ static void check_node(struct gt_audit *audit, const struct cache_node *node)
             continue;
         job->audited = audit->round;
         gt_audit_units(audit, &job->pub);
+        check_unplaced(audit, &job->pub);
         count_checked(audit, job->pub.pod_count);
     }
 }
@@ -174,12 +198,13 @@ bool gt_audit_step(struct gt_audit *audit, uint32_t pods, uint64_t now_ms)
     return true;
 }
 
-int gt_audit_new(struct gt_cache *cache, struct gt_audit **ret, struct gt_err **err)
+int gt_audit_new(const struct gt_audit_spec *spec, struct gt_audit **ret, struct gt_err **err)
 {
     struct gt_audit *audit = calloc(1, sizeof(*audit));
     if (!audit)
         return gt_fail_sys(err, ENOMEM, "audit");
-    audit->cache = cache;
+    audit->spec = *spec;
+    audit->cache = spec->cache;
     *ret = audit;
     return 0;
 }

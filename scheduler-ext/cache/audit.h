@@ -3,6 +3,7 @@
 #define GPUTOPO_CACHE_AUDIT_H
 
 #include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/jobs/rules.h"
 
 /*
  * Detects wrong placements. It shares no code with the planner: it reads the plans from the pods' objects,
@@ -16,7 +17,7 @@ struct gt_audit;
 
 enum {
     GT_AUDIT_SETTLE_MS = 10000,
-    GT_AUDIT_FINDINGS_MAX = 1000, /* further ones are not counted */
+    GT_AUDIT_FINDINGS_MAX = 1000, /* of a kind; further ones are not counted */
 };
 
 enum gt_finding_kind {
@@ -25,6 +26,7 @@ enum gt_finding_kind {
     GT_FINDING_MISPLACED,      /* a pod is on another node than planned, or uses other GPUs */
     GT_FINDING_DOUBLE_CLAIMED, /* two ResourceClaims have one GPU; it is about the one whose pod does not use
                                   it */
+    GT_FINDING_UNPLACED,       /* a pod is on a node without a plan, though its job has a group size */
     GT_FINDING_KINDS,
 };
 const char *gt_finding_kind_name(enum gt_finding_kind kind); /* "UnitTorn" */
@@ -38,8 +40,15 @@ struct gt_finding {
     bool reported; /* set by the caller; false at first */
 };
 
-/* It only reads the cache, and must be freed before it. */
-int gt_audit_new(struct gt_cache *cache, struct gt_audit **ret, struct gt_err **err);
+struct gt_audit_spec {
+    struct gt_cache *cache; /* it is only read, and outlives the audit */
+    /* Fills in what the owner of a job's pod says of the job, where `texts` has it not yet. NULL: owners are
+     * not known. */
+    void (*add_owner_texts)(void *arg, const struct gt_cache_pod *pod, struct gt_job_texts *texts);
+    void *arg;
+};
+
+int gt_audit_new(const struct gt_audit_spec *spec, struct gt_audit **ret, struct gt_err **err);
 void gt_audit_free(struct gt_audit *audit);
 GT_DEFINE_CLEANUP(struct gt_audit *, gt_audit_free)
 #define gt_auto_audit GT_CLEANUP(gt_audit_free)

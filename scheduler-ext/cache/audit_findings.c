@@ -12,7 +12,8 @@ const char *gt_finding_kind_name(enum gt_finding_kind kind)
     static const char *const names[] = {[GT_FINDING_UNIT_TORN] = "UnitTorn",
                                         [GT_FINDING_DOUBLE_PLANNED] = "DoublePlanned",
                                         [GT_FINDING_MISPLACED] = "Misplaced",
-                                        [GT_FINDING_DOUBLE_CLAIMED] = "DoubleClaimed"};
+                                        [GT_FINDING_DOUBLE_CLAIMED] = "DoubleClaimed",
+                                        [GT_FINDING_UNPLACED] = "Unplaced"};
     return names[kind];
 }
 
@@ -74,6 +75,7 @@ static struct audit_finding *add(struct gt_audit *audit, enum gt_finding_kind ki
         return NULL;
     }
     audit->findings[audit->count++] = finding;
+    audit->of_kind[kind]++;
     return finding;
 }
 
@@ -82,7 +84,7 @@ __attribute__((format(printf, 5, 0))) static void see(struct gt_audit *audit, en
                                                       const char *format, va_list args)
 {
     struct audit_finding *finding = find(audit, kind, key);
-    if (!finding && audit->count < GT_AUDIT_FINDINGS_MAX) {
+    if (!finding && audit->of_kind[kind] < GT_AUDIT_FINDINGS_MAX) {
         char note[AUDIT_NOTE_MAX];
         vsnprintf(note, sizeof(note), format, args);
         finding = add(audit, kind, key, about, note);
@@ -132,6 +134,7 @@ void gt_audit_end_round(struct gt_audit *audit)
         struct audit_finding *finding = audit->findings[i];
         finding->missed = finding->round == audit->round ? 0 : finding->missed + 1;
         if (finding->missed > 1) {
+            audit->of_kind[finding->pub.kind]--;
             gt_audit_free_finding(finding);
             continue;
         }

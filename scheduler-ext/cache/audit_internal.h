@@ -23,6 +23,7 @@ struct audit_location { /* where a pod of a unit is */
 };
 
 struct gt_audit {
+    struct gt_audit_spec spec;
     struct gt_cache *cache;
     uint32_t slot; /* the next slot of the table of nodes */
     uint32_t left; /* pods that this step may still check */
@@ -30,9 +31,9 @@ struct gt_audit {
     bool in_round;
     struct audit_location *locations; /* of one job */
     uint32_t location_capacity;
-    struct audit_finding *findings[GT_AUDIT_FINDINGS_MAX];
+    struct audit_finding *findings[GT_AUDIT_FINDINGS_MAX * GT_FINDING_KINDS];
     uint32_t count;
-    uint32_t standing[GT_FINDING_KINDS];
+    uint32_t of_kind[GT_FINDING_KINDS], standing[GT_FINDING_KINDS]; /* all, and those that are reported */
 };
 
 /* ---- audit_findings.c ---- */
@@ -51,5 +52,7 @@ void gt_audit_free_finding(struct audit_finding *finding);
 /* ---- audit_units.c ---- */
 
 void gt_audit_units(struct gt_audit *audit, const struct gt_cache_job *job);
+/* The annotations of a job: of its pods, else of its owner. */
+struct gt_job_texts gt_audit_texts(const struct gt_audit *audit, const struct gt_cache_job *job);
 
 #endif

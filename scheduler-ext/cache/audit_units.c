@@ -75,14 +75,22 @@ static int by_rank(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* The annotations of one pod count for all. */
-static bool read_sizes(const struct gt_cache_job *job, struct gt_job_sizes *ret)
+struct gt_job_texts gt_audit_texts(const struct gt_audit *audit, const struct gt_cache_job *job)
 {
     struct gt_job_texts texts = {.where = ""};
     for (const struct gt_cache_pod *pod = job->pods; pod && !(texts.group && texts.atomic); pod = pod->next) {
         texts.group = texts.group ? texts.group : gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP);
         texts.atomic = texts.atomic ? texts.atomic : gt_pod_annotation(&pod->meta, GT_ANNOTATION_ATOMIC);
     }
+    if (job->pods && audit->spec.add_owner_texts)
+        audit->spec.add_owner_texts(audit->spec.arg, job->pods, &texts);
+    return texts;
+}
+
+static bool read_sizes(const struct gt_audit *audit, const struct gt_cache_job *job, struct gt_job_sizes *ret)
+{
+    struct gt_job_texts texts = gt_audit_texts(audit, job);
+    texts.loss = texts.unplaced = NULL;
     return gt_job_sizes_read(&texts, 1, ret, NULL) >= 0 && ret->group;
 }
 
@@ -149,7 +157,7 @@ void gt_audit_units(struct gt_audit *audit, const struct gt_cache_job *job)
 {
     struct gt_job_sizes sizes;
     uint32_t count = find_locations(audit, job);
-    if (!count || !read_sizes(job, &sizes))
+    if (!count || !read_sizes(audit, job, &sizes))
         return;
     qsort(audit->locations, count, sizeof(*audit->locations), by_rank);
     for (uint32_t first = 0, end; first < count; first = end) {

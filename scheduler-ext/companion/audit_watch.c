@@ -2,6 +2,7 @@
 #include "scheduler-ext/companion/audit_watch.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,10 +14,27 @@ enum { AUDIT_PODS = 2000, AUDIT_STEP_MS = 20, AUDIT_ROUND_MS = 5000 };
 
 struct gt_audit_watch {
     const struct gt_part_env *env;
+    const struct gt_owners *owners;
     struct gt_audit *audit;
     struct gt_source *timer;
     bool leads;
 };
+
+static void add_owner_texts(void *arg, const struct gt_cache_pod *pod, struct gt_job_texts *texts)
+{
+    const struct gt_audit_watch *watch = arg;
+    gt_owners_add_texts(watch->owners, &pod->meta, &pod->identity, pod->owner_api_version, texts);
+}
+
+/* Whether the owner has an Event about another pod: one that nobody placed has no other news for each. */
+static bool owner_is_told(const struct gt_audit_watch *watch, const struct gt_finding *finding)
+{
+    for (struct gt_finding *at = NULL; (at = gt_audit_next(watch->audit, at)) && at != finding;)
+        if (finding->kind == GT_FINDING_UNPLACED && at->kind == finding->kind && at->owner_uid &&
+            finding->owner_uid && strcmp(at->owner_uid, finding->owner_uid) == 0)
+            return true;
+    return false;
+}
 
 static void record(const struct gt_audit_watch *watch, const struct gt_finding *finding)
 {
@@ -31,7 +49,8 @@ static void record(const struct gt_audit_watch *watch, const struct gt_finding *
                                     .note = finding->note};
     gt_warning("a placement is wrong", GT_STR("reason", event.reason), GT_STR("what", finding->note));
     gt_kube_record(watch->env->recorder, &event);
-    if (!finding->owner_api_version || !finding->owner_kind || !finding->owner_name)
+    if (!finding->owner_api_version || !finding->owner_kind || !finding->owner_name ||
+        owner_is_told(watch, finding))
         return;
     event.api_version = finding->owner_api_version;
     event.kind = finding->owner_kind;
@@ -87,13 +106,17 @@ void gt_audit_watch_free(struct gt_audit_watch *watch)
 }
 GT_DEFINE_CLEANUP(struct gt_audit_watch *, gt_audit_watch_free)
 
-int gt_audit_watch_new(const struct gt_part_env *env, struct gt_audit_watch **ret, struct gt_err **err)
+int gt_audit_watch_new(const struct gt_part_env *env, const struct gt_owners *owners,
+                       struct gt_audit_watch **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_audit_watch_free) struct gt_audit_watch *watch = calloc(1, sizeof(*watch));
     if (!watch)
         return gt_fail_sys(err, ENOMEM, "audit");
     watch->env = env;
-    int r = gt_audit_new(gt_informers_cache(env->informers), &watch->audit, err);
+    watch->owners = owners;
+    const struct gt_audit_spec spec = {
+        .cache = gt_informers_cache(env->informers), .add_owner_texts = add_owner_texts, .arg = watch};
+    int r = gt_audit_new(&spec, &watch->audit, err);
     if (r >= 0)
         r = gt_loop_add_timer(env->loop, on_timer, watch, &watch->timer, err);
     if (r < 0)

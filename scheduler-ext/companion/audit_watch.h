@@ -3,6 +3,7 @@
 #define GPUTOPO_COMPANION_AUDIT_WATCH_H
 
 #include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/owners/owners.h"
 
 /*
  * Runs the detector of wrong placements (scheduler-ext/cache/audit.h) on every replica, and each exports the
@@ -10,7 +11,9 @@
  */
 struct gt_audit_watch;
 
-int gt_audit_watch_new(const struct gt_part_env *env, struct gt_audit_watch **ret, struct gt_err **err);
+/* `owners` must outlive it. */
+int gt_audit_watch_new(const struct gt_part_env *env, const struct gt_owners *owners,
+                       struct gt_audit_watch **ret, struct gt_err **err);
 void gt_audit_watch_free(struct gt_audit_watch *watch); /* NULL is allowed */
 /* A new leader reports all present findings. */
 void gt_audit_watch_lead(struct gt_audit_watch *watch, bool leads);

@@ -439,7 +439,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     if (r >= 0)
         r = start_controller(env, part, err);
     if (r >= 0)
-        r = gt_audit_watch_new(env, &part->audit, err);
+        r = gt_audit_watch_new(env, part->owners, &part->audit, err);
     part->claims = env->options->placement.claims;
     if (r >= 0 && part->claims != GT_CLAIMS_OFF)
         r = gt_claim_templates_new(env, &part->templates, err);

@@ -34,6 +34,19 @@ int gt_natural_order(const char *a, const char *b)
     return (*a != 0) - (*b != 0);
 }
 
+struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template, const char *where)
+{
+    return (struct gt_job_texts){where, template->group, template->atomic, template->loss, template->unplaced};
+}
+
+struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where)
+{
+    return (struct gt_job_texts){where, gt_pod_annotation(pod, GT_ANNOTATION_GROUP),
+                                 gt_pod_annotation(pod, GT_ANNOTATION_ATOMIC),
+                                 gt_pod_annotation(pod, GT_ANNOTATION_LOSS),
+                                 gt_pod_annotation(pod, GT_ANNOTATION_UNPLACED)};
+}
+
 /* A role: how many pods it has or will have. */
 struct role {
     const char *name;
@@ -333,14 +346,11 @@ static int read_sizes(struct job_builder *builder)
     for (unsigned i = 0; i < templates; i++) {
         const struct gt_job_template *template = &builder->spec->templates[i];
         const char *where = template->role[0] ? template->role : "the template";
-        texts[count++] = (struct gt_job_texts){where, template->group, template->atomic, template->loss};
+        texts[count++] = gt_job_template_texts(template, where);
     }
     for (uint32_t i = 0; i < builder->count; i++)
         if (!builder->identities[i].ignored)
-            texts[count++] = (struct gt_job_texts){builder->pods[i].name,
-                                                   gt_pod_annotation(&builder->pods[i], GT_ANNOTATION_GROUP),
-                                                   gt_pod_annotation(&builder->pods[i], GT_ANNOTATION_ATOMIC),
-                                                   gt_pod_annotation(&builder->pods[i], GT_ANNOTATION_LOSS)};
+            texts[count++] = gt_job_pod_texts(&builder->pods[i], builder->pods[i].name);
     return gt_job_sizes_read(texts, count, &builder->job->sizes, builder->err);
 }
 

@@ -15,7 +15,7 @@ enum { GT_GROUP_MAX = GT_CHAIN_SIZE_MAX }; /* GPUs */
 /* The annotations of one template (or pod) of a job; NULL: it has none. */
 struct gt_job_texts {
     const char *where; /* "template Master", "pod demo-worker-3", "" */
-    const char *group, *atomic, *loss;
+    const char *group, *atomic, *loss, *unplaced;
 };
 
 /* What happens to a unit that loses a node (docs/reference/placement-controller.md). */
@@ -28,6 +28,7 @@ enum gt_on_node_loss {
 struct gt_job_sizes {
     uint32_t group, atomic; /* GPUs; 0: not given */
     enum gt_on_node_loss loss;
+    bool recreate; /* where its pods run without a plan, all of them are evicted and it is placed again */
 };
 
 /* An annotation on one template counts for the whole job; templates must not contradict each other. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -54,30 +55,40 @@ static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t 
     return 0;
 }
 
-static const char *const loss_words[] = {
-    [GT_ON_NODE_LOSS_WAIT] = "wait", [GT_ON_NODE_LOSS_UNIT] = "unit", [GT_ON_NODE_LOSS_JOB] = "job"};
+/* An annotation that is one of a few words; without it the first one counts. */
+struct word_rule {
+    const char *key;
+    size_t at; /* its text in a struct gt_job_texts */
+    const char *words[3], *list;
+};
 
-static int read_loss(const struct gt_job_texts *texts, uint32_t count, enum gt_on_node_loss *ret,
-                     struct gt_err **err)
+static const char *text_of_rule(const struct word_rule *rule, const struct gt_job_texts *texts)
+{
+    return *(const char *const *)((const char *)texts + rule->at);
+}
+
+static int read_word(const struct word_rule *rule, const struct gt_job_texts *texts, uint32_t count,
+                     unsigned *ret, struct gt_err **err)
 {
     const struct gt_job_texts *first = NULL;
-    *ret = GT_ON_NODE_LOSS_WAIT;
+    *ret = 0;
     for (uint32_t i = 0; i < count; i++) {
+        const char *text = text_of_rule(rule, &texts[i]);
         unsigned word = 0;
-        if (!texts[i].loss)
+        if (!text)
             continue;
-        while (word < GT_COUNT(loss_words) && strcmp(texts[i].loss, loss_words[word]) != 0)
+        while (word < GT_COUNT(rule->words) &&
+               !(rule->words[word] && strcmp(text, rule->words[word]) == 0))
             word++;
-        if (word == GT_COUNT(loss_words))
-            return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is none of wait, unit, job",
-                           short_name(GT_ANNOTATION_LOSS), texts[i].where[0] ? " of " : "", texts[i].where,
-                           texts[i].loss);
+        if (word == GT_COUNT(rule->words))
+            return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is none of %s", short_name(rule->key),
+                           texts[i].where[0] ? " of " : "", texts[i].where, text, rule->list);
         if (first && word != *ret)
             return gt_fail(err, EINVAL, "%s differs within the job: %s on %s, %s on %s",
-                           short_name(GT_ANNOTATION_LOSS), loss_words[*ret], first->where, loss_words[word],
+                           short_name(rule->key), rule->words[*ret], first->where, rule->words[word],
                            texts[i].where);
         first = first ? first : &texts[i];
-        *ret = (enum gt_on_node_loss)word;
+        *ret = word;
     }
     return 0;
 }
@@ -85,13 +96,29 @@ static int read_loss(const struct gt_job_texts *texts, uint32_t count, enum gt_o
 int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,
                       struct gt_err **err)
 {
+    static const struct word_rule losses = {GT_ANNOTATION_LOSS,
+                                            offsetof(struct gt_job_texts, loss),
+                                            {[GT_ON_NODE_LOSS_WAIT] = "wait",
+                                             [GT_ON_NODE_LOSS_UNIT] = "unit",
+                                             [GT_ON_NODE_LOSS_JOB] = "job"},
+                                            "wait, unit, job"};
+    static const struct word_rule unplaced = {GT_ANNOTATION_UNPLACED,
+                                              offsetof(struct gt_job_texts, unplaced),
+                                              {"report", "recreate"},
+                                              "report, recreate"};
     struct gt_job_sizes sizes;
+    unsigned loss = 0, again = 0;
     int r = read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, err);
     if (r >= 0)
         r = read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, err);
     if (r >= 0)
-        r = read_loss(texts, count, &sizes.loss, err);
+        r = read_word(&losses, texts, count, &loss, err);
     if (r >= 0)
-        *ret = sizes;
-    return r;
+        r = read_word(&unplaced, texts, count, &again, err);
+    if (r < 0)
+        return r;
+    sizes.loss = (enum gt_on_node_loss)loss;
+    sizes.recreate = again;
+    *ret = sizes;
+    return 0;
 }

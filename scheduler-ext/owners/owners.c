@@ -199,6 +199,23 @@ enum gt_owner_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct g
     return gt_owner_kind_of(owner_api_version, pod->owner_kind);
 }
 
+void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_meta *pod,
+                         const struct gt_pod_identity *identity, const char *owner_api_version,
+                         struct gt_job_texts *texts)
+{
+    const char *name;
+    enum gt_owner_kind kind = gt_owner_of_pod(pod, identity, owner_api_version, &name);
+    const struct gt_owner *owner =
+        kind < GT_OWNER_KINDS ? gt_owners_find(owners, kind, pod->namespace_, name) : NULL;
+    for (unsigned i = 0; owner && i < owner->spec.count; i++) {
+        const struct gt_job_template *template = &owner->spec.templates[i];
+        texts->group = texts->group ? texts->group : template->group;
+        texts->atomic = texts->atomic ? texts->atomic : template->atomic;
+        texts->loss = texts->loss ? texts->loss : template->loss;
+        texts->unplaced = texts->unplaced ? texts->unplaced : template->unplaced;
+    }
+}
+
 bool gt_owner_job_key(enum gt_owner_kind kind, const char *namespace_, const char *name, unsigned number,
                       struct gt_buf *to)
 {

@@ -38,6 +38,11 @@ enum gt_owner_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct g
                                    const char *owner_api_version, const char **ret_name);
 const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_owner_kind kind,
                                       const char *namespace_, const char *name);
+/* Fills in what the owner of a pod says of the job, where `texts` has it not yet. They are borrowed until an
+ * owner is added. */
+void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_meta *pod,
+                         const struct gt_pod_identity *identity, const char *owner_api_version,
+                         struct gt_job_texts *texts);
 /* The sentence of gt_owner_check(); NULL: the owner breaks no rule, or is not known. */
 const char *gt_owners_broken(const struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
                              const char *name);

@@ -88,6 +88,11 @@ OBJECT_OF(run, run_members);
 MEMBERS elastic_members[] = {{"minReplicas", &number}, {"maxReplicas", &number}, {0}};
 OBJECT_OF(elastic, elastic_members);
 
+MEMBERS job_template_spec_members[] = {{"template", &template}, {0}};
+OBJECT_OF(job_template_spec, job_template_spec_members);
+MEMBERS job_template_members[] = {{"metadata", &metadata}, {"spec", &job_template_spec}, {0}};
+OBJECT_OF(job_template, job_template_members);
+
 MEMBERS spec_members[] = {
     {"nodeName", &text},         {"schedulingGates", &gates},     {"affinity", &affinity},
     {"resourceClaims", &claims}, {"initContainers", &containers}, {"containers", &containers},
@@ -95,7 +100,7 @@ MEMBERS spec_members[] = {
     {"completionMode", &text},   {"podManagementPolicy", &text},  {"ordinals", &ordinals},
     {"template", &template},     {"pytorchReplicaSpecs", &roles}, {"replicaSpecs", &roles},
     {"tasks", &tasks},           {"minAvailable", &number},       {"runPolicy", &run},
-    {"elasticPolicy", &elastic}, {"plugins", &plugins},           {0}};
+    {"elasticPolicy", &elastic}, {"plugins", &plugins},           {"jobTemplate", &job_template}, {0}};
 OBJECT_OF(spec, spec_members);
 MEMBERS object_members[] = {{"metadata", &metadata}, {"spec", &spec}, {0}};
 OBJECT_OF(object, object_members);
@@ -124,7 +129,7 @@ static bool is_wanted(const struct builder *b, enum review_id map, const char *k
         return strcmp(key, b->resource) == 0;
     if (map == ROLES)
         return true;
-    return gt_pod_key_is_kept(key) ||
+    return gt_pod_key_is_kept(key) || strncmp(key, GT_USER_PREFIX, strlen(GT_USER_PREFIX)) == 0 ||
            (map == ANNOTATIONS && strncmp(key, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) == 0);
 }
 

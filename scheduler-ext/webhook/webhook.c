@@ -9,6 +9,7 @@
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "kube/base64.h"
+#include "scheduler-ext/webhook/keys.h"
 #include "scheduler-ext/webhook/own_claim.h"
 #include "scheduler-ext/webhook/review.h"
 
@@ -37,7 +38,7 @@ enum { PATCH_MAX = 1 << 20 }; /* more than 256 KiB of annotations can have of fo
 
 struct review_verdict {
     struct gt_buf patch; /* operations of a JSON patch, separated by commas */
-    const char *warning;
+    struct gt_key_warnings warnings;
     struct gt_err *refusal;
 };
 
@@ -107,9 +108,10 @@ static int write_answer(const struct review *review, const struct review_verdict
         gt_base64_encode(patch.data, patch.len, to);
         gt_buf_puts(to, "\"");
     }
-    if (verdict->warning) {
+    if (verdict->warnings.count) {
         gt_json_begin(to, "warnings", '[');
-        gt_json_add_text(to, NULL, verdict->warning);
+        for (unsigned i = 0; i < verdict->warnings.count; i++)
+            gt_json_add_text(to, NULL, verdict->warnings.texts[i]);
         gt_json_end(to, ']');
     }
     gt_buf_puts(to, "}}");
@@ -269,13 +271,10 @@ static int check_pod(const struct seen_pod *seen, struct gt_err **err)
         return gt_fail_sys(err, ENOMEM, "pod");
     for (unsigned i = 0; i < count; i++) {
         const struct gt_job_template *template = &seen->owner->spec.templates[i];
-        texts[i] = (struct gt_job_texts){template->role[0] ? template->role : "the template", template->group,
-                                         template->atomic, template->loss};
+        texts[i] = gt_job_template_texts(template, template->role[0] ? template->role : "the template");
     }
     const struct gt_pod_meta *meta = &seen->pod.meta;
-    texts[count] = (struct gt_job_texts){count ? "the pod" : "", gt_pod_annotation(meta, GT_ANNOTATION_GROUP),
-                                         gt_pod_annotation(meta, GT_ANNOTATION_ATOMIC),
-                                         gt_pod_annotation(meta, GT_ANNOTATION_LOSS)};
+    texts[count] = gt_job_pod_texts(meta, count ? "the pod" : "");
     int r = gt_job_sizes_read(texts, count + 1, &sizes, err);
     if (r < 0 || !sizes.group)
         return r;
@@ -352,16 +351,19 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
         if (own && grouped && !pod->node_name)
             gt_buf_add(&verdict.patch, own_patch.data, own_patch.len);
         bool held = !pod->node_name && is_to_hold(webhook, &seen);
-        verdict.warning =
+        const char *warning =
             grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt, held);
+        if (warning)
+            gt_key_warnings_add(&verdict.warnings, "%s", warning);
+        if (!pod->meta.owner_kind) /* otherwise a controller made it, and nobody would see that */
+            gt_keys_check(review.object, &verdict.warnings);
         bool waits = (grouped || held) && !pod->node_name && !pod->gated;
         bool claims = wants_claim(webhook, pod, grouped);
         /* The claim of a pod is created after the pod: its devices are written while the pod is gated. */
         if (!waits || doubt || claims || !give_place(webhook, &review, &seen, &verdict.patch)) {
             gt_pod_json_remove_plan(pod, &verdict.patch);
-            if (claims && !gt_pod_json_add_claim(review.object, webhook->resource, &verdict.patch) &&
-                !verdict.warning)
-                verdict.warning = too_much;
+            if (claims && !gt_pod_json_add_claim(review.object, webhook->resource, &verdict.patch))
+                gt_key_warnings_add(&verdict.warnings, "%s", too_much);
             if (waits)
                 gt_pod_json_add_gate(pod, &verdict.patch);
             if (grouped && !doubt)
@@ -391,26 +393,44 @@ static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *befo
     return now < then;
 }
 
+/* `known`: its GPUs are, so that no owner was read where it asks for none. An object that was made for another
+ * one has nobody who sees the warnings. */
+static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object, const struct gt_owner *owner,
+                          bool known, struct gt_key_warnings *to)
+{
+    if (gt_get_at(object, "metadata", "ownerReferences"))
+        return;
+    gt_keys_check(object, to);
+    if (known && !owner && gt_keys_any(object))
+        gt_key_warnings_add(to, "its gpu-group-size does nothing: no pod of it asks for %.100s",
+                            webhook->resource);
+}
+
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review,
                         enum gt_owner_kind kind, struct review_verdict *verdict)
 {
     gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
-    bool update = is(review->operation, "UPDATE");
+    bool update = is(review->operation, "UPDATE"), known = kind != GT_OWNER_KINDS;
     if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
         gt_meta_is_deleting(review->object))
         return;
     if (webhook->claims != GT_CLAIMS_OFF) {
-        gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,
-                              changeable(review, "object"));
+        known = gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,
+                                      changeable(review, "object")) &&
+                known;
         gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,
                               changeable(review, "oldObject"));
     }
-    if (gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0 || !owner)
+    if (kind != GT_OWNER_KINDS &&
+        gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0)
+        known = false;
+    warn_of_owner(webhook, review->object, owner, known, &verdict->warnings);
+    if (!owner)
         return;
     if (!gt_owner_is_grouped(owner)) {
         for (unsigned i = 0; i < owner->spec.count; i++)
             if (owner->spec.templates[i].atomic)
-                verdict->warning = lone_atomic;
+                gt_key_warnings_add(&verdict->warnings, "%s", lone_atomic);
         return;
     }
     if (check_owner(owner, &verdict->refusal) >= 0 || !update)
@@ -432,7 +452,7 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
     const char *sub = gt_get_string(review.request, "subResource");
     enum gt_owner_kind kind = gt_owner_kind_of(gt_get_string(gt_get(review.request, "kind"), "group"),
                                                gt_get_string(gt_get(review.request, "kind"), "kind"));
-    if (kind != GT_OWNER_KINDS && !*sub)
+    if (!*sub && !is(gt_get_string(gt_get(review.request, "kind"), "kind"), "Pod"))
         judge_owner(webhook, &review, kind, &verdict);
     return write_answer(&review, &verdict, answer, err);
 }

@@ -289,7 +289,7 @@ static void measure_audit(struct gt_cache *cache)
 {
     gt_auto_audit struct gt_audit *audit = NULL;
     struct timer steps = {0};
-    if (gt_audit_new(cache, &audit, NULL) < 0)
+    if (gt_audit_new(&(struct gt_audit_spec){.cache = cache}, &audit, NULL) < 0)
         stop("no audit");
     for (bool done = false; !done;)
         TIMED(&steps, done = gt_audit_step(audit, 2000, 1));

@@ -413,7 +413,7 @@ class Permissions(unittest.TestCase):
         self.assertEqual({port["targetPort"] for port in service["spec"]["ports"]}, ports - {"health"})  # that is the kubelet's
         hooks = [hook for kind in ("Mutating", "Validating")
                  for hook in one(self.objects, f"{kind}WebhookConfiguration", "gputopo-scheduler")["webhooks"]]
-        self.assertEqual(len(hooks), 3)
+        self.assertEqual(len(hooks), 4)
         for hook in hooks:
             self.assertEqual(hook["failurePolicy"], "Ignore")
             self.assertEqual(hook["sideEffects"], "NoneOnDryRun" if hook["name"].startswith("gate.") else "None")

@@ -157,3 +157,9 @@ egress:
 {{ if $i }}{{ "\n" }}{{ end }}- ipBlock: {cidr: {{ $cidr | quote }}}
 {{- end -}}
 {{- end }}
+
+{{/* A condition in CEL: this metadata has a key below metax-tech.com/. */}}
+{{- define "gputopo.ownKeys" -}}
+((has({{ . }}.annotations) && {{ . }}.annotations.exists(k, k.startsWith("metax-tech.com/"))) ||
+(has({{ . }}.labels) && {{ . }}.labels.exists(k, k.startsWith("metax-tech.com/"))))
+{{- end }}

@@ -18,7 +18,22 @@ struct scene {
     struct gt_cache *cache;
     struct gt_audit *audit;
     uint64_t now_ms;
+    const char *owner_group; /* what the owner of all jobs says */
 };
+
+static void add_owner_texts(void *arg, const struct gt_cache_pod *pod, struct gt_job_texts *texts)
+{
+    const struct scene *scene = arg;
+    (void)pod;
+    texts->group = texts->group ? texts->group : scene->owner_group;
+}
+
+static int new_audit(struct scene *scene)
+{
+    const struct gt_audit_spec spec = {
+        .cache = scene->cache, .add_owner_texts = add_owner_texts, .arg = scene};
+    return gt_audit_new(&spec, &scene->audit, NULL);
+}
 
 /* Two supernodes "left" and "right" with nodes l0..l3 and r0..r3 of 8 GPUs. */
 static int set_up(void **state)
@@ -29,7 +44,7 @@ static int set_up(void **state)
         give_plain_node(scene.cache, (const char *[]){"l0", "l1", "l2", "l3", "r0", "r1", "r2", "r3"}[i]);
     give_supernode(scene.cache, SUPERNODE(.name = "left", .tier = 1, .members = {"l0", "l1", "l2", "l3"}));
     give_supernode(scene.cache, SUPERNODE(.name = "right", .tier = 1, .members = {"r0", "r1", "r2", "r3"}));
-    assert_return_code(gt_audit_new(scene.cache, &scene.audit, NULL), 0);
+    assert_return_code(new_audit(&scene), 0);
     *state = &scene;
     return 0;
 }
@@ -40,7 +55,7 @@ static int set_up_claims(void **state)
     static struct scene scene;
     scene = (struct scene){.cache = new_cache(&(struct gt_cache_spec){.claims = true})};
     give_plain_node(scene.cache, "l0");
-    assert_return_code(gt_audit_new(scene.cache, &scene.audit, NULL), 0);
+    assert_return_code(new_audit(&scene), 0);
     *state = &scene;
     return 0;
 }
@@ -70,8 +85,9 @@ static void settle(struct scene *scene)
 
 static void assert_found(struct scene *scene, unsigned torn, unsigned twice, unsigned misplaced)
 {
-    static const char *const names[] = {"torn", "planned twice", "misplaced", "claimed twice"};
-    const unsigned want[] = {torn, twice, misplaced, 0};
+    static const char *const names[] = {"torn", "planned twice", "misplaced", "claimed twice",
+                                        "unplaced"};
+    const unsigned want[] = {torn, twice, misplaced, 0, 0};
     unsigned found[GT_FINDING_KINDS] = {0};
     settle(scene);
     for (struct gt_finding *at = NULL; (at = gt_audit_next(scene->audit, at));)
@@ -361,6 +377,63 @@ static void test_object_counts(void **state)
     assert_found(scene, 0, 0, 1); /* b has no plan */
 }
 
+/* A pod on a node without a plan, whose own template or owner has a group size. */
+static void test_unplaced(void **state)
+{
+    struct scene *scene = *state;
+    give_pod(scene->cache, POD(.name = "a", .gpus = 4, .node = "l0"));
+    give_pod(scene->cache, POD(.name = "waits", .gpus = 4, .annotations = HARD16));
+    give_pod(scene->cache, POD(.name = "gated", .gpus = 4, .annotations = HARD16, .gated = true));
+    give_pod(scene->cache,
+             POD(.name = "goes", .gpus = 4, .annotations = HARD16, .node = "l1", .deleting = true));
+    assert_found(scene, 0, 0, 0);
+    give_pod(scene->cache, POD(.name = "own", .gpus = 4, .annotations = HARD16, .node = "l1"));
+    settle(scene);
+    assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_UNPLACED), 1);
+    assert_string_equal(gt_audit_next(scene->audit, NULL)->name, "own");
+    assert_string_equal(note(scene),
+                        "pod ns/own runs on node l1 without a plan, though its job ns/Pod/own has "
+                        "gpu-group-size 16: its units may lie apart. The webhook did not see the pod, or the "
+                        "size was set later");
+    scene->owner_group = "8";
+    settle(scene);
+    assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_UNPLACED), 2); /* a, too */
+    /* It was placed, and its plan is for a node that is gone: no more a plan, but it has been one. */
+    scene->owner_group = NULL;
+    give_pod(scene->cache, POD(.name = "own", .gpus = 4, .node = "l1", .plan_node = "gone", .plan_mask = 0x0f,
+                               .annotations = HARD16 "\"plan.topology.metax-tech.com/unit\":\"0\","
+                                                     "\"plan.topology.metax-tech.com/rank\":\"0\","));
+    settle(scene);
+    settle(scene);
+    assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_UNPLACED), 0);
+}
+
+/* The owner's annotation alone: its units are checked as well. */
+static void test_owner_units(void **state)
+{
+    struct scene *scene = *state;
+    give_member(scene, MEMBER(.job = "j", .node = "l0", .sizes = "", .rank = 0, .gpus = 8, .mask = 0xff));
+    give_member(scene, MEMBER(.job = "j", .node = "r0", .sizes = "", .rank = 1, .gpus = 8, .mask = 0xff));
+    assert_found(scene, 0, 0, 0);
+    scene->owner_group = "16";
+    assert_found(scene, 1, 0, 0);
+}
+
+/* More of one kind than are counted hide none of another. */
+static void test_many_unplaced(void **state)
+{
+    struct scene *scene = *state;
+    for (unsigned i = 0; i < GT_AUDIT_FINDINGS_MAX + 10; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "pod%u", i);
+        give_pod(scene->cache, POD(.name = name, .gpus = 1, .annotations = HARD16, .node = "l0"));
+    }
+    give_pod(scene->cache, POD(.name = "b", .gpus = 2, .plan_node = "l0", .plan_mask = 0x0c, .node = "r0"));
+    settle(scene);
+    assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_UNPLACED), GT_AUDIT_FINDINGS_MAX);
+    assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_MISPLACED), 1);
+}
+
 /* ---- many ---- */
 
 static uint64_t dice(uint64_t *seed, uint64_t sides)
@@ -440,6 +513,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_composites, set_up_claims, tear_down),
         cmocka_unit_test_setup_teardown(test_double_claimed, set_up_claims, tear_down),
         cmocka_unit_test_setup_teardown(test_object_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unplaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_owner_units, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_unplaced, set_up, tear_down),
         cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ enum { PODS_MAX = 64 };
 static int make(const char *group, const char *atomic, const unsigned *gpus, struct gt_job_units *ret,
                 struct gt_err **err)
 {
-    struct gt_job_texts texts = {"", group, atomic, NULL};
+    struct gt_job_texts texts = {.where = "", .group = group, .atomic = atomic};
     struct gt_job_sizes sizes;
     struct gt_job_pod pods[PODS_MAX];
     uint32_t count = 0;
@@ -143,23 +143,23 @@ static void test_templates(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts one[] = {{"Master", "32", NULL, NULL}, {"Worker", NULL, "16", NULL}};
+    struct gt_job_texts one[] = {{"Master", "32", NULL, NULL, NULL}, {"Worker", NULL, "16", NULL, NULL}};
     assert_int_equal(gt_job_sizes_read(one, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_int_equal(sizes.atomic, 16);
-    struct gt_job_texts equal[] = {{"Master", "32", NULL, NULL}, {"Worker", "032", NULL, NULL}};
+    struct gt_job_texts equal[] = {{"Master", "32", NULL, NULL, NULL}, {"Worker", "032", NULL, NULL, NULL}};
     assert_int_equal(gt_job_sizes_read(equal, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_int_equal(sizes.atomic, 0);
 
     gt_auto_err struct gt_err *err = NULL;
     struct gt_job_texts differ[] = {
-        {"Master", "32", NULL, NULL}, {"Evaluator", NULL, NULL, NULL}, {"Worker", "16", NULL, NULL}};
+        {"Master", "32", NULL, NULL, NULL}, {"Evaluator", NULL, NULL, NULL, NULL}, {"Worker", "16", NULL, NULL, NULL}};
     assert_int_equal(gt_job_sizes_read(differ, 3, &sizes, &err), -EINVAL);
     assert_string_equal(gt_err_text(err),
                         "gpu-group-size differs within the job: 32 on Master, 16 on Worker");
     gt_auto_err struct gt_err *bad = NULL;
-    struct gt_job_texts where[] = {{"Master", "32", NULL, NULL}, {"Worker", "x", NULL, NULL}};
+    struct gt_job_texts where[] = {{"Master", "32", NULL, NULL, NULL}, {"Worker", "x", NULL, NULL, NULL}};
     assert_int_equal(gt_job_sizes_read(where, 2, &sizes, &bad), -EINVAL);
     assert_string_equal(gt_err_text(bad), "gpu-group-size of Worker: \"x\" is not a number of GPUs");
 }
@@ -168,7 +168,7 @@ static void test_node_loss(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts texts[] = {{"Master", "32", NULL, NULL}, {"Worker", NULL, NULL, "unit"}};
+    struct gt_job_texts texts[] = {{"Master", "32", NULL, NULL, NULL}, {"Worker", NULL, NULL, "unit", NULL}};
     assert_int_equal(gt_job_sizes_read(texts, 1, &sizes, NULL), 0);
     assert_int_equal(sizes.loss, GT_ON_NODE_LOSS_WAIT);
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
@@ -184,13 +184,30 @@ static void test_node_loss(void **state)
                         "on-node-loss differs within the job: job on Master, unit on Worker");
 }
 
+static void test_on_unplaced(void **state)
+{
+    (void)state;
+    struct gt_job_sizes sizes;
+    struct gt_job_texts texts[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .unplaced = "report"}};
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
+    assert_false(sizes.recreate);
+    texts[1].unplaced = "recreate";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
+    assert_true(sizes.recreate);
+
+    gt_auto_err struct gt_err *bad = NULL;
+    texts[1].unplaced = "restart";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &bad), -EINVAL);
+    assert_string_equal(gt_err_text(bad), "on-unplaced of Worker: \"restart\" is none of report, recreate");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_manual),     cmocka_unit_test(test_no_group),
         cmocka_unit_test(test_sentences),  cmocka_unit_test(test_mixed_sizes),
         cmocka_unit_test(test_containers), cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_node_loss),
+        cmocka_unit_test(test_node_loss),   cmocka_unit_test(test_on_unplaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

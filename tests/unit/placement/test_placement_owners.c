@@ -72,6 +72,65 @@ static void test_every_kind(void **state)
     }
 }
 
+/* An annotation of the object itself counts for all templates, unless one of them says otherwise. */
+static void test_own_metadata(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < GT_OWNER_KINDS; kind++) {
+        gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+        static const char *const in_template[] = {GROUP("\"32\""), GROUP("32")};
+        const char *from = manual[kind];
+        gt_buf_puts(&text, "{\"metadata\":{\"uid\":\"u\",\"generation\":1,\"annotations\":{" GROUP("\"16\"") //
+                    ",\"metax-tech.com/on-unplaced\":\"recreate\"}}");
+        for (const char *at = from + 1; *at;) {
+            size_t skip = 0;
+            for (unsigned i = 0; i < 2 && !skip; i++)
+                skip = strncmp(at, in_template[i], strlen(in_template[i])) == 0 ? strlen(in_template[i]) : 0;
+            if (at == from + 1)
+                gt_buf_puts(&text, ",");
+            if (!skip)
+                gt_buf_add(&text, at, 1);
+            at += skip ? skip : 1;
+        }
+        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_owner_kind)kind, text.data);
+        gt_auto_job struct gt_job *job = NULL;
+        assert_true(gt_owner_is_grouped(owner));
+        assert_int_equal(gt_owner_check(owner, &job, NULL), 0);
+        assert_int_equal(job->units.count, 4);
+        assert_true(job->sizes.recreate);
+    }
+    static const char both[] = "{\"metadata\":{\"annotations\":{" GROUP("\"16\"") "}},\"spec\":{\"replicas\":8,"
+                               "\"template\":" POD("8", GROUP("\"32\"")) "}}";
+    gt_auto_owner struct gt_owner *owner = read_owner(GT_OWNER_STATEFULSET, both);
+    assert_string_equal(owner->spec.templates[0].group, "32");
+}
+
+/* It is not part of the object's generation, and its rules are checked again nevertheless. */
+static void test_own_metadata_changes(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set\",\"uid\":\"u\",\"generation\":1,"
+                               "\"annotations\":{%s}},\"spec\":{\"replicas\":8,\"template\":" POD("8", "") "}}";
+    static const struct {
+        const char *annotation, *broken;
+    } steps[] = {{"", NULL},
+                 {GROUP("\"24\""), "the job's 64 GPUs are not a multiple of gpu-group-size 24"},
+                 {GROUP("\"16\""), NULL},
+                 {"\"metax-tech.com/on-unplaced\":\"x\"", "on-unplaced of the template: \"x\" is none of report, recreate"}};
+    gt_auto_owners struct gt_owners *owners = NULL;
+    assert_int_equal(gt_owners_new(RESOURCE, &owners, NULL), 0);
+    for (size_t i = 0; i < GT_COUNT(steps); i++) {
+        char object[1024];
+        snprintf(object, sizeof(object), text, steps[i].annotation);
+        cJSON *json = parse(object);
+        gt_owners_put(owners, GT_OWNER_STATEFULSET, json);
+        cJSON_Delete(json);
+        const char *broken = gt_owners_broken(owners, GT_OWNER_STATEFULSET, "ns", "set");
+        if (!broken != !steps[i].broken || (broken && strcmp(broken, steps[i].broken) != 0))
+            fail_msg("step %zu: %s", i, broken ? broken : "no rule is broken");
+    }
+}
+
 static void test_volcano_master(void **state)
 {
     (void)state;
@@ -367,6 +426,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_kind),
+        cmocka_unit_test(test_own_metadata),
+        cmocka_unit_test(test_own_metadata_changes),
         cmocka_unit_test(test_volcano_master),
         cmocka_unit_test(test_parallel_statefulset),
         cmocka_unit_test(test_statefulset_with_ordinals),

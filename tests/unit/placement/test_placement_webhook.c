@@ -375,6 +375,89 @@ static void test_refused_owners(void **state)
              NULL);
 }
 
+/* All warnings of an answer, which allows the object. */
+static void assert_warns(struct world *world, const char *kind, const char *object, const char *warnings)
+{
+    gt_auto_buf struct gt_buf found = GT_BUF(4096);
+    cJSON *json = ask(world, kind == pod_kind ? gt_webhook_mutate : gt_webhook_validate, "CREATE", kind, object, NULL);
+    const cJSON *text;
+    assert_true(cJSON_IsTrue(json_at(json, "response.allowed")));
+    cJSON_ArrayForEach(text, json_at(json, "response.warnings"))
+        gt_buf_printf(&found, "%s\n", text->valuestring);
+    if (strcmp(found.data ? found.data : "", warnings) != 0)
+        fail_msg("'%s', expected '%s', of %s", found.data ? found.data : "", warnings, object);
+    cJSON_Delete(json);
+}
+
+#define KIND(group, kind) "{\"group\":\"" group "\",\"version\":\"v1\",\"kind\":\"" kind "\"}"
+#define META(annotations) "\"metadata\":{\"annotations\":{" annotations "}}"
+
+/* Keys of ours that do nothing as they are. */
+static void test_key_warnings(void **state)
+{
+    struct world *world = *state;
+    static const char set[] = KIND("apps", "StatefulSet"), job[] = KIND("batch", "Job");
+    static const char near[] =
+        "unknown key metax-tech.com/gpu-groupsize: metax-tech.com/gpu-group-size is meant\n";
+    const struct {
+        const char *kind, *object, *warnings;
+    } cases[] = {
+        {set, "{" META(GROUP "\"32\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE("") "}}", ""},
+        {set, "{\"spec\":{\"replicas\":4,\"template\":" TEMPLATE("\"metax-tech.com/gpu-groupsize\":\"32\"") "}}",
+         near},
+        {job, "{" META("\"metax-tech.com/gpu-groupsize\":\"8\"") ",\"spec\":{\"template\":" TEMPLATE("") "}}", near},
+        {job,
+         "{" META("\"metax-tech.com/gpu-group-sizes\":\"8\",\"metax-tech.com/on-Node-lost\":\"x\"") //
+         ",\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/gpu-group-sizes\":\"8\"") "}}",
+         "unknown key metax-tech.com/gpu-group-sizes: metax-tech.com/gpu-group-size is meant\n"
+         "unknown key metax-tech.com/on-Node-lost: metax-tech.com/on-node-loss is meant\n"},
+        {job, "{" META("\"metax-tech.com/gpu.memory\":\"8\",\"x.com/gpu-groupsize\":\"8\"") //
+         ",\"spec\":{\"template\":" TEMPLATE("") "}}",
+         ""},
+        {job, "{\"metadata\":{\"labels\":{" GROUP "\"8\"}},\"spec\":{\"template\":" TEMPLATE("") "}}",
+         "metax-tech.com/gpu-group-size is a label here and does nothing: it has to be an annotation\n"},
+        {set, "{" META(GROUP "\"16\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
+         "metax-tech.com/gpu-group-size of the object itself does nothing: its templates say otherwise\n"},
+        {set, "{" META(GROUP "\"32\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}", ""},
+        {set, "{" META(GROUP "\"32\"") ",\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"m\"}]}}}}",
+         "its gpu-group-size does nothing: no pod of it asks for metax-tech.com/gpu\n"},
+        {KIND("apps", "Deployment"), "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/gpu-groupsize\":\"8\"") "}}",
+         near},
+        {KIND("batch", "CronJob"),
+         "{" META(GROUP "\"8\"") ",\"spec\":{\"jobTemplate\":{" META("\"metax-tech.com/gpu-groupsize\":\"8\"") //
+         ",\"spec\":{\"template\":" TEMPLATE("") "}}}}",
+         "unknown key metax-tech.com/gpu-groupsize: metax-tech.com/gpu-group-size is meant\n"
+         "metax-tech.com/gpu-group-size of the CronJob itself does nothing: it belongs into spec.jobTemplate\n"},
+        {job,
+         "{" META("\"metax-tech.com/spare-nodes\":\"1\"") ",\"spec\":{\"template\":" TEMPLATE("") "}}",
+         "metax-tech.com/spare-nodes does nothing here: it is for Supernodes\n"},
+        /* Its controller would see the warning, and nobody else. */
+        {job,
+         "{\"metadata\":{\"name\":\"x\",\"labels\":{" GROUP "\"8\"}" OWNED_BY("batch/v1", "CronJob", "c") "},\"spec\":"
+         "{\"template\":" TEMPLATE("") "}}",
+         ""},
+        {pod_kind,
+         "{\"metadata\":{\"name\":\"p\",\"annotations\":{\"metax-tech.com/gpu-groupsize\":\"8\"}},\"spec\":{" SPEC("8") "}}",
+         near},
+    };
+    for (size_t i = 0; i < GT_COUNT(cases); i++)
+        assert_warns(world, cases[i].kind, cases[i].object, cases[i].warnings);
+}
+
+/* The annotation of the job itself counts for its pods. */
+static void test_annotation_of_the_job(void **state)
+{
+    struct world *world = *state;
+    static const char pod[] = SET_POD("0", "") "},\"spec\":{" SPEC("8") "}}";
+    cJSON *set = cJSON_Parse("{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set\",\"annotations\":{" GROUP
+                             "\"16\"}},\"spec\":{\"replicas\":2,\"template\":" TEMPLATE("") "}}");
+    put_owner(world, GT_OWNER_STATEFULSET, "set", "{\"replicas\":2,\"template\":" TEMPLATE("") "}");
+    mutate(world, pod, "", NULL);
+    gt_owners_put(world->owners, GT_OWNER_STATEFULSET, set);
+    cJSON_Delete(set);
+    mutate(world, pod, first_gate, NULL);
+}
+
 static void test_nonsense(void **state)
 {
     struct world *world = *state;
@@ -472,6 +555,8 @@ int main(void)
         TEST(test_refused_pods),
         TEST(test_pod_against_its_owner),
         TEST(test_refused_owners),
+        TEST(test_key_warnings),
+        TEST(test_annotation_of_the_job),
         TEST(test_nonsense),
         TEST(test_a_body_of_many_values),
         TEST(test_other_kinds),

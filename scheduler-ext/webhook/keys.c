@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/webhook/keys.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/names.h"
+#include "base/json_get.h"
+#include "base/text.h"
+
+enum { NEAR_MAX = 2, WALK_DEPTH = 12 };
+
+static const char *const user_keys[] = {GT_ANNOTATION_GROUP, GT_ANNOTATION_ATOMIC, GT_ANNOTATION_LOSS,
+                                        GT_ANNOTATION_UNPLACED};
+
+void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, ...)
+{
+    char text[GT_KEY_WARNING_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    for (unsigned i = 0; i < warnings->count; i++)
+        if (strcmp(warnings->texts[i], text) == 0)
+            return;
+    if (warnings->count < GT_KEY_WARNINGS_MAX)
+        memcpy(warnings->texts[warnings->count++], text, sizeof(text));
+}
+
+/* The key of ours that is meant; NULL: it is nothing of ours. */
+static const char *meant_key(const char *key)
+{
+    static const size_t prefix = sizeof(GT_USER_PREFIX) - 1;
+    const char *best = NULL;
+    unsigned nearest_yet = NEAR_MAX + 1;
+    if (strncmp(key, GT_USER_PREFIX, prefix) != 0 || strlen(key) > GT_TEXT_DISTANCE_MAX)
+        return NULL;
+    for (size_t i = 0; i < GT_COUNT(user_keys); i++) {
+        unsigned far = gt_text_distance(key + prefix, user_keys[i] + prefix);
+        if (far < nearest_yet) {
+            nearest_yet = far;
+            best = user_keys[i];
+        }
+    }
+    return best;
+}
+
+static void check_key(const char *key, bool is_label, struct gt_key_warnings *to)
+{
+    const char *meant = meant_key(key);
+    if (meant && strcmp(meant, key) != 0)
+        gt_key_warnings_add(to, "unknown key %.100s: %s is meant%s", key, meant,
+                            is_label ? ", as an annotation" : "");
+    else if (meant && is_label)
+        gt_key_warnings_add(to, "%s is a label here and does nothing: it has to be an annotation", meant);
+    else if (!is_label && strcmp(key, GT_ANNOTATION_SPARES) == 0)
+        gt_key_warnings_add(to, "%s does nothing here: it is for Supernodes", key);
+}
+
+static void check_metadata(const cJSON *metadata, struct gt_key_warnings *to)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, gt_get(metadata, "annotations")) check_key(item->string, false, to);
+    cJSON_ArrayForEach(item, gt_get(metadata, "labels")) check_key(item->string, true, to);
+}
+
+/* Whether some metadata below has an annotation; `value` given: one with another value. */
+static bool is_below(const cJSON *json, const char *key, const cJSON *value, unsigned depth)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json)
+    {
+        const cJSON *found = item->string && strcmp(item->string, "metadata") == 0
+                                 ? gt_get(gt_get(item, "annotations"), key)
+                                 : NULL;
+        if ((found && (!value || !cJSON_Compare(found, value, true))) ||
+            (depth && is_below(item, key, value, depth - 1)))
+            return true;
+    }
+    return false;
+}
+
+static void check_below(const cJSON *json, unsigned depth, struct gt_key_warnings *to)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json)
+    {
+        if (item->string && strcmp(item->string, "metadata") == 0)
+            check_metadata(item, to);
+        else if (depth)
+            check_below(item, depth - 1, to);
+    }
+}
+
+void gt_keys_check(const cJSON *object, struct gt_key_warnings *to)
+{
+    const cJSON *spec = gt_get(object, "spec"), *own = gt_get_at(object, "metadata", "annotations");
+    bool makes_jobs = gt_get(spec, "jobTemplate");
+    check_below(object, WALK_DEPTH, to);
+    for (size_t i = 0; i < GT_COUNT(user_keys); i++) {
+        const cJSON *value = gt_get(own, user_keys[i]);
+        if (value && makes_jobs)
+            gt_key_warnings_add(to, "%s of the CronJob itself does nothing: it belongs into spec.jobTemplate",
+                                user_keys[i]);
+        else if (value && is_below(spec, user_keys[i], value, WALK_DEPTH))
+            gt_key_warnings_add(to, "%s of the object itself does nothing: its templates say otherwise",
+                                user_keys[i]);
+    }
+}
+
+bool gt_keys_any(const cJSON *object)
+{
+    for (size_t i = 0; i < GT_COUNT(user_keys); i++)
+        if (is_below(object, user_keys[i], NULL, WALK_DEPTH))
+            return true;
+    return false;
+}
