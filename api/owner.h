@@ -36,7 +36,7 @@ struct gt_job_template {
     const unsigned *gpus; /* of each container */
     unsigned containers;
     const char *group, *atomic, *loss, *unplaced; /* annotations, NULL: none */
-    uint32_t first;                    /* the index of the template's first pod */
+    uint32_t first;                               /* the index of the template's first pod */
     uint32_t minimum; /* if fewer of its pods can start together, nothing of the job starts; 0: not given */
 };
 
@@ -62,9 +62,9 @@ struct gt_owner {
                            object */
 };
 
-/* Reads an object, where an annotation of its own metadata counts for all templates, unless one of them has it,
- * too; free *ret with gt_owner_free(). `resource` is the resource of GPUs. -EINVAL if it is
- * invalid. *ret is NULL without an error if its templates ask for no GPUs. */
+/* Reads an object, where an annotation of its own metadata counts for all templates, unless one of them has
+ * it, too; free *ret with gt_owner_free(). `resource` is the resource of GPUs. -EINVAL if it is invalid. *ret
+ * is NULL without an error if its templates ask for no GPUs. */
 int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err);
 /* The same for the pod sets of a Workload of Kueue, each with as many pods as Kueue has assigned. */

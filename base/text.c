@@ -251,7 +251,8 @@ unsigned gt_text_distance(const char *a, const char *b)
         unsigned diagonal = row[0];
         row[0] = i;
         for (unsigned j = 1; j <= m; j++) {
-            unsigned change = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
+            unsigned change =
+                diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
             diagonal = row[j];
             row[j] = smallest(change, row[j] + 1, row[j - 1] + 1);
         }

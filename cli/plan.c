@@ -92,7 +92,7 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
 /* Makes units from the sizes; without a group size every pod is a unit. */
 static int make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
-    struct gt_job_texts texts = {"", options->group, options->atomic, NULL};
+    struct gt_job_texts texts = {.where = "", .group = options->group, .atomic = options->atomic};
     int r = gt_job_sizes_read(&texts, 1, &plan->sizes, err);
     if (r < 0)
         return r;

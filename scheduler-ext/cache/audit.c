@@ -152,7 +152,8 @@ static void check_unplaced(struct gt_audit *audit, const struct gt_cache_job *jo
         if (!group)
             return;
         gt_audit_see(audit, GT_FINDING_UNPLACED, key_of(audit, pod), pod,
-                     "pod %s/%s runs on node %s without a plan, though its job %s has gpu-group-size %.60s: its units may "
+                     "pod %s/%s runs on node %s without a plan, though its job %s has gpu-group-size %.60s: "
+                     "its units may "
                      "lie apart. The webhook did not see the pod, or the size was set later",
                      at->meta.namespace_, at->meta.name, pod->at->name, job->key, group);
         count_checked(audit, UNPLACED_COST);

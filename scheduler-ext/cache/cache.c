@@ -127,6 +127,22 @@ const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint3
     return NULL;
 }
 
+uint64_t gt_cache_pod_gpus(const struct gt_cache *cache, const struct gt_cache_pod *pod)
+{
+    const struct cache_node *node = gt_cache_node_of(cache, pod->node);
+    uint64_t mask = 0;
+    for (unsigned gpu = 0; node && gpu < gt_class_gpus(node->class); gpu++)
+        if (gt_cache_gpu_user(cache, pod->node, gpu) == pod)
+            mask |= UINT64_C(1) << gpu;
+    return mask;
+}
+
+bool gt_cache_pod_is_unplaced(const struct gt_cache_pod *pod)
+{
+    return pod->state >= GT_CACHE_BOUND && pod->plan == GT_CACHE_PLAN_NONE && !pod->deleting &&
+           !pod->identity.ignored && !gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK);
+}
+
 bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt_cache_node *ret)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);

@@ -271,6 +271,10 @@ const char *gt_cache_device_name(const struct gt_cache *cache, uint32_t node, un
 const char *gt_cache_device_id(const struct gt_cache *cache, uint32_t node, unsigned gpu);
 /* The pod that uses a GPU, or for which it is assumed; NULL: none, or a user that the API does not know. */
 const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint32_t node, unsigned gpu);
+/* The GPUs of its node that a pod uses, or that are assumed for it there. */
+uint64_t gt_cache_pod_gpus(const struct gt_cache *cache, const struct gt_cache_pod *pod);
+/* Whether it is on a node and its object has no plan, so that nobody has placed it. */
+bool gt_cache_pod_is_unplaced(const struct gt_cache_pod *pod);
 
 struct gt_cache_node {
     bool has_node; /* the Node object is known */

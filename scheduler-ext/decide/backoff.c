@@ -33,6 +33,29 @@ uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key)
     return 0;
 }
 
+void gt_backoff_set_recreated(struct backoffs *backoffs, const char *key, uint64_t leave_before_s,
+                              uint64_t until_ms)
+{
+    const struct recreated_job made = {gt_digest_keyed(key), until_ms, leave_before_s};
+    struct recreated_job *to = &backoffs->recreated[0];
+    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->recreated[i].until_ms < to->until_ms)
+            to = &backoffs->recreated[i];
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->recreated[i].key == made.key)
+            to = &backoffs->recreated[i];
+    *to = made;
+}
+
+uint64_t gt_backoff_recreated(const struct backoffs *backoffs, const char *key, uint64_t now_ms)
+{
+    uint64_t digest = gt_digest_keyed(key);
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->recreated[i].until_ms > now_ms && backoffs->recreated[i].key == digest)
+            return backoffs->recreated[i].leave_before_s;
+    return 0;
+}
+
 /* ---- nodes ---- */
 
 /*

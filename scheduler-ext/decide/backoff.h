@@ -6,9 +6,9 @@
 #include "scheduler-ext/core/node_set.h"
 
 /*
- * Back-off: jobs whose pods were preempted, and nodes on which a scheduler refused a job's pod, are not tried
- * again for a while. Both are found by a digest of the job's key, since all pods of the job may be deleted
- * meanwhile. No I/O, no clock.
+ * Back-off: jobs whose pods were preempted, or evicted to be placed again, and nodes on which a scheduler
+ * refused a job's pod, are not tried again for a while. All are found by a digest of the job's key, since all
+ * pods of the job may be deleted meanwhile. No I/O, no clock.
  */
 enum { BACKOFF_JOBS_MAX = 256, BACKOFF_NODES_MAX = 256 }; /* with more at a time, the oldest is forgotten */
 
@@ -16,6 +16,10 @@ struct backoffs {
     struct evicted_job {
         uint64_t key, until_ms; /* 0: none */
     } jobs[BACKOFF_JOBS_MAX];
+    struct recreated_job {
+        uint64_t key, until_ms; /* 0: none */
+        uint64_t leave_before_s;
+    } recreated[BACKOFF_JOBS_MAX];
     struct refused_node {
         uint64_t key, until_ms; /* 0: none */
         uint32_t node;
@@ -27,6 +31,13 @@ struct backoffs {
 void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms);
 /* Until when the job is not planned and has no reservations; 0: it was not preempted. */
 uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key);
+
+/* All pods of the job that were created until then (Unix time) are evicted to place it again; this is not
+ * done again before `until_ms`. */
+void gt_backoff_set_recreated(struct backoffs *backoffs, const char *key, uint64_t leave_before_s,
+                              uint64_t until_ms);
+/* Which pods have to leave; 0: none has. */
+uint64_t gt_backoff_recreated(const struct backoffs *backoffs, const char *key, uint64_t now_ms);
 
 /* The scheduler refused the node that a pod of the job is planned for. */
 void gt_backoff_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,

@@ -77,8 +77,7 @@ static int read_word(const struct word_rule *rule, const struct gt_job_texts *te
         unsigned word = 0;
         if (!text)
             continue;
-        while (word < GT_COUNT(rule->words) &&
-               !(rule->words[word] && strcmp(text, rule->words[word]) == 0))
+        while (word < GT_COUNT(rule->words) && !(rule->words[word] && strcmp(text, rule->words[word]) == 0))
             word++;
         if (word == GT_COUNT(rule->words))
             return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is none of %s", short_name(rule->key),
@@ -96,12 +95,11 @@ static int read_word(const struct word_rule *rule, const struct gt_job_texts *te
 int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,
                       struct gt_err **err)
 {
-    static const struct word_rule losses = {GT_ANNOTATION_LOSS,
-                                            offsetof(struct gt_job_texts, loss),
-                                            {[GT_ON_NODE_LOSS_WAIT] = "wait",
-                                             [GT_ON_NODE_LOSS_UNIT] = "unit",
-                                             [GT_ON_NODE_LOSS_JOB] = "job"},
-                                            "wait, unit, job"};
+    static const struct word_rule losses = {
+        GT_ANNOTATION_LOSS,
+        offsetof(struct gt_job_texts, loss),
+        {[GT_ON_NODE_LOSS_WAIT] = "wait", [GT_ON_NODE_LOSS_UNIT] = "unit", [GT_ON_NODE_LOSS_JOB] = "job"},
+        "wait, unit, job"};
     static const struct word_rule unplaced = {GT_ANNOTATION_UNPLACED,
                                               offsetof(struct gt_job_texts, unplaced),
                                               {"report", "recreate"},

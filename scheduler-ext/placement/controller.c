@@ -121,9 +121,22 @@ static void drop(struct pjob *pjob)
     gt_placement_wake(placement);
 }
 
-/* Pods without gate and plan are not ours, except for those of unsupported kinds that have a group size. */
-static bool concerns_us(const struct gt_cache_pod *pod)
+void gt_placement_add_texts(const struct gt_placement *placement, const struct gt_cache_pod *pod,
+                            struct gt_job_texts *texts)
 {
+    gt_owners_add_texts(placement->spec.owners, &pod->meta, &pod->identity, pod->owner_api_version, texts);
+}
+
+/* Pods without gate and plan are not ours, except for those of unsupported kinds that have a group size, and
+ * those of jobs that want to be placed again then. */
+static bool concerns_us(const struct gt_placement *placement, const struct gt_cache_pod *pod)
+{
+    if (gt_cache_pod_is_unplaced(pod)) {
+        struct gt_job_texts texts = gt_job_pod_texts(&pod->meta, "");
+        gt_placement_add_texts(placement, pod, &texts);
+        if (texts.group && texts.unplaced && strcmp(texts.unplaced, "recreate") == 0)
+            return true;
+    }
     if (pod->identity.unsupported && gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
         return true;
     return pod->state == GT_CACHE_GATED || pod->plan != GT_CACHE_PLAN_NONE;
@@ -135,7 +148,7 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
         return;
     if (placement->lacking)
         gt_placement_wake(placement); /* a quota may be used less */
-    struct pjob *pjob = pjob_of(placement, pod->job, concerns_us(pod));
+    struct pjob *pjob = pjob_of(placement, pod->job, concerns_us(placement, pod));
     if (!pjob)
         return;
     if (pod->job->pod_count > pjob->pods_seen)
@@ -236,8 +249,9 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind ki
         if (!gt_owner_job_key(kind, namespace_, name, number, &key))
             return;
         struct gt_cache_job *job = key.data ? gt_cache_find_job(placement->spec.cache, key.data) : NULL;
-        if (job && job->user)
-            gt_placement_mark(job->user);
+        struct pjob *pjob = job ? pjob_of(placement, job, concerns_us(placement, job->pods)) : NULL;
+        if (pjob)
+            gt_placement_mark(pjob);
     }
 }
 

@@ -177,6 +177,10 @@ struct gt_placement_job { /* texts are valid until the controller runs again; ""
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret);
 
+/* Fills in what the owner of a pod says of the job, where `texts` has it not yet. */
+void gt_placement_add_texts(const struct gt_placement *placement, const struct gt_cache_pod *pod,
+                            struct gt_job_texts *texts);
+
 /* Whether a node is a spare node, as found by the last search. */
 bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node);
 /* Whether this pod should not use the node, since it is a spare or reserved for a waiting job. */

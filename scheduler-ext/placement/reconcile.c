@@ -534,7 +534,13 @@ static void reconcile_job(struct reconcile *reconcile)
     if (!gt_node_loss_handle(reconcile))
         return;
     gt_claims_handle_refused(reconcile);
+    bool leaves = gt_unplaced_handle(reconcile);
     gt_evict_end(pjob);
+    if (leaves) {
+        leave_queue(pjob);
+        report_if_it_lasts(reconcile);
+        return;
+    }
     if (gt_decide_repair(cache, view, &pjob->reservations, true)) {
         if (!gt_placement_may_give_up(reconcile))
             return;

@@ -97,6 +97,11 @@ uint64_t gt_node_loss_until(const struct reconcile *reconcile);
 /* For a new leader: takes over the moves of the last one. */
 void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content);
 
+/* ---- unplaced.c ---- */
+/* Evicts the pods of a job that runs without a plan, by its on-unplaced, within a round of evictions. True:
+ * pods have still to leave, and nothing of the job is planned. */
+bool gt_unplaced_handle(struct reconcile *reconcile);
+
 /* ---- for both ways ---- */
 
 /* The state while one job is reconciled (reconcile.c), or a waiting job is tried by the queue (attempt.c). */

@@ -103,12 +103,13 @@ struct pjob {
     uint64_t leave_before_s; /* only pods created until then have to leave (Unix time) */
     bool wants_move;         /* a unit has to move, and has no new place yet */
     struct eviction *evictions;
-    uint64_t last_leaves_ms; /* when the last leaving pod is evicted even without a new place; 0: not set */
-    uint64_t lift_ms;        /* when gates may be removed although pods are missing; 0: not set */
-    uint64_t due_ms;         /* when it is to be reconciled again; UINT64_MAX: after an event */
-    uint64_t lacking_gpus;   /* GPUs that it may not reserve now; 0: it does not wait for that */
-    uint64_t lacking_digest; /* digest of the limits at that time */
-    uint64_t over_limit_ms;  /* since when its reservations exceed a quota; 0: they do not */
+    uint64_t unplaced_digest; /* digest of why its pods stay although they have no plan; 0: not reported */
+    uint64_t last_leaves_ms;  /* when the last leaving pod is evicted even without a new place; 0: not set */
+    uint64_t lift_ms;         /* when gates may be removed although pods are missing; 0: not set */
+    uint64_t due_ms;          /* when it is to be reconciled again; UINT64_MAX: after an event */
+    uint64_t lacking_gpus;    /* GPUs that it may not reserve now; 0: it does not wait for that */
+    uint64_t lacking_digest;  /* digest of the limits at that time */
+    uint64_t over_limit_ms;   /* since when its reservations exceed a quota; 0: they do not */
     uint64_t rest_ms; /* it is not reconciled before: for a large job that is expensive, and each of its pods
                          marks it */
     uint64_t tries;

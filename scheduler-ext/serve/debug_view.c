@@ -32,12 +32,13 @@ const char *gt_debug_job_state(const struct gt_cache_job *job, const struct gt_p
                                       : "running";
 }
 
-bool gt_debug_is_settled(const struct gt_cache_job *job, const struct gt_placement_job *info)
+bool gt_debug_is_settled(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                         const struct gt_placement_job *info)
 {
     uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
     count_pods(job, counts);
     return (info->state == GT_PLACEMENT_NONE || info->state == GT_PLACEMENT_PLACED) &&
-           !counts[GT_CACHE_GATED] && !counts[GT_CACHE_WAITING];
+           !counts[GT_CACHE_GATED] && !counts[GT_CACHE_WAITING] && !gt_debug_job_unplaced(view, job);
 }
 
 const char *gt_debug_pod_state(const struct gt_cache_pod *pod)
@@ -56,7 +57,6 @@ uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cac
                            uint32_t *ret_node)
 {
     struct gt_cluster_node node;
-    uint64_t mask = 0;
     bool planned = pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING;
     *ret_node = planned && pod->plan_node != GT_NONE ? pod->plan_node : pod->node;
     if (!gt_cluster_get_node(gt_cache_cluster(view->cache), *ret_node, &node)) {
@@ -65,10 +65,7 @@ uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cac
     }
     if (planned && pod->plan_node != GT_NONE)
         return pod->plan_mask;
-    for (unsigned i = 0; i < gt_class_gpus(node.class); i++)
-        if (gt_cache_gpu_user(view->cache, *ret_node, i) == pod)
-            mask |= UINT64_C(1) << i;
-    return mask;
+    return gt_cache_pod_gpus(view->cache, pod);
 }
 
 uint32_t gt_debug_pod_number(const struct gt_cache_pod *pod, const char *annotation)
@@ -96,14 +93,26 @@ uint32_t gt_debug_job_units(const struct gt_cache_job *job)
     return units;
 }
 
-const char *gt_debug_job_annotation(const struct gt_cache_job *job, const char *key)
+void gt_debug_job_texts(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                        struct gt_job_texts *ret)
 {
-    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        const char *text = gt_pod_annotation(&pod->meta, key);
-        if (text)
-            return text;
+    *ret = (struct gt_job_texts){.where = ""};
+    for (const struct gt_cache_pod *pod = job->pods; pod && !(ret->group && ret->atomic); pod = pod->next) {
+        ret->group = ret->group ? ret->group : gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP);
+        ret->atomic = ret->atomic ? ret->atomic : gt_pod_annotation(&pod->meta, GT_ANNOTATION_ATOMIC);
     }
-    return NULL;
+    if (view->placement && job->pods)
+        gt_placement_add_texts(view->placement, job->pods, ret);
+}
+
+uint32_t gt_debug_job_unplaced(const struct gt_debug_view *view, const struct gt_cache_job *job)
+{
+    struct gt_job_texts texts;
+    uint32_t count = 0;
+    gt_debug_job_texts(view, job, &texts);
+    for (const struct gt_cache_pod *pod = job->pods; view->placement && texts.group && pod; pod = pod->next)
+        count += gt_cache_pod_is_unplaced(pod);
+    return count;
 }
 
 const char *gt_debug_job_kind(const struct gt_cache_job *job)

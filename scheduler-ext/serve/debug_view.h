@@ -25,7 +25,8 @@ void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *j
  * "starting", "running". */
 const char *gt_debug_job_state(const struct gt_cache_job *job, const struct gt_placement_job *info);
 /* Whether the job needs no attention. */
-bool gt_debug_is_settled(const struct gt_cache_job *job, const struct gt_placement_job *info);
+bool gt_debug_is_settled(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                         const struct gt_placement_job *info);
 
 const char *gt_debug_pod_state(const struct gt_cache_pod *pod);
 const char *gt_debug_plan_state(const struct gt_cache_pod *pod);
@@ -43,8 +44,11 @@ uint64_t gt_debug_job_gpus(const struct gt_cache_job *job);
 /* The number of units in the plans of its pods; 0: not known. */
 uint32_t gt_debug_job_units(const struct gt_cache_job *job);
 
-/* An annotation of any pod of a job, which counts for all of them; NULL: none has it. */
-const char *gt_debug_job_annotation(const struct gt_cache_job *job, const char *key);
+/* The sizes of a job as its pods or its owner give them. */
+void gt_debug_job_texts(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                        struct gt_job_texts *ret);
+/* How many of its pods run without a plan though it has a group size. */
+uint32_t gt_debug_job_unplaced(const struct gt_debug_view *view, const struct gt_cache_job *job);
 
 /* The kind of object that created its pods: "PyTorchJob", "ReplicaSet". */
 const char *gt_debug_job_kind(const struct gt_cache_job *job);

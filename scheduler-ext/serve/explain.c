@@ -169,7 +169,7 @@ static void add_places(const struct gt_debug_view *view, const struct gt_cache_p
 {
     struct gt_feasible_nodes nodes;
     struct gt_unit_rooms rooms;
-    bool unit = gt_unit_rooms_apply(pod), with_nodes = json || !unit;
+    bool unit = gt_unit_rooms_apply(view, pod), with_nodes = json || !unit;
     if ((with_nodes && gt_feasible_nodes(view, pod, &nodes, NULL) < 0) ||
         (unit && gt_unit_rooms_find(view, pod, &rooms, NULL) < 0)) {
         to->failed = true;

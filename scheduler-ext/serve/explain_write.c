@@ -39,10 +39,19 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
         [GT_PLACEMENT_PLACED] = "It is placed",
         [GT_PLACEMENT_LOST] = "A plan of its pods was lost",
     };
+    struct gt_job_texts texts;
+    uint32_t unplaced = gt_debug_job_unplaced(view, job);
+    gt_debug_job_texts(view, job, &texts);
+    if (unplaced)
+        gt_buf_printf(to,
+                      "Unplaced: %" PRIu32
+                      " of its pods run%s without a plan, though it has a group size: the "
+                      "webhook did not see them, or the size was set later\n",
+                      unplaced, unplaced == 1 ? "s" : "");
     if (info->state == GT_PLACEMENT_NONE) {
         gt_buf_printf(to, "Its pods are placed by the scheduler, one by one; it is %s\n",
                       gt_debug_job_state(job, info));
-        if (gt_debug_job_annotation(job, GT_ANNOTATION_GROUP))
+        if (texts.group && !unplaced)
             gt_buf_puts(to, !view->placement ? "It has a group size, but placement is switched off here\n"
                             : view->leads    ? "It has a group size, but none of its pods is gated\n"
                                              : "It has a group size; the replica that leads knows more\n");
@@ -100,6 +109,7 @@ struct pod_row {
     const struct gt_cache_pod *pod;
     const char *node;
     char gpus[GT_GPUS_MAX * 3];
+    bool unplaced; /* though its job has a group size */
 };
 
 static void read_row(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct pod_row *ret)
@@ -123,6 +133,8 @@ static void add_row(const struct pod_row *row, int node, int gpus, struct gt_buf
         gt_buf_puts(to, " (its plan is lost)");
     else if (row->pod->plan == GT_CACHE_PLAN_BROKEN)
         gt_buf_puts(to, " (not where it was planned)");
+    else if (row->unplaced)
+        gt_buf_puts(to, " (without a plan)");
     gt_buf_puts(to, "\n");
 }
 
@@ -136,7 +148,7 @@ static void add_pods(const struct gt_debug_view *view, const struct gt_cache_job
 {
     gt_auto_free const struct gt_cache_pod **pods = calloc(job->pod_count, sizeof(*pods));
     gt_auto_free struct pod_row *rows = calloc(ROWS_MAX, sizeof(*rows));
-    uint32_t count = 0;
+    uint32_t count = 0, unplaced = gt_debug_job_unplaced(view, job);
     int node = 4, gpus = 4;
     if (!pods || !rows) {
         to->failed = true;
@@ -148,6 +160,7 @@ static void add_pods(const struct gt_debug_view *view, const struct gt_cache_job
     uint32_t shown = count < ROWS_MAX ? count : ROWS_MAX;
     for (uint32_t i = 0; i < shown; i++) {
         read_row(view, pods[i], &rows[i]);
+        rows[i].unplaced = unplaced && gt_cache_pod_is_unplaced(pods[i]);
         node = longer(node, rows[i].node);
         gpus = longer(gpus, rows[i].gpus);
     }
@@ -161,16 +174,16 @@ static void add_pods(const struct gt_debug_view *view, const struct gt_cache_job
 static void add_job(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
 {
     struct gt_placement_job info;
-    const char *group = gt_debug_job_annotation(job, GT_ANNOTATION_GROUP),
-               *atomic = gt_debug_job_annotation(job, GT_ANNOTATION_ATOMIC);
+    struct gt_job_texts texts;
     uint64_t gpus = gt_debug_job_gpus(job);
+    gt_debug_job_texts(view, job, &texts);
     gt_debug_job(view, job, &info);
     gt_buf_printf(to, "Job %s: %" PRIu32 " pod%s, %" PRIu64 " GPU%s", job->key, job->pod_count,
                   gt_plural(job->pod_count), gpus, gt_plural(gpus));
-    if (group)
-        gt_buf_printf(to, ", in units of %s", group);
-    if (group && atomic)
-        gt_buf_printf(to, " (atoms of %s)", atomic);
+    if (texts.group)
+        gt_buf_printf(to, ", in units of %s", texts.group);
+    if (texts.group && texts.atomic)
+        gt_buf_printf(to, " (atoms of %s)", texts.atomic);
     gt_buf_puts(to, "\n");
     add_state(view, job, &info, to);
     if (*info.plan) {

@@ -172,7 +172,7 @@ static void list_jobs(struct model_writer *writer)
          job = gt_cache_next_job(cache, job)) {
         struct gt_placement_job info;
         gt_debug_job(writer->view, job, &info);
-        gt_buf_add(gt_debug_is_settled(job, &info) ? &settled : &writer->keys, job->key,
+        gt_buf_add(gt_debug_is_settled(writer->view, job, &info) ? &settled : &writer->keys, job->key,
                    strlen(job->key) + 1);
         writer->jobs_to_come++;
     }

@@ -203,14 +203,21 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     struct gt_placement_job info;
     uint32_t units = gt_debug_job_units(job);
     char since[GT_TIME_TEXT_SIZE];
+    uint32_t unplaced = gt_debug_job_unplaced(view, job);
+    struct gt_job_texts texts;
     gt_debug_job(view, job, &info);
+    gt_debug_job_texts(view, job, &texts);
+    if (unplaced && !*info.reason) {
+        info.reason = "Unplaced";
+        info.text = "pods of it run without a plan, though it has a group size";
+    }
     gt_json_begin(to, NULL, '{');
     gt_json_add_text_or_null(to, "key", job->key);
     gt_json_add_text_or_null(to, "kind", gt_debug_job_kind(job));
     gt_json_add_text_or_null(to, "namespace", job->pods->meta.namespace_);
     gt_json_add_text_or_null(to, "name", job->pods->identity.job);
     gt_json_add_text_or_null(to, "state", gt_debug_job_state(job, &info));
-    gt_json_add_bool(to, "settled", gt_debug_is_settled(job, &info));
+    gt_json_add_bool(to, "settled", gt_debug_is_settled(view, job, &info));
     gt_time_text(info.state == GT_PLACEMENT_NONE ? 0 : info.since_s, since);
     gt_json_add_text_or_null(to, "since", info.state != GT_PLACEMENT_NONE && info.since_s ? since : NULL);
     gt_json_add_text_or_null(to, "reason", *info.reason ? info.reason : NULL);
@@ -219,8 +226,9 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     gt_json_add_unsigned(to, "tries", info.tries);
     gt_json_add_bool(to, "holds", info.holds_until_ms);
     gt_json_add_unsigned(to, "reservedGpus", info.reserved_gpus);
-    gt_json_add_text_or_null(to, "groupSize", gt_debug_job_annotation(job, GT_ANNOTATION_GROUP));
-    gt_json_add_text_or_null(to, "atomicGroupSize", gt_debug_job_annotation(job, GT_ANNOTATION_ATOMIC));
+    gt_json_add_text_or_null(to, "groupSize", texts.group);
+    gt_json_add_text_or_null(to, "atomicGroupSize", texts.atomic);
+    gt_json_add_unsigned(to, "unplaced", unplaced);
     gt_picture_add_id(to, "units", units ? units : GT_NONE);
     add_lines(info.plan, to);
     add_counts(job, to);

@@ -18,23 +18,24 @@ enum {
 
 /* ---- the unit ---- */
 
-static uint32_t size_of(const struct gt_cache_job *job, const char *annotation)
+static uint32_t size_of_text(const char *text)
 {
-    const char *text = gt_debug_job_annotation(job, annotation);
     uint64_t size;
     return text && gt_text_to_unsigned(text, GT_GROUP_MAX, &size) ? (uint32_t)size : 0;
 }
 
 /* GPUs of what must lie in one supernode. */
-static uint32_t unit_gpus(const struct gt_cache_job *job)
+static uint32_t unit_gpus(const struct gt_debug_view *view, const struct gt_cache_job *job)
 {
-    uint32_t group = size_of(job, GT_ANNOTATION_GROUP), atomic = size_of(job, GT_ANNOTATION_ATOMIC);
+    struct gt_job_texts texts;
+    gt_debug_job_texts(view, job, &texts);
+    uint32_t group = size_of_text(texts.group), atomic = size_of_text(texts.atomic);
     return group && atomic ? atomic : group;
 }
 
-bool gt_unit_rooms_apply(const struct gt_cache_pod *pod)
+bool gt_unit_rooms_apply(const struct gt_debug_view *view, const struct gt_cache_pod *pod)
 {
-    uint32_t size = pod->state == GT_CACHE_GATED ? unit_gpus(pod->job) : 0;
+    uint32_t size = pod->state == GT_CACHE_GATED ? unit_gpus(view, pod->job) : 0;
     return size && pod->gpus && size % pod->gpus == 0;
 }
 
@@ -318,7 +319,7 @@ int gt_unit_rooms_find(const struct gt_debug_view *view, const struct gt_cache_p
     if (!rooms || !nodes)
         return gt_fail_sys(err, ENOMEM, "explanation");
     *ret = (struct gt_unit_rooms){.gpus = pod->gpus, .least_supernode = GT_NONE};
-    ret->pods = unit_gpus(pod->job) / pod->gpus;
+    ret->pods = unit_gpus(view, pod->job) / pod->gpus;
     count_all(view, &search.pod, rooms, ret);
     for (unsigned i = 0; i < ret->room_count; i++) {
         struct gt_unit_room *room = &ret->rooms[i];

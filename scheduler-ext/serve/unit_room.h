@@ -50,7 +50,7 @@ struct gt_unit_rooms {
 };
 
 /* False where the pod is not of a job whose pods have to lie together. */
-bool gt_unit_rooms_apply(const struct gt_cache_pod *pod);
+bool gt_unit_rooms_apply(const struct gt_debug_view *view, const struct gt_cache_pod *pod);
 /* `pod` is one without a place that stands for the others of its job. */
 int gt_unit_rooms_find(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                        struct gt_unit_rooms *ret, struct gt_err **err);

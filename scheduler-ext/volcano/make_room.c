@@ -37,7 +37,7 @@ static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_g
         const struct gt_cache_pod *pod = task->pod;
         if (!may_go[i] || !pod || pod->node >= session->ids || gt_volcano_is_leaving(session, pod))
             continue;
-        victims[count] = (struct gt_victim){pod->node, gt_volcano_gpus_of(volcano->cache, pod), pod->priority,
+        victims[count] = (struct gt_victim){pod->node, gt_cache_pod_gpus(volcano->cache, pod), pod->priority,
                                             task->group, false};
         tasks[count] = i;
         count += victims[count].mask != 0;

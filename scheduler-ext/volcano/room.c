@@ -23,20 +23,6 @@ static uint64_t owner_of(const struct volcano_job *job)
     return job->job->number | (uint64_t)3 << 62;
 }
 
-/* ---- GPUs ---- */
-
-uint64_t gt_volcano_gpus_of(struct gt_cache *cache, const struct gt_cache_pod *pod)
-{
-    struct gt_cluster_node node;
-    uint64_t mask = 0;
-    if (!gt_cluster_get_node(gt_cache_cluster(cache), pod->node, &node))
-        return 0;
-    for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++)
-        if (node.all >> gpu & 1 && gt_cache_gpu_user(cache, pod->node, gpu) == pod)
-            mask |= UINT64_C(1) << gpu;
-    return mask;
-}
-
 static const struct volcano_evicted_pod *find_evicted_pod(const struct volcano_room *room,
                                                           const struct gt_cache_pod *pod)
 {
@@ -315,7 +301,7 @@ static bool count_leaving(struct gt_volcano *volcano)
     for (uint32_t i = 0; session->freed && i < session->task_count; i++) {
         const struct gt_cache_pod *pod = session->tasks[i].pod;
         if (pod && pod->node < session->ids && gt_volcano_is_leaving(session, pod))
-            session->freed[pod->node] |= gt_volcano_gpus_of(volcano->cache, pod);
+            session->freed[pod->node] |= gt_cache_pod_gpus(volcano->cache, pod);
     }
     return session->freed;
 }

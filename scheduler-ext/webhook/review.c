@@ -93,14 +93,28 @@ OBJECT_OF(job_template_spec, job_template_spec_members);
 MEMBERS job_template_members[] = {{"metadata", &metadata}, {"spec", &job_template_spec}, {0}};
 OBJECT_OF(job_template, job_template_members);
 
-MEMBERS spec_members[] = {
-    {"nodeName", &text},         {"schedulingGates", &gates},     {"affinity", &affinity},
-    {"resourceClaims", &claims}, {"initContainers", &containers}, {"containers", &containers},
-    {"replicas", &number},       {"parallelism", &number},        {"completions", &number},
-    {"completionMode", &text},   {"podManagementPolicy", &text},  {"ordinals", &ordinals},
-    {"template", &template},     {"pytorchReplicaSpecs", &roles}, {"replicaSpecs", &roles},
-    {"tasks", &tasks},           {"minAvailable", &number},       {"runPolicy", &run},
-    {"elasticPolicy", &elastic}, {"plugins", &plugins},           {"jobTemplate", &job_template}, {0}};
+MEMBERS spec_members[] = {{"nodeName", &text},
+                          {"schedulingGates", &gates},
+                          {"affinity", &affinity},
+                          {"resourceClaims", &claims},
+                          {"initContainers", &containers},
+                          {"containers", &containers},
+                          {"replicas", &number},
+                          {"parallelism", &number},
+                          {"completions", &number},
+                          {"completionMode", &text},
+                          {"podManagementPolicy", &text},
+                          {"ordinals", &ordinals},
+                          {"template", &template},
+                          {"pytorchReplicaSpecs", &roles},
+                          {"replicaSpecs", &roles},
+                          {"tasks", &tasks},
+                          {"minAvailable", &number},
+                          {"runPolicy", &run},
+                          {"elasticPolicy", &elastic},
+                          {"plugins", &plugins},
+                          {"jobTemplate", &job_template},
+                          {0}};
 OBJECT_OF(spec, spec_members);
 MEMBERS object_members[] = {{"metadata", &metadata}, {"spec", &spec}, {0}};
 OBJECT_OF(object, object_members);

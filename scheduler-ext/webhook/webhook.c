@@ -6,10 +6,10 @@
 
 #include "api/meta.h"
 #include "api/pod_json_patch.h"
+#include "api/user_keys.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "kube/base64.h"
-#include "scheduler-ext/webhook/keys.h"
 #include "scheduler-ext/webhook/own_claim.h"
 #include "scheduler-ext/webhook/review.h"
 
@@ -356,7 +356,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
         if (warning)
             gt_key_warnings_add(&verdict.warnings, "%s", warning);
         if (!pod->meta.owner_kind) /* otherwise a controller made it, and nobody would see that */
-            gt_keys_check(review.object, &verdict.warnings);
+            gt_user_keys_check(review.object, &verdict.warnings);
         bool waits = (grouped || held) && !pod->node_name && !pod->gated;
         bool claims = wants_claim(webhook, pod, grouped);
         /* The claim of a pod is created after the pod: its devices are written while the pod is gated. */
@@ -393,15 +393,15 @@ static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *befo
     return now < then;
 }
 
-/* `known`: its GPUs are, so that no owner was read where it asks for none. An object that was made for another
- * one has nobody who sees the warnings. */
+/* `known`: its GPUs are, so that no owner was read where it asks for none. An object that was made for
+ * another one has nobody who sees the warnings. */
 static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object, const struct gt_owner *owner,
                           bool known, struct gt_key_warnings *to)
 {
     if (gt_get_at(object, "metadata", "ownerReferences"))
         return;
-    gt_keys_check(object, to);
-    if (known && !owner && gt_keys_any(object))
+    gt_user_keys_check(object, to);
+    if (known && !owner && gt_user_keys_any(object))
         gt_key_warnings_add(to, "its gpu-group-size does nothing: no pod of it asks for %.100s",
                             webhook->resource);
 }
@@ -421,8 +421,7 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
         gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,
                               changeable(review, "oldObject"));
     }
-    if (kind != GT_OWNER_KINDS &&
-        gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0)
+    if (kind != GT_OWNER_KINDS && gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0)
         known = false;
     warn_of_owner(webhook, review->object, owner, known, &verdict->warnings);
     if (!owner)

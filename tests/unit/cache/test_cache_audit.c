@@ -85,8 +85,7 @@ static void settle(struct scene *scene)
 
 static void assert_found(struct scene *scene, unsigned torn, unsigned twice, unsigned misplaced)
 {
-    static const char *const names[] = {"torn", "planned twice", "misplaced", "claimed twice",
-                                        "unplaced"};
+    static const char *const names[] = {"torn", "planned twice", "misplaced", "claimed twice", "unplaced"};
     const unsigned want[] = {torn, twice, misplaced, 0, 0};
     unsigned found[GT_FINDING_KINDS] = {0};
     settle(scene);

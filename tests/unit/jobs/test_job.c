@@ -191,8 +191,8 @@ static void test_volcano(void **state)
     volcano_pod(&named[0], "a", 0);
     volcano_pod(&named[1], "a", 1);
     volcano_pod(&named[2], "chief", 0);
-    const struct gt_job_template templates[] = {{"a", 2, eight, 1, NULL, NULL, NULL, 0, 0},
-                                                {"chief", 1, eight, 1, NULL, NULL, NULL, 0, 0}};
+    const struct gt_job_template templates[] = {{"a", 2, eight, 1, NULL, NULL, NULL, NULL, 0, 0},
+                                                {"chief", 1, eight, 1, NULL, NULL, NULL, NULL, 0, 0}};
     const struct gt_job_spec spec = {templates, 2, "chief", 0, 0};
     gt_auto_job struct gt_job *chief = make(named, 3, &spec);
     assert_int_equal(chief->members[0].pod, 2);
@@ -312,8 +312,8 @@ static void test_partial(void **state)
     struct pod pods[2];
     pytorch_pod(&pods[0], "worker", 4);
     pytorch_pod(&pods[1], "worker", 0);
-    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", "16", NULL, 0, 0},
-                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, 0, 0}};
+    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", "16", NULL, NULL, 0, 0},
+                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, NULL, 0, 0}};
     const struct gt_job_spec spec = {templates, 2, NULL, 0, 0};
     gt_auto_job struct gt_job *job = make(pods, 2, &spec);
     assert_int_equal(job->member_count, 8);
@@ -330,8 +330,8 @@ static void test_partial(void **state)
 
     /* A launcher without GPUs has a rank but no part in units. */
     static const unsigned zero[] = {0};
-    const struct gt_job_template launcher[] = {{"Master", 1, zero, 1, NULL, NULL, NULL, 0, 0},
-                                               {"Worker", 4, eight, 1, "8", NULL, NULL, 0, 0}};
+    const struct gt_job_template launcher[] = {{"Master", 1, zero, 1, NULL, NULL, NULL, NULL, 0, 0},
+                                               {"Worker", 4, eight, 1, "8", NULL, NULL, NULL, 0, 0}};
     const struct gt_job_spec with_launcher = {launcher, 2, NULL, 0, 0};
     gt_auto_job struct gt_job *four = make(pods, 1, &with_launcher);
     assert_int_equal(four->member_count, 4); /* pod 4 is beyond the replicas, and about to go */
@@ -344,7 +344,7 @@ static void test_first_index(void **state)
 {
     (void)state;
     struct pod pods[2];
-    const struct gt_job_template templates[] = {{"", 4, eight, 1, "32", NULL, NULL, 5, 0}};
+    const struct gt_job_template templates[] = {{"", 4, eight, 1, "32", NULL, NULL, NULL, 5, 0}};
     const struct gt_job_spec spec = {templates, 1, NULL, 0, 0};
     for (unsigned i = 0; i < 2; i++) {
         pod_new(&pods[i], "set-%u", 8 - 2 * i);
@@ -386,8 +386,8 @@ static void test_partial_plan(void **state)
     struct pod pods[7];
     for (unsigned i = 0; i < 7; i++)
         pytorch_pod(&pods[i], "worker", i);
-    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", NULL, NULL, 0, 0},
-                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, 0, 0}};
+    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", NULL, NULL, NULL, 0, 0},
+                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, NULL, 0, 0}};
     const struct gt_job_spec spec = {templates, 2, NULL, 0, 0};
     gt_auto_job struct gt_job *job = make(pods, 7, &spec);
     assert_int_equal(job->units.count, 2);
@@ -460,8 +460,8 @@ static void test_malformed(void **state)
     pytorch_pod(&pods[1], "worker", 0);
     annotate(&pods[1], GT_ANNOTATION_GROUP, "16");
     refused(pods, 2, NULL, "gpu-group-size differs within the job: 32 on demo-master-0, 16 on demo-worker-0");
-    const struct gt_job_template templates[] = {{"worker", 1, eight, 1, "32", NULL, NULL, 0, 0},
-                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, 0, 0}};
+    const struct gt_job_template templates[] = {{"worker", 1, eight, 1, "32", NULL, NULL, NULL, 0, 0},
+                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, NULL, 0, 0}};
     const struct gt_job_spec twice = {templates, 2, NULL, 0, 0};
     refused(pods, 1, &twice, "two templates for the role");
 }

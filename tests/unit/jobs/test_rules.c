@@ -153,8 +153,9 @@ static void test_templates(void **state)
     assert_int_equal(sizes.atomic, 0);
 
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_job_texts differ[] = {
-        {"Master", "32", NULL, NULL, NULL}, {"Evaluator", NULL, NULL, NULL, NULL}, {"Worker", "16", NULL, NULL, NULL}};
+    struct gt_job_texts differ[] = {{"Master", "32", NULL, NULL, NULL},
+                                    {"Evaluator", NULL, NULL, NULL, NULL},
+                                    {"Worker", "16", NULL, NULL, NULL}};
     assert_int_equal(gt_job_sizes_read(differ, 3, &sizes, &err), -EINVAL);
     assert_string_equal(gt_err_text(err),
                         "gpu-group-size differs within the job: 32 on Master, 16 on Worker");
@@ -188,7 +189,8 @@ static void test_on_unplaced(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts texts[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .unplaced = "report"}};
+    struct gt_job_texts texts[] = {{.where = "Master", .group = "32"},
+                                   {.where = "Worker", .unplaced = "report"}};
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
     assert_false(sizes.recreate);
     texts[1].unplaced = "recreate";
@@ -207,7 +209,7 @@ int main(void)
         cmocka_unit_test(test_manual),     cmocka_unit_test(test_no_group),
         cmocka_unit_test(test_sentences),  cmocka_unit_test(test_mixed_sizes),
         cmocka_unit_test(test_containers), cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_node_loss),   cmocka_unit_test(test_on_unplaced),
+        cmocka_unit_test(test_node_loss),  cmocka_unit_test(test_on_unplaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

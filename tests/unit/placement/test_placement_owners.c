@@ -80,7 +80,8 @@ static void test_own_metadata(void **state)
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
         static const char *const in_template[] = {GROUP("\"32\""), GROUP("32")};
         const char *from = manual[kind];
-        gt_buf_puts(&text, "{\"metadata\":{\"uid\":\"u\",\"generation\":1,\"annotations\":{" GROUP("\"16\"") //
+        gt_buf_puts(&text,
+                    "{\"metadata\":{\"uid\":\"u\",\"generation\":1,\"annotations\":{" GROUP("\"16\"") //
                     ",\"metax-tech.com/on-unplaced\":\"recreate\"}}");
         for (const char *at = from + 1; *at;) {
             size_t skip = 0;
@@ -99,8 +100,9 @@ static void test_own_metadata(void **state)
         assert_int_equal(job->units.count, 4);
         assert_true(job->sizes.recreate);
     }
-    static const char both[] = "{\"metadata\":{\"annotations\":{" GROUP("\"16\"") "}},\"spec\":{\"replicas\":8,"
-                               "\"template\":" POD("8", GROUP("\"32\"")) "}}";
+    static const char both[] =
+        "{\"metadata\":{\"annotations\":{" GROUP("\"16\"") "}},\"spec\":{\"replicas\":8,"
+                                                           "\"template\":" POD("8", GROUP("\"32\"")) "}}";
     gt_auto_owner struct gt_owner *owner = read_owner(GT_OWNER_STATEFULSET, both);
     assert_string_equal(owner->spec.templates[0].group, "32");
 }
@@ -109,14 +111,16 @@ static void test_own_metadata(void **state)
 static void test_own_metadata_changes(void **state)
 {
     (void)state;
-    static const char text[] = "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set\",\"uid\":\"u\",\"generation\":1,"
-                               "\"annotations\":{%s}},\"spec\":{\"replicas\":8,\"template\":" POD("8", "") "}}";
+    static const char text[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set\",\"uid\":\"u\",\"generation\":1,"
+        "\"annotations\":{%s}},\"spec\":{\"replicas\":8,\"template\":" POD("8", "") "}}";
     static const struct {
         const char *annotation, *broken;
     } steps[] = {{"", NULL},
                  {GROUP("\"24\""), "the job's 64 GPUs are not a multiple of gpu-group-size 24"},
                  {GROUP("\"16\""), NULL},
-                 {"\"metax-tech.com/on-unplaced\":\"x\"", "on-unplaced of the template: \"x\" is none of report, recreate"}};
+                 {"\"metax-tech.com/on-unplaced\":\"x\"",
+                  "on-unplaced of the template: \"x\" is none of report, recreate"}};
     gt_auto_owners struct gt_owners *owners = NULL;
     assert_int_equal(gt_owners_new(RESOURCE, &owners, NULL), 0);
     for (size_t i = 0; i < GT_COUNT(steps); i++) {

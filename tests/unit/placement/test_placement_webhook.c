@@ -379,7 +379,8 @@ static void test_refused_owners(void **state)
 static void assert_warns(struct world *world, const char *kind, const char *object, const char *warnings)
 {
     gt_auto_buf struct gt_buf found = GT_BUF(4096);
-    cJSON *json = ask(world, kind == pod_kind ? gt_webhook_mutate : gt_webhook_validate, "CREATE", kind, object, NULL);
+    cJSON *json =
+        ask(world, kind == pod_kind ? gt_webhook_mutate : gt_webhook_validate, "CREATE", kind, object, NULL);
     const cJSON *text;
     assert_true(cJSON_IsTrue(json_at(json, "response.allowed")));
     cJSON_ArrayForEach(text, json_at(json, "response.warnings"))
@@ -403,41 +404,51 @@ static void test_key_warnings(void **state)
         const char *kind, *object, *warnings;
     } cases[] = {
         {set, "{" META(GROUP "\"32\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE("") "}}", ""},
-        {set, "{\"spec\":{\"replicas\":4,\"template\":" TEMPLATE("\"metax-tech.com/gpu-groupsize\":\"32\"") "}}",
+        {set,
+         "{\"spec\":{\"replicas\":4,\"template\":" TEMPLATE("\"metax-tech.com/gpu-groupsize\":\"32\"") "}}",
          near},
-        {job, "{" META("\"metax-tech.com/gpu-groupsize\":\"8\"") ",\"spec\":{\"template\":" TEMPLATE("") "}}", near},
+        {job, "{" META("\"metax-tech.com/gpu-groupsize\":\"8\"") ",\"spec\":{\"template\":" TEMPLATE("") "}}",
+         near},
         {job,
          "{" META("\"metax-tech.com/gpu-group-sizes\":\"8\",\"metax-tech.com/on-Node-lost\":\"x\"") //
          ",\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/gpu-group-sizes\":\"8\"") "}}",
          "unknown key metax-tech.com/gpu-group-sizes: metax-tech.com/gpu-group-size is meant\n"
          "unknown key metax-tech.com/on-Node-lost: metax-tech.com/on-node-loss is meant\n"},
-        {job, "{" META("\"metax-tech.com/gpu.memory\":\"8\",\"x.com/gpu-groupsize\":\"8\"") //
+        {job,
+         "{" META("\"metax-tech.com/gpu.memory\":\"8\",\"x.com/gpu-groupsize\":\"8\"") //
          ",\"spec\":{\"template\":" TEMPLATE("") "}}",
          ""},
         {job, "{\"metadata\":{\"labels\":{" GROUP "\"8\"}},\"spec\":{\"template\":" TEMPLATE("") "}}",
          "metax-tech.com/gpu-group-size is a label here and does nothing: it has to be an annotation\n"},
-        {set, "{" META(GROUP "\"16\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
+        {set,
+         "{" META(GROUP "\"16\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
          "metax-tech.com/gpu-group-size of the object itself does nothing: its templates say otherwise\n"},
-        {set, "{" META(GROUP "\"32\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}", ""},
-        {set, "{" META(GROUP "\"32\"") ",\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"m\"}]}}}}",
+        {set,
+         "{" META(GROUP "\"32\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
+         ""},
+        {set,
+         "{" META(GROUP "\"32\"") ",\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"m\"}]}}}}",
          "its gpu-group-size does nothing: no pod of it asks for metax-tech.com/gpu\n"},
-        {KIND("apps", "Deployment"), "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/gpu-groupsize\":\"8\"") "}}",
-         near},
+        {KIND("apps", "Deployment"),
+         "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/gpu-groupsize\":\"8\"") "}}", near},
         {KIND("batch", "CronJob"),
-         "{" META(GROUP "\"8\"") ",\"spec\":{\"jobTemplate\":{" META("\"metax-tech.com/gpu-groupsize\":\"8\"") //
+         "{" META(GROUP
+                  "\"8\"") ",\"spec\":{\"jobTemplate\":{" META("\"metax-tech.com/gpu-groupsize\":\"8\"") //
          ",\"spec\":{\"template\":" TEMPLATE("") "}}}}",
          "unknown key metax-tech.com/gpu-groupsize: metax-tech.com/gpu-group-size is meant\n"
-         "metax-tech.com/gpu-group-size of the CronJob itself does nothing: it belongs into spec.jobTemplate\n"},
-        {job,
-         "{" META("\"metax-tech.com/spare-nodes\":\"1\"") ",\"spec\":{\"template\":" TEMPLATE("") "}}",
+         "metax-tech.com/gpu-group-size of the CronJob itself does nothing: it belongs into "
+         "spec.jobTemplate\n"},
+        {job, "{" META("\"metax-tech.com/spare-nodes\":\"1\"") ",\"spec\":{\"template\":" TEMPLATE("") "}}",
          "metax-tech.com/spare-nodes does nothing here: it is for Supernodes\n"},
         /* Its controller would see the warning, and nobody else. */
         {job,
-         "{\"metadata\":{\"name\":\"x\",\"labels\":{" GROUP "\"8\"}" OWNED_BY("batch/v1", "CronJob", "c") "},\"spec\":"
-         "{\"template\":" TEMPLATE("") "}}",
+         "{\"metadata\":{\"name\":\"x\",\"labels\":{" GROUP
+         "\"8\"}" OWNED_BY("batch/v1", "CronJob", "c") "},\"spec\":"
+                                                       "{\"template\":" TEMPLATE("") "}}",
          ""},
         {pod_kind,
-         "{\"metadata\":{\"name\":\"p\",\"annotations\":{\"metax-tech.com/gpu-groupsize\":\"8\"}},\"spec\":{" SPEC("8") "}}",
+         "{\"metadata\":{\"name\":\"p\",\"annotations\":{\"metax-tech.com/"
+         "gpu-groupsize\":\"8\"}},\"spec\":{" SPEC("8") "}}",
          near},
     };
     for (size_t i = 0; i < GT_COUNT(cases); i++)

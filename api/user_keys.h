@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_WEBHOOK_KEYS_H
-#define GPUTOPO_WEBHOOK_KEYS_H
+#ifndef GPUTOPO_API_USER_KEYS_H
+#define GPUTOPO_API_USER_KEYS_H
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 
 /*
- * Warnings about annotations of ours that do nothing as they are: a key that is nearly one of ours, a label in
- * place of an annotation, or one that stands where it is not read. The API server shows them to the client.
+ * Warnings about annotations of ours that do nothing as they are: a key that is nearly one of ours, a label
+ * in place of an annotation, or one that stands where it is not read. The API server shows them to the
+ * client.
  */
 enum {
     GT_KEY_WARNINGS_MAX = 5,   /* of one object; further ones are left out */
@@ -24,9 +25,9 @@ void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, .
     __attribute__((format(printf, 2, 3)));
 
 /* Checks the keys of an object and of all pod templates in it. */
-void gt_keys_check(const cJSON *object, struct gt_key_warnings *to);
+void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to);
 
 /* Whether its own metadata, or a pod template's, has a key that users write for jobs, as an annotation. */
-bool gt_keys_any(const cJSON *object);
+bool gt_user_keys_any(const cJSON *object);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/webhook/keys.h"
+#include "api/user_keys.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ static void check_below(const cJSON *json, unsigned depth, struct gt_key_warning
     }
 }
 
-void gt_keys_check(const cJSON *object, struct gt_key_warnings *to)
+void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to)
 {
     const cJSON *spec = gt_get(object, "spec"), *own = gt_get_at(object, "metadata", "annotations");
     bool makes_jobs = gt_get(spec, "jobTemplate");
@@ -109,7 +109,7 @@ void gt_keys_check(const cJSON *object, struct gt_key_warnings *to)
     }
 }
 
-bool gt_keys_any(const cJSON *object)
+bool gt_user_keys_any(const cJSON *object)
 {
     for (size_t i = 0; i < GT_COUNT(user_keys); i++)
         if (is_below(object, user_keys[i], NULL, WALK_DEPTH))
