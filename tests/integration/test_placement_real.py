@@ -26,6 +26,8 @@ import unittest
 import urllib.error
 import urllib.request
 
+import yaml
+
 from daemon_driver import free_port, wait_for
 from kube_driver import kubeconfig, make_certificate
 from placement_driver import (PLAN, RESOURCE, TOPOLOGY_API, Host, gates, indexed_pod, planned_node,
@@ -399,8 +401,8 @@ class RealPlacementTest(unittest.TestCase):
         self.assertEqual(self.host.counters()["conflicts"], 0)
 
     @contextlib.contextmanager
-    def companion(self):
-        """gputopo-scheduler with its webhook, which the API server calls."""
+    def companion(self, shipped=None):
+        """gputopo-scheduler with its webhook, which the API server calls: about all pods and StatefulSets, or by what is shipped."""
         port = free_port()
         make_certificate(self.folder, "webhook", "/CN=webhook", "subjectAltName=IP:127.0.0.1")
         with open(f"{self.folder}/ca.crt", "rb") as file:
@@ -420,6 +422,11 @@ class RealPlacementTest(unittest.TestCase):
                 return False
 
         def webhook(kind, path, rules):
+            if shipped:
+                made, = (item for item in yaml.safe_load_all(shipped) if item["kind"] == kind)
+                for hook in made["webhooks"]:
+                    hook.update(clientConfig={"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}, failurePolicy="Fail")
+                return {**made, "metadata": {"name": "gputopo"}}
             return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "gputopo"},
                     "webhooks": [{"name": "placement.metax-tech.com", "admissionReviewVersions": ["v1"],
                                   "sideEffects": "None", "failurePolicy": "Fail", "rules": rules, "clientConfig": {
@@ -442,6 +449,40 @@ class RealPlacementTest(unittest.TestCase):
             log.close()
             with open(f"{self.folder}/companion.log", encoding="utf-8") as file:
                 self.assertEqual(code, 0, file.read()[-3000:])
+
+    @unittest.skipUnless(SCHEDULER, "the companion is not given")
+    def test_warnings_of_keys(self):
+        """kubectl prints them, and the API server asks about the objects that may deserve one."""
+        with open(os.path.join(ROOT, "daemonset/components/placement/webhook.yaml"), encoding="utf-8") as file:
+            shipped = file.read()
+        typo, size = "metax-tech.com/gpu-groupsize", "metax-tech.com/gpu-group-size"
+        meant = f"Warning: unknown key {typo}: {size} is meant\n"
+
+        def jobs(name, **annotations):
+            return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ns", "annotations": annotations},
+                    "spec": {"suspend": True, "completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": template()}}
+
+        def typed(made, *path):
+            at = made
+            for key in path:
+                at = at.setdefault(key, {})
+            at[typo] = "8"
+            return made
+
+        cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "w-cron", "namespace": "ns"}, "spec": {
+            "schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template()}}}}
+        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w-web", "namespace": "ns"}, "spec": {
+            "replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": template()}}
+        deployment["spec"]["template"]["spec"].pop("restartPolicy")
+        with self.companion(shipped):
+            for made, said in ((jobs("w-none"), ""), (jobs("w-typo", **{typo: "8"}), meant), (jobs("w-own", **{size: "8"}), ""),
+                               (typed(cron, "spec", "jobTemplate", "metadata", "annotations"), meant),
+                               (typed(deployment, "spec", "template", "metadata", "annotations"), meant)):
+                done = subprocess.run([self.server.kubectl_path, "--kubeconfig", self.server.kubeconfig, "create", "-f", "-"],
+                                      input=json.dumps(made), capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, said), made["metadata"]["name"])
+            refused = self.is_refused(lambda: self.make(jobs("w-bad", **{size: "12"})))
+            self.assertIn("gpu-group-size 12 is not a multiple of the pod's 8 GPUs", str(refused))
 
     def test_policy_of_plans(self):
         """Who else may write a plan: nobody, but for a new pod that can go nowhere else."""

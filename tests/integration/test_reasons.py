@@ -190,5 +190,45 @@ class Reasons(unittest.TestCase):
             self.api.remove(PODS, name)
         self.assertTrue(wait_for(lambda: findings() == [0, 0, 0]), findings())
 
+    def test_unplaced(self):
+        """Pods that came while nobody gated them: the size on the pods, on the job alone, or given later."""
+        def run(name, group=None, annotations=None):
+            self.api.add(JOBS, name, metadata={"annotations": annotations or {}}, spec={
+                "completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": template(8)})
+            for index, node in enumerate(("r1-n00", "r2-n00") if name == "own" else ("r1-n01", "r2-n01")):
+                self.add_pod(f"{name}-{index}", **indexed_pod(name, index, uid=f"uid-{name}", group=group, gated=False, nodeName=node))
+
+        def unplaced():
+            return self.companion.metrics()['gputopo_placement_findings{kind="Unplaced"}']
+
+        size = "metax-tech.com/gpu-group-size"
+        run("own", group=16)
+        run("meta", annotations={size: "16"})
+        run("none")
+        self.start()
+        self.assertTrue(wait_for(lambda: unplaced() == 4), unplaced())
+        for name, node in (("own", "r1-n00"), ("meta", "r1-n01")):
+            note = (f"pod ns/{name}-0 runs on node {node} without a plan, though its job ns/Job/{name} has gpu-group-size 16: its units may "
+                    "lie apart. The webhook did not see the pod, or the size was set later")
+            self.assertTrue(wait_for(lambda want=(f"{name}-0", "Warning", "Unplaced", note): want in self.events()), self.events())
+            self.assertTrue(wait_for(lambda who=name: [e for e in self.events() if e[0] == who and e[2] == "Unplaced"]), self.events())
+            self.assertEqual(len([e for e in self.events() if e[0] == name]), 1, "one Event for the owner")
+            told = self.explain(name)
+            self.assertIn("in units of 16", told)
+            self.assertIn("Unplaced: 2 of its pods run without a plan, though it has a group size", told)
+            self.assertEqual(told.count("(without a plan)"), 2, told)
+        self.assertNotIn("Unplaced", self.explain("none"))
+        jobs = {job["name"]: job for job in json.loads(self.companion.get("/debug/model")[1])["jobs"]}
+        self.assertEqual([(jobs[name]["unplaced"], jobs[name]["settled"], jobs[name]["reason"], jobs[name]["groupSize"])
+                          for name in ("own", "meta", "none")],
+                         [(2, False, "Unplaced", "16"), (2, False, "Unplaced", "16"), (0, True, None, None)])
+        self.api.add(JOBS, "none", metadata={"annotations": {size: "16"}}, spec={
+            "completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": template(8)})
+        self.assertTrue(wait_for(lambda: unplaced() == 6), unplaced())
+        for name in ("own", "meta", "none"):
+            self.api.remove(PODS, f"{name}-0")
+            self.api.remove(PODS, f"{name}-1")
+        self.assertTrue(wait_for(lambda: unplaced() == 0), unplaced())
+
 
 unittest.main(verbosity=2)
