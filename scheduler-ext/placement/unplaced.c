@@ -11,7 +11,7 @@
  * of the job is planned: the places would be chosen around pods that leave. Nothing is evicted where the job
  * would not fit into what is free and what it has itself.
  */
-enum { AGAIN_MS = 3600000, UNPLACED_TEXT_MAX = 512 };
+enum { RECREATE_AGAIN_MS = 3600000, UNPLACED_TEXT_MAX = 512 };
 
 static bool is_unplaced_member(const struct gt_job_view_member *member)
 {
@@ -119,7 +119,7 @@ static uint64_t begin_round(struct reconcile *reconcile, const struct unplaced_c
              count->unplaced);
     gt_placement_event(pjob, pjob->job->pods, false, "Recreate", "Recreate", text);
     gt_backoff_set_recreated(&reconcile->placement->backoffs, pjob->job->key, count->last_s,
-                             reconcile->now + AGAIN_MS);
+                             reconcile->now + RECREATE_AGAIN_MS);
     return count->last_s;
 }
 
