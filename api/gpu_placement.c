@@ -16,7 +16,7 @@
 static const char *const phases[GT_GPU_PLACEMENT_PHASES] = {
     [GT_GPU_PLACEMENT_PENDING] = "Pending", [GT_GPU_PLACEMENT_WAITING] = "Waiting",
     [GT_GPU_PLACEMENT_PLACED] = "Placed",   [GT_GPU_PLACEMENT_REFUSED] = "Refused",
-    [GT_GPU_PLACEMENT_PART] = "Part",
+    [GT_GPU_PLACEMENT_PART] = "Part",       [GT_GPU_PLACEMENT_STALLED] = "Stalled",
 };
 
 const char *gt_gpu_placement_phase_name(enum gt_gpu_placement_phase phase)

@@ -18,6 +18,7 @@ enum gt_gpu_placement_phase {
     GT_GPU_PLACEMENT_PENDING, /* some of its pods or its owner do not exist yet */
     GT_GPU_PLACEMENT_WAITING, /* it does not fit now */
     GT_GPU_PLACEMENT_PLACED,  /* the plan is valid */
+    GT_GPU_PLACEMENT_STALLED, /* some of its planned pods are refused, or have lost their places */
     GT_GPU_PLACEMENT_REFUSED, /* it cannot be placed as it is */
     GT_GPU_PLACEMENT_PART,    /* it is a part of another one's plan */
     GT_GPU_PLACEMENT_PHASES,

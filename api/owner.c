@@ -471,6 +471,42 @@ static int read_own(struct reader *reader, const cJSON *metadata, uint64_t *ret_
     return r;
 }
 
+/* ---- pods that may fail ---- */
+
+enum { BACKOFF_LIMIT = 6 }; /* the API server's default */
+
+static bool ignores_disruption(const cJSON *spec)
+{
+    const cJSON *rule, *pattern;
+    cJSON_ArrayForEach(rule, gt_get_at(spec, "podFailurePolicy", "rules"))
+    {
+        bool ignores = strcmp(gt_get_string(rule, "action"), "Ignore") == 0;
+        cJSON_ArrayForEach(pattern, gt_get(rule, "onPodConditions"))
+        {
+            if (strcmp(gt_get_string(pattern, "type"), "DisruptionTarget") != 0)
+                continue;
+            const char *status = gt_get_string(pattern, "status");
+            if (!*status || strcmp(status, "True") == 0)
+                return ignores; /* the first rule that matches counts */
+        }
+    }
+    return false;
+}
+
+/* The Job's controller counts an evicted pod as failed. With a limit for each index it counts by index, which
+ * is not read: none may be evicted. */
+static uint32_t failures_left(enum gt_owner_kind kind, const cJSON *spec, const cJSON *status)
+{
+    uint64_t limit = BACKOFF_LIMIT, failed = 0;
+    if (kind != GT_OWNER_JOB || ignores_disruption(spec))
+        return UINT32_MAX;
+    if (gt_get(spec, "backoffLimitPerIndex"))
+        return 0;
+    gt_json_is_unsigned(gt_get(spec, "backoffLimit"), UINT32_MAX - 1, &limit);
+    gt_json_is_unsigned(gt_get(status, "failed"), UINT32_MAX - 1, &failed);
+    return limit > failed ? (uint32_t)(limit - failed) : 0;
+}
+
 static uint64_t version_of(const cJSON *metadata, uint64_t uid)
 {
     uint64_t generation;
@@ -501,6 +537,7 @@ int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *reso
     if (r < 0)
         return r;
     read_ended(owner, kind, gt_get(object, "status"));
+    owner->failures_left = failures_left(kind, spec, gt_get(object, "status"));
     const cJSON *metadata = gt_get(object, "metadata");
     const char *uid = gt_get_string(metadata, "uid");
     uint64_t own = owner->uid = *uid ? gt_digest_keyed(uid) : 0;

@@ -58,8 +58,11 @@ struct gt_owner {
     /* Pods that have succeeded or failed for ever: they may be deleted, and are not created again. */
     uint32_t ended;     /* how many */
     uint64_t *ended_at; /* for an Indexed Job also which ones, one bit for each rank; NULL: not known */
-    uint64_t failed_s;  /* Unix time of the last Event that it cannot create a pod; 0: none. Not read from the
-                           object */
+    /* How many of its pods may still be evicted before it gives up for good: a Job's backoffLimit.
+     * UINT32_MAX: any number. */
+    uint32_t failures_left;
+    uint64_t failed_s; /* Unix time of the last Event that it cannot create a pod; 0: none. Not read from the
+                          object */
 };
 
 /* Reads an object, where an annotation of its own metadata counts for all templates, unless one of them has

@@ -227,9 +227,8 @@ static void read_status(const cJSON *status, struct gt_pod *to, bool *bad)
     gt_conditions_read(status, condition_types, GT_POD_CONDITIONS, to->conditions);
 }
 
-static bool has_ended(const cJSON *status)
+static bool has_ended(const char *phase)
 {
-    const char *phase = gt_get_string(status, "phase");
     return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 }
 
@@ -249,7 +248,9 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     to->plan_node = text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
     gt_text_to_unsigned(gt_get_string(to->annotations, GT_PLAN_ANNOTATION_EPOCH), UINT64_C(1) << 53,
                         &to->fence);
-    to->ended = has_ended(gt_get(object, "status"));
+    const char *phase = gt_get_string(gt_get(object, "status"), "phase");
+    to->ended = has_ended(phase);
+    to->started = *phase && strcmp(phase, "Pending") != 0;
     to->node_name = text_of(spec, "nodeName", &bad_node);
     read_gates(spec, to);
     to->asked.count = 0;

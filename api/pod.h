@@ -107,6 +107,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
     uint64_t created_s; /* Unix time */
     uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */
     bool deleting, ended;
+    bool started;           /* a container of it has run, by its phase */
     bool has_deadline;      /* spec.activeDeadlineSeconds */
     bool best_effort;       /* its QoS class */
     bool gated;             /* GT_GATE is among its gates */

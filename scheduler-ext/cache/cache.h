@@ -157,6 +157,7 @@ struct gt_cache_pod {
     bool deleting;
     bool has_deadline, best_effort; /* for scopes of quotas */
     bool other_gates;               /* besides GT_GATE */
+    bool started;                   /* a container of it has run */
     bool refused;  /* its condition says that its scheduler refuses the plan: nothing is assumed for it */
     unsigned gpus; /* of all containers */
     uint32_t node; /* where it is; GT_NONE: nowhere, or on an unknown node */

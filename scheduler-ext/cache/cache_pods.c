@@ -86,7 +86,7 @@ static uint64_t digest_of(const struct gt_cache *cache, const struct gt_pod *fro
     digest = gt_digest_mix(digest, from->created_s);
     return gt_digest_mix(digest, meta->owner_controls | from->deleting << 1 | from->gated << 2 |
                                      has_other_gates(from) << 3 | is_refused(from) << 4 |
-                                     from->has_deadline << 5 | from->best_effort << 6);
+                                     from->has_deadline << 5 | from->best_effort << 6 | from->started << 7);
 }
 
 static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
@@ -153,6 +153,7 @@ static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache
     pub->best_effort = from->best_effort;
     pub->other_gates = has_other_gates(from);
     pub->refused = is_refused(from);
+    pub->started = from->started;
     pub->gpus = from->gpus.total;
     pod->gated = from->gated;
     return true;

@@ -556,7 +556,11 @@ static void part_metrics(const void *self, struct gt_buf *to)
     gt_prom_number(to, "gputopo_placement_pods_recreated_total", "counter",
                    "Of them, those that were deleted for their owner to make again.", counters.recreated);
     gt_prom_number(to, "gputopo_placement_pods_evicted_total", "counter",
-                   "Pods that were evicted since their units lost nodes.", counters.evicted);
+                   "Pods that were evicted, for their units to move or their jobs to be planned again.",
+                   counters.evicted);
+    gt_prom_number(to, "gputopo_placement_jobs_replanned_total", "counter",
+                   "Jobs that were planned again, since their plan failed before any of their pods had run.",
+                   counters.replanned);
     gt_prom_number(to, "gputopo_placement_objects_written_total", "counter", "Writes to GPUPlacements.",
                    counters.objects_written);
     gt_prom_number(to, "gputopo_placement_writes_total", "counter", "Writes to pods and GPUPlacements.",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/backoff.h"
 
+#include "base/backoff.h"
 #include "base/digest.h"
 #include "scheduler-ext/decide/reservations.h"
 
@@ -11,26 +12,60 @@
  * place for the successor, or planning it at once, would take the GPUs back before the other pod is bound,
  * which would lead to another eviction, without end.
  */
-void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms)
-{
-    const struct evicted_job seen = {gt_digest_keyed(key), until_ms};
-    struct evicted_job *to = &backoffs->jobs[0];
-    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->jobs[i].until_ms < to->until_ms)
-            to = &backoffs->jobs[i];
-    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->jobs[i].until_ms && backoffs->jobs[i].key == seen.key)
-            to = &backoffs->jobs[i];
-    *to = seen;
-}
-
-uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key)
+static struct evicted_job *find_evicted(const struct backoffs *backoffs, const char *key)
 {
     uint64_t digest = gt_digest_keyed(key);
     for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
         if (backoffs->jobs[i].until_ms && backoffs->jobs[i].key == digest)
-            return backoffs->jobs[i].until_ms;
-    return 0;
+            return (struct evicted_job *)(uintptr_t)&backoffs->jobs[i];
+    return NULL;
+}
+
+static struct evicted_job *make_evicted(struct backoffs *backoffs, const char *key)
+{
+    struct evicted_job *to = find_evicted(backoffs, key);
+    if (to)
+        return to;
+    to = &backoffs->jobs[0];
+    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->jobs[i].until_ms < to->until_ms)
+            to = &backoffs->jobs[i];
+    *to = (struct evicted_job){.key = gt_digest_keyed(key)};
+    return to;
+}
+
+void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms)
+{
+    struct evicted_job *job = make_evicted(backoffs, key);
+    job->until_ms = until_ms > job->until_ms ? until_ms : job->until_ms;
+}
+
+uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key)
+{
+    const struct evicted_job *job = find_evicted(backoffs, key);
+    return job ? job->until_ms : 0;
+}
+
+enum { REPLAN_MAX_MS = 600000 };
+
+unsigned gt_backoff_replan(struct backoffs *backoffs, const char *key, uint64_t now_ms, uint64_t first_ms)
+{
+    struct evicted_job *job = make_evicted(backoffs, key);
+    gt_backoff_job(backoffs, key, now_ms + gt_backoff_step(job->replans, first_ms, REPLAN_MAX_MS));
+    return ++job->replans;
+}
+
+unsigned gt_backoff_replans(const struct backoffs *backoffs, const char *key)
+{
+    const struct evicted_job *job = find_evicted(backoffs, key);
+    return job ? job->replans : 0;
+}
+
+void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
+{
+    struct evicted_job *job = find_evicted(backoffs, key);
+    if (job)
+        job->replans = 0;
 }
 
 void gt_backoff_set_recreated(struct backoffs *backoffs, const char *key, uint64_t leave_before_s,
@@ -82,11 +117,12 @@ void gt_backoff_node(struct backoffs *backoffs, const struct gt_cluster *cluster
     *to = seen;
 }
 
-void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, uint32_t node)
+void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                            uint32_t node)
 {
-    uint64_t digest = gt_reservations_node_digest(cluster, node);
+    uint64_t digest = gt_reservations_node_digest(cluster, node), own = gt_digest_keyed(key);
     for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++)
-        if (backoffs->nodes[i].node_digest == digest)
+        if (backoffs->nodes[i].node_digest == digest && backoffs->nodes[i].key != own)
             backoffs->nodes[i] = (struct refused_node){0};
 }
 

@@ -15,6 +15,7 @@ enum { BACKOFF_JOBS_MAX = 256, BACKOFF_NODES_MAX = 256 }; /* with more at a time
 struct backoffs {
     struct evicted_job {
         uint64_t key, until_ms; /* 0: none */
+        unsigned replans;       /* how often in a row its plan failed before any of its pods ran */
     } jobs[BACKOFF_JOBS_MAX];
     struct recreated_job {
         uint64_t key, until_ms; /* 0: none */
@@ -27,8 +28,14 @@ struct backoffs {
     } nodes[BACKOFF_NODES_MAX];
 };
 
-/* The job is not planned until then. */
+/* The job is not planned until then, or longer where that was said before. */
 void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms);
+/* Its plan failed before any of its pods ran: it is planned again after a pause, from `first_ms` up, which
+ * doubles each time. Returns the number of times. */
+unsigned gt_backoff_replan(struct backoffs *backoffs, const char *key, uint64_t now_ms, uint64_t first_ms);
+unsigned gt_backoff_replans(const struct backoffs *backoffs, const char *key);
+/* Its pods run: the next pause is short again. */
+void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key);
 /* Until when the job is not planned and has no reservations; 0: it was not preempted. */
 uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key);
 
@@ -42,8 +49,10 @@ uint64_t gt_backoff_recreated(const struct backoffs *backoffs, const char *key, 
 /* The scheduler refused the node that a pod of the job is planned for. */
 void gt_backoff_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
                      uint32_t node, uint64_t now_ms);
-/* A pod has left the node, so the scheduler may accept it now. */
-void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, uint32_t node);
+/* A pod of the job `key` has left the node, so the scheduler may accept it now for other jobs. What the pods
+ * of one job cannot share, they will not share next time either. */
+void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                            uint32_t node);
 /* Adds the nodes where the job is not to be planned. */
 void gt_backoff_nodes(const struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
                       uint64_t now_ms, struct gt_node_set *to);

@@ -123,6 +123,12 @@ static inline bool gt_job_view_has_begun(const struct gt_job_view *view)
            view->states[GT_MEMBER_LOOSE] || view->states[GT_MEMBER_MOVING];
 }
 
+/* The number of members whose pods are gated. */
+static inline uint32_t gt_job_view_gated(const struct gt_job_view *view)
+{
+    return view->states[GT_MEMBER_TO_PLACE] + view->states[GT_MEMBER_PLANNED];
+}
+
 /* Whether all expected members have pods, so that no pod has to be waited for. */
 static inline bool gt_job_view_is_complete(const struct gt_job_view *view)
 {

@@ -56,6 +56,8 @@ static enum gt_placement_state state_of(enum gt_gpu_placement_phase phase)
         return GT_PLACEMENT_REFUSED;
     case GT_GPU_PLACEMENT_PLACED:
         return GT_PLACEMENT_PLACED;
+    case GT_GPU_PLACEMENT_STALLED:
+        return GT_PLACEMENT_LOST;
     default:
         return GT_PLACEMENT_GATHERS;
     }
@@ -120,8 +122,9 @@ static enum gt_gpu_placement_phase phase_of(enum gt_placement_state state)
         return GT_GPU_PLACEMENT_REFUSED;
     case GT_PLACEMENT_WRITES:
     case GT_PLACEMENT_PLACED:
-    case GT_PLACEMENT_LOST:
         return GT_GPU_PLACEMENT_PLACED;
+    case GT_PLACEMENT_LOST:
+        return GT_GPU_PLACEMENT_STALLED;
     default:
         return GT_GPU_PLACEMENT_PENDING;
     }

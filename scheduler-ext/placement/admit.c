@@ -69,7 +69,7 @@ static bool is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
     /* While pods have to leave, their successors get the gate. */
     return !pjob->moving && (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) &&
-           !pjob->queued && !gt_backoff_job_until(&placement->backoffs, pjob->job->key);
+           !pjob->queued && gt_backoff_job_until(&placement->backoffs, pjob->job->key) <= gt_clock_ms();
 }
 
 /* The tier of the lowest supernode that holds the places of a unit, as far as they are known; 0: there is

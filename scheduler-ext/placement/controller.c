@@ -160,7 +160,8 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
 void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache_pod *pod)
 {
     struct pjob *pjob = pod->job->user;
-    gt_backoff_forget_node(&placement->backoffs, gt_cache_cluster(placement->spec.cache), pod->node);
+    gt_backoff_forget_node(&placement->backoffs, gt_cache_cluster(placement->spec.cache), pod->job->key,
+                           pod->node);
     if (placement->lacking)
         gt_placement_wake(placement);
     if (!placement->started || !pjob)

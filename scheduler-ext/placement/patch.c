@@ -13,6 +13,7 @@
 
 enum {
     MESSAGE_MAX = 1000,
+    REFUSAL_MAX = 500,
 };
 
 void gt_pod_object_done(struct gt_pod_object *object)
@@ -20,6 +21,7 @@ void gt_pod_object_done(struct gt_pod_object *object)
     free(object->uid);
     free(object->version);
     free(object->pod_group);
+    free(object->refusal);
     gt_pod_lists_done(&object->lists);
     *object = (struct gt_pod_object){0};
 }
@@ -31,6 +33,13 @@ static bool is_held(const struct gt_pod *pod)
     const char *message = pod->conditions[GT_POD_SCHEDULED].message;
     return pod->pod_group && strncmp(message, "pod group is ", strlen("pod group is ")) == 0 &&
            !strstr(message, "Origin reason");
+}
+
+static char *refusal_of(const struct gt_condition *scheduled)
+{
+    char text[REFUSAL_MAX + 1];
+    gt_text_cut(text, sizeof(text), scheduled->message);
+    return *text ? strdup(text) : NULL;
 }
 
 int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, struct gt_err **err)
@@ -55,6 +64,7 @@ int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, stru
             placement->status == GT_CONDITION_TRUE, placement->reason, placement->message});
     if (made.condition && placement->status == GT_CONDITION_FALSE)
         made.waits_s = gt_time_of_text(placement->since);
+    made.refusal = made.unschedulable ? refusal_of(scheduled) : NULL;
     made.uid = strdup(pod->uid);
     made.version = strdup(pod->resource_version);
     made.pod_group = pod->pod_group ? strdup(pod->pod_group) : NULL;

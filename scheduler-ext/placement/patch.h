@@ -25,6 +25,7 @@ struct gt_pod_object {
     bool gated, others;     /* by our gate; by other gates that must be removed first, except for Kueue's */
     const char *kueue_gate; /* Kueue's gate on it, a literal; NULL: none */
     bool unschedulable;     /* its condition says so */
+    char *refusal;          /* likewise: the scheduler's words, cut to 500 bytes; NULL: none */
     bool held;              /* likewise, because of its queue in Volcano: no node was tried */
 };
 

@@ -24,7 +24,7 @@ static void leave_queue(struct pjob *pjob)
     pjob->waits_ms = 0;
 }
 
-static struct record *record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+struct record *gt_reconcile_record(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     return gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
 }
@@ -57,7 +57,7 @@ static uint64_t settled(const struct reconcile *reconcile)
 /* The API server has answered so; the watch may show it much later. */
 static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
 {
-    const struct record *record = record_of(arg, pod);
+    const struct record *record = gt_reconcile_record(arg, pod);
     return record && record->lifted;
 }
 
@@ -133,11 +133,6 @@ void gt_reconcile_done(struct reconcile *reconcile)
     gt_node_set_done(&reconcile->pinned);
 }
 
-static uint32_t gated(const struct gt_job_view *view)
-{
-    return view->states[GT_MEMBER_TO_PLACE] + view->states[GT_MEMBER_PLANNED];
-}
-
 static const struct gt_cache_pod *first_gated(const struct gt_cache_job *job)
 {
     const struct gt_cache_pod *pod = job->pods;
@@ -154,7 +149,7 @@ static bool other_gates(const struct reconcile *reconcile)
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         const struct record *record =
-            member->state == GT_MEMBER_TO_PLACE ? record_of(reconcile, member->pod) : NULL;
+            member->state == GT_MEMBER_TO_PLACE ? gt_reconcile_record(reconcile, member->pod) : NULL;
         if (!record || (!record->object.others && !record->object.kueue_gate))
             continue;
         char text[400] = "other scheduling gates of its pods have to go first";
@@ -225,8 +220,9 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
         return false;
     uint64_t backoff_ms = gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key);
     if (backoff_ms > reconcile->now) {
-        gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Evicted",
-                               "its pods were evicted for others, which are let in first");
+        if (!gt_lost_plans_wait(reconcile, backoff_ms))
+            gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Evicted",
+                                   "its pods were evicted for others, which are let in first");
         gt_placement_due(pjob, backoff_ms);
         return false;
     }
@@ -333,81 +329,6 @@ static void enqueue(struct reconcile *reconcile)
         gt_placement_report(pjob, view, reconcile->owner, false);
 }
 
-/* ---- lost plans ---- */
-
-static bool is_refused(struct reconcile *reconcile, const struct record *record)
-{
-    uint64_t limit = reconcile->placement->spec.options.unschedulable_ms;
-    if (!record || !record->unschedulable_ms)
-        return false;
-    if (reconcile->now - record->unschedulable_ms >= limit)
-        return true;
-    gt_placement_due(reconcile->pjob, record->unschedulable_ms + limit);
-    return false;
-}
-
-/* Deletes a pod that is on no node, where its owner will create it again. */
-bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record)
-{
-    if (reconcile->placement->spec.options.lost_plan != GT_LOST_RECREATE || !pod->meta.owner_name)
-        return false;
-    gt_write_delete(reconcile->pjob, record);
-    return true;
-}
-
-/* What to report about a member whose plan is lost; NULL: it is not lost. */
-static const char *loss_of(struct reconcile *reconcile, const struct gt_job_view_member *member,
-                           const struct record *record, const char **ret_text)
-{
-    bool refused =
-        member->pod->refused || (member->state == GT_MEMBER_LIFTED && is_refused(reconcile, record));
-    if (refused && record && record->object.held) {
-        *ret_text =
-            "its queue has more than its share; the planned GPUs are no longer reserved, and other jobs use "
-            "its node only where no other serves";
-        return GT_CONDITION_HELD;
-    }
-    *ret_text = refused ? "the scheduler refuses the planned node; GPUs are no longer reserved there"
-                        : "the planned GPUs were taken, or are gone, before the pod was bound";
-    return refused ? GT_CONDITION_REFUSED : member->state == GT_MEMBER_LOST ? "PlanLost" : NULL;
-}
-
-static void handle_lost(struct reconcile *reconcile)
-{
-    for (uint32_t i = 0; i < reconcile->view->count; i++) {
-        const struct gt_job_view_member *member = &reconcile->view->members[i];
-        if (member->state != GT_MEMBER_LOST && member->state != GT_MEMBER_LIFTED)
-            continue;
-        const char *text, *reason = loss_of(reconcile, member, record_of(reconcile, member->pod), &text);
-        if (!reason)
-            continue;
-        reconcile->lost++;
-        if (!gated(reconcile->view) &&
-            !reconcile->view->states[GT_MEMBER_TO_RESERVE]) /* otherwise its state says what it waits for */
-            gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_LOST, reason, text);
-        struct record *record = gt_record_writable(reconcile->pjob, member->pod, reconcile->now);
-        if (!record)
-            continue;
-        bool held = strcmp(reason, GT_CONDITION_HELD) == 0; /* its node has no problem */
-        if (strcmp(reason, GT_CONDITION_REFUSED) == 0)
-            gt_backoff_node(&reconcile->placement->backoffs,
-                            gt_cache_cluster(reconcile->placement->spec.cache), reconcile->pjob->job->key,
-                            member->pod->plan_node, reconcile->now);
-        record->lost_reported = record->lost_reported || member->pod->refused;
-        if (!record->lost_reported)
-            reconcile->placement->counters.lost++;
-        bool again = !held && gt_reconcile_recreate(reconcile, member->pod, record);
-        if (!record->lost_reported) {
-            const struct gt_condition_text condition = {.reason = reason, .message = text};
-            if (!again && record->object.condition != gt_condition_digest(&condition))
-                gt_write_condition(reconcile->pjob, record, &condition);
-            gt_placement_event(reconcile->pjob, member->pod, true, reason, again ? "Recreate" : "Report",
-                               text);
-        }
-        record->lost_reported = true;
-    }
-}
-
 /* ---- after a plan ---- */
 
 static void report_early(struct reconcile *reconcile)
@@ -424,7 +345,7 @@ static void bring_in(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     leave_queue(pjob);
     gt_reconcile_hint(reconcile);
-    if (!gated(reconcile->view)) {
+    if (!gt_job_view_gated(reconcile->view)) {
         pjob->lift_ms = 0;
         pjob->refusal_reported = false;
         if (reconcile->view->states[GT_MEMBER_EARLY])
@@ -522,8 +443,7 @@ static void reconcile_job(struct reconcile *reconcile)
         return;
     }
     gt_reconcile_count_unbound(reconcile);
-    handle_lost(reconcile);
-    gt_placement_set_lost(pjob, reconcile->lost > 0);
+    gt_lost_plans_handle(reconcile);
     gt_claims_clear(reconcile);
     if (pjob->writes)
         return;
@@ -534,7 +454,7 @@ static void reconcile_job(struct reconcile *reconcile)
     if (!gt_node_loss_handle(reconcile))
         return;
     gt_claims_handle_refused(reconcile);
-    bool leaves = gt_unplaced_handle(reconcile);
+    bool leaves = gt_unplaced_handle(reconcile) || gt_lost_plans_replan(reconcile);
     gt_evict_end(pjob);
     if (leaves) {
         leave_queue(pjob);

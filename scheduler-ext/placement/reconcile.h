@@ -116,6 +116,7 @@ struct reconcile {
     struct gt_node_set pinned;    /* during a try: nodes to which other jobs' pods are pinned */
     uint64_t gpus_max;            /* most GPUs to plan now, by the room of its queue; 0: no limit */
     unsigned lost;                /* members whose plan is lost, or refused by the scheduler */
+    unsigned may_replan;          /* of them: those whom another plan may help */
     uint64_t now;
 };
 
@@ -125,6 +126,18 @@ void gt_reconcile_done(struct reconcile *reconcile);
 #define auto_reconcile __attribute__((cleanup(gt_reconcile_done)))
 /* Whether enough of the job is known to plan it; otherwise its state says what is missing. */
 bool gt_reconcile_is_ready(struct reconcile *reconcile);
+struct record *gt_reconcile_record(const struct reconcile *reconcile, const struct gt_cache_pod *pod);
+
+/* ---- lost_plans.c ---- */
+/* Reports members whose plan is lost, or refused by the scheduler, and deletes them where that is configured;
+ * counts them in `lost` and `may_replan`. */
+void gt_lost_plans_handle(struct reconcile *reconcile);
+/* Where none of the job's pods has run, nothing is lost by planning it again as a whole: evicts all its pods,
+ * within a round of evictions. True while it does so: nothing else is to be done for the job. */
+bool gt_lost_plans_replan(struct reconcile *reconcile);
+/* Sets the state of a job that is planned again when a pause ends at `until_ms`; false: that is not why it
+ * waits. */
+bool gt_lost_plans_wait(struct reconcile *reconcile, uint64_t until_ms);
 /* Deletes a pod that is on no node, where that is configured and its owner will create it again. */
 bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_pod *pod,
                            struct record *record);

@@ -102,6 +102,7 @@ struct pjob {
     enum placement_moving moving;
     uint64_t leave_before_s; /* only pods created until then have to leave (Unix time) */
     bool wants_move;         /* a unit has to move, and has no new place yet */
+    bool replans;            /* its pods are being evicted, since its plan failed before any of them ran */
     struct eviction *evictions;
     uint64_t unplaced_digest; /* digest of why its pods stay although they have no plan; 0: not reported */
     uint64_t last_leaves_ms;  /* when the last leaving pod is evicted even without a new place; 0: not set */

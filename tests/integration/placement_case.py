@@ -204,12 +204,12 @@ class PlacementCase(unittest.TestCase):
                 return condition
         return None
 
-    def add_job(self, name, pods, group=None, gpus=8, atomic=None, loss=None):
+    def add_job(self, name, pods, group=None, gpus=8, atomic=None, loss=None, **spec):
         self.api.add(JOBS, name, spec={"completionMode": "Indexed", "completions": pods, "parallelism": pods,
-                                       "template": template(gpus, group, atomic, loss)})
+                                       "template": template(gpus, group, atomic, loss), **spec})
 
-    def add_gang(self, name, pods, group, gpus=8, **more):
-        self.add_job(name, pods, group, gpus)
+    def add_gang(self, name, pods, group, gpus=8, backoffLimit=6, **more):
+        self.add_job(name, pods, group, gpus, backoffLimit=backoffLimit)
         for i in range(pods):
             self.add_pod(f"{name}-{i}", indexed_pod(name, i, gpus=gpus, group=group, **more))
         return [f"{name}-{i}" for i in range(pods)]

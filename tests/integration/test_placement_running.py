@@ -277,7 +277,7 @@ class PlacementRunningTest(PlacementCase):
         """It is bound to that node: elsewhere the others would tear the unit as soon as the place is free again."""
         self.world(2, 2)
         self.start()
-        names = self.add_gang("a", 2, 16)
+        names = self.add_gang("a", 2, 16, backoffLimit=0)  # so that it is not planned again as a whole
         self.wait_lifted(*names)
         places = {planned_node(self.pod(name)) for name in names}
         for node in places:
@@ -307,6 +307,7 @@ class PlacementRunningTest(PlacementCase):
         self.start(unschedulable=500)
         names = self.add_gang("a", 4, 32)
         self.wait_lifted(*names)
+        self.bind("a-0")
         pod = self.pod("a-3")
         def say(reason):
             self.add_pod("a-3", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
@@ -321,6 +322,61 @@ class PlacementRunningTest(PlacementCase):
         self.assertEqual((counters["lost"], counters["jobs"]["plan-lost"]), (1, 1))
         say("Other")
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"))
+
+    def test_stalled_job_says_so(self):
+        """Some pods run, others are refused: the phase is not Placed, and the scheduler's own words are there."""
+        self.world(1)
+        self.start(unschedulable=200)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names[:2]:
+            self.bind(name)
+        self.refuse("a-3", "0/4 nodes are available: 4 node(s) didn't have free ports")
+        self.assertTrue(wait_for(lambda: self.status().get("phase") == "Stalled"), self.status())
+        status = self.status()
+        self.assertEqual(status["reason"], "PlanRefused")
+        for words in ("1 of its 4 pods", "a-3", "didn't have free ports", "pods of it have run"):
+            self.assertIn(words, status["message"])
+        self.assertIn("didn't have free ports", self.condition("a-3")["message"])
+        self.assertEqual(self.api.evicted, [])
+        self.refuse("a-3", None)
+        self.assertTrue(wait_for(lambda: self.status().get("phase") == "Placed"), self.status())
+
+    def test_job_that_has_not_run_is_planned_again(self):
+        """As a whole, away from the refused node, after a pause that grows; its owner creates the pods again."""
+        self.world(2)
+        self.start(unschedulable=200, eviction=400)
+        names = self.add_gang("a", 4, 32)
+        for times in (1, 2):
+            self.wait_lifted(*names)
+            refused = planned_node(self.pod("a-3"))
+            self.refuse("a-3")
+            self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.api.evicted)
+            self.api.evicted.clear()
+            for name in names:
+                self.end(name)
+                self.add_pod(name, indexed_pod("a", int(name[-1]), group=32))
+            self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "PlannedAgain"))
+            self.assertIn(f"for the {times}. time", self.condition("a-0")["message"])
+            if times == 1:
+                self.wait_lifted(*names)
+                self.assertNotIn(refused, {planned_node(self.pod(name)) for name in names})
+                self.assertEqual(self.status()["phase"], "Placed")
+        self.assertTrue(wait_for(lambda: self.condition("a-0")["reason"] != "PlannedAgain"))
+        self.assertIn("its scheduler has refused 2 nodes", self.condition("a-0")["message"])
+
+    def test_planning_again_does_not_use_up_a_job(self):
+        """Its controller would count four more failed pods."""
+        self.world(2)
+        self.start(unschedulable=200)
+        names = self.add_gang("a", 4, 32, backoffLimit=3)
+        self.wait_lifted(*names)
+        self.refuse("a-3")
+        self.assertTrue(wait_for(lambda: self.status().get("phase") == "Stalled"), self.status())
+        self.assertIn("backoffLimit", self.status()["message"])
+        self.add_job("a", 4, 32, backoffLimit=3, podFailurePolicy={"rules": [
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]})
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.api.evicted)
 
     def test_nothing_is_held_for_a_refused_pod(self):
         self.world(1)
@@ -370,11 +426,12 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.pod("a-3") is None))
         self.assertTrue(wait_for(lambda: self.host.counters()["recreated"] == 1))
 
-    def refuse(self, name):
+    def refuse(self, name, message="too few CPUs"):
+        """`message` None: no longer."""
         pod = self.pod(name)
         self.add_pod(name, {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
-            **pod["status"], "conditions": [{
-                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "too few CPUs"}]}})
+            **pod["status"], "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                                             "message": message}] if message else []}})
 
     def test_refused_node_is_not_chosen_again(self):
         """Also where all of the job's pods go: nothing but its name is left."""

@@ -59,7 +59,7 @@ static void a_refused_node_is_left_out(void **state)
     gt_backoff_node(&backoffs, cluster, "ns/job", GT_NONE, 1000);
     gt_backoff_nodes(&backoffs, cluster, "ns/other", 1001, &set);
     assert_int_equal(gt_node_set_count(&set), 0);
-    gt_backoff_forget_node(&backoffs, cluster, b); /* a pod has left it */
+    gt_backoff_forget_node(&backoffs, cluster, "ns/other", b); /* a pod has left it */
     gt_backoff_nodes(&backoffs, cluster, "ns/job", 1001, &set);
     assert_int_equal(gt_node_set_count(&set), 1);
     assert_true(gt_node_set_has(&set, a));
