@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/lease_note.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -49,4 +51,25 @@ void gt_lease_note_add(struct gt_buf *to, const char *node, uint64_t mask)
         gt_buf_puts(&word, "*");
     if (!word.failed && to->len + word.len <= to->max)
         gt_buf_add(to, word.data, word.len);
+}
+
+static const char quiet_key[] = "quiet:";
+
+void gt_lease_note_add_quiet(struct gt_buf *to, uint64_t seconds)
+{
+    gt_buf_printf(to, "%s%s%" PRIu64, to->len ? " " : "", quiet_key, seconds);
+}
+
+bool gt_lease_note_quiet(const char *note, uint64_t *ret_seconds)
+{
+    const size_t key = sizeof(quiet_key) - 1;
+    for (size_t len; *note; note += len + (note[len] == ' ')) {
+        char number[24];
+        len = strcspn(note, " ");
+        if (len <= key || len - key >= sizeof(number) || strncmp(note, quiet_key, key) != 0)
+            continue;
+        snprintf(number, sizeof(number), "%.*s", (int)(len - key), note + key);
+        return gt_text_to_unsigned(number, UINT32_MAX, ret_seconds);
+    }
+    return false;
 }

@@ -10,8 +10,11 @@
 /*
  * The annotation GT_ANNOTATION_LEASE_NOTE of a Lease: GPUs that its holder reserves for pods that do not
  * exist yet. It has a word for each node, separated by spaces: "NODE=0-3,7", some GPUs of the node, or
- * "NODE=*", the whole node.
+ * "NODE=*", the whole node. A holder that ends in order leaves "quiet:SECONDS" instead: for so long it has
+ * offered no place to a pod that is being created.
  */
+#define GT_LEASE_NOTE_NO_LEADER "quiet:4294967295"
+
 enum {
     GT_LEASE_NOTE_MAX = 64 << 10,
     GT_LEASE_NOTE_NODE_SIZE = 254,
@@ -29,5 +32,9 @@ bool gt_lease_note_next(const char **note, struct gt_lease_note_word *ret);
 
 /* Appends a word; `mask` 0: the whole node. A word that does not fit is left out. */
 void gt_lease_note_add(struct gt_buf *to, const char *node, uint64_t mask);
+
+void gt_lease_note_add_quiet(struct gt_buf *to, uint64_t seconds);
+/* False: the note does not say it. */
+bool gt_lease_note_quiet(const char *note, uint64_t *ret_seconds);
 
 #endif

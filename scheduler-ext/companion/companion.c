@@ -38,6 +38,14 @@ static void write_note(void *arg, struct gt_buf *to)
             gt_parts[i]->write_note(companion->parts[i], to);
 }
 
+static void write_last_note(void *arg, struct gt_buf *to)
+{
+    struct gt_companion *companion = arg;
+    for (unsigned i = 0; i < gt_part_count; i++)
+        if (companion->parts[i] && gt_parts[i]->write_last_note)
+            gt_parts[i]->write_last_note(companion->parts[i], to);
+}
+
 static void read_note(void *arg, const char *note)
 {
     struct gt_companion *companion = arg;
@@ -200,6 +208,7 @@ static int start_election(struct gt_companion *companion, struct gt_err **err)
                                        .on_lead = on_lead,
                                        .on_released = on_released,
                                        .write_note = write_note,
+                                       .write_last_note = write_last_note,
                                        .read_note = read_note,
                                        .arg = companion};
     return gt_elect_new(companion->loop, companion->kube, &spec, &companion->elect, err);

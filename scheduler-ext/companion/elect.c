@@ -88,6 +88,12 @@ static void write_note(void *arg, struct gt_buf *to)
     elect->spec.write_note(elect->spec.arg, to);
 }
 
+static void write_last_note(void *arg, struct gt_buf *to)
+{
+    struct gt_elect *elect = arg;
+    elect->spec.write_last_note(elect->spec.arg, to);
+}
+
 static void read_note(void *arg, const char *note)
 {
     struct gt_elect *elect = arg;
@@ -134,6 +140,7 @@ int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_ele
                                           .on_released = on_released,
                                           .on_error = on_error,
                                           .write_note = write_note,
+                                          .write_last_note = write_last_note,
                                           .read_note = read_note,
                                           .arg = elect};
     const struct gt_leader_port port = {port_now_ms,   port_now_text, port_random_below, port_wake, port_send,

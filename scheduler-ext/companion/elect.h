@@ -15,7 +15,8 @@ struct gt_elect_spec {
     const char *namespace_, *identity; /* must outlive it */
     void (*on_lead)(void *arg, bool leads);
     void (*on_released)(void *arg);
-    void (*write_note)(void *arg, struct gt_buf *to); /* these two as in struct gt_leader_spec */
+    void (*write_note)(void *arg, struct gt_buf *to); /* these three as in struct gt_leader_spec */
+    void (*write_last_note)(void *arg, struct gt_buf *to);
     void (*read_note)(void *arg, const char *note);
     void *arg;
 };

@@ -12,6 +12,7 @@ struct gt_leader {
     struct gt_leader_spec spec;
     struct gt_leader_port port;
     bool leads, busy, releasing;
+    bool was_seen; /* there was a lease once; it may have been deleted */
     bool known;    /* `lease` is the server's state at its last answer */
     bool is_stale; /* another replica has written it since: it has to be read again */
     struct gt_lease lease;
@@ -127,7 +128,7 @@ static bool take(struct gt_leader *leader, const cJSON *object)
     if (!leader->known || strcmp(lease.resource_version, leader->lease.resource_version) != 0)
         leader->seen_ms = leader->port.now_ms(leader->port.arg);
     leader->lease = lease;
-    leader->known = true;
+    leader->known = leader->was_seen = true;
     leader->is_stale = false;
     return true;
 }
@@ -203,12 +204,16 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
     leader->busy = false;
     end_late_term(leader);
     if (answer->status == 404) {
+        if (!leader->was_seen)
+            leader->spec.read_note(leader->spec.arg, GT_LEASE_NOTE_NO_LEADER);
         leader->known = false;
         set_leads(leader, false); /* it was deleted: another replica may hold it by now */
         claim(leader, GT_KUBE_CREATE, (struct gt_lease){0});
     } else if (answer->error)
         fail(leader, gt_err_text(answer->error));
     else if (take(leader, answer->object)) {
+        if (!leader->lease.holder[0])
+            leader->spec.read_note(leader->spec.arg, gt_lease_note(answer->object));
         if (is_ours(leader) || !leader->lease.holder[0] || is_abandoned(leader)) {
             claim(leader, GT_KUBE_UPDATE, leader->lease);
         } else {
@@ -254,7 +259,10 @@ void gt_leader_release(struct gt_leader *leader)
         return;
     }
     gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
+    gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
     struct gt_lease lease = leader->lease;
+    leader->spec.write_last_note(leader->spec.arg, &note);
+    lease.note = note.failed ? NULL : note.data;
     lease.holder[0] = '\0';
     lease.duration_s = 1;
     leader->port.now_text(leader->port.arg, lease.renewed);

@@ -41,6 +41,9 @@ struct gt_leader_spec {
     /* A note from the leader to the other replicas: with each renewal the leader appends it (plain ASCII
      * without quotes) to the lease, and the others read it from there. */
     void (*write_note)(void *arg, struct gt_buf *to);
+    /* The note that is left when the lease is released, for the next leader, which reads it before it leads.
+     * Where there never was a lease, it reads GT_LEASE_NOTE_NO_LEADER. */
+    void (*write_last_note)(void *arg, struct gt_buf *to);
     void (*read_note)(void *arg, const char *note);
     void *arg;
 };

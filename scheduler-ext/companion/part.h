@@ -44,6 +44,7 @@ struct gt_part {
     /* The leader writes a note into its lease with each renewal, and the other replicas read it: at most one
      * part does both (leader.h). */
     void (*write_note)(const void *self, struct gt_buf *to);
+    void (*write_last_note)(const void *self, struct gt_buf *to);
     void (*read_note)(void *self, const char *note);
     void (*metrics)(const void *self, struct gt_buf *to);
     /* False: the path does not belong to it. */

@@ -72,6 +72,12 @@ static void part_write_note(const void *self, struct gt_buf *to)
     gt_placement_write_note(part->placement, to);
 }
 
+static void part_write_last_note(const void *self, struct gt_buf *to)
+{
+    const struct placement_part *part = self;
+    gt_placement_write_last_note(part->placement, to);
+}
+
 static void part_read_note(void *self, const char *note)
 {
     struct placement_part *part = self;
@@ -590,6 +596,7 @@ const struct gt_part gt_placement_part = {
     .ready = part_ready,
     .lead = part_lead,
     .write_note = part_write_note,
+    .write_last_note = part_write_last_note,
     .read_note = part_read_note,
     .metrics = part_metrics,
     .serve = part_serve,

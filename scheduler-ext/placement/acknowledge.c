@@ -84,7 +84,7 @@ void gt_placement_forget_acknowledged(struct gt_placement *placement)
     for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
         object->acknowledged = false;
         object->rest_ms = 0;
-        object->refusals = 0;
+        gt_placement_object_clear_refusal(object);
         if (object->write)
             gt_write_drop(object->write);
     }
@@ -391,14 +391,74 @@ static bool is_certain(struct reconcile *reconcile)
 /* Changes of reserved places wait until no pod can be created any more to which one was offered. */
 static void wait_for_offers(struct reconcile *reconcile, struct comparison *comparison)
 {
-    const struct pjob *pjob = reconcile->pjob;
-    uint64_t moves_ms = (pjob->offered_ms > reconcile->placement->term_ms ? pjob->offered_ms
-                                                                          : reconcile->placement->term_ms) +
-                        reconcile->placement->times.request_ms;
-    if (!comparison->moves || reconcile->now >= moves_ms)
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_placement *placement = reconcile->placement;
+    char text[160], when[GT_TIME_TEXT_SIZE];
+    uint64_t own_end_ms = pjob->offered_ms ? pjob->offered_ms + placement->times.request_ms : 0;
+    bool own = own_end_ms > placement->earlier_end_ms;
+    uint64_t end_ms = own ? own_end_ms : placement->earlier_end_ms;
+    pjob->offers_end_ms = 0;
+    if (!comparison->moves || reconcile->now >= end_ms)
         return;
-    gt_placement_due(reconcile->pjob, moves_ms);
+    pjob->offers_end_ms = end_ms;
     comparison->waits = true;
+    gt_placement_due(pjob, end_ms);
+    gt_placement_time_text(end_ms, when);
+    snprintf(text, sizeof(text),
+             "its plan is written at %s: until then a pod may come that %s has offered another place", when,
+             own ? "this leader" : "an earlier leader");
+    gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OffersPending", text);
+}
+
+/* ---- places that cannot be written ---- */
+
+static bool is_unwritten(const struct reconcile *reconcile, const struct placement_plan *plan, uint32_t at)
+{
+    enum gt_member_state state = reconcile->view->members[at].state;
+    return (state == GT_MEMBER_PLANNED || state == GT_MEMBER_RESERVED) &&
+           match_of(reconcile, plan, at) != PLACEMENT_MATCHES;
+}
+
+/* The API server refuses the plan: its places are of use to others until the next try. No pod has them yet,
+ * since pods get a place only from an object that was written. */
+static void give_back_unwritten(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    struct gt_cache *cache = reconcile->placement->spec.cache;
+    struct placement_plan plan = {0};
+    uint32_t given = 0;
+    gt_placement_object_plan(&reconcile->placement->objects, pjob->object, &plan);
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        struct gt_job_view_member *member = &reconcile->view->members[i];
+        if (!is_unwritten(reconcile, &plan, i))
+            continue;
+        given++;
+        if (member->pod)
+            gt_cache_unplan_pod(cache, member->pod);
+        else
+            gt_reservations_release(&pjob->reservations, gt_cache_cluster(cache), i);
+    }
+    if (!given)
+        return;
+    reconcile->placement->room = true;
+    gt_placement_wait_refused(reconcile);
+    gt_placement_mark(pjob);
+}
+
+bool gt_placement_wait_refused(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct placement_object *object = pjob->object;
+    char text[GT_GPU_PLACEMENT_MESSAGE_MAX], when[GT_TIME_TEXT_SIZE];
+    if (!object || !object->refusal || object->rest_ms <= reconcile->now)
+        return false;
+    gt_placement_time_text(object->rest_ms, when);
+    snprintf(text, sizeof(text),
+             "its GPUPlacement cannot be written, so it holds no places; it is tried again at %s: %s", when,
+             object->refusal);
+    gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "WriteRefused", text);
+    gt_placement_due(pjob, object->rest_ms);
+    return true;
 }
 
 bool gt_placement_may_give_up(struct reconcile *reconcile)
@@ -416,8 +476,11 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
 {
     const struct placement_object *object = reconcile->pjob->object;
     const struct gt_job_view *view = reconcile->view;
-    if (!is_certain(reconcile))
+    if (!is_certain(reconcile)) {
+        if (object && object->refusal && !object->write && !object->is_unknown)
+            give_back_unwritten(reconcile);
         return false;
+    }
     struct comparison comparison = {.epoch = next_epoch(reconcile)};
     compare(reconcile, false, &comparison);
     bool is_only_reserved_here =

@@ -129,6 +129,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
         make_texts(placement, &place, model, node, &ret->texts) < 0)
         return false;
     ret->offered_ms = &place.pjob->offered_ms;
+    ret->any_offered_ms = &placement->offered_ms;
     ret->reserved_until_ms = &reservation->reserved_until_ms;
     ret->taken = reservation->reserved_until_ms > gt_clock_ms();
     return true;
@@ -136,7 +137,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
 
 void gt_placement_reserve_offer(struct gt_placement_offer *offer)
 {
-    *offer->offered_ms = gt_clock_ms();
+    *offer->offered_ms = *offer->any_offered_ms = gt_clock_ms();
     *offer->reserved_until_ms = *offer->offered_ms + OFFER_MS;
 }
 

@@ -97,8 +97,11 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     enum gt_decision decision =
         gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);
     if (decision == GT_DECISION_BOUND) {
-        if (!gt_placement_may_give_up(reconcile))
+        if (!gt_placement_may_give_up(reconcile)) {
+            if (pjob->offers_end_ms > reconcile->now)
+                gt_placement_report(pjob, reconcile->view, reconcile->owner, false);
             return GT_QUEUE_DONE; /* it is tried again when its fences are acknowledged */
+        }
         gt_buf_consume(&text, text.len);
         spec.keep = false;
         decision =

@@ -474,6 +474,11 @@ void gt_placement_start(struct gt_placement *placement)
         return;
     placement->started = true;
     placement->term_ms = gt_clock_ms();
+    /* Without the note of a leader that ended in order: one may have offered places until now. */
+    if (!placement->note_is_fresh || !placement->earlier_known)
+        placement->earlier_end_ms = placement->term_ms + placement->times.request_ms;
+    placement->earlier_known = true;
+    placement->note_is_fresh = false;
     for (uint32_t i = 0; i < placement->record_count; i++)
         if (placement->records[i])
             placement->records[i]->own_fence = 0;

@@ -136,9 +136,9 @@ void gt_placement_on_pod_group(struct gt_placement *placement, const char *names
 struct gt_placement_offer {
     struct gt_plan_texts texts;  /* gt_plan_texts_done() them */
     bool taken;                  /* it was offered to another pod a moment ago */
-    uint64_t *reserved_until_ms; /* this and the next: for gt_placement_reserve_offer(), until the controller
-                                    runs again */
-    uint64_t *offered_ms;
+    uint64_t *reserved_until_ms; /* this and the next two: for gt_placement_reserve_offer(), until the
+                                    controller runs again */
+    uint64_t *offered_ms, *any_offered_ms;
 };
 /* False where there is none: the controller is not active here, the job has no plan yet, or it is not known
  * whether the pod fits the place. */
@@ -192,6 +192,8 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
  * for a waiting job. The leader writes it into its Lease (api/lease_note.h), and the other replicas read it.
  */
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to);
+/* At the end of a term: how long ago the last place was offered, for the next leader. */
+void gt_placement_write_last_note(const struct gt_placement *placement, struct gt_buf *to);
 /* Replaces the last note of the leader; invalid words are skipped. */
 void gt_placement_read_note(struct gt_placement *placement, const char *note);
 /* The mask of a node's GPUs that are reserved by the leader's note, and so are not assumed in the cache. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/lease_note.h"
+#include "base/clock.h"
 #include "scheduler-ext/placement/state.h"
 
 /*
@@ -28,12 +29,35 @@ void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf
                          pjob->reservations.reservations[i].mask, to);
 }
 
+/* Called after the end of a term. */
+void gt_placement_write_last_note(const struct gt_placement *placement, struct gt_buf *to)
+{
+    uint64_t now = gt_clock_ms(), request_ms = placement->times.request_ms;
+    uint64_t end = placement->offered_ms ? placement->offered_ms + request_ms : 0;
+    if (!placement->earlier_known)
+        return;
+    end = placement->earlier_end_ms > end ? placement->earlier_end_ms : end;
+    gt_lease_note_add_quiet(to, end > now ? (request_ms - (end - now)) / 1000 : UINT32_MAX);
+}
+
+static void read_quiet(struct gt_placement *placement, const char *note)
+{
+    uint64_t quiet_s, request_ms = placement->times.request_ms;
+    placement->note_is_fresh = true;
+    placement->earlier_known = gt_lease_note_quiet(note, &quiet_s);
+    if (placement->earlier_known)
+        placement->earlier_end_ms =
+            quiet_s * 1000 < request_ms ? gt_clock_ms() + request_ms - quiet_s * 1000 : 0;
+}
+
 void gt_placement_read_note(struct gt_placement *placement, const char *note)
 {
-    if (placement->started)
+    if (placement->started) {
         gt_noted_done(&placement->remote);
-    else
-        gt_noted_read(&placement->remote, gt_cache_cluster(placement->spec.cache), note);
+        return;
+    }
+    read_quiet(placement, note);
+    gt_noted_read(&placement->remote, gt_cache_cluster(placement->spec.cache), note);
 }
 
 uint64_t gt_placement_remote_gpus(const struct gt_placement *placement, uint32_t node)

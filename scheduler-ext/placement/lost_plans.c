@@ -70,7 +70,8 @@ static const char *loss_of(struct reconcile *reconcile, const struct gt_job_view
     }
     snprintf(text, size, "the planned GPUs of pod %s were taken, or are gone, before it was bound",
              member->pod->meta.name);
-    return member->state == GT_MEMBER_LOST ? "PlanLost" : NULL;
+    const char *reason = member->state == GT_MEMBER_LOST ? "PlanLost" : NULL;
+    return reason;
 }
 
 /* ---- whether the job is planned again as a whole ---- */
@@ -155,8 +156,9 @@ void gt_lost_plans_handle(struct reconcile *reconcile)
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         if (member->state != GT_MEMBER_LOST && member->state != GT_MEMBER_LIFTED)
             continue;
-        const char *reason =
-            loss_of(reconcile, member, gt_reconcile_record(reconcile, member->pod), text, sizeof(text));
+        const struct gt_pod_meta *meta = &member->pod->meta;
+        const struct record *known = gt_record_find(reconcile->placement, meta->namespace_, meta->name);
+        const char *reason = loss_of(reconcile, member, known, text, sizeof(text));
         if (!reason)
             continue;
         reconcile->lost++;

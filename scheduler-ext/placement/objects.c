@@ -27,8 +27,16 @@ struct placement_object *gt_placement_object_find(const struct placement_objects
                          &(struct object_key){namespace_, name});
 }
 
+void gt_placement_object_clear_refusal(struct placement_object *object)
+{
+    object->refusals = 0;
+    free(object->refusal);
+    object->refusal = NULL;
+}
+
 static void free_object(struct placement_object *object)
 {
+    free(object->refusal);
     free(object->content);
     free(object);
 }

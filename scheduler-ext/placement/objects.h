@@ -36,6 +36,7 @@ struct placement_object {
     struct write *write; /* waiting or in flight */
     void *job;           /* the placement controller's; NULL: the job has no pods */
     unsigned refusals;   /* refused writes in a row */
+    char *refusal;       /* the answer to the last of them; NULL: none was refused */
     bool is_part;        /* `content` is an intact part of a plan */
     bool acknowledged;   /* this leader wrote `content` in its term */
     bool is_unknown;     /* the result of a write of ours is unknown: it has to be read again */
@@ -46,6 +47,9 @@ struct placement_object {
 struct placement_objects {
     struct gt_table table;
 };
+
+/* A write of it has succeeded. */
+void gt_placement_object_clear_refusal(struct placement_object *object);
 
 /* NULL where it is not known. */
 struct placement_object *gt_placement_object_find(const struct placement_objects *objects,

@@ -14,7 +14,8 @@
 /* Reconciles one job: takes its next step, based only on the cache, its reservations, and the last state of
  * its pods' objects. */
 
-enum { RECONCILE_REST = 16 }; /* pause after a reconcile: so many times the duration of making the view */
+enum { REPORT_AFTER_MS = 800 }; /* people see within a second why a job does not go on */
+enum { RECONCILE_REST = 16 };   /* pause after a reconcile: so many times the duration of making the view */
 
 static void leave_queue(struct pjob *pjob)
 {
@@ -24,7 +25,7 @@ static void leave_queue(struct pjob *pjob)
     pjob->waits_ms = 0;
 }
 
-struct record *gt_reconcile_record(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+static struct record *record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     return gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
 }
@@ -57,7 +58,7 @@ static uint64_t settled(const struct reconcile *reconcile)
 /* The API server has answered so; the watch may show it much later. */
 static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
 {
-    const struct record *record = gt_reconcile_record(arg, pod);
+    const struct record *record = record_of(arg, pod);
     return record && record->lifted;
 }
 
@@ -149,7 +150,7 @@ static bool other_gates(const struct reconcile *reconcile)
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         const struct record *record =
-            member->state == GT_MEMBER_TO_PLACE ? gt_reconcile_record(reconcile, member->pod) : NULL;
+            member->state == GT_MEMBER_TO_PLACE ? record_of(reconcile, member->pod) : NULL;
         if (!record || (!record->object.others && !record->object.kueue_gate))
             continue;
         char text[400] = "other scheduling gates of its pods have to go first";
@@ -214,7 +215,7 @@ static bool lacks_pods(struct reconcile *reconcile)
 bool gt_reconcile_is_ready(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    if (other_gates(reconcile) || lacks_pods(reconcile) ||
+    if (gt_placement_wait_refused(reconcile) || other_gates(reconcile) || lacks_pods(reconcile) ||
         (reconcile->view->grouped &&
          (gt_reserve_missing_waits(reconcile) || !gt_reconcile_is_admitted(reconcile))))
         return false;
@@ -360,7 +361,7 @@ static void bring_in(struct reconcile *reconcile)
     }
     bool waits = gt_reserve_missing_waits(reconcile);
     bool moves = reconcile->view->states[GT_MEMBER_MOVING]; /* then its state says so */
-    if (!waits && !moves)
+    if (!waits && !moves && pjob->offers_end_ms <= reconcile->now)
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
     if (!gt_placement_acknowledge(reconcile))
         return;
@@ -427,7 +428,8 @@ static void refuse(struct reconcile *reconcile, const char *text)
 /* A state that will end soon by itself is not written. */
 static void report_if_it_lasts(struct reconcile *reconcile)
 {
-    uint64_t when = reconcile->pjob->since_ms + reconcile->placement->times.settle_ms;
+    uint64_t settle_ms = reconcile->placement->times.settle_ms;
+    uint64_t when = reconcile->pjob->since_ms + (settle_ms < REPORT_AFTER_MS ? settle_ms : REPORT_AFTER_MS);
     if (reconcile->now >= when)
         gt_placement_report(reconcile->pjob, reconcile->view, reconcile->owner, false);
     else
@@ -524,4 +526,6 @@ void gt_placement_reconcile(struct pjob *pjob)
         return;
     }
     reconcile_job(&reconcile);
+    if (pjob->offers_end_ms > reconcile.now)
+        gt_placement_report(pjob, reconcile.view, reconcile.owner, false);
 }

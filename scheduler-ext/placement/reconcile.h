@@ -126,8 +126,6 @@ void gt_reconcile_done(struct reconcile *reconcile);
 #define auto_reconcile __attribute__((cleanup(gt_reconcile_done)))
 /* Whether enough of the job is known to plan it; otherwise its state says what is missing. */
 bool gt_reconcile_is_ready(struct reconcile *reconcile);
-struct record *gt_reconcile_record(const struct reconcile *reconcile, const struct gt_cache_pod *pod);
-
 /* ---- lost_plans.c ---- */
 /* Reports members whose plan is lost, or refused by the scheduler, and deletes them where that is configured;
  * counts them in `lost` and `may_replan`. */
@@ -172,6 +170,9 @@ bool gt_placement_acknowledge(struct reconcile *reconcile);
 /* Whether its reservations may be given up and their GPUs used by others, since no write that names them can
  * still arrive. Otherwise takes the next step towards it; the job is reconciled again afterwards. */
 bool gt_placement_may_give_up(struct reconcile *reconcile);
+
+/* Whether it waits since the API server refuses its object; its state says so. */
+bool gt_placement_wait_refused(struct reconcile *reconcile);
 
 /* Publishes in the object why the job waits. `view` NULL: the job has none. */
 void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner);

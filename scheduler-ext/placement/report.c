@@ -56,7 +56,9 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
         reported++;
         report_pod(pjob, pod, &condition, said);
     }
-    gt_placement_publish(pjob, view, owner);
+    /* While a plan may be missing, an object without one would say that there never was any. */
+    if (pjob->offers_end_ms <= gt_clock_ms())
+        gt_placement_publish(pjob, view, owner);
     if (digest != pjob->reported_digest)
         gt_placement_event(pjob, first, warning || pjob->state == GT_PLACEMENT_WAITS, pjob->reason, "Place",
                            pjob->text);

@@ -87,11 +87,12 @@ struct pjob {
     struct placement_object *object; /* NULL: no memory */
     bool has_lost;                   /* ungated pods have lost their plan */
     struct pjob *next_lost, *previous_lost;
-    bool began_in_term;    /* its first pod came in this leader's term */
-    bool adopted;          /* the plan from before this leader's term was taken over */
-    bool object_read;      /* the start of its waiting was taken over, too */
-    uint64_t offered_ms;   /* last offer of a reserved place to a pod that is being created; 0: none */
-    uint64_t published_ms; /* when the object was last updated with why it waits */
+    bool began_in_term;     /* its first pod came in this leader's term */
+    bool adopted;           /* the plan from before this leader's term was taken over */
+    bool object_read;       /* the start of its waiting was taken over, too */
+    uint64_t offered_ms;    /* last offer of a reserved place to a pod that is being created; 0: none */
+    uint64_t offers_end_ms; /* until then its plan waits for pods that may come with another place; 0: no */
+    uint64_t published_ms;  /* when the object was last updated with why it waits */
     enum gt_placement_state state;
     uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
     int64_t since_s, waits_s;    /* the same in Unix time, as published: also from earlier leaders */
@@ -145,8 +146,13 @@ struct gt_placement {
     struct gt_ranks ranks;
     struct placement_objects objects;
     uint64_t term_ms; /* when its term began */
-    bool in_term;     /* new jobs began in its term */
-    bool has_orphans; /* a job is gone: its object is to be deleted */
+    /* Pods to which an earlier leader has offered a place exist by then; 0: there are none. */
+    uint64_t earlier_end_ms;
+    bool earlier_known;  /* that time is known */
+    bool note_is_fresh;  /* it is from the note that was read since the last term */
+    uint64_t offered_ms; /* the last offer of any place in this process; 0: none */
+    bool in_term;        /* new jobs began in its term */
+    bool has_orphans;    /* a job is gone: its object is to be deleted */
     struct gt_index index;
     struct record **records; /* by an entry's mark */
     uint32_t *gaps;

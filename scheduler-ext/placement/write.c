@@ -460,8 +460,9 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
         object_unknown(write, write->placement->times.retry_ms);
         return;
     }
-    object->refusals = 0;
     object->rest_ms = 0;
+    if (write->kind != WRITE_OBJECT_GET)
+        gt_placement_object_clear_refusal(object);
     if (gone)
         object->epoch = 0; /* no earlier write can reach the pods of another job */
     gt_placement_object_answered(object, content,
@@ -470,13 +471,17 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
     write->placement->counters.objects_written += write->kind == WRITE_OBJECT;
 }
 
+/* A refused write has changed nothing. */
 static void note_object_refusal(struct write *write, const struct gt_err *error)
 {
     struct placement_object *object = write->object;
     struct pjob *pjob = write->job;
+    uint64_t rest_ms = gt_backoff_step(object->refusals++, write->placement->times.retry_ms, REFUSED_MAX_MS);
     write->placement->counters.write_failures++;
-    object_unknown(write,
-                   gt_backoff_step(object->refusals++, write->placement->times.retry_ms, REFUSED_MAX_MS));
+    object->is_unknown = object->is_unknown || write->kind == WRITE_OBJECT_GET;
+    object->rest_ms = gt_clock_ms() + rest_ms;
+    free(object->refusal);
+    object->refusal = strdup(gt_err_text(error));
     if (pjob && !pjob->refusal_reported)
         gt_placement_event(pjob, pjob->job->pods, true, "WriteRefused", "Place", gt_err_text(error));
     else if (!pjob && object->refusals == 1)

@@ -71,6 +71,7 @@ static struct host {
         struct gt_kube_informer *informer;
     } followers[KINDS];
     bool wants_start;
+    char note[32]; /* of the earlier leader; "": none was read */
     enum gt_claims claims;
     uint64_t without_ms; /* a kind of owners is gone on without after so long */
 } host;
@@ -191,6 +192,8 @@ static void start_when_synced(void)
     if (!host.wants_start || !is_synced())
         return;
     host.wants_start = false;
+    if (*host.note)
+        gt_placement_read_note(host.placement, host.note);
     gt_placement_start(host.placement);
     cJSON *json = cJSON_CreateObject();
     cJSON_AddBoolToObject(json, "started", true);
@@ -440,6 +443,10 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
         return gt_fail(err, EINVAL, "%s: expected NAME=NUMBER", text);
     if (strncmp(text, "claims=", 7) == 0) {
         host.claims = to->claims = (enum gt_claims)number;
+        return 0;
+    }
+    if (strncmp(text, "quiet=", 6) == 0) { /* the earlier leader's last note */
+        snprintf(host.note, sizeof(host.note), "quiet:%s", value + 1);
         return 0;
     }
     if (strncmp(text, "recreate=", 9) == 0) {

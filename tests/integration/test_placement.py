@@ -154,6 +154,26 @@ class PlacementTest(PlacementCase):
         self.assertEqual(len({p.split("-")[0] for p in places}), 1)
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0))
 
+    def test_pod_that_was_there_before_the_leader(self):
+        """Where an earlier leader may have offered places of a plan that nobody knows, the new one waits and says until
+        when. It does not where there was no leader, or the last one ended in order long ago."""
+        for number, quiet in enumerate((None, 4294967295, 3600)):
+            with self.subTest(quiet=quiet):
+                name = f"set{number}"
+                if number:
+                    self.host.kill()
+                else:
+                    self.world(2)
+                self.api.add(SETS, name, spec={"replicas": 2, "template": template(8, 16)})
+                self.add_pod(f"{name}-0", statefulset_pod(name, 0))
+                begun = time.monotonic()
+                self.start(request=4000, **({} if quiet is None else {"quiet": quiet}))
+                if quiet is None:
+                    self.assertTrue(wait_for(lambda: (self.condition(f"{name}-0") or {}).get("reason") == "OffersPending", 2))
+                    self.assertIn("an earlier leader has offered", self.condition(f"{name}-0")["message"])
+                self.wait_lifted(f"{name}-0")
+                (self.assertGreater if quiet is None else self.assertLess)(time.monotonic() - begun, 3.9)
+
     def test_statefulset_that_does_not_start_at_zero(self):
         self.world(1)
         self.start()

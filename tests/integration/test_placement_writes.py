@@ -38,6 +38,26 @@ class PlacementWritesTest(PlacementCase):
         self.start()
         self.wait_lifted(*names)
 
+    def test_plan_that_cannot_be_written_holds_nothing(self):
+        """The namespace of a job may not have GPUPlacements: the job waits and says so, others get the GPUs."""
+        self.world(1)
+        self.api.fail(Status(403, "exceeded quota: objects"), times=10000, method="POST", path="/ns/gpuplacements$")
+        self.start(retry=500)
+        names = self.add_gang("a", 4, 32)
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "WriteRefused"))
+        self.assertIn("exceeded quota: objects", self.condition("a-0")["message"])
+        other = {**indexed_pod("b", 0, group=8), "metadata": {**indexed_pod("b", 0, group=8)["metadata"], "namespace": "elsewhere"}}
+        self.api.add(JOBS.replace("/ns/", "/elsewhere/"), "b", spec={
+            "completionMode": "Indexed", "completions": 1, "parallelism": 1, "template": template(8, 8)})
+        self.api.add(PODS.replace("/ns/", "/elsewhere/"), "b-0", status={"phase": "Pending"}, **{
+            **other, "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z", **other["metadata"]}})
+        self.assertTrue(wait_for(lambda: self.host.job("elsewhere/Job/b").get("state") == "placed"))
+        writes = [r for r in self.api.asked(method="POST") if r.path.endswith("/ns/gpuplacements")]
+        self.assertLessEqual(len(writes), 10)  # after 0, 0.5, 1.5, 3.5... seconds
+        self.api.faults.clear()
+        self.api.remove(PODS.replace("/ns/", "/elsewhere/"), "b-0")
+        self.wait_lifted(*names)
+
     def test_killed_in_the_middle_of_the_burst(self):
         """What is left of a gang returns to its units, before all others."""
         self.world(3)

@@ -66,12 +66,31 @@ static void test_names_that_are_too_long(void **state)
     assert_false(gt_lease_note_next(&note, &word));
 }
 
+static void how_long_no_place_was_offered(void **state)
+{
+    gt_auto_buf struct gt_buf buf = GT_BUF(GT_LEASE_NOTE_MAX);
+    uint64_t seconds = 7;
+    (void)state;
+    assert_false(gt_lease_note_quiet("", &seconds));
+    assert_false(gt_lease_note_quiet("quiet: quiet:x n1=0-3 unquiet:3", &seconds));
+    assert_false(gt_lease_note_quiet("quiet:123456789012345678901234567890", &seconds));
+    assert_int_equal(seconds, 7);
+    gt_lease_note_add(&buf, "n1", 3);
+    gt_lease_note_add_quiet(&buf, 42);
+    assert_string_equal(buf.data, "n1=0,1 quiet:42");
+    assert_true(gt_lease_note_quiet(buf.data, &seconds));
+    assert_int_equal(seconds, 42);
+    assert_true(gt_lease_note_quiet(GT_LEASE_NOTE_NO_LEADER, &seconds));
+    assert_int_equal(seconds, UINT32_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_there_and_back),
         cmocka_unit_test(test_names_that_are_too_long),
+        cmocka_unit_test(how_long_no_place_was_offered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

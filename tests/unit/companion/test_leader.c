@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "api/lease_note.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/leader.h"
 
@@ -117,6 +118,11 @@ static void report(void *arg, struct gt_buf *to)
     gt_buf_puts(to, ((struct candidate *)arg)->tells);
 }
 
+static void report_last(void *arg, struct gt_buf *to)
+{
+    gt_buf_printf(to, "quiet:%s", ((struct candidate *)arg)->name);
+}
+
 static void receive(void *arg, const char *note)
 {
     struct candidate *c = arg;
@@ -219,6 +225,7 @@ static void join(struct world *world, unsigned i, const char *name)
                                         .on_released = on_released,
                                         .on_error = on_error,
                                         .write_note = report,
+                                        .write_last_note = report_last,
                                         .read_note = receive,
                                         .arg = c};
     assert_int_equal(gt_leader_new(&spec, &port, &c->leader, NULL), 0);
@@ -270,7 +277,7 @@ static void test_what_the_leader_tells(void **state)
     pass(&world, 5000);
     assert_true(a->leads);
     assert_string_equal(b->received, "n1=0-3 n2=*");
-    assert_string_equal(a->received, "");
+    assert_string_equal(a->received, GT_LEASE_NOTE_NO_LEADER); /* there was no Lease */
     a->tells = "";
     pass(&world, 5000);
     assert_string_equal(b->received, "");
@@ -278,7 +285,10 @@ static void test_what_the_leader_tells(void **state)
     pass(&world, 5000);
     gt_leader_release(a->leader);
     pass(&world, 100);
-    assert_string_equal(world.server.note, ""); /* nothing is reserved any more */
+    assert_string_equal(world.server.note, "quiet:a"); /* nothing is reserved any more */
+    pass(&world, 4000);
+    assert_true(b->leads);
+    assert_string_equal(b->received, "quiet:a");
     leave(a);
     leave(b);
 }
