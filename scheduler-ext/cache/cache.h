@@ -120,7 +120,7 @@ enum gt_cache_plan {
     GT_CACHE_PLAN_ASSUMED, /* its GPUs are assumed */
     GT_CACHE_PLAN_LOST,    /* another pod has one of them, a GPU is unhealthy or missing, or the node is gone;
                               for a pod on no node also: the node is cordoned or not Ready, or the pod is
-                              `refused` */
+                              `refused` or `deleting` */
     GT_CACHE_PLAN_RUNNING, /* it runs on them */
     GT_CACHE_PLAN_BROKEN,  /* it runs on other GPUs, or is on another node */
 };

@@ -291,13 +291,14 @@ static unsigned count_needs(struct scene *scene)
 }
 
 /* A pod without a node that is planned for this one. Its GPUs are assumed as long as enough is left for pods
- * on the node. */
+ * on the node. A pod that is being deleted is never bound. */
 static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned needs)
 {
     enum gt_cache_pod_state state = pod->gated ? GT_CACHE_GATED : GT_CACHE_WAITING;
     uint64_t plan = pod->resolved;
-    bool held = !pod->pub.refused && scene->node->id != GT_NONE && gt_cache_is_open(scene->node) &&
-                !scene->node->left_alone && pod->whole && !(plan & ~(scene->room | pod->owned)) &&
+    bool held = !pod->pub.refused && !pod->pub.deleting && scene->node->id != GT_NONE &&
+                gt_cache_is_open(scene->node) && !scene->node->left_alone && pod->whole &&
+                !(plan & ~(scene->room | pod->owned)) &&
                 (!(plan & ~pod->owned) || bits(scene->room & ~plan) >= needs);
     if (held)
         take(scene, pod, plan);

@@ -129,7 +129,9 @@ static void add_row(const struct pod_row *row, int node, int gpus, struct gt_buf
     add_number(to, gt_debug_pod_number(row->pod, GT_PLAN_ANNOTATION_RANK));
     gt_buf_printf(to, "%-*s  %-*s  %-8s  %s", node, row->node, gpus, row->gpus, gt_debug_pod_state(row->pod),
                   row->pod->meta.name);
-    if (row->pod->plan == GT_CACHE_PLAN_LOST)
+    if (row->pod->deleting)
+        gt_buf_puts(to, " (being deleted)");
+    else if (row->pod->plan == GT_CACHE_PLAN_LOST)
         gt_buf_puts(to, " (its plan is lost)");
     else if (row->pod->plan == GT_CACHE_PLAN_BROKEN)
         gt_buf_puts(to, " (not where it was planned)");
@@ -210,6 +212,8 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
     case GT_CACHE_WAITING:
         if (pod->plan == GT_CACHE_PLAN_ASSUMED)
             gt_buf_printf(to, "It is planned for node %s", name);
+        else if (pod->plan == GT_CACHE_PLAN_LOST && pod->deleting)
+            gt_buf_puts(to, "It will not be bound any more, so its GPUs are free");
         else if (pod->plan == GT_CACHE_PLAN_LOST)
             gt_buf_puts(
                 to,

@@ -275,11 +275,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if double.stopping.is_set():
                 self.close_connection = True
                 return
-            for _, kind, where, obj in fresh:
-                if double.is_in(where, collection) and double.is_selected(obj, request.query):
+            for _, kind, where, obj, old in fresh:
+                told = double.is_in(where, collection) and double.seen_through(request.query, kind, obj, old)
+                if told:
                     if double.before_event:
                         double.before_event(obj)
-                    self.chunk(event(kind, double.shape(obj, self.headers.get("Accept"))))
+                    self.chunk(event(told[0], double.shape(told[1], self.headers.get("Accept"))))
             now = time.monotonic()
             if bookmarks and (now >= next_bookmark or now >= end):
                 self.chunk(event("BOOKMARK", {"kind": "Any", "apiVersion": "v1",
@@ -333,7 +334,7 @@ class ApiDouble:
         self.stopping = threading.Event()
         self.objects = {}    # (collection, name) -> object
         self.owners = {}     # (collection, name) -> {leaf: set of managers}
-        self.history = []    # (version, type, collection, object)
+        self.history = []    # (version, type, collection, object, the object before)
         self.version, self.floor = 100, 0
         self.at_floor = {}   # the objects as of that version
         self.uids = itertools.count(1)
@@ -455,7 +456,7 @@ class ApiDouble:
         for one in field.split(",") if field else []:
             path, value = one.split("=", 1)
             found = functools.reduce(lambda at, key: at.get(key, {}), path.rstrip("!").split("."), obj)
-            if (found == value) == path.endswith("!"):
+            if ((found or "") == value) == path.endswith("!"):
                 return False
         if label:
             key, value = label.split("=", 1)
@@ -468,8 +469,20 @@ class ApiDouble:
             return obj
         return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
-    def note(self, kind, where, obj):
-        self.history.append((self.version, kind, where, copy.deepcopy(obj)))
+    @classmethod
+    def seen_through(cls, query, kind, obj, old):
+        """(type, object) of a change as a watch with these selectors tells it; None: it tells nothing. What a
+        selector does not select any more is deleted for it, with its last selected contents (watch_cases.py)."""
+        was, is_ = old and cls.is_selected(old, query), kind != "DELETED" and cls.is_selected(obj, query)
+        if is_:
+            return ("MODIFIED" if was else "ADDED"), obj
+        if not was:
+            return None
+        return "DELETED", {**old, "metadata": {**old["metadata"],
+                                               "resourceVersion": obj["metadata"]["resourceVersion"]}}
+
+    def note(self, kind, where, obj, old):
+        self.history.append((self.version, kind, where, copy.deepcopy(obj), old))
         self.changed.notify_all()
 
     def store(self, collection, name, obj, kind):
@@ -477,8 +490,9 @@ class ApiDouble:
         obj["metadata"]["resourceVersion"] = str(self.version)
         for field in self.dropped:
             obj.get("spec", {}).pop(field, None)
+        old = self.objects.get((collection, name))
         self.objects[collection, name] = obj
-        self.note(kind, collection, obj)
+        self.note(kind, collection, obj, old)
 
     def add(self, path, name, **members):
         """Puts an object there from outside; `path` is that of its collection."""
@@ -498,7 +512,7 @@ class ApiDouble:
             self.owners.pop((collection, name), None)
             self.version += 1
             self.note("DELETED", collection,
-                      {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}})
+                      {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}, obj)
 
     def compact(self):
         """Forgets every version but the present one, and every place in a list."""
@@ -560,7 +574,7 @@ class ApiDouble:
         if version < self.floor:
             raise ApiError(410, f"The provided resource version is too old: {version}", "Expired")
         objects = dict(self.at_floor)
-        for at, kind, where, obj in self.history:
+        for at, kind, where, obj, _ in self.history:
             if at <= version and kind == "DELETED":
                 del objects[where, obj["metadata"]["name"]]
             elif at <= version:

@@ -174,9 +174,7 @@ class PlacementCase(unittest.TestCase):
         self.run_on(name, node, [int(i.rsplit("-", 1)[1]) for i in ids])
 
     def run_on(self, name, node, gpus):
-        pod = dict(self.pod(name))
-        self.api.add(PODS, name, **{k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} |
-                     {"spec": {**pod["spec"], "nodeName": node}, "status": {"phase": "Running"}})
+        self.change_pod(name, spec={**self.pod(name)["spec"], "nodeName": node}, status={"phase": "Running"})
         with self.api.lock:
             collection, _, _ = self.api.place(TOPOLOGIES + "/x")
             status = self.api.objects[collection, node]["status"]
@@ -184,10 +182,18 @@ class PlacementCase(unittest.TestCase):
         self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]),
                                                        used + [(gpu, "ns", name) for gpu in gpus], by_claims=self.by_claims))
 
-    def end(self, name):
-        """The pod goes, and the node's agent notices."""
+    def change_pod(self, name, metadata=None, **members):
+        pod = self.pod(name)
+        self.api.add(PODS, name, **{k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | members |
+                     {"metadata": {**pod["metadata"], **(metadata or {})}})
+
+    def end(self, name, phase=None):
+        """The pod goes, or stays with the phase of its end, and the node's agent notices."""
         node = self.pod(name)["spec"].get("nodeName")
-        self.api.remove(PODS, name)
+        if phase:
+            self.change_pod(name, status={"phase": phase})
+        else:
+            self.api.remove(PODS, name)
         if node:
             self.free(node, name)
 

@@ -219,13 +219,13 @@ class Volcano(Case):
         self.configure("groups: [{name: r1, nodes: [n1]}, {name: r2, nodes: [n2, n3]}]")
         self.wait(lambda: self.members_of() == {"r1": [("Node", "n1")], "r2": [("Node", "n2"), ("Node", "n3")]})
         now = {}
-        for at, kind, where, obj in self.api.history:  # every state that Volcano could have seen
+        for at, kind, where, obj, _ in self.api.history:  # every state that Volcano could have seen
             if where[2] == "hypernodes" and at > version:
                 now[obj["metadata"]["name"]] = [m["selector"]["exactMatch"]["name"] for m in obj["spec"]["members"]]
                 held = [node for nodes in now.values() for node in nodes]
                 self.assertEqual(len(held), len(set(held)), (kind, now))
         self.wait(lambda: self.condition("r2", "HyperNode")[1] == "Projected")
-        told = [(c["reason"], c["message"]) for _, _, where, obj in self.api.history if where[2] == "supernodes"
+        told = [(c["reason"], c["message"]) for _, _, where, obj, _ in self.api.history if where[2] == "supernodes"
                 for c in obj.get("status", {}).get("conditions", [])]
         self.assertIn(("Moving", "1 member is still held by another HyperNode of ours"), told)
 

@@ -16,13 +16,14 @@ import unittest
 
 from kube_driver import Relay, Tool, kubeconfig
 from real_api import RealServer
+from watch_cases import SelectedWatches
 
 TOOL = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 MAPS = "/v1/configmaps"
 NODES = "/v1/nodes"
 
 
-class RealClient(unittest.TestCase):
+class RealClient(SelectedWatches, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="gputopo-kube-")
@@ -30,6 +31,7 @@ class RealClient(unittest.TestCase):
         cls.server = RealServer(cls.folder)
         cls.addClassCleanup(cls.server.close)
         cls.server.wait_ready()
+        cls.server.kubectl("create", "serviceaccount", "default")
 
     def setUp(self):
         self.tool = Tool(TOOL, "--kubeconfig", self.server.kubeconfig)

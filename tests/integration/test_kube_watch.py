@@ -13,6 +13,7 @@ import unittest
 from api_double import Raw, Status, Stream, event, status_object
 from daemon_driver import wait_for
 from kube_case import MAPS, WHERE, Case, config_map
+from watch_cases import SelectedWatches
 
 LARGE = 84 * (1 << 20) // 10
 
@@ -180,7 +181,7 @@ class Lists(Case):
         self.assertFalse([a for a in self.tool.said(number) if a["event"] == "DONE"])
 
 
-class Watches(Case):
+class Watches(SelectedWatches, Case):
     def setUp(self):
         super().setUp()
         self.api.version = 1000  # above those of events that are made by hand

@@ -35,8 +35,8 @@ class PlacementRunningTest(PlacementCase):
         self.wait_lifted(*names)
         for name in names:
             self.bind(name)
-        self.end("x-a")  # succeeded: out of the informer's selection
-        self.end("x-b")  # failed
+        self.end("x-a", "Succeeded")
+        self.end("x-b", "Failed")
         self.add_pod("x-e", made())
         self.wait_lifted("x-e")
         rank = self.pod("x-e")["metadata"]["annotations"][PLAN + "rank"]
@@ -45,11 +45,24 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.job("ns/Owned/Job/x")["state"] == "placed"))
 
     def finish(self, job, done, group=16, pods=4, mode="Indexed", **status):
-        """Some pods succeed: they leave the informer's selection, and the Job's status tells of them."""
+        """Some pods succeed, and the Job's status tells of them."""
         for name in done:
-            self.end(name)
+            self.end(name, "Succeeded")
         self.api.add(JOBS, job, spec={"completionMode": mode, "completions": pods, "parallelism": pods,
                                       "template": template(8, group)}, status={"succeeded": len(done), **status})
+
+    def test_gpus_of_a_pod_that_is_deleted_before_it_is_bound(self):
+        """It is never bound any more, and the API server may keep it for long."""
+        self.world(1, nodes_each=1)
+        self.start()
+        for job in ("a", "b"):
+            self.add_gang(job, 1, 8)
+            if job == "a":
+                self.wait_lifted("a-0")
+        self.assertTrue(wait_for(lambda: self.condition("b-0")), self.host.notes)
+        self.change_pod("a-0", {"deletionTimestamp": "2026-01-01T01:00:00Z"})
+        self.wait_lifted("b-0")
+        self.assertTrue(self.pod("a-0"))
 
     def test_last_pod_of_a_plain_job_comes_back(self):
         """No pod is left that tells that the job runs."""

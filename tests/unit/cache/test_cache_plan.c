@@ -68,7 +68,7 @@ static void test_life(void **state)
     assert_int_not_equal(a->assumption, GT_NONE);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     /* An event from before the plan was written changes nothing. */
-    give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true, .job = "j", .deleting = true));
+    give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true, .job = "j", .spec = "\"priority\":1,"));
     assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_ASSUMED);
 
     give_pod(cache, POD(.name = "a", .gpus = 4, .job = "j", .plan_node = "n1", .plan_mask = 0x0f));
@@ -135,7 +135,8 @@ static void test_unplanned(void **state)
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     gt_cache_unplan_pod(cache, pod_of(cache, "a"));
     assert_int_equal(cluster_node(cache, "n1").available, 0xff);
-    give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03, .deleting = true));
+    give_pod(cache,
+             POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03, .spec = "\"priority\":1,"));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_NONE);
     /* Another plan counts, and the same one when it was taken away in between. */
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c));
@@ -147,11 +148,36 @@ static void test_unplanned(void **state)
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     /* A new plan of the caller's stands against the old text. */
     assert_int_equal(gt_cache_plan_pod(cache, pod_of(cache, "a"), id_of(cache, "n1"), 0x30, NULL), 0);
-    give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c, .deleting = true));
+    give_pod(cache,
+             POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c, .spec = "\"priority\":1,"));
     assert_int_equal(pod_of(cache, "a")->plan_mask, 0x30);
-    give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x30, .deleting = true));
+    give_pod(cache,
+             POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x30, .spec = "\"priority\":1,"));
     assert_int_equal(pod_of(cache, "a")->plan_mask, 0x30);
     assert_int_equal(cluster_node(cache, "n1").assumed, 0x30);
+}
+
+/* A pod that is being deleted is never bound, so its GPUs are free at once; one on a node keeps them. */
+static void test_deleting(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_plain_node(cache, "n1");
+    give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true));
+    assert_int_equal(gt_cache_plan_pod(cache, pod_of(cache, "a"), id_of(cache, "n1"), 0x0f, NULL), 0);
+    give_pod(cache, POD(.name = "b", .gpus = 2, .plan_node = "n1", .plan_mask = 0x30));
+    give_pod(cache, POD(.name = "c", .gpus = 2, .plan_node = "n1", .plan_mask = 0xc0, .node = "n1"));
+    assert_int_equal(cluster_node(cache, "n1").available, 0);
+    assert_int_equal(pod_of(cache, "a")->namespace_->gpus, 8);
+    give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true, .deleting = true));
+    give_pod(cache, POD(.name = "b", .gpus = 2, .plan_node = "n1", .plan_mask = 0x30, .deleting = true));
+    give_pod(cache, POD(.name = "c", .gpus = 2, .plan_node = "n1", .plan_mask = 0xc0, .node = "n1",
+                        .deleting = true));
+    assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_LOST);
+    assert_plan(cache, "b", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
+    assert_plan(cache, "c", GT_CACHE_BOUND, GT_CACHE_PLAN_ASSUMED);
+    assert_int_equal(cluster_node(cache, "n1").available, 0x3f);
+    assert_int_equal(pod_of(cache, "a")->namespace_->gpus, 2);
 }
 
 static void test_lost(void **state)
@@ -552,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_unplanned),
+        cmocka_unit_test(test_deleting),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_taken_by_another),
         cmocka_unit_test(test_beside_a_lost_plan),
