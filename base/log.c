@@ -23,12 +23,10 @@ void gt_log_setup(enum gt_log_level level, enum gt_log_format format)
     line_format = format;
 }
 
+/* Whether a value can be told from what is around it without quotes. */
 static bool is_plain(const char *text)
 {
-    for (const char *p = text; *p; p++)
-        if ((unsigned char)*p <= 0x20 || *p == '"' || *p == '=' || *p == '\\' || *p == 0x7f)
-            return false;
-    return *text != '\0';
+    return *text && !text[strcspn(text, " \"=\\")] && gt_text_is_printable(text);
 }
 
 static void add_value(struct gt_buf *line, const struct gt_log_field *field)
@@ -56,8 +54,13 @@ static void begin_line(struct gt_buf *line, enum gt_log_level level, const char 
         gt_json_add_text(line, "time", stamp);
         gt_json_add_text(line, "level", level_names[level]);
         gt_json_add_text(line, "event", event);
-    } else
-        gt_buf_printf(line, "%s %s %s", stamp, level_names[level], event);
+        return;
+    }
+    gt_buf_printf(line, "%s %s ", stamp, level_names[level]);
+    if (gt_text_is_printable(event)) /* some have texts of others in them */
+        gt_buf_puts(line, event);
+    else
+        gt_text_quote(line, event);
 }
 
 static void end_line(struct gt_buf *line)

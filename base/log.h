@@ -11,6 +11,9 @@
  *     gt_info("registered", GT_STR("resource", name), GT_INT("gpus", 8));
  *     -> 2026-01-31T12:00:00.123Z info registered resource=metax-tech.com/gpu gpus=8
  *
+ * Values and events may have any bytes: control characters are escaped as in JSON, bytes that are not UTF-8
+ * become U+FFFD, so that a line is one line of text in both formats.
+ *
  * Safe to call from several threads; each line is written by one write(). If the fields of an event exceed 16
  * KiB, only its name is written, with cut=true.
  */

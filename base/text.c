@@ -92,10 +92,10 @@ void gt_text_quote(struct gt_buf *buf, const char *text)
             gt_buf_puts(buf, "\\n");
         else if (*p == '\t')
             gt_buf_puts(buf, "\\t");
-        else if (*p < 0x20 || *p == 0x7f)
-            gt_buf_printf(buf, "\\u%04x", *p);
-        else
+        else if (printable_length((const char *)p))
             gt_buf_add(buf, p, n);
+        else
+            gt_buf_printf(buf, "\\u%04x", n == 2 ? p[1] : *p); /* C1 begins with 0xc2 */
         p += n;
     }
     gt_buf_puts(buf, "\"");

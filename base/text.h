@@ -7,7 +7,8 @@
 
 #include "base/buf.h"
 
-/* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+/* Appends `text` as a JSON string with its quotes; control characters are escaped, C1 ones too, and bytes
+ * that are not UTF-8 become U+FFFD. */
 void gt_text_quote(struct gt_buf *buf, const char *text);
 
 /* Length of the UTF-8 sequence at the start of `text`, 1 for the NUL; 0 if it is invalid (overlong, a

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,44 @@ static void as_json(void **state)
                         "\"n\":1152921504606846976,\"b\":false}\n");
 }
 
+/* Bytes that are no UTF-8, terminal sequences and line ends come out escaped, in values as in events. */
+static void from_outside(void **state)
+{
+    static const struct {
+        const char *given, *text, *json;
+    } cases[] = {
+        {"GPU-0", "GPU-0", "\"GPU-0\""},
+        {"gr\xc3\xb6\xc3\x9f"
+         "e",
+         "gr\xc3\xb6\xc3\x9f"
+         "e",
+         "\"gr\xc3\xb6\xc3\x9f"
+         "e\""},
+        {"\xff", "\"\xef\xbf\xbd\"", "\"\xef\xbf\xbd\""},
+        {"GPU-\xc3(", "\"GPU-\xef\xbf\xbd(\"", "\"GPU-\xef\xbf\xbd(\""},
+        {"a\x1b[31m", "\"a\\u001b[31m\"", "\"a\\u001b[31m\""},
+        {"a\xc2\x9b"
+         "31m",
+         "\"a\\u009b31m\"", "\"a\\u009b31m\""},
+        {"x\nforged", "\"x\\nforged\"", "\"x\\nforged\""},
+        {"x\r\x7f", "\"x\\u000d\\u007f\"", "\"x\\u000d\\u007f\""},
+    };
+    char want[128];
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        gt_log_setup(GT_LOG_INFO, GT_LOG_TEXT);
+        begin();
+        gt_info(cases[i].given, GT_STR("id", cases[i].given));
+        snprintf(want, sizeof(want), "info %s id=%s\n", cases[i].text, cases[i].text);
+        assert_string_equal(after_time(end()), want);
+        gt_log_setup(GT_LOG_INFO, GT_LOG_JSON);
+        begin();
+        gt_info(cases[i].given, GT_STR("id", cases[i].given));
+        snprintf(want, sizeof(want), "\"event\":%s,\"id\":%s}\n", cases[i].json, cases[i].json);
+        assert_string_equal(strstr(end(), "\"event\""), want);
+    }
+}
+
 static void too_long(void **state)
 {
     (void)state;
@@ -100,6 +139,6 @@ static void too_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_text), cmocka_unit_test(as_json),
-                                       cmocka_unit_test(too_long)};
+                                       cmocka_unit_test(from_outside), cmocka_unit_test(too_long)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
