@@ -16,9 +16,11 @@ void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *
     if (known && pod->uid[0] && strcmp(known->uid, pod->uid) != 0)
         known = NULL; /* an earlier pod of the same name */
     pod->known = known;
-    if (known)
+    if (known) {
         gt_cache_asked(cache, known, &pod->asked);
-    pod->asked.gpus = pod->gpus;
+        pod->gpus = known->gpus;
+    } else
+        pod->asked.gpus = pod->gpus;
     pod->planned = known && known->plan == GT_CACHE_PLAN_ASSUMED ? known->plan_node : GT_NONE;
 }
 

@@ -26,8 +26,9 @@ enum gt_feasibility {
 
 struct gt_extender_pod {
     const char *namespace_, *name, *uid;
+    /* From the cache if it knows the pod, else from the request, which does not show GPUs of claims: */
     unsigned gpus;
-    struct gt_mix_amounts asked; /* from the cache if it knows the pod, else from the request */
+    struct gt_mix_amounts asked;
     /* Set by gt_extender_pod_find(): */
     const struct gt_cache_pod *known; /* NULL: the cache has not seen it */
     uint32_t planned;                 /* node of its valid plan; GT_NONE: none */

@@ -168,6 +168,44 @@ class Answers(Case):
         self.assertEqual(predicate(planned, 5, "n1")["status"], "")
         self.assertEqual(predicate(planned, 5, "n2"), {"status": "gputopo planned this pod for node n1", "code": 3})
 
+    def test_gpus_by_claim(self):
+        """A pod that the cache knows is asked for by claim as by limits, though the request shows no limits."""
+        self.add_planned("planned", "n1", 0, 1, 2, 3, 4, 5)
+        self.add_pod("limits", 4)
+        claims = [{"name": "gputopo-gpus", "resourceClaimTemplateName": "gputopo-gpus-4"}]
+        by_claim = {"metadata": {"namespace": "ns", "name": "claims", "uid": "uid-of-claims"}, "spec": {
+            "containers": [{"name": "main", "resources": {"claims": [{"name": "gputopo-gpus", "request": "gpus-0"}]}}],
+            "resourceClaims": claims}}
+        self.api.add(PODS, "claims", metadata={"uid": "uid-of-claims"}, spec=by_claim["spec"], status={"phase": "Pending"})
+        by_limits, nodes = asking_pod("limits", "4"), ("n1", "n2", "n3", "new")
+        self.assertTrue(wait_for(lambda: self.companion.metrics()['gputopo_cache_pods{state="waiting"}'] == 3))
+        volcano = [node_info(name, 8) for name in nodes]
+        for path, bodies in (
+                (FILTER, [args(pod, *nodes) for pod in (by_limits, by_claim)]),
+                (PRIORITIZE, [args(pod, *nodes) for pod in (by_limits, by_claim)]),
+                (PREDICATE, [{"task": task(by_limits, 4), "node": volcano[0]}, {"task": task(by_claim, 0), "node": volcano[0]}]),
+                (VOLCANO_PRIORITIZE, [{"task": task(by_limits, 4), "nodes": volcano}, {"task": task(by_claim, 0), "nodes": volcano}])):
+            with self.subTest(path):
+                limits, claims = (self.answer(path, body) for body in bodies)
+                self.assertEqual(claims, limits)
+        self.assertEqual(list(self.answer(FILTER, args(by_claim, *nodes))["FailedNodes"]), ["n1"])
+        self.assertEqual(self.scores(by_claim, *nodes)["n2"], 10)
+
+    def test_pods_that_end(self):
+        """The API server may keep them for long; what was planned for them is free at once."""
+        ends = {"succeeded": {"status": {"phase": "Succeeded"}}, "failed": {"status": {"phase": "Failed"}},
+                "deleted": {"metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"}}}
+        for name, end in ends.items():
+            with self.subTest(name):
+                self.add_planned(name, "n1", 0, 1, 2, 3, 4, 5)
+                def refused():
+                    return self.answer(FILTER, args(asking_pod(gpus="4"), "n1"))["FailedNodes"]
+                self.assertTrue(wait_for(refused))
+                pod = self.api.objects[self.api.place(PODS)[0], name]
+                self.api.add(PODS, name, spec=pod["spec"], status=end.get("status", pod["status"]),
+                             metadata={**pod["metadata"], **end.get("metadata", {})})
+                self.assertTrue(wait_for(lambda: not refused()))
+
     def test_metrics_and_readiness(self):
         connection = self.client()
         for _ in range(3):
