@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "api/meta.h"
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -55,6 +54,7 @@ struct gt_informers {
 
 /* ---- to the handlers ---- */
 
+/* The arguments are evaluated for each handler: none of them may take anything over. */
 #define NOTIFY(informers, call, ...)                                                                         \
     for (unsigned i_ = 0; i_ < (informers)->handler_count; i_++)                                             \
         if ((informers)->handlers[i_].call)                                                                  \
@@ -108,40 +108,6 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
     gt_cache_pod(informers->cache, &pod);
 }
 
-static void unreadable(struct gt_informers *informers, const cJSON *object, const struct gt_err *error)
-{
-    NOTIFY(informers, on_unreadable, informers->handlers[i_].arg, gt_meta_name(object), gt_err_text(error));
-}
-
-static void came_placement(struct gt_informers *informers, const cJSON *object)
-{
-    gt_auto_gpu_placement struct gt_gpu_placement *placement = NULL;
-    gt_auto_err struct gt_err *error = NULL;
-    if (gt_gpu_placement_read(object, &placement, &error) < 0)
-        unreadable(informers, object, error);
-    else {
-        NOTIFY(informers, observe_placement, informers->handlers[i_].arg, gt_steal(placement));
-    }
-}
-
-static void quota_deleted(struct gt_informers *informers, const char *namespace_, const char *name)
-{
-    NOTIFY(informers, observe_quota_deleted, informers->handlers[i_].arg, namespace_, name);
-}
-
-static void came_quota(struct gt_informers *informers, const cJSON *object)
-{
-    gt_auto_resource_quota struct gt_resource_quota *quota = NULL;
-    gt_auto_err struct gt_err *error = NULL;
-    if (gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error) < 0)
-        unreadable(informers, object, error); /* the last valid one stays */
-    else if (!quota)
-        quota_deleted(informers, gt_meta_namespace(object), gt_meta_name(object));
-    else {
-        NOTIFY(informers, observe_quota, informers->handlers[i_].arg, gt_steal(quota));
-    }
-}
-
 static void came(void *arg, cJSON *object)
 {
     struct channel *channel = arg;
@@ -161,10 +127,10 @@ static void came(void *arg, cJSON *object)
         gt_foreign_lease_take(informers->cache, object, gt_clock_ms());
         break;
     case GT_INFORMER_PLACEMENTS:
-        came_placement(informers, object);
+        NOTIFY(informers, observe_placement, informers->handlers[i_].arg, object);
         break;
     case GT_INFORMER_QUOTAS:
-        came_quota(informers, object);
+        NOTIFY(informers, observe_quota, informers->handlers[i_].arg, object);
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim(informers->cache, object);
@@ -212,7 +178,7 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         NOTIFY(informers, observe_placement_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_QUOTAS:
-        quota_deleted(informers, namespace_, name);
+        NOTIFY(informers, observe_quota_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim_deleted(informers->cache, namespace_, name);

@@ -2,8 +2,6 @@
 #ifndef GPUTOPO_COMPANION_INFORMERS_H
 #define GPUTOPO_COMPANION_INFORMERS_H
 
-#include "api/gpu_placement.h"
-#include "api/resource_quota.h"
 #include "kube/client.h"
 #include "scheduler-ext/cache/cache.h"
 
@@ -47,13 +45,11 @@ struct gt_cache_handlers {
     void (*observe_pod)(void *arg, const struct gt_pod *pod);
     void (*made_pod)(void *arg, const struct gt_pod *pod); /* a pod created after the first list */
     void (*observe_pod_deleted)(void *arg, const char *namespace_, const char *name);
-    /* Only one handler may have these two, and it takes over the objects. */
-    void (*observe_placement)(void *arg, struct gt_gpu_placement *placement);
-    void (*observe_quota)(void *arg, struct gt_resource_quota *quota); /* that limits GPUs */
+    void (*observe_placement)(void *arg, const cJSON *object);
+    void (*observe_quota)(void *arg, const cJSON *object);
     void (*observe_placement_deleted)(void *arg, const char *namespace_, const char *name);
     void (*observe_quota_deleted)(void *arg, const char *namespace_, const char *name);
-    void (*on_unreadable)(void *arg, const char *name, const char *why); /* of these two kinds */
-    void (*observe_claim_template)(void *arg, const cJSON *object);      /* the cache has it */
+    void (*observe_claim_template)(void *arg, const cJSON *object); /* the cache has it */
     void (*observe_claim_template_deleted)(void *arg, const char *namespace_, const char *name);
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_deleted)(void *arg, struct gt_cache_pod *pod);

@@ -107,9 +107,9 @@ static void observe_pod_deleted(void *arg, const char *namespace_, const char *n
     gt_placement_observe_pod_deleted(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
-static void observe_placement(void *arg, struct gt_gpu_placement *placement)
+static void observe_placement(void *arg, const cJSON *object)
 {
-    gt_placement_observe_object(((struct placement_part *)arg)->placement, placement);
+    gt_placement_observe_object(((struct placement_part *)arg)->placement, object);
 }
 
 static void observe_placement_deleted(void *arg, const char *namespace_, const char *name)
@@ -117,9 +117,9 @@ static void observe_placement_deleted(void *arg, const char *namespace_, const c
     gt_placement_observe_object_deleted(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
-static void observe_quota(void *arg, struct gt_resource_quota *quota)
+static void observe_quota(void *arg, const cJSON *object)
 {
-    gt_placement_observe_quota(((struct placement_part *)arg)->placement, quota);
+    gt_placement_observe_quota(((struct placement_part *)arg)->placement, object);
 }
 
 static void observe_quota_deleted(void *arg, const char *namespace_, const char *name)
@@ -211,11 +211,6 @@ static void on_note(void *arg, bool warning, const char *job, const char *text)
 {
     (void)arg;
     gt_log(warning ? GT_LOG_WARNING : GT_LOG_INFO, text, GT_STR("job", job));
-}
-
-static void on_unreadable(void *arg, const char *name, const char *why)
-{
-    on_note(arg, true, name, why);
 }
 
 static void on_events_error(void *arg, const struct gt_err *error)
@@ -465,7 +460,6 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
                                     .observe_placement = observe_placement,
                                     .observe_placement_deleted = observe_placement_deleted,
                                     .observe_quota = observe_quota,
-                                    .on_unreadable = on_unreadable,
                                     .observe_quota_deleted = observe_quota_deleted,
                                     .observe_claim_template = observe_claim_template,
                                     .observe_claim_template_deleted = observe_claim_template_deleted,

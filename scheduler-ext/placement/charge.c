@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "api/meta.h"
+#include "api/names.h"
 #include "base/digest.h"
 #include "scheduler-ext/placement/reconcile.h"
 
@@ -29,13 +31,28 @@ static uint64_t room_in(const struct bound *bound)
 
 /* ---- quotas ---- */
 
-void gt_placement_observe_quota(struct gt_placement *placement, struct gt_resource_quota *quota)
+void gt_placement_note_error(const struct gt_placement *placement, const char *name,
+                             const struct gt_err *error)
 {
+    if (placement->spec.on_note)
+        placement->spec.on_note(placement->spec.arg, true, name, gt_err_text(error));
+}
+
+void gt_placement_observe_quota(struct gt_placement *placement, const cJSON *object)
+{
+    gt_auto_resource_quota struct gt_resource_quota *quota = NULL;
     gt_auto_err struct gt_err *error = NULL;
-    if (gt_quotas_put(&placement->quotas, quota, &error) < 0) {
-        if (placement->spec.on_note)
-            placement->spec.on_note(placement->spec.arg, true, "quotas", gt_err_text(error));
-    } else if (placement->lacking)
+    if (gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error) < 0) {
+        gt_placement_note_error(placement, gt_meta_name(object), error);
+        return;
+    }
+    if (!quota) {
+        gt_placement_observe_quota_deleted(placement, gt_meta_namespace(object), gt_meta_name(object));
+        return;
+    }
+    if (gt_quotas_put(&placement->quotas, gt_steal(quota), &error) < 0)
+        gt_placement_note_error(placement, "quotas", error);
+    else if (placement->lacking)
         gt_placement_wake(placement);
 }
 

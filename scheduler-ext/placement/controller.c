@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/clock.h"
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
@@ -189,18 +190,22 @@ static void object_changed(struct gt_placement *placement, const struct placemen
         placement->has_orphans = true;
 }
 
-void gt_placement_observe_object(struct gt_placement *placement, struct gt_gpu_placement *content)
+void gt_placement_observe_object(struct gt_placement *placement, const cJSON *object)
 {
-    struct placement_object *object =
-        gt_placement_object_get(&placement->objects, content->namespace_, content->name);
-    if (!object) {
-        gt_gpu_placement_free(content);
+    gt_auto_gpu_placement struct gt_gpu_placement *content = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    if (gt_gpu_placement_read(object, &content, &error) < 0) {
+        gt_placement_note_error(placement, gt_meta_name(object), error);
         return;
     }
-    struct placement_object *before = gt_placement_object_head(&placement->objects, object);
-    if (gt_placement_object_observe(object, content, gt_clock_ms()) && placement->started) {
+    struct placement_object *known =
+        gt_placement_object_get(&placement->objects, content->namespace_, content->name);
+    if (!known)
+        return;
+    struct placement_object *before = gt_placement_object_head(&placement->objects, known);
+    if (gt_placement_object_observe(known, gt_steal(content), gt_clock_ms()) && placement->started) {
         object_changed(placement, before);
-        object_changed(placement, gt_placement_object_head(&placement->objects, object));
+        object_changed(placement, gt_placement_object_head(&placement->objects, known));
         gt_placement_wake(placement);
     }
 }

@@ -2,8 +2,6 @@
 #ifndef GPUTOPO_PLACEMENT_CONTROLLER_H
 #define GPUTOPO_PLACEMENT_CONTROLLER_H
 
-#include "api/gpu_placement.h"
-#include "api/resource_quota.h"
 #include "kube/event.h"
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
@@ -109,12 +107,13 @@ void gt_placement_stop(struct gt_placement *placement);
 void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_pod *pod);
 void gt_placement_observe_pod_deleted(struct gt_placement *placement, const char *namespace_,
                                       const char *name);
-/* From the informer of GPUPlacements, also while the controller is not active. Takes over `content`. */
-void gt_placement_observe_object(struct gt_placement *placement, struct gt_gpu_placement *content);
+/* From the informer of GPUPlacements, also while the controller is not active. Of an invalid object on_note()
+ * is told, and the last valid one stays; likewise below. */
+void gt_placement_observe_object(struct gt_placement *placement, const cJSON *object);
 void gt_placement_observe_object_deleted(struct gt_placement *placement, const char *namespace_,
                                          const char *name);
 /* From the informer of ResourceQuotas, likewise; without that informer no quota counts. */
-void gt_placement_observe_quota(struct gt_placement *placement, struct gt_resource_quota *quota);
+void gt_placement_observe_quota(struct gt_placement *placement, const cJSON *object);
 void gt_placement_observe_quota_deleted(struct gt_placement *placement, const char *namespace_,
                                         const char *name);
 void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod);

@@ -214,6 +214,9 @@ void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool 
 /* The precedence of a job: the highest priority of its pods, and when the first of them was created (Unix
  * time). */
 void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s);
+/* Tells on_note(). `name`: of what the error is about. */
+void gt_placement_note_error(const struct gt_placement *placement, const char *name,
+                             const struct gt_err *error);
 /* Reports a pod that belongs to no job. */
 void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record);
 

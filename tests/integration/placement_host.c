@@ -91,28 +91,6 @@ static void say(cJSON *json)
 
 static void on_note(void *arg, bool warning, const char *job, const char *text);
 
-static void on_placement(const cJSON *object)
-{
-    struct gt_gpu_placement *placement = NULL;
-    gt_auto_err struct gt_err *error = NULL;
-    if (gt_gpu_placement_read(object, &placement, &error) < 0)
-        on_note(NULL, true, gt_meta_name(object), gt_err_text(error));
-    else
-        gt_placement_observe_object(host.placement, placement);
-}
-
-static void on_quota(const cJSON *object)
-{
-    struct gt_resource_quota *quota = NULL;
-    gt_auto_err struct gt_err *error = NULL;
-    if (gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error) < 0)
-        on_note(NULL, true, gt_meta_name(object), gt_err_text(error));
-    else if (quota)
-        gt_placement_observe_quota(host.placement, quota);
-    else
-        gt_placement_observe_quota_deleted(host.placement, gt_meta_namespace(object), gt_meta_name(object));
-}
-
 static void on_object(void *arg, cJSON *object)
 {
     const struct follower *follower = arg;
@@ -128,10 +106,10 @@ static void on_object(void *arg, cJSON *object)
         gt_cache_supernode(host.cache, object);
         break;
     case KIND_PLACEMENT:
-        on_placement(object);
+        gt_placement_observe_object(host.placement, object);
         break;
     case KIND_QUOTA:
-        on_quota(object);
+        gt_placement_observe_quota(host.placement, object);
         break;
     case KIND_CLAIM:
         gt_cache_claim(host.cache, object);
@@ -476,6 +454,7 @@ static void owner_gone(void *arg, enum gt_owner_kind kind, const char *namespace
 
 static int start_informers(struct gt_err **err)
 {
+    static const char living[] = "status.phase!=Succeeded,status.phase!=Failed"; /* as the companion's */
     static const struct gt_kube_resource *const resources[KINDS] = {&topologies,
                                                                     &gt_kube_nodes,
                                                                     &supernodes,
@@ -490,13 +469,14 @@ static int start_informers(struct gt_err **err)
             host.followers[i].synced = true;
             continue;
         }
-        const struct gt_kube_informer_spec spec = {.selection = {.resource = resources[i]},
-                                                   .on_add = on_object,
-                                                   .on_update = on_object,
-                                                   .on_delete = on_delete,
-                                                   .on_synced = on_synced,
-                                                   .on_error = on_error,
-                                                   .arg = &host.followers[i]};
+        const struct gt_kube_informer_spec spec = {
+            .selection = {.resource = resources[i], .field_selector = i == KIND_POD ? living : NULL},
+            .on_add = on_object,
+            .on_update = on_object,
+            .on_delete = on_delete,
+            .on_synced = on_synced,
+            .on_error = on_error,
+            .arg = &host.followers[i]};
         int r = gt_kube_informer_start(host.kube, &spec, &host.followers[i].informer, err);
         if (r < 0)
             return r;
