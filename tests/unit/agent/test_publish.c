@@ -44,6 +44,7 @@ struct world {
     bool answers; /* at once, by what is below; else the test does */
     bool object_there, node_there, crd_there;
     const char *uid;
+    char written_uid[8];               /* the one in the last body */
     unsigned refuse[GT_PUBLISH_LANES]; /* HTTP status for a lane, 0: none */
 };
 
@@ -116,6 +117,7 @@ static bool world_write(void *arg, enum gt_publish_lane lane, const char *uid, c
                         struct gt_buf *to)
 {
     struct world *w = arg;
+    snprintf(w->written_uid, sizeof(w->written_uid), "%s", uid);
     if (lane == GT_PUBLISH_OBJECT)
         gt_buf_printf(to, "owned by %s", uid);
     else if (w->text[lane][0])
@@ -187,7 +189,7 @@ static void serve(struct world *w)
         reply(w, was ? 200 : 201, "{}");
     } else if (of_status && !w->object_there)
         reply(w, 404, NULL);
-    else if (of_node && !w->node_there)
+    else if (of_node && (!w->node_there || strcmp(w->written_uid, w->uid) != 0))
         reply(w, 409, "{\"message\":\"uid mismatch\"}");
     else
         reply(w, 200, "{}");
@@ -626,6 +628,24 @@ static void node_deleted_object_left(void **state)
     pass(w, HEARTBEAT * 6 / 5 + 1000);
     gt_publish_stats(w->publish, &stats);
     assert_true(stats.gone);
+    w->node_there = true;
+    w->uid = "u2";
+    pass(w, HEARTBEAT + 1000);
+    assert_string_equal(last_of(w, GT_PUBLISH_OBJECT)->body, "owned by u2");
+}
+
+/* The Node was made again so soon that the agent saw no gap, and the object is still the old one. */
+static void node_made_again(void **state)
+{
+    struct world *w = *state;
+    begin(w);
+    w->uid = "u2";
+    unsigned before = count_of(w, GT_PUBLISH_WIRING);
+    pass(w, HEARTBEAT * 6 / 5 + 5000);
+    assert_string_equal(last_of(w, GT_PUBLISH_OBJECT)->body, "owned by u2");
+    assert_true(last_of(w, GT_PUBLISH_WIRING) >
+                last_of(w, GT_PUBLISH_OBJECT)); /* the GPUs are written again */
+    assert_true(count_of(w, GT_PUBLISH_WIRING) > before);
 }
 
 static void no_custom_resource(void **state)
@@ -729,6 +749,7 @@ int main(void)
         TEST(object_deleted),
         TEST(node_deleted),
         TEST(node_deleted_object_left),
+        TEST(node_made_again),
         TEST(no_custom_resource),
         TEST(node_without_gpus),
         TEST(node_that_lost_its_gpus),
