@@ -85,6 +85,7 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
         r = read_taints(&at, spec, &node);
     if (r < 0)
         return r;
+    node.created_s = gt_time_of_text(gt_get_string(gt_get(json, "metadata"), "creationTimestamp"));
     gt_conditions_read(status, ready_type, 1, &ready);
     node.ready = ready.status == GT_CONDITION_TRUE;
     node.ready_s = gt_time_of_text(ready.since);
@@ -94,7 +95,7 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
     /* What is invalid counts as none. */
     gt_quantity_from_json(gt_get(gt_get(status, "capacity"), resource), GT_NODE_CAPACITY_MAX, resource,
                           &node.gpus, NULL);
-    gt_resources_read(gt_get(status, "allocatable"), resource, &node.allocatable);
+    gt_resources_read(gt_get(status, "allocatable"), &node.allocatable);
     *ret = node;
     node.labels = NULL;
     return 0;

@@ -26,14 +26,15 @@ struct gt_node_taint {
 struct gt_node_object {
     const char *name;
     const char *resource_version, *uid; /* "" not known */
+    int64_t created_s;                  /* Unix time; 0 not known */
     const struct gt_pair *labels;
     unsigned label_count, taint_count;
     struct gt_node_taint taints[GT_NODE_TAINTS_MAX];
     const char *vendor_gpus; /* the annotation GT_ANNOTATION_VENDOR_GPUS; NULL: none, or not a text */
     bool ready, cordoned;
-    int64_t ready_s;                 /* since when `ready` has its value: Unix time; 0 not known */
-    unsigned gpus;                   /* status.capacity of the resource; 0: none, or invalid */
-    struct gt_resources allocatable; /* besides GPUs */
+    int64_t ready_s; /* since when `ready` has its value: Unix time; 0 not known */
+    unsigned gpus;   /* status.capacity of the resource; 0: none, or invalid */
+    struct gt_resources allocatable;
 };
 
 /* `resource` is the resource of GPUs. -EINVAL with the path of the wrong value ("spec.taints[2].key: ...").

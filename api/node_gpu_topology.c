@@ -99,18 +99,32 @@ static int read_owners(const struct topology_reader *reader, const cJSON *status
     return r;
 }
 
-/* Pods' ages are by the API server's clock, so this is too. */
-static int64_t read_owners_written(const cJSON *object)
+/* When a member of the status was last written. Pods' ages are by the API server's clock, so this is too. */
+static int64_t read_written(const cJSON *object, const char *member)
 {
     const cJSON *managers = gt_get_at(object, "metadata", "managedFields");
     int64_t latest = 0;
     for (const cJSON *item = cJSON_IsArray(managers) ? managers->child : NULL; item; item = item->next) {
         const cJSON *fields = gt_get_at(item, "fieldsV1", "f:status");
         int64_t at = gt_time_of_text(gt_get_string(item, "time"));
-        if (gt_get(fields, "f:owners") && at > latest)
+        if (gt_get(fields, member) && at > latest)
             latest = at;
     }
     return latest;
+}
+
+static void read_origin(const cJSON *object, struct gt_node_gpu_topology *to)
+{
+    const cJSON *metadata = gt_get(object, "metadata"), *owners = gt_get(metadata, "ownerReferences");
+    for (const cJSON *item = cJSON_IsArray(owners) ? owners->child : NULL; item; item = item->next) {
+        const char *kind = gt_get_string(item, "kind"), *uid = gt_get_string(item, "uid");
+        if (kind && uid && strcmp(kind, "Node") == 0)
+            to->node_uid = uid;
+    }
+    to->owners_written_s = read_written(object, "f:owners");
+    to->written_s = read_written(object, "f:gpus");
+    if (!to->written_s)
+        to->written_s = gt_time_of_text(gt_get_string(metadata, "creationTimestamp"));
 }
 
 static int read_status(struct topology_reader *reader, const cJSON *object, const cJSON *status)
@@ -124,14 +138,14 @@ static int read_status(struct topology_reader *reader, const cJSON *object, cons
         r = read_free(reader, status);
     if (r >= 0 && reader->with_use)
         r = read_owners(reader, status);
-    to->owners_written_s = read_owners_written(object);
+    read_origin(object, to);
     return r;
 }
 
 static int read_object(const cJSON *object, bool with_use, struct gt_node_gpu_topology *ret,
                        struct gt_err **err)
 {
-    struct gt_node_gpu_topology topology = {.observed_at = ""};
+    struct gt_node_gpu_topology topology = {.observed_at = "", .node_uid = ""};
     char source[GT_API_NAME_MAX + 32];
     snprintf(source, sizeof(source), GT_PLURAL_NODE_GPU_TOPOLOGY);
     struct topology_reader reader = {.at = {source, "", err}, .to = &topology, .with_use = with_use};

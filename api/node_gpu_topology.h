@@ -33,6 +33,10 @@ struct gt_gpu_owner { /* a container that has a GPU */
 struct gt_node_gpu_topology {
     const char *name;
     const char *resource_version; /* "" not known */
+    const char *node_uid;         /* of the Node that owns it; "" not known */
+    /* When its agent last wrote its GPUs; where that is not known, when it was created. By the API server's
+     * clock, Unix time; 0 unknown. */
+    int64_t written_s;
     /* NULL: the agent has created the object and written no status yet; everything below is then empty. */
     struct gt_node *node;
     const char *observed_at; /* "" not known */

@@ -255,7 +255,7 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     read_gates(spec, to);
     to->asked.count = 0;
     if (!to->ended)
-        gt_pod_resources_read(spec, resource, &to->asked);
+        gt_pod_resources_read(spec, &to->asked);
     int r = gt_pod_gpus_read(spec, resource, &to->gpus, NULL);
     struct gt_claim_of_pod claim;
     gt_claim_of_pod_read(spec, &claim);

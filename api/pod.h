@@ -120,7 +120,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
     /* Parts of the object, for the writers in api/. */
     const cJSON *annotations, *gates, *condition_list, *affinity;
     struct gt_pod_gpus gpus;
-    struct gt_resources asked; /* besides GPUs; nothing for a pod that has ended */
+    struct gt_resources asked; /* GPUs only by limits; nothing for a pod that has ended */
     struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];
 };
 

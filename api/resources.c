@@ -71,12 +71,11 @@ static bool read_quantity(const cJSON *json, const char *name, uint64_t *ret)
 }
 
 /* Those that `to` has not. */
-static void read_more(const cJSON *json, const char *without, struct gt_resources *to)
+static void read_more(const cJSON *json, struct gt_resources *to)
 {
     for (const cJSON *item = cJSON_IsObject(json) ? json->child : NULL; item; item = item->next) {
         uint64_t amount;
-        if (!item->string || (without && strcmp(item->string, without) == 0) || find(to, item->string) ||
-            !read_quantity(item, item->string, &amount))
+        if (!item->string || find(to, item->string) || !read_quantity(item, item->string, &amount))
             continue;
         struct gt_amount *made = make(to, item->string);
         if (made)
@@ -84,18 +83,18 @@ static void read_more(const cJSON *json, const char *without, struct gt_resource
     }
 }
 
-void gt_resources_read(const cJSON *json, const char *without, struct gt_resources *ret)
+void gt_resources_read(const cJSON *json, struct gt_resources *ret)
 {
     ret->count = 0;
-    read_more(json, without, ret);
+    read_more(json, ret);
 }
 
 /* Of a container. */
-static void read_asked(const cJSON *container, const char *without, struct gt_resources *ret)
+static void read_asked(const cJSON *container, struct gt_resources *ret)
 {
     const cJSON *resources = gt_get(container, "resources");
-    gt_resources_read(gt_get(resources, "requests"), without, ret);
-    read_more(gt_get(resources, "limits"), without, ret);
+    gt_resources_read(gt_get(resources, "requests"), ret);
+    read_more(gt_get(resources, "limits"), ret);
 }
 
 static const cJSON *first_of(const cJSON *spec, const char *key)
@@ -104,13 +103,13 @@ static const cJSON *first_of(const cJSON *spec, const char *key)
     return cJSON_IsArray(list) ? list->child : NULL;
 }
 
-void gt_pod_resources_read(const cJSON *spec, const char *without, struct gt_resources *ret)
+void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret)
 {
     struct gt_resources one, sidecars, most;
     const char *policy;
     ret->count = sidecars.count = most.count = 0;
     for (const cJSON *item = first_of(spec, "initContainers"); item; item = item->next) {
-        read_asked(item, without, &one);
+        read_asked(item, &one);
         policy = cJSON_GetStringValue(gt_get(item, "restartPolicy"));
         if (policy && strcmp(policy, "Always") == 0) {
             add(&sidecars, &one);
@@ -120,18 +119,18 @@ void gt_pod_resources_read(const cJSON *spec, const char *without, struct gt_res
         }
     }
     for (const cJSON *item = first_of(spec, "containers"); item; item = item->next) {
-        read_asked(item, without, &one);
+        read_asked(item, &one);
         add(ret, &one);
     }
     add(ret, &sidecars);
     raise_to(ret, &most);
-    gt_resources_read(gt_get(gt_get(spec, "resources"), "requests"), without, &one);
+    gt_resources_read(gt_get(gt_get(spec, "resources"), "requests"), &one);
     for (unsigned i = 0; i < one.count; i++) {
         struct gt_amount *amount = make(ret, one.list[i].name);
         if (amount)
             amount->amount = one.list[i].amount;
     }
-    gt_resources_read(gt_get(spec, "overhead"), without, &one);
+    gt_resources_read(gt_get(spec, "overhead"), &one);
     add(ret, &one);
     one = (struct gt_resources){1, {{GT_RESOURCE_PODS, 1}}};
     add(ret, &one);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Amounts of resources other than GPUs: what pods ask for, and what nodes have. */
+/* Amounts of resources: what pods ask for, and what nodes have. */
 #define GT_RESOURCE_CPU    "cpu"    /* in thousandths */
 #define GT_RESOURCE_MEMORY "memory" /* in bytes */
 #define GT_RESOURCE_PODS   "pods"
@@ -28,9 +28,8 @@ struct gt_resources {
 /* False if there is no such resource. */
 bool gt_resources_get(const struct gt_resources *resources, const char *name, uint64_t *ret);
 
-/* Reads a JSON object of names and quantities. Invalid quantities and the resource `without` (may be NULL)
- * are ignored. */
-void gt_resources_read(const cJSON *json, const char *without, struct gt_resources *ret);
+/* Reads a JSON object of names and quantities. Invalid quantities are ignored. */
+void gt_resources_read(const cJSON *json, struct gt_resources *ret);
 
 /*
  * What a pod asks for as kube-scheduler counts it: the sum of its containers and sidecars, or, if that is
@@ -38,6 +37,6 @@ void gt_resources_read(const cJSON *json, const char *without, struct gt_resourc
  * replaces that sum. The overhead and one "pods" are added. A resource that has only a limit counts with its
  * limit.
  */
-void gt_pod_resources_read(const cJSON *spec, const char *without, struct gt_resources *ret);
+void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret);
 
 #endif

@@ -164,10 +164,10 @@ static int read_checks(struct gt_workload *to, struct gt_err **err)
 }
 
 /* The names are copied into `kept`. False without memory. */
-static bool read_asked(const cJSON *spec, const char *resource, cJSON *kept, struct gt_workload_pod_set *to)
+static bool read_asked(const cJSON *spec, cJSON *kept, struct gt_workload_pod_set *to)
 {
     struct gt_resources asked;
-    gt_pod_resources_read(spec, resource, &asked);
+    gt_pod_resources_read(spec, &asked);
     cJSON *names = cJSON_AddArrayToObject(kept, "asked");
     to->asked = names ? calloc((size_t)asked.count + 1, sizeof(*to->asked)) : NULL;
     for (unsigned i = 0; to->asked && i < asked.count; i++) {
@@ -202,7 +202,7 @@ static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char
                                                           .terms = gt_get(required, "nodeSelectorTerms"),
                                                           .has_terms = required != NULL},
                                                 .flavors = gt_get(item, "flavors")};
-        if (!read_asked(gt_get_at(from, "template", "spec"), resource, item, pod_set++))
+        if (!read_asked(gt_get_at(from, "template", "spec"), item, pod_set++))
             return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
     }
     if (gt_owner_read_pod_sets(object, resource, &to->job, &error) >= 0)

@@ -39,7 +39,7 @@ struct gt_workload_check { /* the state of one AdmissionCheck in the status */
 struct gt_workload_pod_set {   /* where its pods may run, and what each needs */
     struct gt_pod_where where; /* by their template; gt_workload_where() adds the flavors */
     const cJSON *flavors;      /* names of ResourceFlavors, by resource */
-    struct gt_amount *asked;   /* besides GPUs */
+    struct gt_amount *asked;   /* GPUs only by limits */
     unsigned asked_count;
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 enum { STALE_MS = 15 * 60 * 1000 };
@@ -143,6 +144,11 @@ bool gt_cache_pod_is_unplaced(const struct gt_cache_pod *pod)
            !pod->identity.ignored && !gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK);
 }
 
+uint32_t gt_cache_outlived_nodes(const struct gt_cache *cache)
+{
+    return cache->outlived;
+}
+
 bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt_cache_node *ret)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
@@ -154,6 +160,8 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .stale = node->stale,
                                   .links_down = node->links_down,
                                   .left_alone = node->left_alone,
+                                  .outlived = node->outlived,
+                                  .offered = node->offered,
                                   .foreign = node->foreign_hold,
                                   .health_unknown = node->health_unknown,
                                   .observed_ms = node->observed_ms,
@@ -163,14 +171,18 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
 
 void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *ret)
 {
-    struct gt_cache_counters counters = {
-        .jobs = cache->jobs.count, .refused = cache->refused, .pods_beyond = cache->pods_beyond};
+    struct gt_cache_counters counters = {.jobs = cache->jobs.count,
+                                         .nodes_outlived = cache->outlived,
+                                         .refused = cache->refused,
+                                         .pods_beyond = cache->pods_beyond};
     memcpy(counters.pods, cache->pods_in, sizeof(counters.pods));
     for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node)) {
         counters.nodes += node->id != GT_NONE;
         counters.nodes_without_topology += node->has_node && node->has_gpus && !node->has_topology;
         counters.nodes_stale += node->stale;
+        counters.nodes_offering_less +=
+            node->offered >= 0 && node->offered < (int64_t)gt_bit_count(node->healthy) && !node->left_alone;
     }
     for (const struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
          at = gt_table_after(&cache->supernodes, at->hash, at))

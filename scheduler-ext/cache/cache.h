@@ -17,8 +17,9 @@
  * clock: informers add objects, endpoints and the placement controller read. One thread.
  *
  * A node is in the cluster once its NodeGPUTopology is known; a node without one counts as unknown, never as
- * empty. It is eligible while this object is not older than `stale_ms` and the Node is Ready and not
- * cordoned. It keeps its id as long as its NodeGPUTopology exists.
+ * empty. It is eligible while this object is not older than `stale_ms` and was written for this Node, not for
+ * an earlier one of the same name, and the Node is Ready and not cordoned. It keeps its id as long as its
+ * NodeGPUTopology exists.
  *
  * What is free: the NodeGPUTopology (below: the CR) says which GPUs are used and by whom. While it does not
  * yet name a pod that has a node or a plan, GPUs are assumed for this pod: those of its plan, else those that
@@ -283,12 +284,15 @@ struct gt_cache_node {
     bool links_down;  /* a direct link is not up */
     bool left_alone;  /* its GPUs are not whole cards: the vendor's plugin serves them, and the node is not
                          eligible */
+    bool outlived;    /* its CR was written for an earlier Node of this name, and is not believed */
+    int64_t offered;  /* GPUs that its Node has allocatable, where a device plugin offers them; else -1 */
     uint64_t foreign; /* GPUs that are assumed by gt_cache_set_foreign() */
     uint64_t health_unknown; /* GPUs whose health is not reported; they may be allocated */
     uint64_t observed_ms;    /* when the CR last changed */
     const char *product;
 };
 bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node, struct gt_cache_node *ret);
+uint32_t gt_cache_outlived_nodes(const struct gt_cache *cache);
 
 /* What supernodes are built from. Nodes without GPUs, which are not in the cluster, have a report, too. */
 struct gt_cache_report {
@@ -316,6 +320,7 @@ struct gt_cache_counters {
     uint32_t nodes;                  /* in the cluster */
     uint32_t nodes_without_topology; /* Nodes that advertise GPUs and have no CR */
     uint32_t nodes_stale, supernodes, jobs;
+    uint32_t nodes_outlived, nodes_offering_less; /* less: than they have healthy GPUs */
     uint32_t pods[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;
 };

@@ -82,9 +82,15 @@ struct cache_node {
     uint64_t owners_since_s; /* when the owners were last written, Unix time; 0 unknown */
     uint64_t observed_ms, resource_version;
     bool left_alone, links_down, stale;
-    bool by_claims; /* its agent gives GPUs by claims, not by a device plugin */
+    bool by_claims;        /* its agent gives GPUs by claims, not by a device plugin */
+    bool by_plugin;        /* its agent's device plugin gives them */
+    const char *owner_uid; /* of the Node that it was written for; NULL: not known */
+    int64_t written_s;     /* by the API server's clock; 0 not known */
 
     /* of the Node */
+    const char *uid;
+    int64_t created_s;          /* 0 not known */
+    int64_t allocatable;        /* GPUs; -1: it does not say */
     struct cache_label *labels; /* by key */
     struct cache_taint **taints;
     uint32_t label_count, taint_count;
@@ -95,7 +101,10 @@ struct cache_node {
                             Ready */
     uint64_t unhealthy_ms; /* when a GPU was last found unhealthy or missing */
 
-    struct gt_cache_report report; /* of both */
+    /* of both */
+    struct gt_cache_report report;
+    bool outlived;   /* the CR was written for an earlier Node of this name */
+    int64_t offered; /* GPUs that pods may ask for by limits; -1: nothing limits them */
 
     struct cache_membership *claims;
     struct cache_claim *allocated;     /* ResourceClaims with GPUs of it */
@@ -128,7 +137,7 @@ bool gt_cache_is_open(const struct cache_node *node); /* new pods may be placed 
 /* Queues notices about the pods that are on the node or planned for it. */
 void gt_cache_node_changed(struct gt_cache *cache, const struct cache_node *node);
 
-/* ---- resources besides GPUs ---- */
+/* ---- resources, with the number of GPUs that limits may ask for ---- */
 
 struct cache_column {
     const char *name;                      /* NULL: not in use */
@@ -140,6 +149,8 @@ uint32_t gt_cache_take_row(struct gt_cache *cache);           /* GT_NONE without
 void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* it must have no amounts */
 /* NULL: nothing is known of it. */
 void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *reported);
+/* The GPUs that pods may ask for by limits, which the former leaves alone; below 0: nothing limits them. */
+void gt_cache_set_offered(struct gt_cache *cache, uint32_t row, int64_t gpus);
 void gt_cache_resources_done(struct gt_cache *cache);
 
 /* Writes what the request (NULL: nothing) asks for of the resources that scores look at. */
@@ -333,6 +344,7 @@ struct gt_cache {
     struct cache_foreign foreign;
     uint32_t foreign_gpus; /* that are assumed for it */
     uint32_t by_plugin;    /* nodes with a topology whose `by_claims` is false */
+    uint32_t outlived;     /* nodes whose CR is */
     bool has_spares;       /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];

@@ -22,6 +22,7 @@ struct node_facts {
     struct cache_label *labels;
     struct cache_taint *taints[GT_CACHE_TAINTS_MAX];
     uint32_t label_count, taint_count;
+    const char *uid;
 };
 
 static void drop_labels(struct gt_cache *cache, struct cache_label *labels, uint32_t count)
@@ -86,6 +87,10 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
     node->taints = NULL;
     node->label_count = node->taint_count = 0;
     node->ready = node->cordoned = node->has_gpus = false;
+    gt_cache_string_drop(cache, node->uid);
+    node->uid = NULL;
+    node->created_s = 0;
+    node->allocatable = -1;
 }
 
 static void forget_node(struct gt_cache *cache, struct cache_node *node)
@@ -130,6 +135,7 @@ static void time_unready(const struct gt_cache *cache, struct cache_node *node,
 
 static void drop_facts(struct gt_cache *cache, struct node_facts *facts)
 {
+    gt_cache_string_drop(cache, facts->uid);
     drop_labels(cache, facts->labels, facts->label_count);
     for (uint32_t i = 0; i < facts->taint_count; i++)
         gt_cache_taint_drop(cache, facts->taints[i]);
@@ -138,6 +144,7 @@ static void drop_facts(struct gt_cache *cache, struct node_facts *facts)
 static void commit(struct gt_cache *cache, struct cache_node *node, const struct gt_node_object *object,
                    const struct node_facts *facts, struct cache_taint **taints)
 {
+    uint64_t allocatable;
     if (!node->has_node || !same_labels(node, facts))
         cache->room = true; /* pods may fit now that did not before */
     bool reported = node->has_node && node->ready == object->ready && same_taints(node, facts);
@@ -154,6 +161,10 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
     node->ready = object->ready;
     node->cordoned = object->cordoned;
     node->has_gpus = object->gpus > 0;
+    node->uid = facts->uid;
+    node->created_s = object->created_s;
+    node->allocatable =
+        gt_resources_get(&object->allocatable, GT_RESOURCE_GPU, &allocatable) ? (int64_t)allocatable : -1;
     if (!cache->spec.reports_only)
         gt_cache_set_allocatable(cache, node->row, &object->allocatable);
     gt_cache_count_taints(node);
@@ -166,7 +177,8 @@ static void take(struct gt_cache *cache, const struct gt_node_object *object)
 {
     struct node_facts facts = {0};
     bool whole = cache->spec.reports_only ||
-                 (make_labels(cache, object, &facts) && make_taints(cache, object, &facts));
+                 (make_labels(cache, object, &facts) && make_taints(cache, object, &facts) &&
+                  (!*object->uid || (facts.uid = gt_cache_string(cache, object->uid))));
     struct cache_taint **taints =
         whole && facts.taint_count
             ? gt_cache_alloc(&cache->bytes, facts.taint_count * sizeof(struct cache_taint *))

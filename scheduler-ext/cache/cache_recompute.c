@@ -297,8 +297,8 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
     enum gt_cache_pod_state state = pod->gated ? GT_CACHE_GATED : GT_CACHE_WAITING;
     uint64_t plan = pod->resolved;
     bool held = !pod->pub.refused && !pod->pub.deleting && scene->node->id != GT_NONE &&
-                gt_cache_is_open(scene->node) && !scene->node->left_alone && pod->whole &&
-                !(plan & ~(scene->room | pod->owned)) &&
+                gt_cache_is_open(scene->node) && !scene->node->left_alone && !scene->node->outlived &&
+                pod->whole && !(plan & ~(scene->room | pod->owned)) &&
                 (!(plan & ~pod->owned) || bits(scene->room & ~plan) >= needs);
     if (held)
         take(scene, pod, plan);
@@ -389,7 +389,23 @@ static void forget_foreign(const struct scene *scene)
 
 static bool is_eligible(const struct cache_node *node)
 {
-    return gt_cache_is_open(node) && !node->stale && !node->left_alone;
+    return gt_cache_is_open(node) && !node->stale && !node->left_alone && !node->outlived;
+}
+
+/* Whether the CR tells of an earlier machine of this name. The API server's clock has whole seconds. */
+static bool is_outlived(const struct cache_node *node)
+{
+    bool by_uid = node->owner_uid && node->uid && node->owner_uid != node->uid; /* equal texts are shared */
+    bool by_age = node->written_s && node->created_s && node->written_s < node->created_s;
+    return node->has_topology && node->has_node && (by_uid || by_age);
+}
+
+/* A Node that says nothing has none where its device plugin is to offer them. */
+static int64_t offered_gpus(const struct cache_node *node)
+{
+    if (!node->has_topology || !node->has_node || node->by_claims)
+        return -1;
+    return node->allocatable < 0 && node->by_plugin ? 0 : node->allocatable;
 }
 
 /* The mask of callers' assumptions on the node. */
@@ -414,6 +430,11 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
         gt_cluster_get_node(cache->cluster, node->id, &before);
     before.available &= ~node->freed;
     node->freed = 0;
+    cache->outlived -= node->outlived;
+    node->outlived = is_outlived(node);
+    cache->outlived += node->outlived;
+    node->offered = offered_gpus(node);
+    gt_cache_set_offered(cache, node->row, node->offered);
     gt_cache_count_taints(node);
     place(cache, node);
     bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);

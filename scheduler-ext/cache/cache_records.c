@@ -39,6 +39,7 @@ struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name
     node->row = row;
     node->hash = hash_of(cache, name);
     node->id = GT_NONE;
+    node->allocatable = node->offered = -1;
     node->devices_version = 1;
     node->report = (struct gt_cache_report){.name = text, .gpus = -1, .free = -1};
     if (gt_table_add(&cache->nodes, node->hash, node) < 0) {

@@ -19,11 +19,12 @@ struct gt_cache_request {
 
 /* ---- columns ---- */
 
-/* What a node has of a standard resource that it does not report. */
+/* What a node has of a standard resource that it does not report. Whether it offers GPUs to limits at all is
+ * for gt_cache_set_offered(). */
 static int64_t default_amount(const char *name)
 {
     static const char *const names[] = {GT_RESOURCE_CPU, GT_RESOURCE_MEMORY, GT_RESOURCE_PODS,
-                                        "ephemeral-storage"};
+                                        "ephemeral-storage", GT_RESOURCE_GPU};
     for (size_t i = 0; i < GT_COUNT(names); i++)
         if (strcmp(name, names[i]) == 0)
             return INT64_MAX / 2;
@@ -152,22 +153,33 @@ static int64_t reported_amount(const struct gt_resources *reported, const char *
     return reported && gt_resources_get(reported, name, &amount) ? (int64_t)amount : default_amount(name);
 }
 
+static void set_amount(struct gt_cache *cache, struct cache_column *column, uint32_t row, int64_t new)
+{
+    int64_t base = default_amount(column->name), old = column->allocatable[row];
+    column->refs += (uint32_t)(new != base) - (uint32_t)(old != base);
+    column->allocatable[row] = new;
+    change(cache, column, row, new - old, new - old);
+    if (!column->refs)
+        free_column(cache, column);
+}
+
 void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *reported)
 {
     for (unsigned i = 0; reported && i < reported->count; i++)
-        make_column(cache, reported->list[i].name, false);
+        if (strcmp(reported->list[i].name, GT_RESOURCE_GPU) != 0)
+            make_column(cache, reported->list[i].name, false);
     for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++) {
         struct cache_column *column = &cache->columns[i];
-        if (!column->name)
-            continue;
-        int64_t base = default_amount(column->name), old = column->allocatable[row],
-                new = reported_amount(reported, column->name);
-        column->refs += (uint32_t)(new != base) - (uint32_t)(old != base);
-        column->allocatable[row] = new;
-        change(cache, column, row, new - old, new - old);
-        if (!column->refs)
-            free_column(cache, column);
+        if (column->name && strcmp(column->name, GT_RESOURCE_GPU) != 0)
+            set_amount(cache, column, row, reported_amount(reported, column->name));
     }
+}
+
+void gt_cache_set_offered(struct gt_cache *cache, uint32_t row, int64_t gpus)
+{
+    unsigned at = gpus < 0 ? find_column(cache, GT_RESOURCE_GPU) : make_column(cache, GT_RESOURCE_GPU, false);
+    if (at < CACHE_COLUMNS_MAX)
+        set_amount(cache, &cache->columns[at], row, gpus < 0 ? default_amount(GT_RESOURCE_GPU) : gpus);
 }
 
 /* ---- requests ---- */
@@ -352,6 +364,15 @@ const char *gt_cache_scarcest(const struct gt_cache *cache, uint32_t node_id,
         *ret_left = left < 0 ? 0 : (uint64_t)left;
     }
     return name;
+}
+
+uint32_t gt_cache_gpus_left(const struct gt_cache *cache, uint32_t node_id)
+{
+    unsigned at = find_column(cache, GT_RESOURCE_GPU);
+    if (at == CACHE_COLUMNS_MAX || !has_row(cache, node_id))
+        return UINT32_MAX;
+    int64_t left = cache->columns[at].left[cache->row_of[node_id]];
+    return left < 0 ? 0 : left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
 }
 
 /* ---- CPU and memory, for scores ---- */

@@ -10,7 +10,7 @@
 
 struct facts {
     struct gt_class *class;
-    const char *product;
+    const char *product, *owner_uid;
     char **device_ids, **device_names;
     uint8_t *zones;
     struct cache_owner *owners;
@@ -30,6 +30,7 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
 {
     gt_class_unref(facts->class);
     gt_cache_string_drop(cache, facts->product);
+    gt_cache_string_drop(cache, facts->owner_uid);
     gt_cache_release(&cache->bytes, facts->device_ids);
     gt_cache_release(&cache->bytes, facts->device_names);
     gt_cache_release(&cache->bytes, facts->zones);
@@ -113,6 +114,8 @@ static bool make_facts(struct gt_cache *cache, const struct gt_node_gpu_topology
     gt_weights_of(node, &weights);
     if (node->gpus[0].product[0] && !(facts->product = gt_cache_string(cache, node->gpus[0].product)))
         return false;
+    if (*topology->node_uid && !(facts->owner_uid = gt_cache_string(cache, topology->node_uid)))
+        return false;
     return gt_class_cache_get(cache->classes, &weights, &facts->class, NULL) >= 0 &&
            make_owners(cache, topology, facts) && make_device_ids(cache, node, facts);
 }
@@ -135,6 +138,7 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
         return;
     struct facts old = {.class = node->class,
                         .product = node->product,
+                        .owner_uid = node->owner_uid,
                         .device_ids = node->device_ids,
                         .device_names = node->device_names,
                         .zones = node->zones,
@@ -142,7 +146,7 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
                         .owner_count = node->owner_count};
     drop_facts(cache, &old);
     node->class = NULL;
-    node->product = NULL;
+    node->product = node->owner_uid = NULL;
     node->device_ids = node->device_names = NULL;
     node->zones = NULL;
     node->owners = NULL;
@@ -150,7 +154,8 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
     node->has_topology = false;
     cache->by_plugin -= !node->by_claims;
     node->resource_version = 0;
-    node->stale = false;
+    node->stale = node->by_plugin = false;
+    node->written_s = 0;
     node->devices_version++;
 }
 
@@ -171,7 +176,11 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
     node->observed_ms = observed_ms;
     node->resource_version = digest;
     node->has_topology = true;
-    node->by_claims = strcmp(topology->conditions[GT_TOPOLOGY_REGISTERED].reason, GT_REASON_BY_CLAIMS) == 0;
+    const char *registered = topology->conditions[GT_TOPOLOGY_REGISTERED].reason;
+    node->by_claims = strcmp(registered, GT_REASON_BY_CLAIMS) == 0;
+    node->by_plugin = *registered && !node->by_claims && strcmp(registered, GT_REASON_NO_DEVICE_PLUGIN) != 0;
+    node->owner_uid = facts->owner_uid;
+    node->written_s = topology->written_s;
     cache->by_plugin += !node->by_claims;
     node->class = facts->class;
     node->product = facts->product;

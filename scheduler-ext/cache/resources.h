@@ -8,10 +8,11 @@
 #include "scheduler-ext/core/plan.h"
 
 /*
- * What nodes have besides GPUs: CPU, memory, pods, extended resources. A node has its Node's `allocatable`,
+ * What nodes have: CPU, memory, pods, extended resources, and how many GPUs pods may ask for by limits; which
+ * GPUs are free is in the cluster of core/. A node has its Node's `allocatable`,
  * less the requests of all pods that are on it and have not ended, of pods that are planned for it, and what
  * is reserved for pods that do not exist yet. Where a Node does not report CPU, memory, ephemeral storage or
- * pods, they count as enough.
+ * pods, they count as enough. Where claims give its GPUs, nothing limits their number here.
  */
 
 /* What one pod asks for, shared by those that ask for the same. */
@@ -45,6 +46,10 @@ bool gt_cache_has_room(const struct gt_cache *cache, uint32_t node,
 const char *gt_cache_scarcest(const struct gt_cache *cache, uint32_t node,
                               const struct gt_cache_request *request, uint64_t *ret_asked,
                               uint64_t *ret_left);
+
+/* How many GPUs pods may still ask for by limits on a node, as kube-scheduler counts; UINT32_MAX: nothing
+ * limits them. */
+uint32_t gt_cache_gpus_left(const struct gt_cache *cache, uint32_t node);
 
 /* The mix of all pods with GPUs that were added, each counted once. */
 struct gt_mix *gt_cache_mix(struct gt_cache *cache);

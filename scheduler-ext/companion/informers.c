@@ -446,6 +446,11 @@ static void write_cache(const struct gt_cache_counters *counters, size_t bytes, 
          "Nodes without a NodeGPUTopology: unknown, not empty.", counters->nodes_without_topology},
         {"gputopo_cache_nodes_stale", "gputopo_feed_nodes_stale", "gauge",
          "Nodes whose agent has been silent for too long.", counters->nodes_stale},
+        {"gputopo_cache_nodes_outlived", NULL, "gauge",
+         "Nodes whose NodeGPUTopology was written for an earlier Node of this name.",
+         counters->nodes_outlived},
+        {"gputopo_cache_nodes_offering_less", NULL, "gauge",
+         "Nodes whose allocatable GPUs are fewer than the healthy ones.", counters->nodes_offering_less},
         {"gputopo_cache_jobs", "gputopo_feed_jobs", "gauge", "Jobs with pods that ask for GPUs.",
          counters->jobs},
         {"gputopo_cache_refused_total", "gputopo_feed_refused_total", "counter",
@@ -454,9 +459,10 @@ static void write_cache(const struct gt_cache_counters *counters, size_t bytes, 
     };
     const char *pods = old ? "gputopo_feed_pods" : "gputopo_cache_pods";
     for (unsigned i = 0; i < GT_COUNT(numbers); i++)
-        gt_prom_number(to, old ? numbers[i].old_name : numbers[i].name, numbers[i].type,
-                       old ? "Deprecated: the name begins with gputopo_cache_ now." : numbers[i].help,
-                       numbers[i].value);
+        if (!old || numbers[i].old_name)
+            gt_prom_number(to, old ? numbers[i].old_name : numbers[i].name, numbers[i].type,
+                           old ? "Deprecated: the name begins with gputopo_cache_ now." : numbers[i].help,
+                           numbers[i].value);
     gt_prom_head(to, pods, "gauge",
                  old ? "Deprecated: gputopo_cache_pods." : "Pods that ask for GPUs, by state.");
     for (unsigned i = 0; i < GT_COUNT(states); i++)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
 
@@ -211,6 +212,11 @@ static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view
                       attempt->reserved_gpus == 1 ? "" : "s", attempt->reserved_nodes,
                       attempt->reserved_nodes == 1 ? "" : "s", attempt->reserved_gpus == 1 ? "is" : "are",
                       spec->avoid_for ? spec->avoid_for : "another job");
+    uint32_t outlived = gt_cache_outlived_nodes(cache);
+    if (outlived)
+        gt_buf_printf(text, "; the report%s of %u node%s %s not believed: written for %s of the same name",
+                      gt_plural(outlived), outlived, gt_plural(outlived), outlived == 1 ? "is" : "are",
+                      outlived == 1 ? "an earlier Node" : "earlier Nodes");
     if (gt_cache_foreign_gpus(cache))
         gt_buf_printf(text, "; the other scheduler has reserved %u for pods to come",
                       gt_cache_foreign_gpus(cache));

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/bits.h"
 #include "base/text.h"
 
 enum {
@@ -193,8 +195,8 @@ bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,
 
 struct shortage {
     const char *name;
-    uint32_t nodes;
-    uint64_t asked, left; /* most that a pod needs, most that a node has */
+    uint32_t nodes, first; /* first: one of them */
+    uint64_t asked, left;  /* most that a pod needs, most that a node has */
 };
 
 void gt_demands_amount_text(const char *name, uint64_t amount, struct gt_buf *to)
@@ -221,15 +223,18 @@ const char *gt_demands_resource_name(const char *name)
     return strcmp(name, GT_RESOURCE_CPU) == 0 ? "CPU" : name;
 }
 
-static void count_shortage(struct shortage *list, unsigned *count, const char *name, uint64_t asked,
-                           uint64_t left)
+static void count_shortage(struct shortage *list, unsigned *count, const char *name, uint32_t node,
+                           uint64_t asked, uint64_t left)
 {
     unsigned i = 0;
     while (i < *count && strcmp(list[i].name, name) != 0)
         i++;
     if (i == SHORTAGES_MAX)
         return;
-    *count += i == *count;
+    if (i == *count) {
+        list[i].first = node;
+        *count += 1;
+    }
     list[i].name = name;
     list[i].nodes++;
     list[i].asked = asked > list[i].asked ? asked : list[i].asked;
@@ -248,9 +253,22 @@ static void find_shortage(struct gt_cache *cache, const struct gt_demands *deman
             continue;
         const char *name = gt_cache_scarcest(cache, node, demand->request, &asked, &left);
         if (name)
-            count_shortage(list, count, name, asked, left);
+            count_shortage(list, count, name, node, asked, left);
         return;
     }
+}
+
+/* Of GPUs there may be enough that are free: what the Node offers is too little. */
+static void add_offer(struct gt_cache *cache, const struct shortage *of, struct gt_buf *to)
+{
+    struct gt_cluster_node node = {.name = ""};
+    struct gt_cache_node cached = {0};
+    gt_cluster_get_node(gt_cache_cluster(cache), of->first, &node);
+    gt_cache_get_node(cache, of->first, &cached);
+    gt_buf_printf(to,
+                  "%u node%s offer%s too few GPUs (of %s's %u GPUs %lld are allocatable, %u of them free)",
+                  of->nodes, gt_plural(of->nodes), of->nodes == 1 ? "s" : "", node.name,
+                  gt_bit_count(node.all), (long long)cached.offered, gt_cache_gpus_left(cache, of->first));
 }
 
 void gt_demands_text(struct gt_cache *cache, const struct gt_demands *demands,
@@ -263,8 +281,13 @@ void gt_demands_text(struct gt_cache *cache, const struct gt_demands *demands,
             find_shortage(cache, demands, demands->limits[i].node, list, &count);
     for (unsigned i = 0; i < count; i++) {
         const struct shortage *of = &list[i];
-        gt_buf_printf(to, "%s%u node%s lack%s %s (a pod needs ", i ? ", " : "; ", of->nodes,
-                      gt_plural(of->nodes), of->nodes == 1 ? "s" : "", gt_demands_resource_name(of->name));
+        gt_buf_puts(to, i ? ", " : "; ");
+        if (strcmp(of->name, GT_RESOURCE_GPU) == 0) {
+            add_offer(cache, of, to);
+            continue;
+        }
+        gt_buf_printf(to, "%u node%s lack%s %s (a pod needs ", of->nodes, gt_plural(of->nodes),
+                      of->nodes == 1 ? "s" : "", gt_demands_resource_name(of->name));
         gt_demands_amount_text(of->name, of->asked, to);
         gt_buf_puts(to, ", at most ");
         gt_demands_amount_text(of->name, of->left, to);

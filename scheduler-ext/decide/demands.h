@@ -38,7 +38,7 @@ void gt_demands_amount_text(const char *name, uint64_t amount, struct gt_buf *to
 /* "CPU" for cpu; the name of other resources. */
 const char *gt_demands_resource_name(const char *name);
 
-/* "; 3 nodes lack CPU (a pod needs 16, at most 4 is free), 1 node lacks memory (...)", or nothing. */
+/* "; 3 nodes lack CPU (a pod needs 16, at most 4 is free), 1 node offers too few GPUs (...)", or nothing. */
 void gt_demands_text(struct gt_cache *cache, const struct gt_demands *demands,
                      const struct gt_node_set *excluded, struct gt_buf *to);
 

@@ -45,6 +45,7 @@ enum {
     GT_PICTURE_LEFT_ALONE = 1 << 5,
     GT_PICTURE_RESERVED = 1 << 6,
     GT_PICTURE_SPARE = 1 << 7,
+    GT_PICTURE_OUTLIVED = 1 << 8,
 };
 
 struct gt_picture_pod {

@@ -14,6 +14,7 @@ static const struct {
 } flags[] = {
     {GT_PICTURE_ELIGIBLE, "eligible", NULL, false},
     {GT_PICTURE_STALE, "stale", "stale", false},
+    {GT_PICTURE_OUTLIVED, "outlived", "report of an earlier Node", false},
     {GT_PICTURE_READY, "ready", "not Ready", true},
     {GT_PICTURE_CORDONED, "cordoned", "cordoned", false},
     {GT_PICTURE_LINKS_DOWN, "linksDown", "link down", false},

@@ -32,12 +32,9 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
                       const struct gt_placement_job *info, struct gt_buf *to)
 {
     static const char *const words[GT_PLACEMENT_STATES] = {
-        [GT_PLACEMENT_GATHERS] = "It is not planned yet",
-        [GT_PLACEMENT_WAITS] = "It waits for room",
-        [GT_PLACEMENT_REFUSED] = "It is refused",
-        [GT_PLACEMENT_WRITES] = "It is planned",
-        [GT_PLACEMENT_PLACED] = "It is placed",
-        [GT_PLACEMENT_LOST] = "A plan of its pods was lost",
+        [GT_PLACEMENT_GATHERS] = "It is not planned yet", [GT_PLACEMENT_WAITS] = "It waits for room",
+        [GT_PLACEMENT_REFUSED] = "It is refused",         [GT_PLACEMENT_WRITES] = "It is planned",
+        [GT_PLACEMENT_PLACED] = "It is placed",           [GT_PLACEMENT_LOST] = "A plan of its pods was lost",
     };
     struct gt_job_texts texts;
     uint32_t unplaced = gt_debug_job_unplaced(view, job);
@@ -259,6 +256,17 @@ static void add_scarcest(const struct gt_debug_view *view, const struct gt_cache
     gt_buf_puts(to, " is free)");
 }
 
+/* " (0 of 8 GPUs allocatable, 0 of them free)" */
+static void add_allocatable(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)
+{
+    struct gt_cluster_node node = {.name = ""};
+    struct gt_cache_node cached = {0};
+    gt_cluster_get_node(gt_cache_cluster(view->cache), id, &node);
+    gt_cache_get_node(view->cache, id, &cached);
+    gt_buf_printf(to, " (%lld of %u GPUs allocatable, %u of them free)", (long long)cached.offered,
+                  gt_bit_count(node.all), gt_cache_gpus_left(view->cache, id));
+}
+
 /* Lists at most so many names of nodes. */
 static void add_examples(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                          enum gt_refusal refusal, const struct gt_refused *refused, struct gt_buf *to)
@@ -272,6 +280,8 @@ static void add_examples(const struct gt_debug_view *view, const struct gt_cache
         gt_buf_printf(to, "%s%s", i ? ", " : "", node.name);
         if (counts)
             gt_buf_printf(to, " (%u)", gt_bit_count(node.available));
+        if (refusal == GT_REFUSED_OFFERED)
+            add_allocatable(view, refused->examples[i], to);
         if (refusal == GT_REFUSED_RESOURCES)
             add_scarcest(view, pod, refused->examples[i], to);
     }

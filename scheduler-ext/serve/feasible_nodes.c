@@ -16,6 +16,7 @@ static bool is_out(const struct gt_debug_view *view, const struct gt_cache_pod *
     gt_cache_get_node(view->cache, id, &cached);
     *ret = cached.left_alone  ? GT_REFUSED_LEFT_ALONE
            : !cached.has_node ? GT_REFUSED_NO_NODE
+           : cached.outlived  ? GT_REFUSED_OUTLIVED
            : cached.stale     ? GT_REFUSED_STALE
            : !cached.ready    ? GT_REFUSED_NOT_READY
            : cached.cordoned  ? GT_REFUSED_CORDONED
@@ -45,7 +46,8 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
     uint64_t remote = view->placement ? gt_placement_remote_gpus(view->placement, id) : 0;
     uint32_t slots = gt_bit_count(gt_node_available(&node, remote)) / pod->gpus;
     uint32_t room = gt_cache_room_for(view->cache, id, gt_cache_pod_request(pod->known), GT_CACHE_ROOM_NOW);
-    *ret = slots ? GT_REFUSED_RESOURCES : GT_REFUSED_TOO_FEW;
+    bool offered = pod->known->claim_template || gt_cache_gpus_left(view->cache, id) >= pod->gpus;
+    *ret = !slots ? GT_REFUSED_TOO_FEW : offered ? GT_REFUSED_RESOURCES : GT_REFUSED_OFFERED;
     return slots < room ? slots : room;
 }
 
@@ -205,6 +207,17 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
     case GT_REFUSED_STALE:
         gt_buf_printf(to, "%s stale: the agent there has not published for too long", are);
         break;
+    case GT_REFUSED_OUTLIVED:
+        gt_buf_printf(
+            to,
+            "%s not believed: the report there is of an earlier Node of the same name, until its agent "
+            "writes a new one",
+            are);
+        break;
+    case GT_REFUSED_OFFERED:
+        gt_buf_printf(to, "%s fewer GPUs than are free there, by status.allocatable of %s",
+                      count == 1 ? "offers" : "offer", count == 1 ? "its Node" : "their Nodes");
+        break;
     case GT_REFUSED_NO_NODE:
         gt_buf_printf(to, "%s no Node object", have);
         break;
@@ -231,6 +244,8 @@ const char *gt_refusal_name(enum gt_refusal refusal)
         [GT_REFUSED_CORDONED] = "cordoned",
         [GT_REFUSED_NOT_READY] = "notReady",
         [GT_REFUSED_STALE] = "stale",
+        [GT_REFUSED_OUTLIVED] = "outlived",
+        [GT_REFUSED_OFFERED] = "notOffered",
         [GT_REFUSED_NO_NODE] = "noNode",
         [GT_REFUSED_LEFT_ALONE] = "leftAlone",
         [GT_REFUSED_NOT_ELIGIBLE] = "notEligible",

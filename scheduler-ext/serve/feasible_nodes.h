@@ -19,6 +19,8 @@ enum gt_refusal {
     GT_REFUSED_CORDONED,
     GT_REFUSED_NOT_READY,
     GT_REFUSED_STALE,      /* its agent's report is too old */
+    GT_REFUSED_OUTLIVED,   /* its report is of an earlier Node of this name */
+    GT_REFUSED_OFFERED,    /* its Node offers fewer GPUs than are free there */
     GT_REFUSED_NO_NODE,    /* there is no Node object */
     GT_REFUSED_LEFT_ALONE, /* the vendor's plugin serves it */
     GT_REFUSED_NOT_ELIGIBLE,

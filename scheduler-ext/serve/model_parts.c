@@ -85,6 +85,7 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
         .flags = (found.eligible ? GT_PICTURE_ELIGIBLE : 0) | (cached.ready ? GT_PICTURE_READY : 0) |
                  (cached.cordoned ? GT_PICTURE_CORDONED : 0) | (cached.stale ? GT_PICTURE_STALE : 0) |
                  (cached.links_down ? GT_PICTURE_LINKS_DOWN : 0) |
+                 (cached.outlived ? GT_PICTURE_OUTLIVED : 0) |
                  (cached.left_alone ? GT_PICTURE_LEFT_ALONE : 0) | (reserved ? GT_PICTURE_RESERVED : 0) |
                  (spare ? GT_PICTURE_SPARE : 0),
         .free = found.free & found.healthy & ~found.assumed,
@@ -100,6 +101,8 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
     gt_picture_add_flags(&note, &node);
     if (cached.foreign)
         gt_picture_add_note(&note, "%u reserved by the other scheduler", gt_bit_count(cached.foreign));
+    if (cached.offered >= 0 && cached.offered < gt_bit_count(found.healthy))
+        gt_picture_add_note(&note, "its Node offers %lld of %u GPUs", (long long)cached.offered, node.gpus);
     node.note = note.data ? note.data : "";
     gt_picture_node_json(&node, supernode_of(cluster, found.supernode, &supernode),
                          time_text(view, cached.observed_ms, observed), to);

@@ -87,7 +87,7 @@ static void add_amount(struct unit_search *search, uint8_t at, uint32_t gpus, ui
 static bool is_about_gpus(enum gt_refusal refusal)
 {
     return refusal == GT_REFUSED_TOO_FEW || refusal == GT_REFUSED_GPUS_RESERVED ||
-           refusal == GT_REFUSED_RESOURCES;
+           refusal == GT_REFUSED_RESOURCES || refusal == GT_REFUSED_OFFERED;
 }
 
 static struct gt_obstacle obstacle_at(const struct gt_debug_view *view, uint32_t id,
@@ -182,7 +182,8 @@ static bool can_go(const struct unit_search *search, const struct gt_obstacle *o
     return (!obstacle->job || obstacle->job != search->pod.known->job) &&
            obstacle->kind != GT_OBSTACLE_UNKNOWN &&
            (obstacle->kind != GT_OBSTACLE_NODES || obstacle->refusal == GT_REFUSED_CORDONED ||
-            obstacle->refusal == GT_REFUSED_NOT_READY || obstacle->refusal == GT_REFUSED_STALE);
+            obstacle->refusal == GT_REFUSED_NOT_READY || obstacle->refusal == GT_REFUSED_STALE ||
+            obstacle->refusal == GT_REFUSED_OUTLIVED);
 }
 
 /* The next obstacle that goes: the smallest one that is enough, else the one that gives most. NOBODY: none.

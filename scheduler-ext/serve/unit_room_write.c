@@ -23,6 +23,8 @@ static const char *node_word(enum gt_refusal refusal)
         return "not Ready";
     case GT_REFUSED_STALE:
         return "stale";
+    case GT_REFUSED_OUTLIVED:
+        return "with a report of an earlier Node";
     case GT_REFUSED_UNSUITED:
         return "that its selector, affinity or tolerations exclude";
     case GT_REFUSED_NODE_RESERVED:

@@ -8,8 +8,8 @@ Usage: test_placement_resources.py PLACEMENT_HOST [unittest arguments]
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PODS, PlacementCase
-from placement_driver import GATE, RESOURCE, indexed_pod, node_status, planned_node
+from placement_case import PODS, TOPOLOGIES, PlacementCase
+from placement_driver import GATE, RESOURCE, indexed_pod, node_status, planned_node, topology
 
 LONG = 600000  # ms: what comes sooner comes of an event
 
@@ -73,6 +73,50 @@ class PlacementResourcesTest(PlacementCase):
         self.api.remove(PODS, "a")
         self.wait_waits("job-a", "TooFewResources", "; 1 node lacks memory (a pod needs 64Gi, at most 1Gi is free)")
         self.other("b", "s0-n1", phase="Succeeded", memory="255Gi")
+        self.wait_lifted(*names)
+
+    def offer(self, node, gpus):
+        status = node_status()
+        status["allocatable"][RESOURCE] = str(gpus)
+        self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}}, spec={}, status=status)
+
+    def test_no_more_gpus_than_the_node_offers(self):
+        """Its NodeGPUTopology shows 8 free ones; the scheduler would refuse the pod."""
+        for offered in (0, 4):
+            with self.subTest(offered=offered):
+                self.world(1, nodes_each=1)
+                self.offer("s0-n0", offered)
+                self.start(retry=LONG)
+                names = self.gang("job-a", 1, gpus=8)
+                self.wait_waits("job-a", "TooFewResources",
+                                f"1 node offers too few GPUs (of s0-n0's 8 GPUs {offered} are allocatable, {offered} of them free)")
+                self.assertIsNone(planned_node(self.pod(names[0])))
+                self.offer("s0-n0", 8)
+                self.wait_lifted(*names)
+                self.doCleanups()
+                self.setUp()
+
+    def test_a_node_that_offers_half_gets_pods_for_half(self):
+        self.world(1, nodes_each=2)
+        self.offer("s0-n0", 4)
+        self.start(retry=LONG)
+        names = self.gang("job-a", 3, gpus=4)
+        self.wait_lifted(*names)
+        self.assertEqual(self.nodes_of(names), ["s0-n0", "s0-n1", "s0-n1"])
+
+    def test_a_report_of_an_earlier_machine_is_not_believed(self):
+        """A node was removed and added again under its name; the garbage collector has not come yet."""
+        self.world(1, nodes_each=1)
+        def report(uid):
+            self.api.add(TOPOLOGIES, "s0-n0", status=topology("s0-n0"), metadata={"ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": "s0-n0", "uid": uid}]})
+        report("uid-of-the-removed-one")
+        self.start(retry=LONG)
+        names = self.gang("job-a", 1, gpus=8)
+        self.wait_waits("job-a", "TooFewGPUs",
+                        "; the report of 1 node is not believed: written for an earlier Node of the same name")
+        self.assertIsNone(planned_node(self.pod(names[0])))
+        report(self.api.objects[self.api.place("/api/v1/nodes/x")[0], "s0-n0"]["metadata"]["uid"])
         self.wait_lifted(*names)
 
     def test_a_node_that_grows_wakes_who_waits(self):

@@ -63,6 +63,18 @@ cJSON *world_topology(const struct world_topology *topology)
     gt_buf_printf(&to, "{\"kind\":\"NodeGPUTopology\",\"metadata\":{\"name\":\"%s\"", topology->name);
     if (topology->version)
         gt_buf_printf(&to, ",\"resourceVersion\":\"%s\"", topology->version);
+    if (topology->created)
+        gt_buf_printf(&to, ",\"creationTimestamp\":\"%s\"", topology->created);
+    if (topology->node_uid)
+        gt_buf_printf(
+            &to,
+            ",\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"%s\",\"uid\":\"%s\"}]",
+            topology->name, topology->node_uid);
+    if (topology->written)
+        gt_buf_printf(&to,
+                      ",\"managedFields\":[{\"manager\":\"a\",\"time\":\"%s\",\"fieldsV1\":"
+                      "{\"f:status\":{\"f:gpus\":{}}}}]",
+                      topology->written);
     if (topology->owners_since)
         gt_buf_printf(&to,
                       ",\"managedFields\":[{\"manager\":\"a\",\"time\":\"2030-01-01T00:00:00Z\",\"fieldsV1\":"
@@ -87,7 +99,11 @@ cJSON *world_topology(const struct world_topology *topology)
     if (topology->server)
         gt_buf_printf(&to, "\"supernode\":{\"uuid\":\"%s\",\"remote\":%s},", topology->server,
                       topology->remotes ? topology->remotes : "[]");
-    gt_buf_printf(&to, "\"conditions\":[{\"type\":\"LinksHealthy\",\"status\":\"%s\"}]}}",
+    gt_buf_puts(&to, "\"conditions\":[");
+    if (topology->registered)
+        gt_buf_printf(&to, "{\"type\":\"Registered\",\"status\":\"True\",\"reason\":\"%s\"},",
+                      topology->registered);
+    gt_buf_printf(&to, "{\"type\":\"LinksHealthy\",\"status\":\"%s\"}]}}",
                   topology->link_down ? "False" : "True");
     return parse(&to);
 }
@@ -95,8 +111,12 @@ cJSON *world_topology(const struct world_topology *topology)
 cJSON *world_node(const struct world_node *node)
 {
     struct gt_buf to = GT_BUF(1 << 20);
-    gt_buf_printf(&to, "{\"kind\":\"Node\",\"metadata\":{\"name\":\"%s\",\"labels\":%s},\"spec\":{%s",
-                  node->name, node->labels ? node->labels : "{}",
+    gt_buf_printf(&to, "{\"kind\":\"Node\",\"metadata\":{\"name\":\"%s\",", node->name);
+    if (node->uid)
+        gt_buf_printf(&to, "\"uid\":\"%s\",", node->uid);
+    if (node->created)
+        gt_buf_printf(&to, "\"creationTimestamp\":\"%s\",", node->created);
+    gt_buf_printf(&to, "\"labels\":%s},\"spec\":{%s", node->labels ? node->labels : "{}",
                   node->cordoned ? "\"unschedulable\":true," : "");
     gt_buf_printf(
         &to,

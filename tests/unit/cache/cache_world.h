@@ -29,7 +29,9 @@ struct world_topology {
     bool link_down;       /* the link of GPUs 0 and 1 */
     bool reversed;        /* GPUs are in descending order */
     const char *version, *owners_since;
-    const char *server, *remotes; /* remotes: JSON, NULL none */
+    const char *server, *remotes;             /* remotes: JSON, NULL none */
+    const char *registered;                   /* the reason of that condition, NULL: there is none */
+    const char *node_uid, *created, *written; /* of the owner; written: the GPUs */
 };
 
 struct world_node {
@@ -37,6 +39,7 @@ struct world_node {
     bool not_ready, cordoned;
     const char *labels, *taints; /* JSON, NULL none */
     const char *allocatable;     /* likewise */
+    const char *uid, *created;
 };
 
 struct world_supernode {

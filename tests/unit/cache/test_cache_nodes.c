@@ -98,6 +98,46 @@ static void test_silence(void **state)
     assert_int_equal(counters_of(cache).nodes_stale, 0);
 }
 
+static void test_earlier_node(void **state)
+{
+    (void)state;
+    static const char old[] = "2030-01-01T00:00:00Z", new[] = "2030-01-02T00:00:00Z";
+    const struct {
+        const char *node_uid, *created, *written;
+        bool believed;
+    } cases[] = {
+        {"one", old, NULL, false}, /* owned by the Node that was removed */
+        {"one", new, new, false},  /* likewise, whatever its age */
+        {NULL, old, NULL, false},  /* older than the Node */
+        {NULL, old, old, false},
+        {"two", old, old, false}, /* the agent has taken it over, and has not written its GPUs yet */
+        {"two", old, new, true},
+        {"two", new, NULL, true}, /* in the same second */
+        {NULL, NULL, NULL, true},
+    };
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_node(cache, NODE(.name = "n1", .uid = "one", .created = old));
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .node_uid = "one", .created = old), 1);
+    assert_true(cluster_node(cache, "n1").eligible);
+    give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true, .plan_node = "n1", .plan_mask = 1));
+    assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_ASSUMED);
+    gt_cache_node_deleted(cache, "n1");
+    give_node(cache, NODE(.name = "n1", .uid = "two", .created = new));
+    assert_false(cluster_node(cache, "n1").eligible);
+    assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_LOST);
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        give_topology(cache,
+                      TOPOLOGY(.name = "n1", .gpus = 8, .node_uid = cases[i].node_uid,
+                               .created = cases[i].created, .written = cases[i].written),
+                      i + 2);
+        if (cluster_node(cache, "n1").eligible != cases[i].believed)
+            fail_msg("case %zu", i);
+        assert_int_equal(node_of(cache, "n1").outlived, !cases[i].believed);
+        assert_int_equal(counters_of(cache).nodes_outlived, !cases[i].believed);
+    }
+    assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_ASSUMED);
+}
+
 static void test_usage_not_told(void **state)
 {
     (void)state;
@@ -327,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_unknown_is_not_empty),
         cmocka_unit_test(test_eligible),
         cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_earlier_node),
         cmocka_unit_test(test_usage_not_told),
         cmocka_unit_test(test_order_of_gpus),
         cmocka_unit_test(test_shared_classes),

@@ -311,6 +311,65 @@ static void strange_resources_hide_no_others(void **state)
     gt_cache_free(cache);
 }
 
+/* ---- the number of GPUs that limits may ask for ---- */
+
+static void give_offer(struct gt_cache *cache, const char *gpus, const char *registered)
+{
+    char allocatable[64] = "{}";
+    if (gpus)
+        snprintf(allocatable, sizeof(allocatable), "{\"metax-tech.com/gpu\":\"%s\"}", gpus);
+    give_node(cache, NODE(.name = "n", .allocatable = allocatable));
+    give_topology(cache, TOPOLOGY(.name = "n", .gpus = 8, .registered = registered), 1);
+}
+
+static void gpus_are_those_that_the_node_offers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gpus, *registered;
+        uint32_t room; /* for pods of 2 GPUs; UINT32_MAX: nothing limits them */
+    } cases[] = {
+        {"0", "Registered", 0},
+        {"4", "Registered", 2},
+        {"5", NULL, 2},
+        {NULL, "NotRegistered", 0}, /* the kubelet does not know the resource yet */
+        {NULL, NULL, UINT32_MAX},   /* nothing says that a plugin offers them */
+        {NULL, "NoDevicePlugin", UINT32_MAX},
+        {"0", "DriverRegistered",
+         UINT32_MAX}, /* claims give them, what the plugin left behind means nothing */
+        {"8", "Registered", 4},
+    };
+    struct gt_cache *cache = new_counted();
+    give_pod(cache, POD(.name = "p", .gpus = 2, .gated = true));
+    const struct gt_cache_request *request = gt_cache_pod_request(pod_of(cache, "p"));
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        give_offer(cache, cases[i].gpus, cases[i].registered);
+        uint32_t got = room(cache, "n", request);
+        if (cases[i].room == UINT32_MAX ? got < 1000 : got != cases[i].room)
+            fail_msg("case %zu: room for %u pods", i, got);
+        assert_int_equal(cluster_node(cache, "n").available,
+                         0xff); /* which ones are free is another matter */
+    }
+    /* As the scheduler counts: all bound pods, those that hold an unhealthy GPU, too. */
+    give_pod(cache, POD(.name = "sick", .gpus = 4, .node = "n"));
+    give_node(cache, NODE(.name = "n", .allocatable = "{\"metax-tech.com/gpu\":\"7\"}"));
+    give_topology(cache, TOPOLOGY(.name = "n", .gpus = 8, .unhealthy = 1, .owners = {{"sick", 0xf}}), 2);
+    assert_int_equal(room(cache, "n", request), 1);
+    assert_int_equal(emptied(cache, "n", request), 3);
+    struct gt_plan_limit limits[1];
+    const struct gt_cache_demand demand = {request, 2};
+    assert_int_equal(gt_cache_limits(cache, &demand, 1, GT_CACHE_ROOM_NOW, false, limits), 1);
+    assert_int_equal(limits[0].gpus, 2);
+    /* Who waits for it is woken. */
+    reported = 0;
+    give_node(cache, NODE(.name = "n", .allocatable = "{\"metax-tech.com/gpu\":\"8\"}"));
+    assert_int_equal(reported, 1);
+    assert_int_equal(room(cache, "n", request), 2);
+    gt_cache_topology_deleted(cache, "n");
+    gt_cache_node_deleted(cache, "n");
+    gt_cache_free(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +380,7 @@ int main(void)
         cmocka_unit_test(sums_of_resources_that_come_and_go),
         cmocka_unit_test(further_resources_are_passed_over),
         cmocka_unit_test(strange_resources_hide_no_others),
+        cmocka_unit_test(gpus_are_those_that_the_node_offers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

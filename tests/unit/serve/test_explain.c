@@ -261,6 +261,26 @@ static void test_nodes_with_too_little_else(void **state)
                 "{\"reason\":\"tooFewResources\",\"nodes\":1,\"examples\":[\"n2\"]}");
 }
 
+static void test_nodes_that_are_not_as_reported(void **state)
+{
+    struct gt_cache *cache = *state;
+    give_node(cache, NODE(.name = "n1", .allocatable = "{\"metax-tech.com/gpu\":\"4\"}"));
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8), 1);
+    give_node(cache, NODE(.name = "n2", .uid = "new"));
+    give_topology(cache, TOPOLOGY(.name = "n2", .gpus = 8, .node_uid = "old"), 1);
+    give_pod(cache, POD(.name = "large", .gpus = 8, .gated = true));
+    give_pod(cache, POD(.name = "small", .gpus = 4, .gated = true));
+    assert_says(
+        cache, "pod=ns/large", 200,
+        "1 node offers fewer GPUs than are free there, by status.allocatable of its Node: n1 (4 of 8 GPUs "
+        "allocatable, 4 of them free)\n");
+    assert_says(
+        cache, "pod=ns/large", 200,
+        "1 node is not believed: the report there is of an earlier Node of the same name, until its agent "
+        "writes a new one: n2\n");
+    assert_says(cache, "pod=ns/small", 200, "1 node could hold a pod of 4 GPUs now");
+}
+
 #define GROUP(size) "\"metax-tech.com/gpu-group-size\":\"" size "\","
 
 /* Three supernodes of two nodes, and a job whose units are two pods of eight GPUs. */
@@ -362,6 +382,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_pods_of_a_job, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_plans_that_went_wrong, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nodes_with_too_little_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nodes_that_are_not_as_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_supernodes_of_a_unit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_supernodes_of_an_atom, set_up, tear_down),
     };
