@@ -115,7 +115,7 @@ class Faults(PlacementCase):
         self.world(2)
         event, waiting = self.hold("PATCH", "/a-[0-3]$")
         self.start()
-        a = self.add_gang("a", 4, 32)
+        a = self.add_gang("a", 4, 32, backoffLimit=0)  # so that it is not planned again as a whole
         self.assertTrue(wait_for(lambda: len(waiting) == 4))
         self.host.kill()
         lost = self.named()[1][0]
