@@ -29,6 +29,7 @@ enum { GT_PLAN_PODS_MAX = 1 << 17 };
 
 struct gt_plan_pod { /* in rank order */
     bool running;    /* in: it has a place, on `node`; its unit (or atom) stays in that supernode */
+    bool left_out;   /* in, with `running`: it has no place, and this plan is without it */
     uint32_t node;   /* in for a running pod (GT_NONE: unknown, it restricts nothing), else out */
     uint64_t mask; /* in for a running pod: its GPUs (0: unknown), other pods get GPUs near them; else out */
 

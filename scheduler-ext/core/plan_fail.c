@@ -28,6 +28,8 @@ static void count_runs(const struct job *job, const struct gt_plan_unit *like, u
         uint32_t size = gt_unit_run(unit);
         bool same = unit->gpus == like->gpus && size == gt_unit_run(like);
         for (uint32_t first = unit->first; first < unit->first + unit->pods; first += size) {
+            if (job->pods[first].left_out)
+                continue;
             bool started = gt_run_has_started(job, first, size),
                  is_placed = gt_run_is_placed(job, first, size);
             wanted += same && !started;

@@ -156,7 +156,8 @@ uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view 
         bool chosen = i >= first && i < first + count;
         for (uint32_t at = unit->first; at < unit->first + unit->pods; at++)
             if (gt_member_is_open(&view->members[at]))
-                attempt->pods[at] = (struct gt_plan_pod){.running = !chosen, .node = GT_NONE};
+                attempt->pods[at] =
+                    (struct gt_plan_pod){.running = !chosen, .left_out = !chosen, .node = GT_NONE};
         gpus += chosen ? gt_part_gpus(view, part->units[i]) : 0;
     }
     return gpus;

@@ -166,6 +166,8 @@ static void test_minimum_or_nothing(void **state)
     all_pods(&gang);
     assert_int_equal(gang_decide(&gang, 0), GT_DECISION_WAITS);
     assert_int_equal(placed_pods(&gang), 0);
+    /* what it could begin without was left out, and counts neither as needed nor as placed */
+    assert_non_null(strstr(gang.text.data, "2 units of 16 GPUs needed, supernodes can hold 1;"));
     assert_non_null(strstr(gang.text.data, "32 GPUs are needed in all, the cluster has 16"));
     assert_non_null(strstr(gang.text.data, "; 4 of its 8 pods are enough to begin"));
     use_rack(&gang, 2, 0);
