@@ -196,6 +196,16 @@ static bool read_priority(const cJSON *spec, int32_t *ret)
     return true;
 }
 
+struct gt_pod_where gt_pod_where_read(const cJSON *spec)
+{
+    const cJSON *required =
+        gt_get(gt_get_at(spec, "affinity", "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
+    return (struct gt_pod_where){.selector = gt_get(spec, "nodeSelector"),
+                                 .tolerations = gt_get(spec, "tolerations"),
+                                 .terms = gt_get(required, "nodeSelectorTerms"),
+                                 .has_terms = required != NULL};
+}
+
 static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
 {
     to->node_name = text_of(spec, "nodeName", bad);
@@ -203,13 +213,8 @@ static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
     to->priority_class = text_of(spec, "priorityClassName", bad);
     to->has_deadline = gt_get(spec, "activeDeadlineSeconds") != NULL;
     to->affinity = gt_get(spec, "affinity");
-    const cJSON *of_nodes = gt_get(to->affinity, "nodeAffinity");
-    const cJSON *required = gt_get(of_nodes, "requiredDuringSchedulingIgnoredDuringExecution");
-    to->has_node_affinity = of_nodes != NULL;
-    to->where = (struct gt_pod_where){.selector = gt_get(spec, "nodeSelector"),
-                                      .tolerations = gt_get(spec, "tolerations"),
-                                      .terms = gt_get(required, "nodeSelectorTerms"),
-                                      .has_terms = required != NULL};
+    to->has_node_affinity = gt_get(to->affinity, "nodeAffinity") != NULL;
+    to->where = gt_pod_where_read(spec);
     *bad = !read_priority(spec, &to->priority) || *bad;
 }
 

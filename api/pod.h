@@ -128,6 +128,9 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
  * its name, uid, version, node, gates and resources are read, and whether it has ended. */
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret);
 
+/* Where a pod with this spec may run; it borrows from the spec. */
+struct gt_pod_where gt_pod_where_read(const cJSON *spec);
+
 /* The pod's spec, which the caller may change; NULL: it has none. */
 cJSON *gt_pod_spec(cJSON *object);
 

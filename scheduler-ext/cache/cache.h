@@ -204,10 +204,10 @@ void gt_cache_unplan_pod(struct gt_cache *cache, struct gt_cache_pod *pod);
  * those that only repeat what makes a node ineligible). False for a node without a Node object. A pod that is
  * on a node fits only this node. */
 bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
-/* Adds the nodes where pods may be placed, but not a pod with these constraints. -EINVAL where `where` is
- * invalid. */
-int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *where, struct gt_node_set *to,
-                           struct gt_err **err);
+/* Adds the nodes where pods may be placed, but not a pod with these constraints; `closed`: also such nodes
+ * where none may be placed now. -EINVAL where `where` is invalid. */
+int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *where, bool closed,
+                           struct gt_node_set *to, struct gt_err **err);
 /* gt_cache_pod_fits_node() for the pod that replaces a planned one; the plan's own node affinity is left out.
  */
 bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pod,

@@ -306,7 +306,15 @@ static bool has_row(const struct gt_cache *cache, uint32_t node_id)
 static int64_t left_of(const struct gt_cache *cache, unsigned column, uint32_t row, enum gt_cache_room room)
 {
     const struct cache_column *of = &cache->columns[column];
-    return room == GT_CACHE_ROOM_NOW ? of->left[row] : of->emptied[row];
+    switch (room) {
+    case GT_CACHE_ROOM_NOW:
+        return of->left[row];
+    case GT_CACHE_ROOM_EMPTIED:
+        return of->emptied[row];
+    case GT_CACHE_ROOM_EMPTY:
+        break;
+    }
+    return of->allocatable[row];
 }
 
 /* How many such pods fit into a row, at most `most`. */
@@ -373,6 +381,27 @@ uint32_t gt_cache_gpus_left(const struct gt_cache *cache, uint32_t node_id)
         return UINT32_MAX;
     int64_t left = cache->columns[at].left[cache->row_of[node_id]];
     return left < 0 ? 0 : left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
+}
+
+const char *gt_cache_never_enough(const struct gt_cache *cache, const struct gt_node_set *excluded,
+                                  const struct gt_cache_request *request, uint64_t *ret_asked,
+                                  uint64_t *ret_most)
+{
+    for (unsigned i = 0; request && i < request->count; i++) {
+        const struct request_part *part = &request->parts[i];
+        const struct cache_column *column = &cache->columns[part->column];
+        int64_t most = 0;
+        for (uint32_t n = 0; n < gt_cluster_nodes(cache->cluster) && most < part->amount; n++)
+            if (has_row(cache, n) && !gt_node_set_has(excluded, n) &&
+                column->allocatable[cache->row_of[n]] > most)
+                most = column->allocatable[cache->row_of[n]];
+        if (most >= part->amount)
+            continue;
+        *ret_asked = (uint64_t)part->amount;
+        *ret_most = (uint64_t)most;
+        return column->name;
+    }
+    return NULL;
 }
 
 /* ---- CPU and memory, for scores ---- */

@@ -220,8 +220,8 @@ bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_c
            is_constrained(cache, pod->constraints);
 }
 
-int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *where, struct gt_node_set *to,
-                           struct gt_err **err)
+int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *where, bool closed,
+                           struct gt_node_set *to, struct gt_err **err)
 {
     struct gt_pod_rules *constraints = NULL;
     int r = gt_cache_constraints_of(cache, where, &constraints);
@@ -231,7 +231,7 @@ int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *wh
          n++) {
         const struct cache_node *node = gt_cache_node_of(cache, n);
         struct gt_cluster_node info;
-        if (gt_cluster_get_node(cache->cluster, n, &info) && info.eligible &&
+        if (gt_cluster_get_node(cache->cluster, n, &info) && (closed || info.eligible) &&
             !(node && node->has_node && fits(constraints, node, NULL)))
             r = gt_node_set_add(to, n, err);
     }

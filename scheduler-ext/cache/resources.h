@@ -33,6 +33,7 @@ const struct gt_cache_request *gt_cache_coming_request(const struct gt_cache_job
 enum gt_cache_room {
     GT_CACHE_ROOM_NOW,
     GT_CACHE_ROOM_EMPTIED, /* as if no pod with GPUs were on the node */
+    GT_CACHE_ROOM_EMPTY,   /* as if no pod at all were on the node */
 };
 
 /* How many such pods the node has room for; UINT32_MAX: nothing limits them. */
@@ -50,6 +51,12 @@ const char *gt_cache_scarcest(const struct gt_cache *cache, uint32_t node,
 /* How many GPUs pods may still ask for by limits on a node, as kube-scheduler counts; UINT32_MAX: nothing
  * limits them. */
 uint32_t gt_cache_gpus_left(const struct gt_cache *cache, uint32_t node);
+
+/* The resource of which no node, except for those of `excluded`, has as much as such a pod needs, however
+ * empty it is; *ret_most: the most that one has. NULL: there is none. */
+const char *gt_cache_never_enough(const struct gt_cache *cache, const struct gt_node_set *excluded,
+                                  const struct gt_cache_request *request, uint64_t *ret_asked,
+                                  uint64_t *ret_most);
 
 /* The mix of all pods with GPUs that were added, each counted once. */
 struct gt_mix *gt_cache_mix(struct gt_cache *cache);

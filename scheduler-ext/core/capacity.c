@@ -19,6 +19,24 @@ int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **r
     return 0;
 }
 
+int gt_capacity_empty(const struct gt_cluster *cluster, const struct gt_empty_spec *spec, uint32_t **ret,
+                      struct gt_err **err)
+{
+    uint32_t *room = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*room));
+    if (!room)
+        return gt_fail_sys(err, ENOMEM, "cluster");
+    struct gt_cluster_node node;
+    for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
+        if (gt_node_set_has(spec->excluded, id) || !gt_cluster_get_node(cluster, id, &node))
+            continue;
+        uint32_t pods = gt_bit_count(node.all) / spec->gpus,
+                 most = pods && spec->most ? spec->most(spec->arg, id) : pods;
+        room[node.supernode] += pods < most ? pods : most;
+    }
+    *ret = room;
+    return 0;
+}
+
 int gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods, uint32_t atom, struct gt_bounds *ret,
                  struct gt_err **err)
 {

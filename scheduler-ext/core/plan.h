@@ -71,6 +71,7 @@ enum gt_plan_reason {
     GT_PLAN_UNIT_STUCK,        /* the supernode of the running pods has no room for the others */
     GT_PLAN_RESERVED,          /* it would fit on nodes that are reserved for another job; set by callers */
     GT_PLAN_TOO_FEW_RESOURCES, /* it would fit if only GPUs counted; set by callers */
+    GT_PLAN_NEVER_FITS,        /* it would not fit into the empty cluster; set by callers, who say why */
     GT_PLAN_REASONS,
 };
 
@@ -92,6 +93,7 @@ struct gt_plan_failure {
     unsigned gpus;      /* of a pod */
     uint32_t needed;    /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
     uint32_t together;  /* runs that `available` GPUs would hold without regard to supernodes */
+    bool could_fit; /* all such runs would fit if the nodes were empty that are eligible and not excluded */
 };
 
 /* A node whose other resources are not enough for pods on all its available GPUs. */

@@ -68,16 +68,20 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
     count_runs(job, unit, &failure.wanted, &placed, &failure.beside);
     uint64_t needed = pods_needed(job, unit->gpus), held = placed, slots;
     const struct room *room = gt_draft_room(job, ROOM_OF_PODS, unit->gpus);
+    uint64_t whole_runs = 0, whole_pods = 0;
     uint32_t largest = 0;
     /* Runs that still fit count as held, too; the largest rest is computed after them. */
     for (uint32_t s = 0; room && s < room->count; s++) {
         held += room->slots[s] / size;
+        whole_runs += room->whole[s] / size;
+        whole_pods += room->whole[s];
         if (room->slots[s] % size > largest) {
             largest = room->slots[s] % size;
             failure.supernode = s;
         }
     }
     failure.largest = largest * unit->gpus;
+    failure.could_fit = whole_runs >= failure.wanted && whole_pods >= needed;
     slots = slots_before(job, unit->gpus);
     failure.held = saturated(held);
     failure.available = saturated(slots * unit->gpus);

@@ -19,6 +19,8 @@ struct item {
     uint64_t round;      /* the last one that tried it */
     bool blocked;        /* it had no room when it was last tried */
     uint64_t infeasible; /* the last round in which no nodes would help it; 0: none */
+    bool never;          /* when it was last tried, it would not have fit even into the empty cluster */
+    uint64_t never_ms;   /* the last time that it was so; 0: it never was */
 };
 
 struct gt_queue {
@@ -37,6 +39,7 @@ struct gt_queue {
     struct {
         uint64_t shape;
         void *job;
+        enum gt_queue_result result;
     } failed[SHAPES_MAX]; /* blocked in this round, a table by the low bits of the shape */
 };
 
@@ -57,8 +60,11 @@ void gt_queue_free(struct gt_queue *queue)
     free(queue);
 }
 
-static int order_by_class(const struct gt_queue_entry *a, const struct gt_queue_entry *b)
+static int order_by_class(const struct item *x, const struct item *y)
 {
+    const struct gt_queue_entry *a = &x->entry, *b = &y->entry;
+    if (x->never != y->never)
+        return x->never ? 1 : -1;
     if (a->partial != b->partial)
         return a->partial ? -1 : 1;
     if (a->priority != b->priority)
@@ -75,7 +81,7 @@ static int order_by_age(const struct gt_queue_entry *a, const struct gt_queue_en
 
 static int order(const struct item *a, const struct item *b)
 {
-    int by_class = order_by_class(&a->entry, &b->entry);
+    int by_class = order_by_class(a, b);
     if (by_class)
         return by_class;
     if (a->start != b->start)
@@ -105,7 +111,7 @@ static void add_start(struct item *item)
 {
     struct gt_queue_share *share = item->entry.share;
     item->start = start_of(share);
-    if (!item->infeasible)
+    if (!item->infeasible && !item->never)
         share->gpus += item->entry.gpus < GPUS_MAX ? item->entry.gpus : GPUS_MAX;
 }
 
@@ -125,10 +131,9 @@ static void leave_share(struct gt_queue *queue, const struct item *item)
 
 static int compare_by_age(const void *a, const void *b)
 {
-    const struct gt_queue_entry *x = &(*(struct item *const *)a)->entry,
-                                *y = &(*(struct item *const *)b)->entry;
+    const struct item *x = *(struct item *const *)a, *y = *(struct item *const *)b;
     int by_class = order_by_class(x, y);
-    return by_class ? by_class : order_by_age(x, y);
+    return by_class ? by_class : order_by_age(&x->entry, &y->entry);
 }
 
 static int compare(const void *a, const void *b)
@@ -360,6 +365,7 @@ static bool has_waited(const struct gt_queue *queue, const struct item *item, ui
     uint64_t since = had_reservation(item, now) && entry->reserved_until_ms > entry->since_ms
                          ? entry->reserved_until_ms
                          : entry->since_ms;
+    since = item->never_ms > since ? item->never_ms : since;
     return queue->spec.patience_ms != UINT64_MAX &&
            (entry->reserved_until_ms > now || since + queue->spec.patience_ms <= now);
 }
@@ -400,6 +406,24 @@ static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
         queue->again = item;
 }
 
+/* A job that never fits goes behind all others, and back to its place when it could fit. */
+static void set_never(struct gt_queue *queue, struct item *item, bool never, uint64_t now)
+{
+    item->never_ms = never ? now : item->never_ms;
+    if (item->never == never)
+        return;
+    uint32_t from = place_for(queue, item);
+    memmove(queue->items + from, queue->items + from + 1, sizeof(struct item *) * (queue->count - from - 1));
+    queue->count--;
+    item->never = never;
+    uint32_t to = place_for(queue, item);
+    memmove(queue->items + to + 1, queue->items + to, sizeof(struct item *) * (queue->count - to));
+    queue->items[to] = item;
+    queue->count++;
+    if (never && queue->holder == item)
+        drop_holder(queue);
+}
+
 static enum gt_queue_result try_one(struct gt_queue *queue, const struct item *item)
 {
     const struct gt_queue_entry *entry = &item->entry;
@@ -407,12 +431,13 @@ static enum gt_queue_result try_one(struct gt_queue *queue, const struct item *i
     unsigned slot = (unsigned)(shape % SHAPES_MAX);
     if (shape && queue->failed[slot].job && queue->failed[slot].shape == shape) {
         queue->spec.same(queue->spec.arg, entry->job, queue->failed[slot].job);
-        return GT_QUEUE_BLOCKED;
+        return queue->failed[slot].result;
     }
     enum gt_queue_result result = queue->spec.try(queue->spec.arg, entry->job, is_behind_holder(queue, item));
-    if (result == GT_QUEUE_BLOCKED && shape) {
+    if ((result == GT_QUEUE_BLOCKED || result == GT_QUEUE_NEVER) && shape) {
         queue->failed[slot].shape = shape;
         queue->failed[slot].job = entry->job;
+        queue->failed[slot].result = result;
     }
     return result;
 }
@@ -461,6 +486,7 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
             item = NULL;
         } else {
             set_blocked(queue, item, result == GT_QUEUE_BLOCKED);
+            set_never(queue, item, result == GT_QUEUE_NEVER, now);
         }
         if (item && item->blocked)
             consider(queue, item, now);

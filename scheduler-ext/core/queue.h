@@ -15,8 +15,8 @@
  * start in a weighted fair queue of namespaces; then the older job. The start of a job is the number of GPUs
  * that its namespace holds, plus those of the namespace's waiting jobs before it, divided by the namespace's
  * weight. So a thousand jobs of one namespace do not delay the first job of another. Starts are computed when
- * a round begins; a job that comes later starts after the others of its namespace. A job that would not fit
- * even with more nodes does not delay others of its namespace.
+ * a round begins; a job that comes later starts after the others of its namespace. A job for which no nodes
+ * could be reserved does not delay others of its namespace. One that never fits comes after all others.
  *
  * A round tries every job once, in this order, so smaller jobs overtake a large one that does not fit. The
  * first job in this order that has waited for `patience_ms` becomes the holder: the nodes that it needs are
@@ -24,7 +24,8 @@
  * the pods that ran on them at that time have ended. There is one holder at a time. When its reservation
  * ends, its waiting time for the next one starts again. The next holder is a job that has waited for
  * `patience_ms`: first one without an earlier reservation, then the one whose reservation ended longest ago.
- * A job that only grows is never the holder.
+ * A job that only grows is never the holder. Nor is one that never fits; its patience begins when it could
+ * fit.
  */
 struct gt_queue;
 
@@ -54,6 +55,7 @@ struct gt_queue_entry {
 enum gt_queue_result {
     GT_QUEUE_DONE,    /* it leaves the queue: it is placed, or needs nothing */
     GT_QUEUE_BLOCKED, /* there is no room for it */
+    GT_QUEUE_NEVER,   /* it would not fit even into the empty cluster: it stays, and hinders no other job */
     GT_QUEUE_FAILED,  /* another error, which does not affect other jobs */
 };
 

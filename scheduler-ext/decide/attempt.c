@@ -118,6 +118,18 @@ static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const
     return r;
 }
 
+int gt_attempt_unfit(struct gt_cache *cache, const struct gt_job_view *view, struct gt_node_set *to,
+                     struct gt_err **err)
+{
+    const struct gt_cache_pod *pods[GT_JOB_ROLES_MAX];
+    unsigned constrained = representatives(cache, view, pods);
+    int r = 0;
+    for (uint32_t n = 0; r >= 0 && constrained && n < gt_cluster_nodes(gt_cache_cluster(cache)); n++)
+        if (!matches_all(cache, pods, constrained, n))
+            r = gt_node_set_add(to, n, err);
+    return r;
+}
+
 int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                     const struct gt_reservations *reservations, const struct gt_node_set *avoid,
                     const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,

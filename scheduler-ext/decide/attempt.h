@@ -23,6 +23,9 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                     const struct gt_reservations *reservations, const struct gt_node_set *avoid,
                     const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,
                     struct gt_err **err);
+/* Adds the nodes where the job's pods may not run, also those where nothing is placed now. */
+int gt_attempt_unfit(struct gt_cache *cache, const struct gt_job_view *view, struct gt_node_set *to,
+                     struct gt_err **err);
 void gt_attempt_done(struct gt_attempt *attempt);
 #define gt_auto_attempt __attribute__((cleanup(gt_attempt_done)))
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
+#include "scheduler-ext/decide/never.h"
 
 static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view, struct gt_attempt *attempt,
                          struct gt_plan_failure *ret_failure)
@@ -223,6 +224,31 @@ static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view
     return GT_DECISION_WAITS;
 }
 
+/* Whether a failed plan has shown that the job would fit into the empty cluster, which is cheaper to know. */
+static bool could_fit(const struct gt_job_view *view, const struct gt_attempt *attempt,
+                      const struct gt_plan_failure *failure)
+{
+    const struct gt_plan_unit *units = view->job->units.units;
+    for (uint32_t u = 1; u < view->job->units.count; u++)
+        if (units[u].gpus != units[0].gpus || units[u].pods != units[0].pods)
+            return false;
+    return failure->could_fit && !attempt->demands.limit_count;
+}
+
+/* Whether a job without any place would not fit even into the empty cluster: the text says why. */
+static bool never_fits(struct gt_cache *cache, const struct gt_job_view *view,
+                       const struct gt_attempt *attempt, struct gt_buf *text)
+{
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set unfit = {0};
+    const struct gt_never_spec spec = {.units = &view->job->units,
+                                       .pods = attempt->pods,
+                                       .excluded = &unfit,
+                                       .demands = attempt->demands.list,
+                                       .demand_count = attempt->demands.count};
+    return view->whole && gt_attempt_unfit(cache, view, &unfit, NULL) >= 0 &&
+           gt_never_fits(cache, &spec, text);
+}
+
 static enum gt_decision try_without(struct gt_cache *cache, struct gt_job_view *view,
                                     struct gt_reservations *reservations, const struct gt_decide_spec *spec,
                                     const struct gt_node_set *leave, struct gt_plan_failure *ret_failure,
@@ -240,6 +266,10 @@ static enum gt_decision try_without(struct gt_cache *cache, struct gt_job_view *
     if (!find_places(cache, view, spec, &attempt, ret_failure)) {
         if (leave)
             return GT_DECISION_WAITS; /* the attempt with all nodes says why */
+        if (!could_fit(view, &attempt, ret_failure) && never_fits(cache, view, &attempt, text)) {
+            ret_failure->reason = GT_PLAN_NEVER_FITS;
+            return GT_DECISION_WAITS;
+        }
         if (attempt.reserved_nodes)
             explain_avoid(cache, view, reservations, ret_failure);
         if (attempt.demands.limit_count)

@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/text.h"
+#include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/owners/owners.h"
 
@@ -21,7 +22,7 @@ static int exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_
     int r = gt_workload_where(pod_set, spec->flavors, spec->flavor_count, &where, err);
     if (r < 0)
         return r;
-    r = gt_cache_exclude_unfit(spec->cache, &where, to, err);
+    r = gt_cache_exclude_unfit(spec->cache, &where, false, to, err);
     gt_workload_where_done(&where);
     return r;
 }
@@ -32,19 +33,17 @@ static int exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_
  * all nodes eligible. -1 without memory, or where nothing is known about the cluster. */
 static int64_t most_pods(const struct gt_cluster *cluster, unsigned gpus)
 {
-    uint32_t nodes = gt_cluster_nodes(cluster), count = 0;
-    gt_auto_free uint32_t *pods = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*pods));
-    int64_t most = 0;
-    for (uint32_t n = 0; pods && n < nodes; n++) {
-        struct gt_cluster_node node;
-        if (!gt_cluster_get_node(cluster, n, &node))
-            continue;
-        count++;
-        pods[node.supernode] += gt_bit_count(node.all) / gpus;
-        if (pods[node.supernode] > most)
-            most = pods[node.supernode];
-    }
-    return count ? most : -1;
+    const struct gt_empty_spec spec = {.gpus = gpus};
+    gt_auto_free uint32_t *room = NULL;
+    struct gt_cluster_node node;
+    uint32_t n = 0, most = 0;
+    while (n < gt_cluster_nodes(cluster) && !gt_cluster_get_node(cluster, n, &node))
+        n++;
+    if (n == gt_cluster_nodes(cluster) || gt_capacity_empty(cluster, &spec, &room, NULL) < 0)
+        return -1;
+    for (uint32_t s = 0; s < gt_cluster_supernodes(cluster); s++)
+        most = room[s] > most ? room[s] : most;
+    return most;
 }
 
 static void say_span(uint64_t ms, struct gt_buf *text)

@@ -67,6 +67,7 @@ static const char *reason_name(enum gt_plan_reason reason)
         [GT_PLAN_UNIT_STUCK] = "UnitStuck",
         [GT_PLAN_RESERVED] = "Reserved",
         [GT_PLAN_TOO_FEW_RESOURCES] = "TooFewResources",
+        [GT_PLAN_NEVER_FITS] = GT_REASON_NEVER_FITS,
     };
     return reason < GT_COUNT(names) ? names[reason] : "";
 }
@@ -109,7 +110,8 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     }
     count_decision(placement, gt_clock_ns() - began);
     pjob->tries++;
-    if (decision == GT_DECISION_WAITS)
+    bool never = decision == GT_DECISION_WAITS && failure.reason == GT_PLAN_NEVER_FITS;
+    if (decision == GT_DECISION_WAITS && !never)
         say_too_many(pjob, &text);
     const char *said = text.data ? text.data : "";
     switch (decision) {
@@ -137,7 +139,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         gt_placement_report(pjob, reconcile->view, reconcile->owner, false);
         unblock(reconcile, &failure);
         placement->room = placement->room || reconcile->view->gave_up;
-        return GT_QUEUE_BLOCKED;
+        return never ? GT_QUEUE_NEVER : GT_QUEUE_BLOCKED;
     case GT_DECISION_BOUND:
     case GT_DECISION_FAILED:
         break;

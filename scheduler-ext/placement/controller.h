@@ -162,6 +162,11 @@ enum gt_placement_state {
 };
 const char *gt_placement_state_name(enum gt_placement_state state);
 
+/* The reason of a job that waits and would not fit even into the empty cluster. */
+#define GT_REASON_NEVER_FITS        "NeverFits"
+/* That of a planned job whose scheduler no pod was ever bound by. */
+#define GT_REASON_SCHEDULER_UNKNOWN "SchedulerUnknown"
+
 struct gt_placement_job { /* texts are valid until the controller runs again; "" for none */
     enum gt_placement_state state;
     int64_t since_s;         /* when it entered the state, as its objects say it (Unix time); 0: none */

@@ -57,7 +57,10 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
         return;
     }
     char span[GT_TIME_TEXT_SIZE];
-    gt_buf_printf(to, "%s, for %s", words[info->state],
+    const char *word = strcmp(info->reason, GT_REASON_NEVER_FITS) == 0 ? "It can never be placed here"
+                       : strcmp(info->reason, GT_REASON_SCHEDULER_UNKNOWN) == 0 ? words[GT_PLACEMENT_WRITES]
+                                                                                : words[info->state];
+    gt_buf_printf(to, "%s, for %s", word,
                   gt_time_span_text((int64_t)(view->wall_ms / 1000) - info->since_s, span));
     if (info->place != GT_NONE)
         gt_buf_printf(to, ", number %" PRIu32 " of those that wait", info->place + 1);

@@ -9,7 +9,7 @@
 #include "scheduler-ext/wire/scan.h"
 
 /* How the builder handles a value, and for a map, its keys. */
-enum review_id { VALUE = 1, OBJECT, ARRAY, LABELS, ANNOTATIONS, RESOURCES, ROLES };
+enum review_id { VALUE = 1, OBJECT, ARRAY, LABELS, ANNOTATIONS, RESOURCES, ALL };
 
 enum { REVIEW_TEXT_MAX = 64 << 10, ANNOTATION_MAX = 1 << 20 };
 
@@ -65,15 +65,42 @@ MEMBERS affinity_members[] = {{"nodeAffinity", &node_affinity}, {0}};
 OBJECT_OF(affinity, affinity_members);
 
 /* A pod template, and the owners that have some: api/owner.c. */
+MAP_OF(all_amounts, ALL, amount);
+MEMBERS asked_members[] = {
+    {"limits", &all_amounts}, {"requests", &all_amounts}, {"claims", &all_claimed}, {0}};
+OBJECT_OF(asked, asked_members);
+MEMBERS asking_members[] = {{"name", &text}, {"restartPolicy", &text}, {"resources", &asked}, {0}};
+OBJECT_OF(asking, asking_members);
+ARRAY_OF(all_asking, asking);
+ARRAY_OF(texts, text);
+MEMBERS expression_members[] = {{"key", &text}, {"operator", &text}, {"values", &texts}, {0}};
+OBJECT_OF(expression, expression_members);
+ARRAY_OF(expressions, expression);
+MEMBERS term_members[] = {{"matchExpressions", &expressions}, {"matchFields", &expressions}, {0}};
+OBJECT_OF(term, term_members);
+ARRAY_OF(terms, term);
+MEMBERS required_members[] = {{"nodeSelectorTerms", &terms}, {0}};
+OBJECT_OF(required, required_members);
+MEMBERS of_nodes_members[] = {{"requiredDuringSchedulingIgnoredDuringExecution", &required}, {0}};
+OBJECT_OF(of_nodes, of_nodes_members);
+MEMBERS where_members[] = {{"nodeAffinity", &of_nodes}, {0}};
+OBJECT_OF(where, where_members);
+MAP_OF(selector, ALL, text);
+MEMBERS toleration_members[] = {
+    {"key", &text}, {"operator", &text}, {"value", &text}, {"effect", &text}, {0}};
+OBJECT_OF(toleration, toleration_members);
+ARRAY_OF(tolerations, toleration);
 MEMBERS template_spec_members[] = {
-    {"resourceClaims", &claims}, {"initContainers", &containers}, {"containers", &containers}, {0}};
+    {"resourceClaims", &claims}, {"initContainers", &all_asking}, {"containers", &all_asking},
+    {"resources", &asked},       {"overhead", &all_amounts},      {"affinity", &where},
+    {"nodeSelector", &selector}, {"tolerations", &tolerations},   {0}};
 OBJECT_OF(template_spec, template_spec_members);
 MEMBERS template_members[] = {{"metadata", &metadata}, {"spec", &template_spec}, {0}};
 OBJECT_OF(template, template_members);
 MEMBERS role_members[] = {
     {"name", &text}, {"replicas", &number}, {"minAvailable", &number}, {"template", &template}, {0}};
 OBJECT_OF(role, role_members);
-MAP_OF(roles, ROLES, role);
+MAP_OF(roles, ALL, role);
 ARRAY_OF(tasks, role);
 ARRAY_OF(arguments, text);
 MEMBERS plugins_members[] = {{"pytorch", &arguments}, {0}};
@@ -141,7 +168,7 @@ static bool is_wanted(const struct builder *b, enum review_id map, const char *k
 {
     if (map == RESOURCES)
         return strcmp(key, b->resource) == 0;
-    if (map == ROLES)
+    if (map == ALL)
         return true;
     return gt_pod_key_is_kept(key) || strncmp(key, GT_USER_PREFIX, strlen(GT_USER_PREFIX)) == 0 ||
            (map == ANNOTATIONS && strncmp(key, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) == 0);

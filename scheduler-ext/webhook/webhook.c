@@ -10,6 +10,7 @@
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "kube/base64.h"
+#include "scheduler-ext/webhook/ahead.h"
 #include "scheduler-ext/webhook/own_claim.h"
 #include "scheduler-ext/webhook/review.h"
 
@@ -34,6 +35,7 @@ static void free_review(struct review *review)
 }
 #define auto_review __attribute__((cleanup(free_review)))
 
+enum { WARNING_MAX = 1024 };
 enum { PATCH_MAX = 1 << 20 }; /* more than 256 KiB of annotations can have of forged plans */
 
 struct review_verdict {
@@ -382,6 +384,20 @@ static int check_owner(const struct gt_owner *owner, struct gt_err **err)
     return gt_owner_check(owner, &job, err);
 }
 
+/* It is let in all the same: hardware may come. */
+static void warn_of_never(const struct gt_webhook *webhook, const struct review *review,
+                          const struct gt_owner *owner, struct review_verdict *verdict)
+{
+    gt_auto_job struct gt_job *job = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(WARNING_MAX);
+    struct gt_cache *cache = (struct gt_cache *)(uintptr_t)webhook->cache;
+    if (!cache || gt_owner_check(owner, &job, NULL) < 0 || !job)
+        return;
+    if (gt_ahead_never_fits(cache, webhook->resource, review->object, owner, job, &text) &&
+        gt_buf_check(&text, "warning", NULL) >= 0)
+        gt_key_warnings_add(&verdict->warnings, "%s: %s", GT_REASON_NEVER_FITS, text.data);
+}
+
 /* Giving back GPUs is always allowed, since a Deployment in a rolling update does it in steps. */
 static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *before)
 {
@@ -432,7 +448,11 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
                 gt_key_warnings_add(&verdict->warnings, "%s", lone_atomic);
         return;
     }
-    if (check_owner(owner, &verdict->refusal) >= 0 || !update)
+    if (check_owner(owner, &verdict->refusal) >= 0) {
+        warn_of_never(webhook, review, owner, verdict);
+        return;
+    }
+    if (!update)
         return;
     const cJSON *before = gt_get(review->request, "oldObject");
     if (gt_owner_read(kind, before, webhook->resource, &old, NULL) == 0 && old &&

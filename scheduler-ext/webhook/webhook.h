@@ -34,7 +34,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
                       struct gt_err **err);
 
 /* Refuses new or changed owners that break a rule. An owner that broke a rule before may be changed, and
- * every owner may be deleted. */
+ * every owner may be deleted. One that would not fit even into the empty cluster gets a warning. */
 int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                         struct gt_err **err);
 

@@ -124,7 +124,7 @@ class PlacementResourcesTest(PlacementCase):
         self.rooms(**{"cpu": "8", "example.com/nic": "0"})
         self.start(retry=LONG)
         names = self.gang("job-a", 1, **{"cpu": "4", "example.com/nic": "1"})
-        self.wait_waits("job-a", "TooFewResources", "; 1 node lacks example.com/nic (a pod needs 1, at most 0 is free)")
+        self.wait_waits("job-a", "NeverFits", "no node has any example.com/nic, a pod asks for 1")
         self.rooms(**{"cpu": "8", "example.com/nic": "2"})
         self.wait_lifted(*names)
 

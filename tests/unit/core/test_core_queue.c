@@ -40,8 +40,9 @@ struct world {
     uint64_t turn_end; /* of the holder */
     char order[64];    /* the first letters of those that were tried */
     bool refuse_all;
-    struct space spaces[3]; /* jobs are in the first one unless a test says otherwise */
-    unsigned looks;         /* at what namespaces hold */
+    const struct job *never; /* it would not fit even into the empty cluster */
+    struct space spaces[3];  /* jobs are in the first one unless a test says otherwise */
+    unsigned looks;          /* at what namespaces hold */
 };
 
 static unsigned free_in(const struct world *world, unsigned supernode, bool restricted)
@@ -82,6 +83,8 @@ static enum gt_queue_result try(void *arg, void *what, bool restricted)
     size_t len = strlen(world->order);
     if (len + 1 < sizeof(world->order))
         world->order[len] = (char)('a' + (job - world->jobs) % 26);
+    if (job == world->never)
+        return GT_QUEUE_NEVER;
     if (world->refuse_all)
         return GT_QUEUE_BLOCKED;
     unsigned run = job->nodes < NODES_OF_SUPERNODE ? job->nodes : NODES_OF_SUPERNODE, found = 0;
@@ -769,6 +772,43 @@ static void test_infeasible_job_delays_none_of_its_namespace(void **state)
     free_world(world);
 }
 
+/* No nodes are reserved for it, it comes after all others, and it is no crowd for them. */
+static void test_who_never_fits_hinders_nobody(void **state)
+{
+    (void)state;
+    struct world *world = new_world(5);
+    struct job *never = add(world, 4, 10, 100, 1, false, 77); /* a */
+    struct job *alike = add(world, 4, 10, 100, 2, false, 77); /* b, which is not tried */
+    world->never = never;
+    world->now = 10;
+    run(world);
+    assert_null(world->holder);
+    assert_ptr_equal(alike->like, never);
+    assert_false(gt_queue_is_crowded(world->queue, NULL));
+    world->refuse_all = true;
+    struct job *other = add(world, 4, 10, 0, 3, false, 0); /* c */
+    assert_int_equal(gt_queue_place(world->queue, other), 0);
+    assert_int_equal(gt_queue_place(world->queue, never), 1);
+    assert_int_equal(gt_queue_place(world->queue, alike), 2);
+    assert_string_equal(order_of(world), "ca");
+    /* other hardware came: it has its place, and its patience begins */
+    world->never = NULL;
+    world->now = 12;
+    order_of(world);
+    assert_int_equal(gt_queue_place(world->queue, never), 0);
+    assert_int_equal(gt_queue_place(world->queue, alike), 1);
+    assert_null(world->holder);
+    world->now = 16;
+    order_of(world);
+    assert_ptr_equal(world->holder, never);
+    /* it went: they are reserved for the next one that has waited */
+    world->never = never;
+    order_of(world);
+    assert_ptr_equal(world->holder, other);
+    assert_int_equal(gt_queue_place(world->queue, other), 0);
+    free_world(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -794,6 +834,7 @@ int main(void)
         cmocka_unit_test(test_turns_end),
         cmocka_unit_test(test_turns_of_before),
         cmocka_unit_test(test_infeasible_job_delays_none_of_its_namespace),
+        cmocka_unit_test(test_who_never_fits_hinders_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

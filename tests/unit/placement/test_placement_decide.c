@@ -435,17 +435,11 @@ static void test_selector_and_kept_nodes(void **state)
     assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved by ns/Job/b until 12:00"));
     gt_buf_consume(&text, text.len);
     /* what is reserved counts all the same */
-    for (unsigned i = 4; i < 8; i++)
-        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32,
-             .spec = "\"nodeSelector\":{\"hall\":\"b\"},");
+    give_topology(cache, TOPOLOGY(.name = node_name(2, 0), .gpus = 8, .unnamed = 0xff), 1);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &avoiding, &text), GT_DECISION_WAITS);
-    assert_non_null(strstr(text.data, "64 GPUs are needed in all, the cluster has 32"));
+    assert_non_null(strstr(text.data, "32 GPUs are needed in all, the cluster has 24"));
     assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved by ns/Job/b until 12:00"));
-    for (unsigned i = 4; i < 8; i++) {
-        char name[16];
-        snprintf(name, sizeof(name), "a-%u", i);
-        gt_cache_pod_deleted(cache, "ns", name);
-    }
+    give_topology(cache, TOPOLOGY(.name = node_name(2, 0), .gpus = 8), 1);
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8); /* all are eligible again */
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     for (unsigned n = 0; n < NODES_EACH; n++)

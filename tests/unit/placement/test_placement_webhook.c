@@ -469,6 +469,50 @@ static void test_annotation_of_the_job(void **state)
     mutate(world, pod, first_gate, NULL);
 }
 
+static void warned(struct world *world, const char *operation, const char *object, const char *old,
+                   const char *warning)
+{
+    static const char kind[] = "{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"}";
+    cJSON *json = ask(world, gt_webhook_validate, operation, kind, object, old);
+    assert_true(cJSON_IsTrue(json_at(json, "response.allowed")));
+    if (!warning != !warning_of(json) || (warning && !strstr(warning_of(json), warning)))
+        fail_msg("warning '%s', of %s", warning_of(json), object);
+    cJSON_Delete(json);
+}
+
+/* Who creates it sees that at once; it is let in, since hardware may come. */
+static void test_jobs_that_never_fit(void **state)
+{
+    struct world *world = *state;
+#define JOB(pods, group, gpus, spec)                                                                         \
+    "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":" pods ",\"completions\":" pods               \
+    ",\"template\":{\"metadata\":{\"annotations\":{" GROUP "\"" group                                        \
+    "\"}},\"spec\":{" spec SPEC("\"" gpus "\"") "}}}}"
+    static const char unit[] = JOB("4", "32", "8", "");
+    warned(world, "CREATE", unit, NULL, NULL); /* nothing is known of the cluster yet */
+    give_topology(world->cache, TOPOLOGY(.name = "a", .gpus = 8), 1);
+    give_topology(world->cache, TOPOLOGY(.name = "b", .gpus = 8, .unnamed = 0xff), 1);
+    give_node(world->cache, NODE(.name = "a", .allocatable = "{\"cpu\":\"32\"}"));
+    give_node(world->cache, NODE(.name = "b", .labels = "{\"hall\":\"b\"}", .cordoned = true));
+    give_supernode(world->cache, SUPERNODE(.name = "s", .tier = 1, .members = {"a", "b"}));
+    warned(world, "CREATE", unit, NULL, "NeverFits: no supernode has more than 16 GPUs for pods of 8");
+    warned(world, "UPDATE", unit, unit, "NeverFits: ");
+    warned(world, "CREATE", JOB("2", "16", "8", ""), NULL, NULL); /* b is in use, and cordoned */
+    warned(world, "CREATE", JOB("2", "32", "16", ""), NULL, "no node has more than 8 GPUs");
+    warned(world, "CREATE", JOB("1", "8", "8", "\"nodeSelector\":{\"hall\":\"b\"},"), NULL, NULL);
+    warned(world, "CREATE", JOB("1", "8", "8", "\"nodeSelector\":{\"hall\":\"c\"},"), NULL,
+           "exclude all 2 nodes with 8 GPUs or more");
+    warned(world, "CREATE", JOB("1", "8", "8", "\"overhead\":{\"cpu\":64},"), NULL,
+           NULL); /* b says nothing */
+    warned(world, "CREATE",
+           JOB("1", "8", "8",
+               "\"overhead\":{\"cpu\":64},\"affinity\":{\"nodeAffinity\":{"
+               "\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":[{"
+               "\"matchExpressions\":[{\"key\":\"hall\",\"operator\":\"NotIn\",\"values\":[\"b\"]}]}]}}},"),
+           NULL, "no node that it may use has more CPU than 32, a pod asks for 64");
+    warned(world, "CREATE", JOB("4", "16", "8", ""), NULL, "it needs 32 GPUs in pods of 8");
+}
+
 static void test_nonsense(void **state)
 {
     struct world *world = *state;
@@ -568,6 +612,7 @@ int main(void)
         TEST(test_refused_owners),
         TEST(test_key_warnings),
         TEST(test_annotation_of_the_job),
+        TEST(test_jobs_that_never_fit),
         TEST(test_nonsense),
         TEST(test_a_body_of_many_values),
         TEST(test_other_kinds),
