@@ -111,8 +111,11 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     count_decision(placement, gt_clock_ns() - began);
     pjob->tries++;
     bool never = decision == GT_DECISION_WAITS && failure.reason == GT_PLAN_NEVER_FITS;
-    if (decision == GT_DECISION_WAITS && !never)
+    gt_placement_count_kept(pjob);
+    if (decision == GT_DECISION_WAITS && !never) {
+        gt_placement_say_kept(pjob, reconcile->now, &text);
         say_too_many(pjob, &text);
+    }
     const char *said = text.data ? text.data : "";
     switch (decision) {
     case GT_DECISION_PLACED:

@@ -99,6 +99,7 @@ static void drop(struct pjob *pjob)
         unmark(pjob);
     gt_placement_forget_lacking(pjob);
     gt_placement_set_lost(pjob, false);
+    gt_placement_forget_kept(pjob);
     if (pjob->previous)
         pjob->previous->next = pjob->next;
     else

@@ -123,6 +123,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     gt_placement_due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->reservations));
     reconcile->pjob->wants = gt_reservations_wanted(&reconcile->pjob->reservations);
     reconcile->pjob->reserves = gt_reservations_gpus(&reconcile->pjob->reservations) > 0;
+    gt_placement_count_kept(reconcile->pjob);
     return r;
 }
 

@@ -57,6 +57,14 @@ enum { PLACEMENT_HOLDER_SIZE = GT_GPU_PLACEMENT_JOB_MAX + GT_TIME_TEXT_SIZE + 16
 /* "NAMESPACE/KIND/NAME until TIME" for the job that nodes are reserved for; "": none. */
 void gt_placement_say_holder(const struct gt_placement *placement, char to[static PLACEMENT_HOLDER_SIZE]);
 
+/* ---- kept.c ---- */
+/* Counts the GPUs that the job keeps from others without running on them. */
+void gt_placement_count_kept(struct pjob *pjob);
+void gt_placement_forget_kept(struct pjob *pjob);
+/* "; 16 GPUs are reserved for NAMESPACE/KIND/NAME until TIME, 8 for ..." of other jobs than this one, or
+ * nothing. */
+void gt_placement_say_kept(const struct pjob *than, uint64_t now, struct gt_buf *to);
+
 /* ---- admission.c ---- */
 /* Whether the queue of another scheduler has admitted the job; otherwise its state says which has not. */
 bool gt_reconcile_is_admitted(struct reconcile *reconcile);

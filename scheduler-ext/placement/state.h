@@ -83,6 +83,9 @@ struct pjob {
     uint64_t unbound_gpus; /* planned and on no node, or only just bound */
     uint64_t unbound_ms;   /* when they are to be counted again; 0: not set */
     struct pjob *next_unbound, *previous_unbound;
+    uint32_t kept_gpus;    /* reserved, or planned for pods that are on no node */
+    uint64_t kept_ms;      /* since when it has some, or has none */
+    struct pjob *next_kept, *previous_kept;
     struct gt_reservations reservations;
     struct placement_object *object; /* NULL: no memory */
     bool has_lost;                   /* ungated pods have lost their plan */
@@ -139,6 +142,7 @@ struct gt_placement {
     struct gt_quotas quotas;
     uint32_t lacking;            /* jobs that wait until more may be reserved */
     struct pjob *unbound, *lost; /* jobs with unbound_gpus; jobs with has_lost */
+    struct pjob *kept;           /* jobs with kept_gpus */
     struct gt_source *timer;
     bool started, in_round;
     struct pjob *jobs, *marked;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that no room would help: what is said of them, and that they hold nobody up.
+"""Jobs that no room would help: what is said of them, and that they hold nobody up. And what stands in the way of jobs that wait.
 
 Usage: test_placement_never.py PLACEMENT_HOST [unittest arguments]
 """
@@ -94,6 +94,19 @@ class PlacementNeverTest(PlacementCase):
         for pod in second:
             self.end(pod)
         self.wait_lifted(*unit)
+
+    # what stands in its way
+
+    def test_reservations_of_others_are_named(self):
+        """Half of a job is there, and its other places are reserved: whose they are, and until when."""
+        self.world(1)
+        self.start(retry=LONG, missing=60000)
+        self.add_job("first", 4, 32)
+        self.add_pod("first-0", indexed_pod("first", 0, group=32))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/first").get("reservedGPUs") == 24), self.host.job("ns/Job/first"))
+        self.add_gang("second", 2, 16)
+        self.wait_says("ns/Job/second", "TooFewGPUs", "24 GPUs are reserved for ns/Job/first until 2")
+        self.assertNotIn("ns/Job/second", self.host.job("ns/Job/second")["text"])
 
 
 unittest.main(verbosity=2)
