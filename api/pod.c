@@ -208,8 +208,8 @@ struct gt_pod_where gt_pod_where_read(const cJSON *spec)
 
 static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
 {
-    to->node_name = text_of(spec, "nodeName", bad);
-    to->scheduler = text_of(spec, "schedulerName", bad);
+    text_of(spec, "nodeName", bad); /* they were read, and may be bad */
+    text_of(spec, "schedulerName", bad);
     to->priority_class = text_of(spec, "priorityClassName", bad);
     to->has_deadline = gt_get(spec, "activeDeadlineSeconds") != NULL;
     to->affinity = gt_get(spec, "affinity");
@@ -257,6 +257,7 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     to->ended = has_ended(phase);
     to->started = *phase && strcmp(phase, "Pending") != 0;
     to->node_name = text_of(spec, "nodeName", &bad_node);
+    to->scheduler = text_of(spec, "schedulerName", &bad_node);
     read_gates(spec, to);
     to->asked.count = 0;
     if (!to->ended)

@@ -125,7 +125,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
 };
 
 /* `resource` is the resource of GPUs. If the pod asks for no GPUs and has neither a plan nor our gate, only
- * its name, uid, version, node, gates and resources are read, and whether it has ended. */
+ * its name, uid, version, node, scheduler, gates and resources are read, and whether it has ended. */
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret);
 
 /* Where a pod with this spec may run; it borrows from the spec. */

@@ -65,6 +65,8 @@ void gt_cache_free(struct gt_cache *cache)
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
     gt_cache_resources_done(cache);
+    for (unsigned i = 0; i < cache->scheduler_count; i++)
+        gt_cache_string_drop(cache, cache->schedulers[i]);
     struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,        &cache->namespaces,
                                        &cache->nodes, &cache->constraints, &cache->taints,
                                        &cache->texts, &cache->requests};

@@ -183,6 +183,10 @@ struct gt_cache_job {
     void *user; /* the placement controller's, which frees it with the last pod, and before the cache */
 };
 
+/* Whether a pod is known to have been bound by this scheduler (NULL: the default one), since the start; true
+ * also where there are too many to know. */
+bool gt_cache_knows_scheduler(const struct gt_cache *cache, const char *name);
+
 struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_,
                                        const char *name);
 struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key);

@@ -18,9 +18,10 @@
  * notify; charges; recompute; one file for each kind of object; cache.c.
  */
 enum {
-    CACHE_CLASSES_MAX = 1024, /* kept by the cache of classes */
-    CACHE_COLUMNS_MAX = 32,   /* resources; further ones are ignored */
-    CACHE_SEARCH_US = 500,    /* for the search which GPUs an agent with more than 16 GPUs would choose */
+    CACHE_CLASSES_MAX = 1024,  /* kept by the cache of classes */
+    CACHE_SCHEDULERS_MAX = 32, /* their names may be anything: further ones are not stored */
+    CACHE_COLUMNS_MAX = 32,    /* resources; further ones are ignored */
+    CACHE_SEARCH_US = 500,     /* for the search which GPUs an agent with more than 16 GPUs would choose */
 };
 
 /* ---- texts that many share ---- */
@@ -336,7 +337,9 @@ struct gt_cache {
     struct cache_pod *first_changed, *last_changed;
     struct cache_pod *silent; /* the pod that the caller changes; it gets no notice */
     struct cache_column columns[CACHE_COLUMNS_MAX];
-    uint8_t mix_column[GT_MIX_RESOURCES];       /* of CPU and memory, + 1; 0: there is none */
+    uint8_t mix_column[GT_MIX_RESOURCES];         /* of CPU and memory, + 1; 0: there is none */
+    const char *schedulers[CACHE_SCHEDULERS_MAX]; /* that have bound a pod */
+    unsigned scheduler_count;
     uint32_t row_count, row_capacity, row_free; /* row_free: a row + 1, 0: none */
     uint32_t *row_next;                         /* [row] the next free one + 1 */
     bool *row_short;                            /* [row] a plan lacked resources there */

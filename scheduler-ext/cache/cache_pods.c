@@ -376,9 +376,26 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
     }
 }
 
+bool gt_cache_knows_scheduler(const struct gt_cache *cache, const char *name)
+{
+    unsigned i = 0;
+    while (name && i < cache->scheduler_count && strcmp(cache->schedulers[i], name) != 0)
+        i++;
+    return !name || i < cache->scheduler_count || i == CACHE_SCHEDULERS_MAX;
+}
+
+static void see_scheduler(struct gt_cache *cache, const char *name)
+{
+    const char *copy = gt_cache_knows_scheduler(cache, name) ? NULL : gt_cache_string(cache, name);
+    if (copy)
+        cache->schedulers[cache->scheduler_count++] = copy;
+}
+
 void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
 {
     const struct gt_pod_meta *meta = &from->meta;
+    if (from->node_name)
+        see_scheduler(cache, from->scheduler);
     if (!cache->spec.reports_only && meta->namespace_[0] && meta->name[0])
         gt_cache_charge_bound(cache, from);
     if (!meta->namespace_[0] || !meta->name[0] || !from->uid || (from->invalid && !from->ended)) {

@@ -249,6 +249,36 @@ uint32_t gt_reconcile_minimum(const struct reconcile *reconcile)
     return 0;
 }
 
+bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_cache_pod *pod = NULL;
+    char text[512];
+    for (uint32_t i = 0; i < reconcile->view->count && !pod; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        if (member->state == GT_MEMBER_LIFTED &&
+            !gt_cache_knows_scheduler(reconcile->placement->spec.cache, member->pod->scheduler))
+            pod = member->pod;
+    }
+    if (!pod) {
+        pjob->scheduler_ms = 0;
+        return false;
+    }
+    snprintf(
+        text, sizeof(text),
+        "its pods wait for the scheduler %.253s (schedulerName), by which no pod of this cluster was bound",
+        pod->scheduler);
+    gt_placement_set_state(pjob, GT_PLACEMENT_LOST, GT_REASON_SCHEDULER_UNKNOWN, text);
+    pjob->scheduler_ms = pjob->scheduler_ms ? pjob->scheduler_ms : reconcile->now;
+    if (pjob->scheduler_ms != UINT64_MAX &&
+        reconcile->now - pjob->scheduler_ms >= reconcile->placement->spec.options.unschedulable_ms) {
+        gt_placement_event(pjob, pod, true, GT_REASON_SCHEDULER_UNKNOWN, "Report", text);
+        pjob->scheduler_ms = UINT64_MAX;
+    }
+    gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
+    return true;
+}
+
 void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_)
 {
     if (placement->started)

@@ -157,7 +157,7 @@ enum gt_placement_state {
     GT_PLACEMENT_REFUSED, /* it breaks a rule, or its kind is not supported */
     GT_PLACEMENT_WRITES,  /* it is planned; the plan is being written and the gates removed */
     GT_PLACEMENT_PLACED,  /* no gate is left */
-    GT_PLACEMENT_LOST,    /* a plan was lost before its pod was bound */
+    GT_PLACEMENT_LOST,    /* a plan was lost before its pod was bound, or no scheduler binds its pods */
     GT_PLACEMENT_STATES,
 };
 const char *gt_placement_state_name(enum gt_placement_state state);

@@ -354,7 +354,8 @@ static void bring_in(struct reconcile *reconcile)
             report_early(reconcile);
         else
             pjob->reported_digest = 0;
-        if (!reconcile->lost && !reconcile->view->states[GT_MEMBER_EARLY])
+        if (!reconcile->lost && !reconcile->view->states[GT_MEMBER_EARLY] &&
+            !gt_reconcile_awaits_scheduler(reconcile))
             gt_reserve_missing_report(reconcile);
         if (gt_placement_acknowledge(reconcile))
             gt_placement_publish(pjob, reconcile->view, reconcile->owner);

@@ -68,6 +68,9 @@ void gt_placement_say_kept(const struct pjob *than, uint64_t now, struct gt_buf 
 /* ---- admission.c ---- */
 /* Whether the queue of another scheduler has admitted the job; otherwise its state says which has not. */
 bool gt_reconcile_is_admitted(struct reconcile *reconcile);
+/* Whether planned pods without a gate wait for a scheduler that has bound no pod so far; then the job's state
+ * says so. */
+bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile);
 /* How many of its pods must start together by minMember of their PodGroup; 0: not given. */
 uint32_t gt_reconcile_minimum(const struct reconcile *reconcile);
 /* Counts the whole job in its queue, before another job of the queue is tried. */

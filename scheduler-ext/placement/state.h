@@ -84,6 +84,8 @@ struct pjob {
     uint64_t unbound_ms;   /* when they are to be counted again; 0: not set */
     struct pjob *next_unbound, *previous_unbound;
     uint32_t kept_gpus;    /* reserved, or planned for pods that are on no node */
+    uint64_t scheduler_ms; /* since when its pods wait for an unknown scheduler; UINT64_MAX: that was
+                              reported; 0: they do not */
     uint64_t kept_ms;      /* since when it has some, or has none */
     struct pjob *next_kept, *previous_kept;
     struct gt_reservations reservations;

@@ -108,5 +108,20 @@ class PlacementNeverTest(PlacementCase):
         self.wait_says("ns/Job/second", "TooFewGPUs", "24 GPUs are reserved for ns/Job/first until 2")
         self.assertNotIn("ns/Job/second", self.host.job("ns/Job/second")["text"])
 
+    def test_a_scheduler_that_is_not_there(self):
+        """Its plan is written, and nobody binds its pods: it is not said to be placed."""
+        self.world(2)
+        self.start(retry=500, unschedulable=1000)
+        names = self.add_gang("a", 4, 32, schedulerName="volcan")
+        says = "its pods wait for the scheduler volcan (schedulerName), by which no pod of this cluster was bound"
+        self.wait_lifted(*names)
+        self.wait_says("ns/Job/a", "SchedulerUnknown", says)
+        self.assertTrue(wait_for(lambda: self.status("job-a").get("reason") == "SchedulerUnknown"), self.status("job-a"))
+        self.assertEqual(self.status("job-a")["phase"], "Stalled")
+        self.assertTrue(wait_for(lambda: any(says in note for note in map(str, self.host.notes))), self.host.notes)
+        self.add_pod("other", {"metadata": {}, "spec": {"nodeName": "s0-n0", "schedulerName": "volcan", "containers": [{"name": "main"}]},
+                               "status": {"phase": "Running"}})
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == ""), self.host.job("ns/Job/a"))
+
 
 unittest.main(verbosity=2)
