@@ -311,10 +311,10 @@ static int64_t left_of(const struct gt_cache *cache, unsigned column, uint32_t r
         return of->left[row];
     case GT_CACHE_ROOM_EMPTIED:
         return of->emptied[row];
-    case GT_CACHE_ROOM_EMPTY:
-        break;
+    case GT_CACHE_ROOM_EMPTY: /* a plugin that is not registered now will be */
+        return strcmp(of->name, GT_RESOURCE_GPU) == 0 ? default_amount(of->name) : of->allocatable[row];
     }
-    return of->allocatable[row];
+    return 0;
 }
 
 /* How many such pods fit into a row, at most `most`. */
@@ -391,6 +391,8 @@ const char *gt_cache_never_enough(const struct gt_cache *cache, const struct gt_
         const struct request_part *part = &request->parts[i];
         const struct cache_column *column = &cache->columns[part->column];
         int64_t most = 0;
+        if (strcmp(column->name, GT_RESOURCE_GPU) == 0)
+            continue; /* as above, in left_of() */
         for (uint32_t n = 0; n < gt_cluster_nodes(cache->cluster) && most < part->amount; n++)
             if (has_row(cache, n) && !gt_node_set_has(excluded, n) &&
                 column->allocatable[cache->row_of[n]] > most)

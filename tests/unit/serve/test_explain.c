@@ -342,7 +342,7 @@ static void test_supernodes_of_a_unit(void **state)
     assert_int_equal(ask(cache, "job=ns/u&format=json", &answer), 200);
     const char *const members[] = {
         "\"unit\":{\"pods\":2,\"gpus\":16}",
-        "\"supernodes\":[{\"name\":\"s1\",\"nodes\":2,\"free\":8,\"units\":0,\"lacks\":8,\"inTheWay\":[{"
+        "\"supernodes\":[{\"name\":\"s1\",\"nodes\":2,\"free\":8,\"units\":0,\"lacks\":8,\"inTheWay\":[{",
         "\"what\":\"job\",\"job\":\"ns/Owned/ReplicaSet/of-large\",\"gpus\":6}]}",
         "\"leastChange\":{\"supernode\":\"s1\",\"inTheWay\":[{\"what\":\"job\",",
         "\"feasible\":1,",
