@@ -217,8 +217,8 @@ size_t gt_cache_bytes(const struct gt_cache *cache)
                                              &cache->nodes,  &cache->supernodes,     &cache->constraints,
                                              &cache->texts,  &cache->taints,         &cache->requests,
                                              &cache->claims, &cache->claims_of_pods, &cache->claim_templates};
-    size_t bytes =
-        sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) + gt_mix_bytes(cache->mix);
+    size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) +
+                   gt_mix_bytes(cache->mix) + gt_class_cache_bytes(cache->classes);
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         bytes += gt_table_bytes(tables[i]);
     return bytes;

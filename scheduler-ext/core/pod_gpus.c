@@ -11,7 +11,7 @@
  * the sum over its pods, from the table of the batch, then its S. No table depends on the free GPUs, so a
  * free mask costs one loop over its subsets of the right size.
  */
-enum { POD_ITEMS_MAX = GT_TABLE_GPUS_MAX, ANSWERS = 256 };
+enum { POD_ITEMS_MAX = GT_EXACT_GPUS_MAX, ANSWERS = 256 };
 
 /* An item with 0 pods is a single pod. */
 struct pod_items {
@@ -257,6 +257,6 @@ void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_query 
     const struct gt_class *class = cluster->classes[query->class];
     bool alone = query->batches == 1 && query->batch[0].pods == 1 && !query->held;
     /* For one pod the search is gt_choose(), which has the answer ready. */
-    if (alone || gt_class_gpus(class) > GT_TABLE_GPUS_MAX || !choose_exact(cluster, query, ret_masks))
+    if (alone || gt_class_gpus(class) > GT_EXACT_GPUS_MAX || !choose_exact(cluster, query, ret_masks))
         gt_search_pod_gpus(class, query, ret_masks);
 }

@@ -6,12 +6,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "scheduler-ext/core/internal.h"
 
 enum {
     CACHE_ENTRIES = 1 << 14,     /* for masks of more than 16 GPUs */
     VALUES_BYTES_MAX = 16 << 20, /* of all tables: one of 16 GPUs takes 512 KiB */
-    SEARCH_LIMIT_US = 500,       /* for one mask of more than 16 GPUs */
+    /* For masks of more than 16 GPUs: for one of them at most, and how much all of one question take; those
+     * that come when it is used up get the least, which is enough for a good set. */
+    SEARCH_LIMIT_US = 500,
+    SEARCH_TOTAL_US = 40 * 1000,
+    SEARCH_LEAST_US = 10,
+    SEARCH_SHARES = 64, /* of what is left, each gets one */
 };
 
 int gt_score_set_weights(struct gt_cluster *cluster, const struct gt_aware_weights *weights,
@@ -92,13 +98,13 @@ static bool fits_exactly(const struct gt_class *class, uint64_t free, unsigned k
     return gt_core_bits(free) == k && (uint64_t)score * GT_AWARE_EXACT_SHARE >= gt_class_best_score(class, k);
 }
 
-static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, unsigned k,
+static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, unsigned k, unsigned limit_us,
                     struct gt_score_parts *ret)
 {
     const struct gt_class *c = cluster->classes[class];
     const struct gt_aware_weights *weights = &cluster->weights;
     struct gt_choice choice;
-    if (!gt_choose(c, free, 0, k, SEARCH_LIMIT_US, &choice))
+    if (!gt_choose(c, free, 0, k, limit_us, &choice))
         return false;
     struct gt_score_parts parts = {.choice = choice,
                                    .score_part = score_part_of(choice.score, k),
@@ -132,7 +138,7 @@ static bool make_room(struct gt_cluster *cluster, size_t bytes)
 static struct values *new_values(struct gt_cluster *cluster, uint32_t class)
 {
     unsigned n = gt_class_gpus(cluster->classes[class]);
-    bool cached = n > GT_TABLE_GPUS_MAX;
+    bool cached = n > GT_EXACT_GPUS_MAX;
     struct values made = {.entries = cached ? CACHE_ENTRIES : UINT32_C(1) << n};
     size_t bytes = sizeof(made) + made.entries * (cached ? 2 : 1) * sizeof(double);
     if (!make_room(cluster, bytes))
@@ -177,18 +183,33 @@ struct score_query {
     unsigned k;
     uint32_t class;
     struct values *values;
+    uint64_t searched_ns; /* how long it has searched */
 };
 
 static struct score_query ask(struct gt_cluster *cluster, unsigned k)
 {
     cluster->questions++;
-    return (struct score_query){cluster, k, GT_NONE, NULL};
+    return (struct score_query){.cluster = cluster, .k = k, .class = GT_NONE};
 }
 
-static double computed(const struct score_query *query, uint64_t free)
+static unsigned search_limit_us(const struct score_query *query)
 {
+    uint64_t used = query->searched_ns / 1000, left = used < SEARCH_TOTAL_US ? SEARCH_TOTAL_US - used : 0;
+    uint64_t share = left / SEARCH_SHARES;
+    return share > SEARCH_LIMIT_US   ? SEARCH_LIMIT_US
+           : share < SEARCH_LEAST_US ? SEARCH_LEAST_US
+                                     : (unsigned)share;
+}
+
+static double computed(struct score_query *query, uint64_t free)
+{
+    bool searches = gt_class_gpus(query->cluster->classes[query->class]) > GT_EXACT_GPUS_MAX;
+    uint64_t start_ns = searches ? gt_clock_ns() : 0;
     struct gt_score_parts parts;
-    return compute(query->cluster, query->class, free, query->k, &parts) ? parts.value : -(double)INFINITY;
+    bool fits = compute(query->cluster, query->class, free, query->k, search_limit_us(query), &parts);
+    if (searches)
+        query->searched_ns += gt_clock_ns() - start_ns;
+    return fits ? parts.value : -(double)INFINITY;
 }
 
 /* The slow path: another table, a new mask, or more than 16 GPUs. */
@@ -287,7 +308,7 @@ bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, uns
                    struct gt_score_parts *ret)
 {
     return is_asked(k) && gt_core_has_node(cluster, node) &&
-           compute(cluster, cluster->class[node], left & cluster -> available[node], k, ret);
+           compute(cluster, cluster->class[node], left & cluster -> available[node], k, SEARCH_LIMIT_US, ret);
 }
 
 bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret)

@@ -11,17 +11,7 @@ static int add_class(struct cluster_reader *reader, const struct gt_at *at, cons
 {
     gt_auto_class struct gt_class *class = NULL;
     TRY(gt_reader_wrap(at, gt_class_cache_get(reader->classes, weights, &class, reader->err)));
-    uint32_t id;
-    TRY(gt_reader_wrap(at, gt_cluster_add_class(reader->file->cluster, class, &id, reader->err)));
-    if (id >= reader->class_count) {
-        reader->class_count = id + 1;
-        reader->table_bytes += gt_class_bytes(class);
-        if (reader->table_bytes > GT_CLUSTER_TABLES_MAX)
-            return gt_at_fail(at, "", "too many kinds of wiring, their tables take more than %d MiB",
-                              GT_CLUSTER_TABLES_MAX >> 20);
-    }
-    *ret = id;
-    return 0;
+    return gt_reader_wrap(at, gt_cluster_add_class(reader->file->cluster, class, ret, reader->err));
 }
 
 static int class_of_count(struct cluster_reader *reader, const struct gt_at *at, unsigned n, uint32_t *ret)

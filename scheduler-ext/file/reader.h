@@ -16,8 +16,6 @@ struct cluster_reader {
     struct gt_cluster_file *file;
     struct gt_err **err;
     struct gt_class_cache *classes;
-    size_t table_bytes;
-    uint32_t class_count;
     uint32_t count_class[GT_GPUS_MAX + 1]; /* [GPUs] of nodes given as a number; GT_NONE: not made yet */
     bool supernodes_given, sizes_given;
     uint32_t node_count;

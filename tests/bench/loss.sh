@@ -51,13 +51,13 @@ if go_is_there; then
         } >"$work/peers"
         # The ratios come from the measures themselves, by their names.
         awk -F '\t' '
-            $1 == "build, 16 GPUs" { build = $2 }
+            $1 == "first choice of a new class of 16, worst k" { first = $2 }
             $1 == "choose 4 of 16, all free" { ours = $2 / 1000 }
             $1 == "go-gpuallocator 4 of 16, all free" { theirs = $2 }
             END {
                 printf "go-gpuallocator / ours, 4 of 16, warm\t%.0f\tx\t>100000\n", theirs / ours
-                printf "go-gpuallocator / ours, 4 of 16, with the building of the table\t%.1f\tx\t>20\n",
-                       theirs / (build * 1000 + ours)
+                printf "go-gpuallocator / ours, 4 of 16, first choice of a new class\t%.1f\tx\t>20\n",
+                       theirs / first
             }' "$work/ours" "$work/peers" >"$work/ratios"
     else
         cat "$work/log" >&2

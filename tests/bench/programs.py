@@ -4,6 +4,7 @@
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -25,8 +26,8 @@ def run(command):
     return 1000 * (used.ru_utime + used.ru_stime)
 
 
-def measure(name, command, runs=RUNS):
-    print(f"{name}\t{min(run(command) for _ in range(runs)):.2f}\tms\t-", flush=True)
+def measure(name, command, runs=RUNS, goal="-"):
+    print(f"{name}\t{min(run(command) for _ in range(runs)):.2f}\tms\t{goal}", flush=True)
 
 
 def cluster(path, count):
@@ -35,6 +36,28 @@ def cluster(path, count):
              "groupSize": 32} for i in range(count)]
     with open(path, "w", encoding="ascii") as file:
         json.dump({"nodes": nodes, "pods": pods}, file)
+
+
+def node(count, weight):
+    return {"gpus": [{"index": i, "bdf": f"0000:{i + 16:02x}:00.0"} for i in range(count)],
+            "links": [{"a": a, "b": b, "kind": "MX", "bandwidthMBps": 1000 * weight(a, b)}
+                      for a in range(count) for b in range(a + 1, count)]}
+
+
+def wirings(path, rng):
+    """60 nodes of 16 GPUs, none wired like another."""
+    nodes = [{"name": f"n{i}", "supernode": f"s{i // 8}", "topology": node(16, lambda a, b: rng.randrange(1, 100))} for i in range(60)]
+    with open(path, "w", encoding="ascii") as file:
+        json.dump({"nodes": nodes}, file)
+
+
+def cubes(path, rng):
+    """2,500 nodes of 64 GPUs in a cube of six dimensions, each with other GPUs free."""
+    first = {"name": "n0", "supernode": "s0", "topology": node(64, lambda a, b: 64 if (a ^ b).bit_count() == 1 else 8)}
+    nodes = [{"name": f"n{i}", "supernode": f"s{i // 16}", "like": "n0", "free": sorted(rng.sample(range(64), rng.randrange(20, 60)))}
+             for i in range(1, 2500)]
+    with open(path, "w", encoding="ascii") as file:
+        json.dump({"nodes": [first, *nodes]}, file)
 
 
 def main():
@@ -57,6 +80,9 @@ def main():
         path = os.path.join(work, "cluster.json")
         cluster(path, 10000)
         measure("gputopo plan, a file of 10,000 nodes", [gputopo, "plan", "--cluster", path, "--pods", "8", "--gpus", "8"], 5)
+        for name, write in (("60 wirings of 16 GPUs", wirings), ("2,500 cubes of 64 GPUs", cubes)):
+            write(path, random.Random(1))
+            measure(f"gputopo plan, {name}", [gputopo, "plan", "--cluster", path, "--pods", "4", "--gpus", "8"], 5, "<200")
         simulate = [gputopo, "simulate", "--cluster", "20x16x8", "--trace", "seren", "--policy", "gputopo", "--load", "1.1",
                     "--queue", "none", "-o", "csv"]
         measure("gputopo simulate, 4,000 jobs", [*simulate, "--jobs", "4000"], 5)

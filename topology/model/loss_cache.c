@@ -48,16 +48,6 @@ void gt_class_cache_free(struct gt_class_cache *cache)
     free(cache);
 }
 
-static bool same(const struct gt_class *class, const struct gt_weights *weights)
-{
-    if (class->n != weights->n)
-        return false;
-    for (unsigned i = 0; i < class->n; i++)
-        if (memcmp(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t)) != 0)
-            return false;
-    return true;
-}
-
 /* A new reference, or NULL where it is not there. Under the lock. */
 static struct gt_class *find(struct gt_class_cache *cache, const struct gt_weights *weights)
 {
@@ -66,7 +56,7 @@ static struct gt_class *find(struct gt_class_cache *cache, const struct gt_weigh
 
         if (!entry->class)
             break; /* entries fill from the front */
-        if (same(entry->class, weights)) {
+        if (gt_class_is_of(entry->class, weights)) {
             entry->used = ++cache->tick;
             return gt_class_ref(entry->class);
         }
@@ -103,7 +93,7 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
         return 0;
     }
 
-    /* Built without the lock: it takes long, and others must not wait. Two threads may build the same. */
+    /* Built without the lock, so that others need not wait. Two threads may build the same. */
     r = gt_class_new(weights, &built, err);
     if (r < 0)
         return r;
@@ -117,4 +107,15 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
     gt_class_unref(leaving);
     *ret = class;
     return 0;
+}
+
+size_t gt_class_cache_bytes(struct gt_class_cache *cache)
+{
+    size_t bytes = sizeof(*cache) + cache->capacity * sizeof(cache->entry[0]);
+
+    pthread_mutex_lock(&cache->lock);
+    for (unsigned i = 0; i < cache->capacity && cache->entry[i].class; i++)
+        bytes += gt_class_bytes(cache->entry[i].class);
+    pthread_mutex_unlock(&cache->lock);
+    return bytes;
 }

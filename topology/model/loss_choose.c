@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
-/* The choice: a look-up or an enumeration up to 16 GPUs, the search above. */
+/* The choice: a kept answer or an enumeration up to 16 GPUs, the search above. */
 
 enum { LIMIT_US = 20000, LIMIT_US_MAX = 60 * 1000 * 1000 };
 
@@ -16,14 +16,14 @@ static uint64_t deadline_after(unsigned limit_us)
     return gt_clock_ns() + (uint64_t)limit_us * 1000;
 }
 
-static struct gt_choice table_choice(const struct gt_class *class, uint64_t free, uint64_t mask)
+static struct gt_choice choice_of_mask(const struct gt_class *class, uint32_t free, uint32_t mask)
 {
-    const struct gt_set *sets = class->sets;
+    uint32_t score = gt_sum_of(class, mask);
 
     return (struct gt_choice){
         .mask = mask,
-        .score = sets[mask].sum,
-        .loss = sets[free].sum - sets[mask].sum - sets[free ^ mask].sum,
+        .score = score,
+        .loss = gt_sum_of(class, free) - score - gt_sum_of(class, free ^ mask),
         .exact = true,
     };
 }
@@ -58,16 +58,11 @@ static inline uint32_t next_of_size(uint32_t bits)
     return (filled + 1) | (((~filled & -~filled) - 1) >> (gt_bit_first(bits) + 1));
 }
 
-/* S(A), then S(F \ A), for comparing by one number; equal ones are in ascending order of mask. */
-static inline uint64_t table_key(const struct gt_class *class, uint32_t free, uint32_t mask)
-{
-    return (uint64_t) class->sets[mask].sum << 32 | class->sets[free ^ mask].sum;
-}
-
-/* The best two of `free` that hold `must`, by trying all; returns how many there are (0 to 2). The masks come
- * in ascending order, so an equal one never replaces an earlier one. */
+/* The best of `free` that hold `must`, one or two as `wanted` says, by trying all; returns how many there
+ * are. They are compared by S(A), then S(F \ A): the least cut is the highest S(F \ A) among equal S(A). The
+ * masks come in ascending order, so an equal one never replaces an earlier one. */
 static unsigned enumerate(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k,
-                          uint32_t ret[static 2])
+                          unsigned wanted, uint32_t ret[static 2])
 {
     uint32_t open = free & ~must, end = UINT32_C(1) << gt_bit_count(open);
     unsigned picks = k - gt_bit_count(must), found = 0;
@@ -81,36 +76,51 @@ static unsigned enumerate(const struct gt_class *class, uint32_t free, uint32_t 
     spread_make(open, &spread);
     for (uint32_t bits = (UINT32_C(1) << picks) - 1; bits < end; bits = next_of_size(bits)) {
         uint32_t mask = must | spread.low[bits & 255] | spread.high[bits >> 8];
-        uint64_t key = table_key(class, free, mask);
+        uint32_t sum = gt_sum_of(class, mask);
+        uint64_t key;
 
-        if (found < 1 || key > best[0]) {
+        if (found == wanted && sum < best[wanted - 1] >> 32)
+            continue;
+        key = (uint64_t)sum << 32 | gt_sum_of(class, free ^ mask);
+        if (!found || key > best[0]) {
             best[1] = best[0];
             ret[1] = ret[0];
             best[0] = key;
             ret[0] = mask;
-        } else if (found < 2 || key > best[1]) {
+        } else if (wanted == 2 && (found < 2 || key > best[1])) {
             best[1] = key;
             ret[1] = mask;
         } else {
             continue;
         }
-        found += found < 2;
+        found += found < wanted;
     }
     return found;
 }
 
-static void small_choice(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k,
-                         struct gt_choice *ret)
+/* Where the class keeps the answer for (free, k); up to 8 GPUs no two questions share a place. */
+static atomic_uint *place_of(const struct gt_class *class, uint32_t free, unsigned k)
 {
-    uint32_t mask = class->best[class->sets[free].first + k - 1];
+    uint32_t place = (free << 3 | ((k - 1) & 7)) ^ (free >> 8) * 0x2c1;
+    /* What a class keeps is the one part of it that changes; the caller's view of it stays const. */
+    struct gt_class *kept = (struct gt_class *)(uintptr_t) class;
+
+    return &kept->answers[place & (class->answer_count - 1)];
+}
+
+static uint32_t small_choice(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k)
+{
+    atomic_uint *place = place_of(class, free, k);
+    uint32_t kept = atomic_load_explicit(place, memory_order_relaxed), mask = kept & 0xffff;
     uint32_t two[2] = {0, 0};
 
     /* The best of all is the best of those that hold `must`, if it does. */
-    if ((mask & must) != must) {
-        enumerate(class, free, must, k, two);
-        mask = two[0];
-    }
-    *ret = table_choice(class, free, mask);
+    if (kept >> 16 == free && gt_bit_count(mask) == k && (mask & must) == must)
+        return mask;
+    enumerate(class, free, must, k, 1, two);
+    if (!must)
+        atomic_store_explicit(place, free << 16 | two[0], memory_order_relaxed);
+    return two[0];
 }
 
 static struct gt_choice choice_of(const struct gt_loss_option *option, bool exact)
@@ -133,8 +143,8 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
     free &= gt_low_bits(class->n);
     if (!k || k > gt_bit_count(free) || (must & ~free) || gt_bit_count(must) > k)
         return false;
-    if (class->sets) {
-        small_choice(class, (uint32_t)free, (uint32_t)must, k, ret);
+    if (class->sums) {
+        *ret = choice_of_mask(class, (uint32_t)free, small_choice(class, (uint32_t)free, (uint32_t)must, k));
         return true;
     }
     gt_degrees(class, free, deg);
@@ -205,33 +215,30 @@ bool gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsi
     free &= gt_low_bits(class->n);
     if (!k || k > gt_bit_count(free))
         return false;
-    if (!class->sets) {
+    if (!class->sums) {
         *ret_has_second = large_two(class, free, k, limit_us, ret_first, ret_second);
         return true;
     }
-    *ret_has_second = enumerate(class, (uint32_t)free, 0, k, two) == 2;
-    *ret_first = table_choice(class, free, two[0]);
+    *ret_has_second = enumerate(class, (uint32_t)free, 0, k, 2, two) == 2;
+    *ret_first = choice_of_mask(class, (uint32_t)free, two[0]);
     if (*ret_has_second)
-        *ret_second = table_choice(class, free, two[1]);
+        *ret_second = choice_of_mask(class, (uint32_t)free, two[1]);
     return true;
 }
 
 uint32_t gt_class_best_score(const struct gt_class *class, unsigned k)
 {
     struct gt_class *kept = (struct gt_class *)(uintptr_t) class;
-    unsigned known = 0, found;
+    unsigned known, found;
     struct gt_choice choice;
 
     if (k > class->n)
         return 0;
-    if (!class->sets)
-        known = atomic_load_explicit(&kept->best_score[k], memory_order_relaxed);
+    known = atomic_load_explicit(&kept->best_score[k], memory_order_relaxed);
     if (known)
         return known - 1;
     if (!gt_choose(class, gt_low_bits(class->n), 0, k, 0, &choice))
         return 0;
-    if (class->sets)
-        return choice.score;
     /* Two threads may search at once, and the time limit may give them different results: the first result is
      * stored. */
     found = choice.score + 1;

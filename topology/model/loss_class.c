@@ -6,7 +6,9 @@
 #include "base/bits.h"
 #include "topology/model/loss_internal.h"
 
-/* Hardware classes: weights, checked once, and the table of those small enough for one. */
+/* Hardware classes: weights, checked once, and room for what is computed from them. */
+
+enum { ANSWERS_MAX = 2048 };
 
 void gt_weights_of(const struct gt_node *node, struct gt_weights *ret)
 {
@@ -38,49 +40,43 @@ static int check(const struct gt_weights *weights, struct gt_err **err)
     return 0;
 }
 
-/* Everything in one block: the class, 2^n sets, their best masks, the weights. */
+/* Everything in one block: the class, sums, answers, weights. With 8 GPUs there is a place for every answer.
+ */
 static struct gt_class *reserve(unsigned n)
 {
-    bool table = n <= GT_TABLE_GPUS_MAX;
-    size_t sets = table ? (size_t)1 << n : 0, best = n * sets / 2;
+    bool small = n <= GT_EXACT_GPUS_MAX;
+    uint32_t all = n < 8 ? UINT32_C(8) << n : ANSWERS_MAX, answers = small ? all : 0;
+    size_t sums = small ? gt_sums_count(n) * sizeof(uint32_t[256]) : 0;
     size_t bytes =
-        sizeof(struct gt_class) + sets * sizeof(struct gt_set) + (best + (size_t)n * n) * sizeof(uint16_t);
-    struct gt_class *class = malloc(bytes);
+        sizeof(struct gt_class) + sums + answers * sizeof(atomic_uint) + (size_t)n * n * sizeof(uint16_t);
+    struct gt_class *class = calloc(1, bytes);
 
     if (!class)
         return NULL;
-    memset(class, 0, sizeof(*class));
     class->n = n;
     class->bytes = bytes;
-    class->sets = table ? (struct gt_set *)(class + 1) : NULL;
-    class->w = table ? (uint16_t *)(class->sets + sets) : (uint16_t *)(class + 1);
-    class->best = table ? class->w + (size_t)n * n : NULL;
+    class->sums = small ? (uint32_t(*)[256])(class + 1) : NULL;
+    class->answers = small ? (atomic_uint *)((char *)(class + 1) + sums) : NULL;
+    class->answer_count = answers;
+    class->w = (uint16_t *)((char *)(class + 1) + sums + answers * sizeof(atomic_uint));
     atomic_init(&class->references, 1);
-    for (unsigned k = 0; k <= GT_GPUS_MAX; k++)
-        atomic_init(&class->best_score[k], 0);
     return class;
 }
 
 int gt_class_new(const struct gt_weights *weights, struct gt_class **ret, struct gt_err **err)
 {
-    gt_auto_free uint32_t *packed = NULL;
     struct gt_class *class;
     int r = check(weights, err);
 
     if (r < 0)
         return r;
-    if (weights->n <= GT_TABLE_GPUS_MAX) {
-        packed = malloc(((size_t)1 << weights->n) * sizeof(*packed));
-        if (!packed)
-            return gt_fail(err, ENOMEM, "no memory for the loss table of %u GPUs", weights->n);
-    }
     class = reserve(weights->n);
     if (!class)
-        return gt_fail(err, ENOMEM, "no memory for the loss table of %u GPUs", weights->n);
+        return gt_fail(err, ENOMEM, "no memory for a class of %u GPUs", weights->n);
     for (unsigned i = 0; i < class->n; i++)
         memcpy(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t));
-    if (class->sets)
-        gt_table_build(class, packed);
+    if (class->sums)
+        gt_sums_fill(class);
     *ret = class;
     return 0;
 }
@@ -105,13 +101,23 @@ unsigned gt_class_gpus(const struct gt_class *class)
     return class->n;
 }
 
+bool gt_class_is_of(const struct gt_class *class, const struct gt_weights *weights)
+{
+    if (class->n != weights->n)
+        return false;
+    for (unsigned i = 0; i < class->n; i++)
+        if (memcmp(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t)) != 0)
+            return false;
+    return true;
+}
+
 size_t gt_class_bytes(const struct gt_class *class)
 {
     return class->bytes;
 }
 
-/* S(mask) */
-static uint32_t sum_of(const struct gt_class *class, uint64_t mask)
+/* S(mask), for a class of any size */
+static uint32_t sum_of_many(const struct gt_class *class, uint64_t mask)
 {
     uint32_t sum = 0; /* at most 2,016 pairs of 65,535 */
 
@@ -135,5 +141,5 @@ void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static
 uint32_t gt_class_sum(const struct gt_class *class, uint64_t mask)
 {
     mask &= gt_low_bits(class->n);
-    return class->sets ? class->sets[mask].sum : sum_of(class, mask);
+    return class->sums ? gt_sum_of(class, (uint32_t)mask) : sum_of_many(class, mask);
 }

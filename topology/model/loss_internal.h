@@ -15,21 +15,15 @@
  * Among sets of equal S the least cut is therefore the least sum of deg, which is linear.
  */
 
-/* The entry of one free mask in the table: its S, and the position of its best subsets in `best`, k = 1
- * first. */
-struct gt_set {
-    uint32_t sum;
-    uint32_t first;
-};
-
 struct gt_class {
     atomic_uint references;
     unsigned n;
     size_t bytes;
-    atomic_uint best_score[GT_GPUS_MAX + 1]; /* above 16 GPUs: the score + 1 when it is known, else 0 */
-    struct gt_set *sets;                     /* 2^n, NULL above 16 GPUs */
-    uint16_t *best;                          /* n * 2^(n-1) masks, NULL above 16 GPUs */
-    uint16_t *w;                             /* n * n */
+    atomic_uint best_score[GT_GPUS_MAX + 1]; /* the score + 1 when it is known, else 0 */
+    uint32_t (*sums)[256];                   /* loss_sums.c; NULL above 16 GPUs */
+    atomic_uint *answers;  /* the latest answers: free mask << 16 | chosen mask; NULL above 16 GPUs */
+    uint32_t answer_count; /* a power of two */
+    uint16_t *w;           /* n * n */
 };
 
 static inline uint64_t gt_low_bits(unsigned n)
@@ -54,8 +48,23 @@ static inline uint16_t gt_weight(const struct gt_class *class, unsigned a, unsig
     return class->w[a * class->n + b];
 }
 
-/* The table of a class of up to 16 GPUs: fills sets and best. `packed` is working memory for 2^n numbers. */
-void gt_table_build(struct gt_class *class, uint32_t *packed);
+/* ---- up to 16 GPUs ---- */
+
+/* How many tables of sums a class of n GPUs has; and fills them. */
+unsigned gt_sums_count(unsigned n);
+void gt_sums_fill(struct gt_class *class);
+
+/* S(mask) */
+static inline uint32_t gt_sum_of(const struct gt_class *class, uint32_t mask)
+{
+    uint32_t low = mask & 0xff, high = mask >> 8, sum = class->sums[0][low];
+
+    if (high)
+        sum += class->sums[1][high] + class->sums[2][(low & 0xf) | (high & 0xf) << 4] +
+               class->sums[3][(low & 0xf) | (high & 0xf0)] + class->sums[4][low >> 4 | (high & 0xf) << 4] +
+               class->sums[5][low >> 4 | (high & 0xf0)];
+    return sum;
+}
 
 /* A candidate set; gt_option_before() gives the order of the choice. */
 struct gt_loss_option {

@@ -82,7 +82,7 @@ static void one_class(void **state)
     again = gt_class_ref(class);
     assert_ptr_equal(class, again);
     assert_int_equal(gt_class_gpus(class), 8);
-    assert_in_range(gt_class_bytes(class), 1, 8192);
+    assert_in_range(gt_class_bytes(class), 1, 10240);
     assert_int_equal(gt_class_best_score(class, 0), 0);
     assert_int_equal(gt_class_best_score(class, 4), 6 * 64);
     assert_int_equal(gt_class_best_score(class, 9), 0);
