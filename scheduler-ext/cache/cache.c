@@ -92,6 +92,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
     bool expired = gt_cluster_expire(cache->cluster, cache->now_ms);
     for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node)) {
+        gt_cache_calm_wiring(cache, node);
         if (!node->has_topology)
             continue;
         bool stale = cache->now_ms - node->observed_ms > cache->spec.stale_ms;
@@ -185,6 +186,7 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
         counters.nodes_stale += node->stale;
         counters.nodes_offering_less +=
             node->offered >= 0 && node->offered < (int64_t)gt_bit_count(node->healthy) && !node->left_alone;
+        counters.nodes_rewired += node->rewires;
     }
     for (const struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
          at = gt_table_after(&cache->supernodes, at->hash, at))

@@ -30,6 +30,8 @@ enum {
     GT_CACHE_PODS_MAX = 1 << 18, /* pods that ask for GPUs; further ones are only counted */
     GT_CACHE_TAINTS_MAX = 32,    /* of a node */
     GT_CACHE_LABEL_KEY_SIZE = 320,
+    GT_CACHE_REWIRED_MAX = 4, /* changes of a node's wiring within an hour; with one more it is `rewires` */
+    GT_CACHE_REWIRED_MS = 3600 * 1000,
 };
 
 struct gt_cache;
@@ -61,6 +63,8 @@ struct gt_cache_spec {
     void (*on_capacity)(void *arg);
     /* A valid Node, before it is added. */
     void (*observe_node)(void *arg, const struct gt_node_object *node);
+    /* A node's wiring has begun to change too often. */
+    void (*on_rewires)(void *arg, const char *node);
     void (*on_report)(void *arg); /* the result of gt_cache_reports() or gt_cache_spares_of() has changed */
     void *arg;
 };
@@ -325,6 +329,7 @@ struct gt_cache_counters {
     uint32_t nodes_without_topology; /* Nodes that advertise GPUs and have no CR */
     uint32_t nodes_stale, supernodes, jobs;
     uint32_t nodes_outlived, nodes_offering_less; /* less: than they have healthy GPUs */
+    uint32_t nodes_rewired;                       /* too often, in the last hour */
     uint32_t pods[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;
 };

@@ -71,6 +71,9 @@ struct cache_node {
 
     /* of the CR */
     struct gt_class *class;
+    uint64_t rewired_ms[GT_CACHE_REWIRED_MAX]; /* when its class last changed, a ring buffer */
+    uint32_t rewired;                          /* how often it has changed */
+    bool rewires;                              /* it is rewired too often */
     const char *product;
     char **device_ids;   /* one block, class GPUs of them */
     char **device_names; /* as claims have them; NULL: there are no claims */
@@ -124,6 +127,8 @@ void gt_cache_node_drop(struct gt_cache *cache, struct cache_node *node);
 void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node);
 struct cache_node *gt_cache_node_of(const struct gt_cache *cache, uint32_t id);
 void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node);
+/* Ends `rewires` where the last changes are long ago. */
+void gt_cache_calm_wiring(const struct gt_cache *cache, struct cache_node *node);
 void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node);
 
 /* cache_report.c. False without memory; what was known stays. */

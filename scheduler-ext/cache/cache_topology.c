@@ -105,9 +105,9 @@ static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, 
     return facts->device_names && facts->zones;
 }
 
-/* False without memory. */
-static bool make_facts(struct gt_cache *cache, const struct gt_node_gpu_topology *topology,
-                       struct facts *facts)
+/* False without memory. `known`: the node's class so far, NULL: none. */
+static bool make_facts(struct gt_cache *cache, const struct gt_class *known,
+                       const struct gt_node_gpu_topology *topology, struct facts *facts)
 {
     const struct gt_node *node = topology->node;
     struct gt_weights weights;
@@ -116,8 +116,11 @@ static bool make_facts(struct gt_cache *cache, const struct gt_node_gpu_topology
         return false;
     if (*topology->node_uid && !(facts->owner_uid = gt_cache_string(cache, topology->node_uid)))
         return false;
-    return gt_class_cache_get(cache->classes, &weights, &facts->class, NULL) >= 0 &&
-           make_owners(cache, topology, facts) && make_device_ids(cache, node, facts);
+    if (known && gt_class_is_of(known, &weights))
+        facts->class = gt_class_ref(known);
+    else if (gt_class_cache_get(cache->classes, &weights, &facts->class, NULL) < 0)
+        return false;
+    return make_owners(cache, topology, facts) && make_device_ids(cache, node, facts);
 }
 
 static bool same_ids(const struct cache_node *node, const struct facts *facts)
@@ -159,6 +162,28 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
     node->devices_version++;
 }
 
+/* ---- how often its wiring changes ---- */
+
+void gt_cache_calm_wiring(const struct gt_cache *cache, struct cache_node *node)
+{
+    uint64_t last = node->rewired ? node->rewired_ms[(node->rewired - 1) % GT_CACHE_REWIRED_MAX] : 0;
+    node->rewires = node->rewires && cache->now_ms - last <= GT_CACHE_REWIRED_MS;
+}
+
+static void note_rewired(const struct gt_cache *cache, struct cache_node *node)
+{
+    uint64_t *oldest = &node->rewired_ms[node->rewired % GT_CACHE_REWIRED_MAX];
+    bool often = node->rewired >= GT_CACHE_REWIRED_MAX && cache->now_ms - *oldest <= GT_CACHE_REWIRED_MS;
+    gt_cache_calm_wiring(cache, node);
+    *oldest = cache->now_ms;
+    node->rewired++;
+    if (!often || node->rewires)
+        return;
+    node->rewires = true;
+    if (cache->spec.on_rewires)
+        cache->spec.on_rewires(cache->spec.arg, node->name);
+}
+
 static void commit(struct gt_cache *cache, struct cache_node *node,
                    const struct gt_node_gpu_topology *topology, struct facts *facts)
 {
@@ -171,6 +196,8 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
     uint32_t versions = node->devices_version;
     uint64_t healthy = node->has_topology ? node->healthy : 0;
     bool same = same_ids(node, facts);
+    if (node->class && node->class != facts->class)
+        note_rewired(cache, node);
     gt_cache_forget_topology(cache, node);
     node->devices_version = same ? versions : versions + 1;
     node->observed_ms = observed_ms;
@@ -226,7 +253,7 @@ static bool enter(struct gt_cache *cache, struct cache_node *node,
                   const struct gt_node_gpu_topology *topology)
 {
     struct facts facts = {0};
-    if (!make_facts(cache, topology, &facts)) {
+    if (!make_facts(cache, node->class, topology, &facts)) {
         drop_facts(cache, &facts);
         return false;
     }

@@ -78,6 +78,14 @@ static void cache_refused(void *arg, const char *namespace_, const char *name, c
     NOTIFY(informers, on_refused, informers->handlers[i_].arg, namespace_, name, why);
 }
 
+/* Every replica says it: its own memory and time are at stake. */
+static void cache_rewires(void *arg, const char *node)
+{
+    (void)arg;
+    gt_warning("a node reports another wiring again and again: its links fail, or its agent is faulty",
+               GT_STR("node", node));
+}
+
 static void cache_room(void *arg)
 {
     struct gt_informers *informers = arg;
@@ -263,6 +271,7 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
                                  .on_pod_deleted = cache_pod_gone,
                                  .on_refused = cache_refused,
                                  .on_capacity = cache_room,
+                                 .on_rewires = cache_rewires,
                                  .observe_node = cache_node,
                                  .on_report = cache_report,
                                  .arg = informers};
@@ -482,6 +491,8 @@ void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *t
         return;
     }
     write_fragmentation(informers, to);
+    gt_prom_number(to, "gputopo_cache_nodes_rewired", "gauge", "Nodes whose wiring changes again and again.",
+                   counters.nodes_rewired);
     for (int old = 0; old < 2; old++)
         write_cache(&counters, gt_cache_bytes(informers->cache), old, to);
 }

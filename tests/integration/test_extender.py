@@ -8,6 +8,7 @@ Usage: test_extender.py GPUTOPO_SCHEDULER [unittest arguments]
 import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import ssl
@@ -377,6 +378,10 @@ class Memory(Case):
         with open(f"/proc/{self.companion.process.pid}/status", encoding="ascii") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) >> 10
 
+    def is_sanitized(self):
+        with open(f"/proc/{self.companion.process.pid}/maps", encoding="ascii") as maps:
+            return "san.so" in maps.read() or "TSAN_OPTIONS" in os.environ
+
     def holds(self, *how, https=None):
         self.add_node("n1")
         self.start("--only=extender,placement", *(("--https", f"127.0.0.1:{https}", "--tls-certificate", f"{self.folder}/server.crt",
@@ -386,9 +391,30 @@ class Memory(Case):
         with client(self.companion.port) as other:  # small questions of others are answered all the same
             self.assertEqual(self.scores(asking_pod(gpus="4"), "n1", of=other), {"n1": 10})
             self.assertEqual(other.ask("/healthz", method="GET")[0], 200)
-        with open(f"/proc/{self.companion.process.pid}/maps", encoding="ascii") as maps:
-            if "san.so" not in maps.read() and "TSAN_OPTIONS" not in os.environ:
-                self.assertLess(self.peak_mib() - before, self.BUDGET_MIB + self.SPARE_MIB)
+        if not self.is_sanitized():
+            self.assertLess(self.peak_mib() - before, self.BUDGET_MIB + self.SPARE_MIB)
+
+    def test_a_node_that_is_rewired_again_and_again(self):
+        """2,000 reports of one node of 16 GPUs, each with other weights of its links."""
+        rng, asked = random.Random(1), 0
+        self.add_node("n1", gpus=16)
+        self.start()
+        with client(self.companion.port) as other:
+            for i in range(2000):
+                status = topology("n1", 16)
+                for link in status["links"]:
+                    link["bandwidthMBps"] = 1000 * rng.randrange(1, 200)
+                self.api.add(TOPOLOGIES, "n1", status=status)
+                if i % 20 == 0:
+                    self.assertEqual(self.scores(asking_pod(gpus="4"), "n1", of=other), {"n1": 10})
+                    asked += 1
+        events = 'gputopo_informer_events_total{resource="nodegputopologies"}'
+        self.assertTrue(wait_for(lambda: self.companion.metrics()[events] >= 2000), self.companion.metrics())
+        self.assertEqual((asked, self.companion.metrics()["gputopo_cache_nodes_rewired"]), (100, 1))
+        said = self.companion.events("a node reports another wiring again and again: its links fail, or its agent is faulty")
+        self.assertEqual([line["node"] for line in said], ["n1"])
+        if not self.is_sanitized():
+            self.assertLess(self.peak_mib(), 100)
 
     def test_whole_nodes(self):
         pod = json.dumps(asking_pod()).encode()

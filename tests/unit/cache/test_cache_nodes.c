@@ -182,6 +182,45 @@ static void test_shared_classes(void **state)
 }
 
 /* A state that is invalid is refused, and the one before stays. */
+static void note_rewires(void *arg, const char *node)
+{
+    assert_string_equal(node, "n1");
+    ++*(unsigned *)arg;
+}
+
+/* A node's wiring may change now and then; one that changes it more often within an hour is said, once. */
+static void test_rewired(void **state)
+{
+    (void)state;
+    enum { MINUTE_MS = 60 * 1000 };
+    unsigned said = 0;
+    uint64_t now_ms = 1;
+    const struct gt_cache_spec spec = {.stale_ms = UINT64_MAX, .on_rewires = note_rewires, .arg = &said};
+    gt_auto_cache struct gt_cache *cache = new_cache(&spec);
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8), now_ms);
+    for (unsigned i = 0; i < 20; i++) /* the same wiring, and others but seldom enough */
+        give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unnamed = i), ++now_ms);
+    for (unsigned i = 0; i < 20; i++)
+        give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .link_down = i % 2), now_ms += 16 * MINUTE_MS);
+    assert_int_equal(counters_of(cache).nodes_rewired, 0);
+    now_ms += 100 * MINUTE_MS;
+    for (unsigned i = 0; i < 4; i++)
+        give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .link_down = i % 2), now_ms += MINUTE_MS);
+    assert_int_equal(said, 0);
+    for (unsigned i = 0; i < 50; i++) {
+        give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .link_down = i % 2), now_ms += MINUTE_MS);
+        assert_int_equal(said, 1);
+        assert_int_equal(counters_of(cache).nodes_rewired, 1);
+    }
+    gt_cache_tick(cache, now_ms += 60 * MINUTE_MS);
+    assert_int_equal(counters_of(cache).nodes_rewired, 1);
+    gt_cache_tick(cache, ++now_ms);
+    assert_int_equal(counters_of(cache).nodes_rewired, 0);
+    for (unsigned i = 0; i < 5; i++)
+        give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .link_down = i % 2), now_ms += MINUTE_MS);
+    assert_int_equal(said, 2);
+}
+
 static void test_refused_topologies(void **state)
 {
     (void)state;
@@ -371,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_usage_not_told),
         cmocka_unit_test(test_order_of_gpus),
         cmocka_unit_test(test_shared_classes),
+        cmocka_unit_test(test_rewired),
         cmocka_unit_test(test_refused_topologies),
         cmocka_unit_test(test_refused_nodes),
         cmocka_unit_test(test_supernodes),
