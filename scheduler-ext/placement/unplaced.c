@@ -155,7 +155,11 @@ bool gt_unplaced_handle(struct reconcile *reconcile)
                     "they were evicted within the last hour, and the webhook did not see them again");
     if (!leave_before_s && reconcile->now < quiet_ms) { /* its other pods may come */
         gt_placement_due(pjob, quiet_ms);
-        return view->states[GT_MEMBER_PLACED] == count.unplaced;
+        if (view->states[GT_MEMBER_PLACED] != count.unplaced)
+            return false;
+        gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "PodsMissing",
+                               "pods of it run without a plan, and others may come");
+        return true;
     }
     if (!leave_before_s && !(leave_before_s = begin_round(reconcile, &count, &stays)))
         return stays;

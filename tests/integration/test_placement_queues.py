@@ -183,7 +183,7 @@ class Volcano(PlacementCase):
     def test_a_lost_plan_pins_its_pod(self):
         """Whatever the reason: a refused pod's node is the last that others get."""
         self.world(2)
-        a = self.add_gang("a", 4, 32)
+        a = self.add_gang("a", 4, 32, backoffLimit=0)  # so that it is not planned again as a whole
         self.start(unschedulable=300)
         self.wait_lifted(*a)
         self.refuse(a, "0/8 nodes are available: 8 Insufficient cpu.")
