@@ -134,7 +134,7 @@ class Ages(unittest.TestCase):
         pod["spec"]["schedulingGates"].append({"name": "example.com/gate"})
         self.api.add(JOBS, "held", spec={"completionMode": "Indexed", "completions": 1, "parallelism": 1, "template": template(8, 8)})
         self.add_pod("held-0", pod)
-        words = {"placed": "It is placed", "waits": "It waits for room", "bad": "It is refused: it breaks a rule",
+        words = {"placed": "It is placed", "waits": "It waits for room", "bad": "It is refused",
                  "held": "It is not planned yet"}
         for name, said in words.items():
             self.wait_said(first, name, said)
