@@ -134,6 +134,7 @@ enum gt_cache_plan {
 struct gt_cache_namespace {
     const char *name;
     uint64_t gpus;  /* of its pods that are on a node, or whose plan is assumed */
+    uint64_t bound; /* of its pods that are on a node */
     uint64_t asked; /* by all its pods, except for those that are being deleted */
     uint32_t pod_count;
     void *user; /* as in struct gt_cache_job */

@@ -244,10 +244,11 @@ struct cache_pod {
     struct cache_pod *next_changed;
     uint32_t hash;
     uint32_t resolved_version; /* of node->devices_version that `resolved` is for */
-    uint16_t counted, asked;   /* GPUs, in its namespace; all four up to GT_POD_GPUS_MAX */
-    uint16_t sized;            /* GPUs, in its job */
-    uint16_t need;             /* during recompute: GPUs to be guessed */
-    bool whole;                /* all GPUs of the plan exist */
+    uint16_t counted, bound;   /* GPUs, in its namespace; all five up to GT_POD_GPUS_MAX */
+    uint16_t asked;
+    uint16_t sized; /* GPUs, in its job */
+    uint16_t need;  /* during recompute: GPUs to be guessed */
+    bool whole;     /* all GPUs of the plan exist */
     bool overrides;
     bool gated; /* its spec has GT_GATE */
     bool changed;

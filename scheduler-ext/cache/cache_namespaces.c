@@ -43,6 +43,7 @@ void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_namespace *space = (struct cache_namespace *)pod->pub.namespace_;
     space->pub.gpus -= pod->counted;
+    space->pub.bound -= pod->bound;
     space->pub.asked -= pod->asked;
     if (--space->pub.pod_count)
         return;
@@ -54,13 +55,17 @@ void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod)
 void gt_cache_count_gpus(struct cache_pod *pod)
 {
     const struct gt_cache_pod *pub = &pod->pub;
-    bool has =
-        pub->state == GT_CACHE_BOUND || pub->state == GT_CACHE_RUNNING || pub->plan == GT_CACHE_PLAN_ASSUMED;
-    uint16_t gpus = (uint16_t)(has ? pub->gpus : 0), asked = (uint16_t)(pub->deleting ? 0 : pub->gpus);
+    bool is_bound = pub->state == GT_CACHE_BOUND || pub->state == GT_CACHE_RUNNING;
+    bool has = is_bound || pub->plan == GT_CACHE_PLAN_ASSUMED;
+    uint16_t gpus = (uint16_t)(has ? pub->gpus : 0), bound = (uint16_t)(is_bound ? pub->gpus : 0),
+             asked = (uint16_t)(pub->deleting ? 0 : pub->gpus);
     pub->namespace_->gpus += gpus;
     pub->namespace_->gpus -= pod->counted;
+    pub->namespace_->bound += bound;
+    pub->namespace_->bound -= pod->bound;
     pub->namespace_->asked += asked;
     pub->namespace_->asked -= pod->asked;
     pod->counted = gpus;
+    pod->bound = bound;
     pod->asked = asked;
 }

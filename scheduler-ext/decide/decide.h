@@ -67,6 +67,11 @@ enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view
 bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
                      const struct gt_reservations *reservations, struct gt_node_set *ret);
 
+/* Whether a job could begin now, or begin one more unit. *ret_places as in gt_decide_victims(). */
+bool gt_decide_fits(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+                    struct gt_plan_pod **ret_places);
+
 struct gt_decide_victims {
     const struct gt_node_set *avoid; /* nodes that are not used; NULL: none */
     const uint64_t *freed;           /* [node] GPUs that become free anyway; NULL: none */

@@ -66,11 +66,13 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
     struct gt_reservation *fresh = calloc((size_t)count + 1, sizeof(*fresh));
     if (!fresh)
         return gt_fail_sys(err, ENOMEM, "places");
-    for (uint32_t i = 0; i < reservations->count; i++)
+    for (uint32_t i = 0; i < reservations->count; i++) {
+        reservations->offered_ms = gt_reservations_offered_ms(reservations, i);
         if (i < count && reservations->reservations[i].moves)
             fresh[i] = reservations->reservations[i];
         else
             gt_reservations_release(reservations, cluster, i);
+    }
     free(reservations->reservations);
     reservations->reservations = fresh;
     reservations->count = count;
@@ -121,8 +123,15 @@ void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_clu
         (struct gt_reservation){.node = node,
                                 .node_digest = gt_reservations_node_digest(cluster, node),
                                 .mask = mask,
-                                .until = until};
+                                .until = until,
+                                .offered_ms = reservations->reservations[at].offered_ms};
     set_reserved(reservations, at, true);
+}
+
+uint64_t gt_reservations_offered_ms(const struct gt_reservations *reservations, uint32_t at)
+{
+    uint64_t own = reservations->reservations[at].offered_ms;
+    return own > reservations->offered_ms ? own : reservations->offered_ms;
 }
 
 bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)

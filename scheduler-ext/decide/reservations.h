@@ -20,17 +20,20 @@ struct gt_reservation {
     enum gt_reservation_state state : 8;
     bool moves;   /* it is for the successor of a pod that has to leave its place */
     bool returns; /* likewise, of a pod that has left: its end does not change */
+    bool offered; /* to a pod that is being created, at offered_ms */
     uint32_t node;
     uint64_t node_digest; /* of its name, since ids are reused */
     uint64_t mask;
-    uint64_t until;             /* HELD, WANTED: its end, a time of the caller; UINT64_MAX: none */
-    uint64_t reserved_until_ms; /* HELD: until then it is offered to a pod that is being created (admit.c) */
+    uint64_t until; /* HELD, WANTED: its end, a time of the caller; UINT64_MAX: none */
+    uint64_t
+        offered_ms; /* when a place of this rank was last offered (admit.c), also an earlier one; 0: never */
     struct gt_cache_hold *hold; /* HELD: other resources for the pod; NULL: none */
 };
 
 struct gt_reservations {
     struct gt_reservation *reservations;
     uint32_t count;
+    uint64_t offered_ms;            /* the last offer before `count` changed; 0: none */
     uint32_t gpus;                  /* reserved GPUs */
     uint32_t moving;                /* of them, for successors: the pods that leave are charged */
     uint64_t owner;                 /* of the assumptions; 0: none were ever made */
@@ -39,8 +42,16 @@ struct gt_reservations {
     const struct gt_cache_job *job; /* in that cache; valid during calls that reserve */
 };
 
+/* So long an offered place is not offered again, and stays, since its pod is being created. */
+enum { GT_RESERVATION_OFFER_MS = 10000 };
+
 /* An owner number that no job of the cache has. */
 #define GT_RESERVATIONS_OWNER(job_number) ((job_number) | (uint64_t)1 << 63)
+
+static inline bool gt_reservation_is_offered(const struct gt_reservation *reservation, uint64_t now)
+{
+    return reservation->offered && now < reservation->offered_ms + GT_RESERVATION_OFFER_MS;
+}
 
 /* Sets the number of places. Where it changes, only reservations for successors of leaving pods stay, since
  * these pods are evicted for them. -ENOMEM. */
@@ -56,6 +67,8 @@ void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_clu
 void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at);
 /* Extends reservations for pods that never existed to `until` at least. */
 void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until);
+/* When a place of this rank was last offered; 0: never. */
+uint64_t gt_reservations_offered_ms(const struct gt_reservations *reservations, uint32_t at);
 /* Gives up one place now; true where GPUs were reserved there. */
 bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at);
 /* The node of a place; GT_NONE where the node no longer exists. */

@@ -13,18 +13,28 @@ static void choose_least(const struct gt_job_view *view, struct gt_attempt *atte
         gt_attempt_choose(attempt, view, &part, 0, part.least);
 }
 
+static int attempt_least(struct gt_cache *cache, const struct gt_job_view *view,
+                         const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+                         enum gt_cache_room room, struct gt_attempt *ret, struct gt_plan_request *ret_request)
+{
+    int r = gt_attempt_make(cache, view, reservations, avoid, NULL, room, ret, NULL);
+    if (r < 0)
+        return r;
+    if (gt_part_is_allowed(view))
+        choose_least(view, ret);
+    *ret_request = gt_attempt_request(view, ret);
+    return 0;
+}
+
 /* Computes limits as if no pods with GPUs were on the nodes: only nodes that would lack resources even then
  * remain limited. */
 static int attempt_emptied(struct gt_cache *cache, const struct gt_job_view *view,
                            const struct gt_reservations *reservations, const struct gt_node_set *avoid,
                            struct gt_attempt *ret, struct gt_plan_request *ret_request)
 {
-    int r = gt_attempt_make(cache, view, reservations, avoid, NULL, GT_CACHE_ROOM_EMPTIED, ret, NULL);
+    int r = attempt_least(cache, view, reservations, avoid, GT_CACHE_ROOM_EMPTIED, ret, ret_request);
     if (r < 0)
         return r;
-    if (gt_part_is_allowed(view))
-        choose_least(view, ret);
-    *ret_request = gt_attempt_request(view, ret);
     ret_request->limits = ret->demands.limits;
     ret_request->limit_count = ret->demands.limit_count;
     return 0;
@@ -51,6 +61,28 @@ bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
     return true;
 }
 
+static struct gt_plan_pod *take_places(const struct gt_job_view *view, struct gt_attempt *attempt)
+{
+    for (uint32_t i = 0; i < view->count; i++)
+        if (!gt_member_is_open(&view->members[i]) || attempt->pods[i].running)
+            attempt->pods[i].node = GT_NONE;
+    return gt_steal(attempt->pods);
+}
+
+bool gt_decide_fits(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+                    struct gt_plan_pod **ret_places)
+{
+    gt_auto_attempt struct gt_attempt attempt = {0};
+    struct gt_plan_request request;
+    struct gt_plan_failure failure;
+    if (attempt_least(cache, view, reservations, avoid, GT_CACHE_ROOM_NOW, &attempt, &request) < 0 ||
+        !gt_demands_plan(cache, &attempt.demands, &request, &failure))
+        return false;
+    *ret_places = take_places(view, &attempt);
+    return true;
+}
+
 bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
                        const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
                        struct gt_plan_pod **ret_places)
@@ -65,10 +97,6 @@ bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
         if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count))
             return false;
     }
-    for (uint32_t i = 0; i < view->count; i++)
-        if (!gt_member_is_open(&view->members[i]) || attempt.pods[i].running)
-            attempt.pods[i].node = GT_NONE;
-    *ret_places = attempt.pods;
-    attempt.pods = NULL;
+    *ret_places = take_places(view, &attempt);
     return true;
 }

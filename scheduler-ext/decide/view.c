@@ -138,7 +138,8 @@ static void take_reservations(struct gt_reservation *reservation, const struct g
         .state = GT_RESERVATION_POD,
         .node = node,
         .node_digest = gt_reservations_node_digest(cluster, node),
-        .mask = pod->plan == GT_CACHE_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask};
+        .mask = pod->plan == GT_CACHE_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask,
+        .offered_ms = reservation->offered_ms};
 }
 
 bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner *owner, uint32_t at)
@@ -176,7 +177,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             gt_reservations_release(reservations, cluster, i); /* it came with its place */
             take_reservations(reservation, cluster, pod);
         } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||
-                   (!pod && ((spec->none_come && reservation->reserved_until_ms <= spec->now) ||
+                   (!pod && ((spec->none_come && !gt_reservation_is_offered(reservation, spec->now)) ||
                              gt_job_view_has_ended(view, spec->owner, i))))
             gt_reservations_release(reservations, cluster, i);
         else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
@@ -190,7 +191,8 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
                 .moves = reservation->moves,
                 .returns =
                     !spec->owner || !spec->owner->sequential, /* otherwise missing pods always get places */
-                .until = reservation->moves && until < spec->moving_until ? spec->moving_until : until};
+                .until = reservation->moves && until < spec->moving_until ? spec->moving_until : until,
+                .offered_ms = reservation->offered_ms};
         else if (reservation->state == GT_RESERVATION_POD ||
                  (reservation->state == GT_RESERVATION_WANTED && view->whole && !reservation->moves))
             gt_reservations_release(reservations, cluster, i);

@@ -279,10 +279,11 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
 
 struct comparison {
     struct placement_plan plan;
-    bool known;   /* the acknowledged plan */
-    bool changed; /* the object has other places, or not all */
-    bool moves;   /* a reserved place differs */
-    bool waits;   /* epoch for fences */
+    bool known;          /* the acknowledged plan */
+    bool changed;        /* the object has other places, or not all */
+    bool moves;          /* a reserved place differs */
+    uint64_t offered_ms; /* the last offer of such a place; 0: none */
+    bool waits;          /* epoch for fences */
     uint64_t epoch;
 };
 
@@ -348,6 +349,13 @@ static bool names_others(const struct gt_job_view *view, const struct placement_
     return named < gt_placement_plan_pods(plan);
 }
 
+static void note_moved(const struct reconcile *reconcile, uint32_t at, struct comparison *comparison)
+{
+    uint64_t offered_ms = gt_reservations_offered_ms(&reconcile->pjob->reservations, at);
+    comparison->moves = true;
+    comparison->offered_ms = offered_ms > comparison->offered_ms ? offered_ms : comparison->offered_ms;
+}
+
 /* `all`: every reservation counts as changed. */
 static void compare(struct reconcile *reconcile, bool all, struct comparison *ret)
 {
@@ -369,7 +377,8 @@ static void compare(struct reconcile *reconcile, bool all, struct comparison *re
             continue;
         if (member->state == GT_MEMBER_PLANNED)
             ret->waits = !is_fenced(reconcile, member->pod, ret->epoch) || ret->waits;
-        ret->moves = ret->moves || member->state == GT_MEMBER_RESERVED;
+        if (member->state == GT_MEMBER_RESERVED)
+            note_moved(reconcile, i, ret);
     }
 }
 
@@ -388,15 +397,20 @@ static bool is_certain(struct reconcile *reconcile)
     return !object->is_unknown;
 }
 
+uint64_t gt_placement_offer_end(const struct gt_placement *placement, uint64_t offered_ms)
+{
+    uint64_t own_end_ms = offered_ms ? offered_ms + placement->times.request_ms : 0;
+    return own_end_ms > placement->earlier_end_ms ? own_end_ms : placement->earlier_end_ms;
+}
+
 /* Changes of reserved places wait until no pod can be created any more to which one was offered. */
 static void wait_for_offers(struct reconcile *reconcile, struct comparison *comparison)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_placement *placement = reconcile->placement;
     char text[160], when[GT_TIME_TEXT_SIZE];
-    uint64_t own_end_ms = pjob->offered_ms ? pjob->offered_ms + placement->times.request_ms : 0;
-    bool own = own_end_ms > placement->earlier_end_ms;
-    uint64_t end_ms = own ? own_end_ms : placement->earlier_end_ms;
+    uint64_t end_ms = gt_placement_offer_end(placement, comparison->offered_ms);
+    bool own = end_ms > placement->earlier_end_ms;
     pjob->offers_end_ms = 0;
     if (!comparison->moves || reconcile->now >= end_ms)
         return;

@@ -9,8 +9,6 @@
 /* Pods that are created after their job was planned: a place is reserved for each, so it gets its plan on
  * creation, without gate and further requests. */
 
-enum { OFFER_MS = 10000 };
-
 /* The place that is reserved for a pod, of which only the identity is known. */
 struct reserved_place {
     struct gt_job *job; /* made from this pod and its owner only; owned */
@@ -68,8 +66,9 @@ static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct
 static bool is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
     /* While pods have to leave, their successors get the gate. */
-    return !pjob->moving && (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) &&
-           !pjob->queued && gt_backoff_job_until(&placement->backoffs, pjob->job->key) <= gt_clock_ms();
+    return !pjob->moving && !pjob->tenant->yielded &&
+           (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) && !pjob->queued &&
+           gt_backoff_job_until(&placement->backoffs, pjob->job->key) <= gt_clock_ms();
 }
 
 /* The tier of the lowest supernode that holds the places of a unit, as far as they are known; 0: there is
@@ -128,17 +127,16 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
                                       place.job->members[place.at].rank, node, reservation->mask) ||
         make_texts(placement, &place, model, node, &ret->texts) < 0)
         return false;
-    ret->offered_ms = &place.pjob->offered_ms;
-    ret->any_offered_ms = &placement->offered_ms;
-    ret->reserved_until_ms = &reservation->reserved_until_ms;
-    ret->taken = reservation->reserved_until_ms > gt_clock_ms();
+    ret->reservation = reservation;
+    ret->offered_ms = &placement->offered_ms;
+    ret->taken = gt_reservation_is_offered(reservation, gt_clock_ms());
     return true;
 }
 
 void gt_placement_reserve_offer(struct gt_placement_offer *offer)
 {
-    *offer->offered_ms = *offer->any_offered_ms = gt_clock_ms();
-    *offer->reserved_until_ms = *offer->offered_ms + OFFER_MS;
+    offer->reservation->offered = true;
+    offer->reservation->offered_ms = *offer->offered_ms = gt_clock_ms();
 }
 
 /* Called before the cache gets the pod: ends the reservation, since the place is now the pod's own. */

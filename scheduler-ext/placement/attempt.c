@@ -141,6 +141,8 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, reason_name(failure.reason), said);
         gt_placement_report(pjob, reconcile->view, reconcile->owner, false);
         unblock(reconcile, &failure);
+        if (!never)
+            gt_yield_ask(reconcile);
         placement->room = placement->room || reconcile->view->gave_up;
         return never ? GT_QUEUE_NEVER : GT_QUEUE_BLOCKED;
     case GT_DECISION_BOUND:

@@ -3,6 +3,7 @@
 
 #include "api/meta.h"
 #include "api/names.h"
+#include "base/bits.h"
 #include "base/digest.h"
 #include "scheduler-ext/placement/reconcile.h"
 
@@ -19,7 +20,7 @@
 
 /* What limits a job's reservations. */
 struct bound {
-    const struct gt_resource_quota *quota; /* NULL: --reserve-gpus-per-namespace */
+    const struct gt_resource_quota *quota; /* NULL: what its pods run on, and --reserve-gpus-per-namespace */
     uint64_t allowed, used, reserved;
 };
 
@@ -100,16 +101,23 @@ static uint64_t reserved_for(const struct pjob *pjob, const struct gt_resource_q
     return gpus;
 }
 
-/* The strictest limit; without `own` only of the quotas. False: there is none. */
-static bool find_bound(const struct pjob *pjob, bool own, struct bound *ret)
+/* A tenant has to show that it uses what it has reserved. */
+static uint64_t own_limit(const struct pjob *pjob)
+{
+    const struct tenant *tenant = pjob->tenant;
+    return tenant->yielded
+               ? 0
+               : tenant->namespace_->bound + pjob->placement->spec.options.reserve_gpus_per_namespace;
+}
+
+/* The strictest limit. */
+static void find_bound(const struct pjob *pjob, struct bound *ret)
 {
     const struct gt_placement *placement = pjob->placement;
     const struct gt_cache_namespace *namespace_ = pjob->tenant->namespace_;
     uint32_t count;
     struct gt_resource_quota *const *quotas = gt_quotas_of(&placement->quotas, namespace_->name, &count);
-    bool found = own;
-    *ret = (struct bound){.allowed = placement->spec.options.reserve_gpus_per_namespace,
-                          .reserved = pjob->tenant->reserved};
+    *ret = (struct bound){.allowed = own_limit(pjob), .reserved = pjob->tenant->reserved};
     for (uint32_t i = 0; i < count; i++) {
         const struct gt_resource_quota *quota = quotas[i];
         /* This includes pods of other scopes. */
@@ -120,11 +128,9 @@ static bool find_bound(const struct pjob *pjob, bool own, struct bound *ret)
                                     .allowed = quota->hard,
                                     .used = quota->used > seen ? quota->used : seen,
                                     .reserved = reserved_for(pjob, quota, NULL)};
-        if (!found || room_in(&bound) < room_in(ret))
+        if (room_in(&bound) < room_in(ret))
             *ret = bound;
-        found = true;
     }
-    return found;
 }
 
 /* ---- before a reservation ---- */
@@ -138,26 +144,32 @@ static uint64_t wanted_gpus(const struct gt_job_view *view)
     return gpus;
 }
 
+/* GPUs reserved for pods that exist now and are planned next. */
+static uint64_t arrived_gpus(const struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    uint64_t gpus = 0;
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct gt_reservation *reservation = &reconcile->pjob->reservations.reservations[i];
+        if (view->members[i].state == GT_MEMBER_TO_PLACE && reservation->state == GT_RESERVATION_HELD &&
+            !reservation->moves)
+            gpus += gt_bit_count(reservation->mask);
+    }
+    return gpus;
+}
+
 uint64_t gt_placement_missing_room(const struct pjob *pjob)
 {
     struct bound bound;
-    find_bound(pjob, true, &bound);
+    find_bound(pjob, &bound);
     bound.reserved -= gt_reservations_charged(&pjob->reservations);
     return room_in(&bound);
-}
-
-/* A sequential owner creates the next pod only when this one runs: so at least its unit is reserved. */
-static bool is_first_unit(const struct reconcile *reconcile)
-{
-    const struct pjob *pjob = reconcile->pjob;
-    return reconcile->owner && reconcile->owner->sequential &&
-           pjob->tenant->reserved == gt_reservations_charged(&pjob->reservations);
 }
 
 /* A digest of everything that limits its reservations. */
 static uint64_t digest_of(const struct pjob *pjob)
 {
-    const uint64_t parts[] = {pjob->tenant->reserved, pjob->tenant->namespace_->asked,
+    const uint64_t parts[] = {pjob->tenant->reserved, pjob->tenant->namespace_->asked, own_limit(pjob),
                               pjob->placement->quotas.version};
     uint64_t digest = GT_DIGEST_EMPTY;
     for (unsigned i = 0; i < GT_COUNT(parts); i++)
@@ -182,6 +194,12 @@ static void report(const struct reconcile *reconcile, const struct bound *bound,
                  "come; it would need %llu more",
                  bound->quota->name, (unsigned long long)bound->allowed, (unsigned long long)bound->used,
                  (unsigned long long)bound->reserved, (unsigned long long)wanted);
+    else if (reconcile->pjob->tenant->yielded)
+        snprintf(text, sizeof(text),
+                 "%u of its %u pods are there, and no places are reserved for the others for %llu seconds: "
+                 "those of its namespace were reserved for too long, and others needed them",
+                 view->count - view->missing, view->count,
+                 (unsigned long long)reconcile->pjob->tenant->silent_ms / 1000 + 1);
     else
         snprintf(text, sizeof(text),
                  "%u of its %u pods are there, and %llu GPUs would be reserved for the others; its namespace "
@@ -198,11 +216,14 @@ bool gt_placement_may_reserve(struct reconcile *reconcile)
     uint64_t wanted = wanted_gpus(reconcile->view);
     struct bound bound;
     set_lacking(pjob, 0);
-    if (!wanted || !find_bound(pjob, !is_first_unit(reconcile), &bound) || wanted <= room_in(&bound))
+    find_bound(pjob, &bound);
+    bound.reserved -= arrived_gpus(reconcile);
+    if (wanted <= room_in(&bound))
         return true;
     report(reconcile, &bound, wanted);
     set_lacking(pjob, wanted);
-    gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
+    gt_placement_due(pjob, reconcile->now + (pjob->tenant->yielded ? pjob->tenant->silent_ms
+                                                                   : reconcile->placement->times.retry_ms));
     return false;
 }
 
@@ -219,7 +240,8 @@ void gt_placement_retry_lacking(struct gt_placement *placement)
         if (!pjob->lacking_gpus || digest == pjob->lacking_digest)
             continue;
         pjob->lacking_digest = digest;
-        if (find_bound(pjob, true, &bound) && pjob->lacking_gpus > room_in(&bound))
+        find_bound(pjob, &bound);
+        if (pjob->lacking_gpus > room_in(&bound))
             continue;
         set_lacking(pjob, 0);
         gt_placement_mark(pjob);

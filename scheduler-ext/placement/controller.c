@@ -100,6 +100,7 @@ static void drop(struct pjob *pjob)
     gt_placement_forget_lacking(pjob);
     gt_placement_set_lost(pjob, false);
     gt_placement_forget_kept(pjob);
+    gt_yield_forget(pjob);
     if (pjob->previous)
         pjob->previous->next = pjob->next;
     else
@@ -384,6 +385,10 @@ static void on_round(void *arg)
     if (placement->has_orphans)
         gt_placement_collect(placement);
     placement->has_orphans = false;
+    if (now >= placement->yield_ms) {
+        placement->yield_ms = UINT64_MAX; /* those that wait set it again */
+        gt_queue_wake(placement->queue);
+    }
     if (now >= placement->no_gpus_ms)
         handle_jobless(placement, now);
     mark_due(placement, now);
@@ -400,7 +405,7 @@ static void on_round(void *arg)
         gt_source_arm(placement->timer, 0);
         return;
     }
-    const uint64_t times[] = {placement->next_wake_ms, placement->next_due_ms,
+    const uint64_t times[] = {placement->next_wake_ms, placement->next_due_ms, placement->yield_ms,
                               gt_queue_next_ms(placement->queue)};
     uint64_t next = UINT64_MAX;
     for (unsigned i = 0; i < GT_COUNT(times); i++)
@@ -427,6 +432,7 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->node_loss_ms, 300000);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
+    set_default(&options->reserve_yield_ms, 5000);
     set_default(&options->reserve_gpus, 512);
     set_default(&options->reserve_gpus_per_namespace, 512);
     placement->times = placement->spec.times ? *placement->spec.times : GT_PLACEMENT_TIMES;
@@ -489,7 +495,7 @@ void gt_placement_start(struct gt_placement *placement)
         if (placement->records[i])
             placement->records[i]->own_fence = 0;
     gt_noted_done(&placement->remote);
-    placement->next_due_ms = UINT64_MAX;
+    placement->next_due_ms = placement->yield_ms = UINT64_MAX;
     placement->no_gpus_ms = 0;
     placement->next_wake_ms = gt_clock_ms() + placement->times.retry_ms;
     for (struct gt_cache_job *job = gt_cache_next_job(placement->spec.cache, NULL); job;

@@ -63,12 +63,15 @@ struct gt_placement_options {
     /* --reserve-missing: for other jobs, how long places for missing pods are reserved after the last new
      * pod; 60 s. Higher where owners create pods slowly, lower where tenants are not trusted. */
     uint64_t reserve_missing_ms;
+    /* --reserve-yield: after so long without new pods, such places are given to complete jobs of other
+     * namespaces that can start there; 5 s. Higher where owners create fewer than four pods a second. */
+    uint64_t reserve_yield_ms;
     /* --reserve-gpus: where pods are created one by one, the most GPUs of a job that are reserved for units
      * without any pod; 512. Lower where such sets are large and filled late. */
     uint64_t reserve_gpus;
     /* --reserve-gpus-per-namespace: the most GPUs that are reserved for missing pods of all jobs of a
-     * namespace together; 512. With it a job of 64 nodes can be planned with its first pod; a larger one
-     * waits for more of its pods. Lower where tenants are not trusted. */
+     * namespace together, beyond as many as its pods run on; 512. With it a job of 64 nodes can be planned
+     * with its first pod; a larger one waits for more of its pods. Lower where tenants are not trusted. */
     uint64_t reserve_gpus_per_namespace;
 };
 
@@ -133,11 +136,11 @@ void gt_placement_on_pod_group(struct gt_placement *placement, const char *names
 
 /* The place that is reserved for a pod that is being created. */
 struct gt_placement_offer {
-    struct gt_plan_texts texts;  /* gt_plan_texts_done() them */
-    bool taken;                  /* it was offered to another pod a moment ago */
-    uint64_t *reserved_until_ms; /* this and the next two: for gt_placement_reserve_offer(), until the
-                                    controller runs again */
-    uint64_t *offered_ms, *any_offered_ms;
+    struct gt_plan_texts texts; /* gt_plan_texts_done() them */
+    bool taken;                 /* it was offered to another pod a moment ago */
+    /* For gt_placement_reserve_offer(), until the controller runs again. */
+    struct gt_reservation *reservation;
+    uint64_t *offered_ms;
 };
 /* False where there is none: the controller is not active here, the job has no plan yet, or it is not known
  * whether the pod fits the place. */

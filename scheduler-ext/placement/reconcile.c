@@ -124,6 +124,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     reconcile->pjob->wants = gt_reservations_wanted(&reconcile->pjob->reservations);
     reconcile->pjob->reserves = gt_reservations_gpus(&reconcile->pjob->reservations) > 0;
     gt_placement_count_kept(reconcile->pjob);
+    gt_yield_count(reconcile);
     return r;
 }
 
@@ -255,6 +256,8 @@ static uint64_t shape_of(const struct reconcile *reconcile)
             shape = gt_digest_number(shape, (uintptr_t)gt_cache_pod_request(pod));
     }
     shape = gt_digest_number(shape, view->minimum);
+    if (reconcile->placement->reserving) /* what others have to give up depends on it */
+        shape = gt_digest_number(shape, (uintptr_t)reconcile->pjob->tenant);
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
         const uint64_t parts[] = {unit->pods, unit->gpus, unit->atom};
@@ -451,7 +454,7 @@ static void reconcile_job(struct reconcile *reconcile)
     gt_claims_clear(reconcile);
     if (pjob->writes)
         return;
-    if (gt_placement_give_back(reconcile))
+    if (gt_placement_give_back(reconcile) || gt_yield_give_up(reconcile))
         return;
     struct gt_cache *cache = reconcile->placement->spec.cache;
     gt_evict_begin(pjob);

@@ -40,6 +40,17 @@ void gt_placement_forget_lacking(struct pjob *pjob);
  * the newest jobs first. True: this job's were, or will be, and it is reconciled again. */
 bool gt_placement_give_back(struct reconcile *reconcile);
 
+/* ---- yield.c ---- */
+/* Counts how long the job's namespace has had places for pods that never existed; with the view of now. */
+void gt_yield_count(struct reconcile *reconcile);
+/* A complete job does not fit: those of other namespaces that kept such places for too long have to give up
+ * the ones that would help it. */
+void gt_yield_ask(struct reconcile *reconcile);
+/* Gives them up where that was asked for. True: the job is reconciled again. */
+bool gt_yield_give_up(struct reconcile *reconcile);
+/* The job ends. */
+void gt_yield_forget(struct pjob *pjob);
+
 /* ---- lift.c ---- */
 /* Whether gates may be removed without waiting for missing pods. */
 bool gt_reconcile_may_lift(struct reconcile *reconcile);
@@ -181,6 +192,8 @@ bool gt_placement_acknowledge(struct reconcile *reconcile);
 /* Whether its reservations may be given up and their GPUs used by others, since no write that names them can
  * still arrive. Otherwise takes the next step towards it; the job is reconciled again afterwards. */
 bool gt_placement_may_give_up(struct reconcile *reconcile);
+/* Until when a pod may come to which a place was offered then (0: never), or by an earlier leader. */
+uint64_t gt_placement_offer_end(const struct gt_placement *placement, uint64_t offered_ms);
 
 /* Whether it waits since the API server refuses its object; its state says so. */
 bool gt_placement_wait_refused(struct reconcile *reconcile);

@@ -95,14 +95,17 @@ void gt_reserve_missing_report(struct reconcile *reconcile)
     const struct gt_job_view *view = reconcile->view;
     uint64_t end = gt_reserve_missing_end(reconcile);
     uint32_t missing = reconcile->owner ? unreserved(reconcile) : 0;
-    if (missing && cause == GT_PODS_COME && reconcile->now < end)
+    bool may_come = cause == GT_PODS_COME && reconcile->now < end;
+    if (missing && may_come)
         gt_placement_due(reconcile->pjob, end);
-    if (!missing || (cause == GT_PODS_COME && reconcile->now < end)) {
+    if (!missing || (may_come && !reconcile->pjob->yielded)) {
         gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, "", "");
         return;
     }
     char text[256], because[128];
     why(reconcile, cause, because, sizeof(because));
+    if (may_come)
+        snprintf(because, sizeof(because), "they were given to a job of another namespace");
     snprintf(text, sizeof(text), "%u of its %u pods are there; no places are reserved for %u others: %s",
              view->count - view->missing, view->count, missing, because);
     gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, names[cause], text);

@@ -56,6 +56,11 @@ struct tenant {                  /* a namespace with jobs; gt_cache_namespace.us
      * pods only, so reservations are counted here. */
     uint64_t reserved;
     uint32_t jobs;
+    /* yield.c */
+    uint32_t reserving;  /* jobs with places for pods that never existed */
+    uint64_t silent_ms;  /* how long it had such jobs while few pods came */
+    uint64_t counted_ms; /* when that was last counted */
+    bool yielded;        /* it had to give up such places: it gets none until silent_ms is 0 */
 };
 
 /* Which pods of a job have to leave their places; new places are reserved for their successors. */
@@ -76,6 +81,11 @@ struct pjob {
     bool delayed;          /* it waits until fewer plans are to be written */
     bool wants;            /* some of its reservations are WANTED */
     bool reserves;         /* it has reservations */
+    bool is_reserving;     /* some of them for pods that never existed */
+    bool is_sequential;    /* its owner creates the next pod when the last one is ready */
+    bool yielded;          /* it had to give them up */
+    uint64_t yields_ms;    /* until then it is to give them up; 0: it is not */
+    uint32_t most_pods;    /* the most pods that it ever had */
     bool awaits_admission; /* it waits for its queue in Volcano */
     char *volcano_queue;   /* the queue that has admitted it; NULL: none */
     uint32_t units;
@@ -95,7 +105,6 @@ struct pjob {
     bool began_in_term;     /* its first pod came in this leader's term */
     bool adopted;           /* the plan from before this leader's term was taken over */
     bool object_read;       /* the start of its waiting was taken over, too */
-    uint64_t offered_ms;    /* last offer of a reserved place to a pod that is being created; 0: none */
     uint64_t offers_end_ms; /* until then its plan waits for pods that may come with another place; 0: no */
     uint64_t published_ms;  /* when the object was last updated with why it waits */
     enum gt_placement_state state;
@@ -142,6 +151,7 @@ struct gt_placement {
     struct gt_noted remote; /* of the leader, while this replica is not active */
     struct backoffs backoffs;
     struct gt_quotas quotas;
+    uint32_t reserving;          /* jobs with places for pods that never existed */
     uint32_t lacking;            /* jobs that wait until more may be reserved */
     struct pjob *unbound, *lost; /* jobs with unbound_gpus; jobs with has_lost */
     struct pjob *kept;           /* jobs with kept_gpus */
@@ -176,6 +186,7 @@ struct gt_placement {
     uint64_t next_wake_ms; /* when waiting jobs are tried at the latest */
     uint64_t next_due_ms;  /* the earliest due_ms */
     uint64_t no_gpus_ms;   /* when pods without GPUs are reconciled; UINT64_MAX: there are none */
+    uint64_t yield_ms;     /* when a job may have to give up places; UINT64_MAX: none */
     bool room;             /* a reservation was given up while the queue ran */
     uint32_t waiting;      /* jobs in GT_PLACEMENT_WAITS */
     struct gt_placement_counters counters;

@@ -399,6 +399,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"patience", &to->patience_ms},
                    {"reserve", &to->reserve_ms},
                    {"missing", &to->reserve_missing_ms},
+                   {"yield", &to->reserve_yield_ms},
                    {"nodeloss", &to->node_loss_ms},
                    {"spares", &to->spare_nodes},
                    {"turn", &to->reserve_waiting_ms},

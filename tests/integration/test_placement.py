@@ -256,21 +256,29 @@ class PlacementTest(PlacementCase):
         add(range(64, 128))
         self.wait_lifted("next-0", *(f"wide-{i}" for i in range(128)))
 
-    def test_statefulset_has_one_unit_whatever_the_limit(self):
+    def test_statefulset_with_a_unit_beyond_the_limit(self):
+        """The next pod comes only when the first one runs, so the set waits for a higher limit."""
+        self.world(2)
+        self.start(namespacegpus=16)
+        for name, unit in (("large", 32), ("small", 24)):
+            self.api.add(SETS, name, spec={"replicas": unit // 8, "template": template(8, unit)})
+            self.add_pod(f"{name}-0", statefulset_pod(name, 0))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/StatefulSet/large").get("reason") == "ReserveLimit"))
+        self.wait_lifted("small-0")
+        self.bind("small-0")
+        for i in (1, 2):
+            self.add_pod(f"small-{i}", statefulset_pod("small", i))
+        self.wait_lifted("large-0")  # what runs of the other set counts
+
+    def test_statefulset_of_several_units_at_the_limit(self):
+        """What is reserved for the next pod is not counted twice when it comes."""
         self.world(2)
         self.start(namespacegpus=8)
-        for name in ("one", "two"):
-            self.api.add(SETS, name, spec={"replicas": 8, "template": template(8, 16)})
-        for i in range(4):
-            self.add_pod(f"one-{i}", statefulset_pod("one", i))
-            self.wait_lifted(f"one-{i}")
-            self.bind(f"one-{i}")
-            if i < 3:  # then `two` has what `one` needs no more
-                self.assertTrue(wait_for(lambda n=i: self.host.counters()["reservedGPUs"] == 8 - n % 2 * 8), self.host.counters())
-            if i == 2:
-                self.add_pod("two-0", statefulset_pod("two", 0))
-                self.assertTrue(wait_for(lambda: self.host.job("ns/StatefulSet/two").get("reason") == "ReserveLimit"))
-        self.wait_lifted("two-0")
+        self.api.add(SETS, "set", spec={"replicas": 8, "template": template(8, 16)})
+        for i in range(8):
+            self.add_pod(f"set-{i}", statefulset_pod("set", i))
+            self.wait_lifted(f"set-{i}")
+            self.bind(f"set-{i}")
 
     def test_statefulset_place_outlives_a_restart(self):
         self.world(1)

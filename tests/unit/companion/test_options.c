@@ -52,12 +52,13 @@ static void test_values(void **state)
     assert_int_equal(parse(&options, NULL, "--http=none", "--only", "supernodes", "--supernode-label=none",
                            "--supernodes-config", "./x", "--project=hypernodes", "--project", "nodefeatures",
                            "--leader-elect=false", "--namespace=a-b", "--log-level=error",
-                           "--log-format=json", "--reserve=90", "--reserve-missing=20",
+                           "--log-format=json", "--reserve=90", "--reserve-missing=20", "--reserve-yield=7",
                            "--reserve-waiting=300", "--reserve-waiting-percent=80", "--reserve-gpus", "64",
                            "--namespace-weights=w", "--reserve-gpus-per-namespace=256", NULL),
                      0);
     assert_int_equal(options.placement.reserve_ms, 90000);
     assert_int_equal(options.placement.reserve_missing_ms, 20000);
+    assert_int_equal(options.placement.reserve_yield_ms, 7000);
     assert_int_equal(options.placement.reserve_waiting_ms, 300000);
     assert_int_equal(options.placement.reserve_waiting_percent, 80);
     assert_int_equal(options.placement.reserve_gpus, 64);
