@@ -5,7 +5,6 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
@@ -83,8 +82,8 @@ static uint64_t yields_at(const struct pjob *pjob, uint32_t at, uint64_t now)
     const struct tenant *tenant = pjob->tenant;
     uint64_t max = silence_max_ms(pjob),
              silent = tenant->yielded || tenant->silent_ms >= max ? now : now + max - tenant->silent_ms,
-             offered = gt_placement_offer_end(pjob->placement,
-                                              gt_reservations_offered_ms(&pjob->reservations, at));
+             offered =
+                 gt_placement_offer_end(pjob->placement, gt_reservations_offered_ms(&pjob->reservations, at));
     return offered > silent ? offered : silent;
 }
 
@@ -208,10 +207,11 @@ bool gt_yield_give_up(struct reconcile *reconcile)
     if (!gpus)
         return false;
     pjob->yielded = pjob->tenant->yielded = true;
-    snprintf(text, sizeof(text),
-             "%u GPUs are no longer reserved for its pods to come: none has come for %llu seconds, and a job of "
-             "another namespace can start there",
-             gpus, (unsigned long long)(silence_max_ms(pjob) / 1000));
+    snprintf(
+        text, sizeof(text),
+        "%u GPUs are no longer reserved for its pods to come: none has come for %llu seconds, and a job of "
+        "another namespace can start there",
+        gpus, (unsigned long long)(silence_max_ms(pjob) / 1000));
     gt_placement_event(pjob, pjob->job->pods, true, "ReservationYielded", "Place", text);
     reconcile->placement->room = true;
     gt_placement_mark(pjob);
