@@ -148,9 +148,10 @@ static uint64_t wanted_gpus(const struct gt_job_view *view)
 static uint64_t arrived_gpus(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
+    const struct gt_reservations *reservations = &reconcile->pjob->reservations; /* none without units */
     uint64_t gpus = 0;
-    for (uint32_t i = 0; i < view->count; i++) {
-        const struct gt_reservation *reservation = &reconcile->pjob->reservations.reservations[i];
+    for (uint32_t i = 0; i < view->count && i < reservations->count; i++) {
+        const struct gt_reservation *reservation = &reservations->reservations[i];
         if (view->members[i].state == GT_MEMBER_TO_PLACE && reservation->state == GT_RESERVATION_HELD &&
             !reservation->moves)
             gpus += gt_bit_count(reservation->mask);
