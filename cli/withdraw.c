@@ -72,7 +72,7 @@ static int is_gated(const cJSON *object, struct withdrawn *to, struct gt_err **e
 /* ---- what there is ---- */
 
 struct withdrawn_kind {
-    const char *name;
+    const char *name, *how; /* "2 Pods", "remove the gate of pods x/y" */
     const struct gt_kube_resource *resource;
     const char *fields; /* objects that may be ours; they are then read as a whole */
     int (*wanted)(const cJSON *object, struct withdrawn *to, struct gt_err **err);
@@ -83,7 +83,7 @@ struct withdrawn_kind {
 struct object_search {
     const struct withdrawn_kind *kind;
     struct withdrawn *found;
-    unsigned count, room;
+    unsigned count, room, taken;
     struct gt_err *error;
 };
 
@@ -179,13 +179,13 @@ static int empty_node(struct cli_api *api, const struct gt_kube_resource *resour
 
 static const struct withdrawn_kind kinds[] = {
     /* --gates: the first alone */
-    {"Pods", &gt_kube_pods, "status.phase=Pending", is_gated, ungate},
-    {"Nodes", &gt_kube_nodes, NULL, is_written, empty_node},
-    {"NodeGPUTopologies", &gt_kube_node_gpu_topologies, NULL, is_any, delete_one},
-    {"Supernodes", &gt_kube_supernodes, NULL, is_companions, delete_one},
-    {"GPUPlacements", &gt_kube_gpu_placements, NULL, is_any, delete_one},
-    {"HyperNodes", &gt_kube_hypernodes, NULL, is_companions, delete_one},
-    {"NodeFeatures", &gt_kube_nodefeatures, NULL, is_companions, delete_one},
+    {"Pods", "remove the gate of", &gt_kube_pods, "status.phase=Pending", is_gated, ungate},
+    {"Nodes", "remove our labels and annotations of", &gt_kube_nodes, NULL, is_written, empty_node},
+    {"NodeGPUTopologies", "delete", &gt_kube_node_gpu_topologies, NULL, is_any, delete_one},
+    {"Supernodes", "delete", &gt_kube_supernodes, NULL, is_companions, delete_one},
+    {"GPUPlacements", "delete", &gt_kube_gpu_placements, NULL, is_any, delete_one},
+    {"HyperNodes", "delete", &gt_kube_hypernodes, NULL, is_companions, delete_one},
+    {"NodeFeatures", "delete", &gt_kube_nodefeatures, NULL, is_companions, delete_one},
 };
 
 /* An error that says that the object does not exist is ignored. */
@@ -197,39 +197,43 @@ static int unless_absent(int r, struct gt_err **err)
     return 0;
 }
 
-static int take_back(struct cli_api *api, const struct withdrawn_kind *kind, unsigned *ret,
-                     struct gt_err **err)
+static int find_objects(struct cli_api *api, struct object_search *search, struct gt_err **err)
 {
-    struct object_search search = {.kind = kind};
-    const struct cli_api_list list = {.resource = kind->resource,
-                                      .fields = kind->fields,
-                                      .names_only = !kind->fields,
+    const struct cli_api_list list = {.resource = search->kind->resource,
+                                      .fields = search->kind->fields,
+                                      .names_only = !search->kind->fields,
                                       .on_begin = on_begin,
                                       .on_object = on_object,
-                                      .arg = &search};
+                                      .arg = search};
     int r = unless_absent(cli_api_list(api, &list, err), err);
-    if (r >= 0 && search.error) {
-        *err = gt_steal(search.error);
-        r = -gt_err_code(*err);
+    if (r < 0 || !search->error)
+        return r;
+    *err = gt_steal(search->error);
+    return -gt_err_code(*err);
+}
+
+static int take_back(struct cli_api *api, struct object_search *search, struct gt_err **err)
+{
+    int r = 0;
+    unsigned gone = 0;
+    for (unsigned i = 0; r >= 0 && i < search->count; i++) {
+        r = unless_absent(search->kind->take(api, search->kind->resource, &search->found[i], err), err);
+        gone += r >= 0;
     }
-    for (unsigned i = 0; r >= 0 && i < search.count; i++) {
-        r = unless_absent(kind->take(api, kind->resource, &search.found[i], err), err);
-        *ret += r >= 0;
-    }
-    on_begin(&search);
-    free(search.found);
-    gt_err_free(search.error);
+    search->taken = gone;
     return r;
 }
 
-/* A Lease of ours in the configuration's namespace. */
-static int delete_lease(struct cli_api *api, const char *name, struct gt_err **err)
+/* ---- our Leases, in the configuration's namespace ---- */
+
+static const char *const leases[] = {GT_COMPANION_NAME, GT_VC_SCHEDULER_NAME};
+
+/* GT_KUBE_GET finds out whether it exists, which needs a right that deleting it does not. */
+static int ask_for_lease(struct cli_api *api, enum gt_kube_verb verb, const char *name, struct gt_err **err)
 {
-    const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,
-                                            .resource = &gt_kube_leases,
-                                            .namespace_ = cli_api_namespace(api),
-                                            .name = name};
-    return unless_absent(cli_api_request(api, &request, NULL, err), err);
+    const struct gt_kube_request request = {
+        .verb = verb, .resource = &gt_kube_leases, .namespace_ = cli_api_namespace(api), .name = name};
+    return cli_api_request(api, &request, NULL, err);
 }
 
 /* ---- the verb ---- */
@@ -237,25 +241,112 @@ static int delete_lease(struct cli_api *api, const char *name, struct gt_err **e
 struct withdraw_options {
     struct cli_parse parse;
     struct cli_api_options api;
-    bool gates;
+    bool gates, dry_run, yes;
 };
 
 static const struct gt_option own_options[] = {
     CLI_API_OPTIONS(struct withdraw_options),
     {"gates", NULL, "only the gates of pods that wait", gt_option_set,
      GT_OPTION_FIELD(struct withdraw_options, gates)},
+    {"dry-run", NULL, "list what would be deleted and changed, and change nothing", gt_option_set,
+     GT_OPTION_FIELD(struct withdraw_options, dry_run)},
+    {"yes", NULL, "do not ask; needed where there is no terminal", gt_option_set,
+     GT_OPTION_FIELD(struct withdraw_options, yes)},
     CLI_HELP_OPTION,
 };
 
 static const struct gt_command command = {
     .about =
         "Take back what agents and companion have written into a cluster: the gates of pods that wait, "
-        "labels and annotations of Nodes, and the objects that they made. For a cluster that gputopo was "
-        "removed from, or (--gates) where nobody plans jobs any more; agents that "
+        "labels and annotations of Nodes, and the objects that they made. It lists them and asks first. For "
+        "a "
+        "cluster that gputopo was removed from, or (--gates) where nobody plans jobs any more; agents that "
         "still run write it again.",
     .options = own_options,
     .count = GT_COUNT(own_options),
 };
+
+/* What there is, and how much of it. */
+struct withdrawal {
+    struct cli_api *api;
+    struct object_search searches[GT_COUNT(kinds)];
+    size_t count; /* of searches */
+    bool gates, empty;
+};
+
+static void withdrawal_done(struct withdrawal *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        on_begin(&all->searches[i]);
+        free(all->searches[i].found);
+        gt_err_free(all->searches[i].error);
+    }
+    if (all->api)
+        cli_api_free(all->api);
+}
+#define withdraw_auto __attribute__((cleanup(withdrawal_done)))
+
+static int find_all(struct withdrawal *all, struct gt_err **err)
+{
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < all->count; i++)
+        r = find_objects(all->api, &all->searches[i], err);
+    return r;
+}
+
+static void count_all(const struct withdrawal *all, bool taken, struct gt_buf *to)
+{
+    for (size_t i = 0; i < all->count; i++)
+        gt_buf_printf(to, "%s%u %s", i ? ", " : "", taken ? all->searches[i].taken : all->searches[i].count,
+                      all->searches[i].kind->name);
+    gt_buf_puts(to, "\n");
+}
+
+/* One line for each change, and how many they are. */
+static int list_all(struct withdrawal *all, struct gt_buf *to, struct gt_err **err)
+{
+    for (size_t i = 0; i < all->count; i++)
+        for (unsigned k = 0; k < all->searches[i].count; k++) {
+            const struct withdrawn *one = &all->searches[i].found[k];
+            gt_buf_printf(to, "%s %s %s%s%s\n", all->searches[i].kind->how,
+                          all->searches[i].kind->resource->plural, one->namespace_,
+                          *one->namespace_ ? "/" : "", one->name);
+        }
+    for (size_t i = 0; !all->gates && i < GT_COUNT(leases); i++) {
+        int r = ask_for_lease(all->api, GT_KUBE_GET, leases[i], err);
+        if (r >= 0)
+            gt_buf_printf(to, "delete leases %s/%s\n", cli_api_namespace(all->api), leases[i]);
+        r = unless_absent(r, err);
+        if (r < 0)
+            return r;
+    }
+    all->empty = !to->len;
+    count_all(all, false, to);
+    return gt_buf_check(to, "the list", err);
+}
+
+static int change_all(struct withdrawal *all, struct gt_err **err)
+{
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < all->count; i++)
+        r = take_back(all->api, &all->searches[i], err);
+    for (size_t i = 0; r >= 0 && !all->gates && i < GT_COUNT(leases); i++)
+        r = unless_absent(ask_for_lease(all->api, GT_KUBE_DELETE, leases[i], err), err);
+    return r;
+}
+
+/* What is there is looked for again after the answer: it may have taken long. */
+static int ask_person(struct withdrawal *all, struct gt_err **err)
+{
+    char answer[16] = "";
+    fputs("Change this? [y/N] ", stdout);
+    fflush(stdout);
+    char *said = fgets(answer, sizeof(answer), stdin);
+    answer[strcspn(answer, "\r\n")] = '\0';
+    if (!said || (strcasecmp(answer, "y") != 0 && strcasecmp(answer, "yes") != 0))
+        return gt_fail(err, ECANCELED, "not confirmed: nothing was changed");
+    return find_all(all, err);
+}
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
@@ -263,22 +354,34 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     int exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
+    bool asks = !options.yes && !options.dry_run;
+    if (asks && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+        return cli_usage(verb->name, "there is no terminal to ask at: give --yes, or --dry-run for a list");
     gt_auto_err struct gt_err *err = NULL;
-    cli_auto_api struct cli_api *api = NULL;
-    gt_auto_buf struct gt_buf text = GT_BUF(1024);
-    int r = cli_api_open(&options.api, &api, &err);
-    for (size_t i = 0; r >= 0 && i < (options.gates ? 1 : GT_COUNT(kinds)); i++) {
-        unsigned count = 0;
-        r = take_back(api, &kinds[i], &count, &err);
-        gt_buf_printf(&text, "%s%u %s", i ? ", " : "", count, kinds[i].name);
+    withdraw_auto struct withdrawal all = {.count = options.gates ? 1 : GT_COUNT(kinds),
+                                           .gates = options.gates};
+    for (size_t i = 0; i < all.count; i++)
+        all.searches[i].kind = &kinds[i];
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    int r = cli_api_open(&options.api, &all.api, &err);
+    if (r >= 0)
+        r = find_all(&all, &err);
+    if (r >= 0 && (asks || options.dry_run)) {
+        r = list_all(&all, &text, &err);
+        if (r >= 0 && (cli_print(verb->name, &text) != CLI_DONE))
+            return CLI_FAILED;
     }
-    if (r >= 0 && !options.gates)
-        r = delete_lease(api, GT_COMPANION_NAME, &err);
-    if (r >= 0 && !options.gates)
-        r = delete_lease(api, GT_VC_SCHEDULER_NAME, &err);
+    if (r >= 0 && (options.dry_run || all.empty))
+        return CLI_DONE;
+    if (r >= 0 && asks)
+        r = ask_person(&all, &err);
+    if (r >= 0)
+        r = change_all(&all, &err);
     if (r < 0)
         return cli_failed(verb->name, err);
-    gt_buf_puts(&text, "\n");
+    gt_buf_done(&text);
+    text = (struct gt_buf)GT_BUF(CLI_OUTPUT_MAX);
+    count_all(&all, true, &text);
     return cli_print(verb->name, &text);
 }
 const struct cli_verb cli_withdraw = {"withdraw", run};

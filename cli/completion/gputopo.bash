@@ -114,7 +114,7 @@ _gputopo()
         _gputopo_words "--from --root --vendor --probe --agent --node --kubeconfig --context -o --output --help" "$current"
         ;;
     cluster | supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
-    withdraw) _gputopo_words "--kubeconfig --context --gates --help" "$current" ;;
+    withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
     explain) _gputopo_words "-n --namespace --companion -o --output --help" "$current" ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;
     check-node) _gputopo_words "--from --record --root --vendor --probe -o --output --help" "$current" ;;

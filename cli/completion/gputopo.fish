@@ -25,6 +25,8 @@ complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d
 complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes withdraw" -l kubeconfig -r -F -d "How to reach the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes withdraw" -l context -x -d "Which context of that file"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l gates -d "Only the gates of pods that wait"
+complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l dry-run -d "List what would be changed"
+complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l yes -d "Do not ask"
 complete -c gputopo -n "__fish_seen_subcommand_from cluster" -s o -l output -x -a "table json svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from supernodes" -s o -l output -x -a "table json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -s n -l namespace -x -d "Where the pod or job is"

@@ -97,6 +97,17 @@ class Chart(unittest.TestCase):
         wanted = manual["podaffinity"] | {"tiers": [manual["podaffinity"]["tiers"][0], manual["aware"]["tiers"][1]]}
         self.assertEqual(yaml.safe_load(made), wanted)
 
+    def test_jobs_of_the_hooks_need_no_terminal(self):
+        """They get as far as to look for a cluster."""
+        commands = re.findall(r'"command" "\[/usr/bin/(gputopo[^]]*)\]"', (CHART / "templates" / "cleanup.yaml").read_text())
+        self.assertEqual(len(commands), 2)
+        for command in commands:
+            program, *arguments = command.split(", ")
+            done = subprocess.run([BUILD / "bin" / program, *arguments, "--kubeconfig=/none"], stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("/none: No such file", done.stderr)
+
     def test_every_file_is_licensed_and_commented(self):
         for file in (CHART / "values.yaml", CHART / "Chart.yaml", *CHART.glob("templates/_*.tpl")):
             self.assertIn("SPDX-License-Identifier: Apache-2.0", file.read_text().splitlines()[0], file)

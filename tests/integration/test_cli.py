@@ -650,7 +650,7 @@ class Extras(Case):
         with open(self.MANUAL, encoding="utf-8") as file:
             manual = file.read().replace("\\-", "-")
         for verb in ["show", "record", "loss", "cluster", "supernodes", "explain", "check-node", "withdraw"]:
-            options = set(re.findall(r"--[a-z]+", self.done(verb, "--help")))
+            options = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", self.done(verb, "--help")))
             self.assertGreaterEqual(len(options), 3)
             proposed = set(self.complete(verb, "--"))
             for option in options - {"--help"}:

@@ -8,6 +8,7 @@ Usage: test_cluster.py BIN_DIR double|real [unittest arguments]
 $GPUTOPO_KUBE_BIN and on PATH; without them it is skipped (77).
 """
 
+import contextlib
 import copy
 import fcntl
 import http.server
@@ -506,7 +507,7 @@ class Withdraw(Case):
     def changes(self):
         return {(r.method, r.path, r.query.get("fieldManager")) for r in self.api.requests if r.method != "GET"}
 
-    def test_what_is_ours(self):
+    def fill(self):
         for name, managers in (("n1", ("gputopo-agent",)), ("n2", ("kubelet", "gputopo-agent-labels")), ("n3", ("kubelet",))):
             self.api.add("/api/v1/nodes", name, metadata=self.by(*managers))
         self.put({"n1": node_status("n1", machine())})
@@ -520,7 +521,75 @@ class Withdraw(Case):
         for name, gates in (("waits", [gate]), ("waits-for-both", [gate, other]), ("waits-for-other", [other]), ("waits-for-none", None)):
             self.api.add("/api/v1/namespaces/x/pods", name, status={"phase": "Pending"}, spec={"schedulingGates": gates} if gates else {})
         self.api.add(self.LEASES, "other")
-        self.assertEqual(self.ask("withdraw"),
+    LIST = """remove the gate of pods x/waits
+remove the gate of pods x/waits-for-both
+remove our labels and annotations of nodes n1
+remove our labels and annotations of nodes n2
+delete nodegputopologies n1
+delete supernodes ours
+delete gpuplacements x/job-j
+delete gpuplacements y/job-j
+delete hypernodes ours
+delete nodefeatures x/ours
+delete leases default/gputopo-scheduler
+2 Pods, 2 Nodes, 1 NodeGPUTopologies, 1 Supernodes, 2 GPUPlacements, 1 HyperNodes, 1 NodeFeatures
+"""
+
+    def test_a_list_alone(self):
+        self.fill()
+        for more in ((), ("--yes",)):
+            self.assertEqual(self.ask("withdraw", "--dry-run", *more), self.LIST)
+        self.assertEqual(self.ask("withdraw", "--dry-run", "--gates"), "".join(self.LIST.splitlines(True)[:2]) + "2 Pods\n")
+        self.assertEqual(self.changes(), set())
+
+    def test_without_a_terminal(self):
+        self.fill()
+        near, far = pty.openpty()  # only one of both
+        for streams in ({"stdin": subprocess.DEVNULL}, {"stdin": far}, {"stdin": subprocess.DEVNULL, "stdout": far}):
+            result = subprocess.run([f"{test_cli.BIN}/gputopo", "withdraw", "--kubeconfig", self.config], timeout=SECONDS, check=False,
+                                    **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams})
+            self.assertEqual((result.returncode, result.stdout or b""), (2, b""))
+            self.assertEqual(result.stderr, b"gputopo: withdraw: there is no terminal to ask at: give --yes, or --dry-run for a list\n")
+        os.close(near)
+        os.close(far)
+        self.assertEqual(self.api.requests, [])
+
+    def at_terminal(self, answer, *args):
+        """Its exit code, what it writes, and its errors."""
+        near, far = pty.openpty()
+        attributes = termios.tcgetattr(far)
+        attributes[3] &= ~termios.ECHO
+        termios.tcsetattr(far, termios.TCSANOW, attributes)
+        with subprocess.Popen([f"{test_cli.BIN}/gputopo", "withdraw", "--kubeconfig", self.config, *args], stdin=far, stdout=far,
+                              stderr=subprocess.PIPE) as process:
+            os.close(far)
+            said = b""
+            with contextlib.suppress(OSError):
+                while part := os.read(near, 65536):
+                    said += part
+                    if said.endswith(b"[y/N] ") and answer is not None:
+                        os.write(near, answer)
+                        answer = None
+            errors = process.stderr.read().decode()
+            os.close(near)
+            return process.wait(SECONDS), said.decode().replace("\r\n", "\n"), errors
+
+    def test_a_person_is_asked(self):
+        self.fill()
+        for answer in (b"\n", b"n\n", b"yesterday\n", b"\x04"):
+            code, said, errors = self.at_terminal(answer)
+            self.assertEqual((code, said), (1, self.LIST + "Change this? [y/N] "))
+            self.assertEqual(errors, "gputopo: withdraw: not confirmed: nothing was changed\n")
+            self.assertEqual(self.changes(), set())
+        code, said, errors = self.at_terminal(b"y\n")
+        self.assertEqual((code, said, errors), (0, self.LIST + "Change this? [y/N] " + self.LIST.splitlines(True)[-1], ""))
+        self.assertEqual(len(self.changes()), 14)
+        self.api.objects.clear()
+        self.assertEqual(self.at_terminal(None)[:2], (0, "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n"))
+
+    def test_what_is_ours(self):
+        self.fill()
+        self.assertEqual(self.ask("withdraw", "--yes"),
                          "2 Pods, 2 Nodes, 1 NodeGPUTopologies, 1 Supernodes, 2 GPUPlacements, 1 HyperNodes, 1 NodeFeatures\n")
         self.assertEqual(self.changes(), {
             *(("PATCH", f"/api/v1/nodes/{name}", manager) for name in ("n1", "n2")
@@ -537,25 +606,25 @@ class Withdraw(Case):
                 self.assertTrue(body["metadata"]["uid"].startswith("uid-"))
         pods, _, _ = self.api.place("/api/v1/namespaces/x/pods")
         self.assertEqual([self.api.objects[pods, name]["spec"].get("schedulingGates", []) for name in ("waits", "waits-for-both")],
-                         [[], [other]])
+                         [[], [{"name": "example.com/quota"}]])
 
     def test_gates_alone(self):
         self.put({"n1": node_status("n1", machine())})
         self.api.add(self.LEASES, "gputopo-scheduler")
         self.api.add("/api/v1/namespaces/x/pods", "waits", status={"phase": "Pending"},
                      spec={"schedulingGates": [{"name": "metax-tech.com/gpu-placement"}]})
-        self.assertEqual(self.ask("withdraw", "--gates"), "1 Pods\n")
+        self.assertEqual(self.ask("withdraw", "--gates", "--yes"), "1 Pods\n")
         self.assertEqual(self.changes(), {("PATCH", "/api/v1/namespaces/x/pods/waits", None)})
-        self.assertEqual(self.ask("withdraw", "--gates"), "0 Pods\n")
+        self.assertEqual(self.ask("withdraw", "--gates", "--yes"), "0 Pods\n")
 
     def test_nothing_there(self):
         self.api.fail(Status(404, "the server could not find the requested resource"), path="hypernodes", times=1)
-        self.assertEqual(self.ask("withdraw"), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
+        self.assertEqual(self.ask("withdraw", "--yes"), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
 
     def test_what_is_refused_is_told(self):
         self.put({"n1": node_status("n1", machine())})
         self.api.fail(Status(403, "nodegputopologies is forbidden"), path="nodegputopologies/n1", times=1)
-        self.fails("withdraw", says="nodegputopologies n1: 403 .*forbidden")
+        self.fails("withdraw", "--yes", says="nodegputopologies n1: 403 .*forbidden")
 
 
 class FakeAgent(http.server.BaseHTTPRequestHandler):
@@ -703,12 +772,12 @@ class Real(test_cli.Case):
                                   ("operator", {"labels": {prefix + "family": "MXC"}})):
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", **metadata}}
             self.server.kubectl("apply", "--server-side", f"--field-manager={manager}", "-f", "-", text=json.dumps(node))
-        self.assertEqual(self.done("withdraw", *config),
+        self.assertEqual(self.done("withdraw", "--yes", *config),
                          f"0 Pods, 1 Nodes, {topologies} NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
         kept = json.loads(self.server.kubectl("get", "node", "n1", "-o", "json"))["metadata"]
         self.assertEqual(kept.get("annotations", {}), {})
         self.assertEqual({key for key in kept["labels"] if "/arch" not in key and "/os" not in key}, {"example.com/theirs", prefix + "family"})
-        self.assertEqual(self.done("withdraw", *config), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
+        self.assertEqual(self.done("withdraw", "--yes", *config), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
 
 
 if __name__ == "__main__":
