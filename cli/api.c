@@ -2,9 +2,11 @@
 #include "cli/api.h"
 
 #include <errno.h>
+#include <time.h>
 
 #include "api/meta.h"
 #include "cli/cli.h"
+#include "kube/exec.h"
 #include "kube/kubeconfig.h"
 #include "kube/list.h"
 
@@ -33,6 +35,18 @@ void cli_api_free(struct cli_api *api)
     free(api);
 }
 
+/* Makes the client; one with an exec plugin gets a new credential. */
+static int log_in(struct cli_api *api, struct gt_err **err)
+{
+    int r = api->config.exec ? gt_kube_exec_run(&api->config, 0, err) : 0;
+    if (r < 0)
+        return r;
+    if (api->config.expires_s <= time(NULL)) /* by this machine's clock: the server decides */
+        api->config.expires_s = 0;
+    gt_kube_free(gt_steal(api->kube));
+    return gt_kube_new(api->loop, &api->config, "gputopo", &api->kube, err);
+}
+
 int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = calloc(1, sizeof(*api));
@@ -42,7 +56,7 @@ int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, st
     if (r >= 0)
         r = gt_loop_new(&api->loop, err);
     if (r >= 0)
-        r = gt_kube_new(api->loop, &api->config, "gputopo", &api->kube, err);
+        r = log_in(api, err);
     if (r < 0)
         return r;
     *ret = gt_steal(api);
@@ -69,6 +83,26 @@ static int wait_for_answer(struct cli_api *api, const struct gt_kube_resource *r
         gt_err_free(gt_steal(api->failed));
     return gt_wrap(err, "%s: %s%s%s", api->config.server, resource->plural, name ? " " : "",
                    name ? name : "");
+}
+
+/* A request, with a new credential if the plugin's has expired, and once more if the server refuses it. */
+static int perform(struct cli_api *api,
+                   int (*once)(struct cli_api *api, const void *request, struct gt_err **err),
+                   const void *request, struct gt_err **err)
+{
+    for (bool again = false;; again = true) {
+        bool expired = api->config.expires_s && api->config.expires_s <= time(NULL);
+        int r = again || expired ? log_in(api, err) : 0;
+        if (r >= 0)
+            r = once(api, request, err);
+        if (r != -EPERM || !api->config.exec)
+            return r;
+        if (again)
+            return gt_wrap(err, "the credential of exec plugin %s",
+                           cJSON_GetStringValue(cJSON_GetObjectItem(api->config.exec, "command")));
+        if (err)
+            gt_err_free(gt_steal(*err));
+    }
 }
 
 static void on_done(void *arg, const char *resource_version, const struct gt_err *error)
@@ -98,9 +132,9 @@ static void on_oversize(void *arg, cJSON *object)
         gt_fail(&api->failed, EFBIG, "%s is larger than %d bytes", gt_meta_name(object), GT_KUBE_PAGE_MAX);
 }
 
-int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt_err **err)
+static int list_once(struct cli_api *api, const void *wanted, struct gt_err **err)
 {
-    api->list = list;
+    const struct cli_api_list *list = api->list = wanted;
     struct gt_kube_list_spec spec = {
         .selection = {.resource = list->resource,
                       .field_selector = list->fields,
@@ -116,7 +150,12 @@ int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt
     int r = gt_kube_list_start(api->kube, &spec, &started, err);
     if (r < 0)
         return r;
-    r = wait_for_answer(api, list->resource, NULL, err);
+    return wait_for_answer(api, list->resource, NULL, err);
+}
+
+int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt_err **err)
+{
+    int r = perform(api, list_once, list, err);
     if (r != -ENOENT)
         return r;
     if (err)
@@ -140,13 +179,18 @@ const char *cli_api_namespace(const struct cli_api *api)
     return gt_kube_namespace(api->kube);
 }
 
+static int request_once(struct cli_api *api, const void *wanted, struct gt_err **err)
+{
+    const struct gt_kube_request *request = wanted;
+    struct gt_kube_call *call;
+    int r = gt_kube_start(api->kube, request, on_got, api, &call, err);
+    return r < 0 ? r : wait_for_answer(api, request->resource, request->name, err);
+}
+
 int cli_api_request(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret,
                     struct gt_err **err)
 {
-    struct gt_kube_call *call;
-    int r = gt_kube_start(api->kube, request, on_got, api, &call, err);
-    if (r >= 0)
-        r = wait_for_answer(api, request->resource, request->name, err);
+    int r = perform(api, request_once, request, err);
     if (r < 0)
         return r;
     if (ret)

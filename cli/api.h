@@ -24,7 +24,7 @@ struct cli_api_options {
 
 struct cli_api;
 
-/* Reads the configuration; sends nothing yet. The caller frees *ret. */
+/* Reads the configuration, and runs its exec plugin, if any; sends nothing yet. The caller frees *ret. */
 int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, struct gt_err **err);
 void cli_api_free(struct cli_api *api);
 GT_DEFINE_CLEANUP(struct cli_api *, cli_api_free)

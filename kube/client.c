@@ -54,6 +54,10 @@ int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const
     kube->loop = loop;
     gt_jitter_seed(&kube->jitter);
     int r = gt_kube_config_check_server(config->server, err);
+    if (r == 0 && config->exec && !gt_kube_config_has_credential(config))
+        r = gt_fail(err, EOPNOTSUPP,
+                    "a user with exec is for the command line: a daemon takes a token, tokenFile or client "
+                    "certificate");
     if (r == 0)
         r = copy_config(config, &kube->config, err);
     if (r == 0 && kube->config.token_file)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/config.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "base/text.h"
 
 enum { NAMESPACE_MAX = 256, PORT_MAX = 65535, SERVER_MAX = 1024 };
+
+static const char http[] = "http://";
 
 void gt_kube_config_done(struct gt_kube_config *config)
 {
@@ -22,19 +25,49 @@ void gt_kube_config_done(struct gt_kube_config *config)
     free(config->key_data);
     free(config->token);
     free(config->token_file);
+    cJSON_Delete(config->exec);
     *config = (struct gt_kube_config){0};
+}
+
+bool gt_kube_config_has_credential(const struct gt_kube_config *config)
+{
+    return config->token || config->token_file || config->certificate_data || config->certificate_file;
+}
+
+bool gt_kube_config_is_plain(const struct gt_kube_config *config)
+{
+    return strncmp(config->server, http, sizeof(http) - 1) == 0;
+}
+
+/* Whether what begins with a host is on this machine: localhost, 127.0.0.0/8 or [::1]. */
+static bool is_loopback(const char *host)
+{
+    char name[INET_ADDRSTRLEN];
+    struct in_addr address;
+    size_t len = strcspn(host, ":/");
+    if (strncmp(host, "[::1]", 5) == 0)
+        return !host[5] || host[5] == ':' || host[5] == '/';
+    if (len >= sizeof(name))
+        return false;
+    memcpy(name, host, len);
+    name[len] = '\0';
+    return strcmp(name, "localhost") == 0 ||
+           (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
 
 int gt_kube_config_check_server(const char *server, struct gt_err **err)
 {
     static const char https[] = "https://";
-    if (strncmp(server, "http://", 7) == 0)
-        return gt_fail(err, EINVAL, "server %s: a connection without TLS is not supported", server);
-    if (strncmp(server, https, sizeof(https) - 1) != 0)
+    bool plain = strncmp(server, http, sizeof(http) - 1) == 0;
+    if (!plain && strncmp(server, https, sizeof(https) - 1) != 0)
         return gt_fail(err, EINVAL, "server %s: not an https:// address", server);
     if (strlen(server) > SERVER_MAX)
         return gt_fail(err, EINVAL, "server: longer than %d bytes", SERVER_MAX);
-    const char *host = server + sizeof(https) - 1;
+    const char *host = server + (plain ? sizeof(http) : sizeof(https)) - 1;
+    if (plain && !is_loopback(host))
+        return gt_fail(err, EINVAL,
+                       "server %s: without TLS only this machine is asked (localhost, 127.0.0.0/8, [::1])",
+                       server);
     if (!*host || *host == '/' || *host == ':')
         return gt_fail(err, EINVAL, "server %s: no host in it", server);
     for (const char *c = host; *c; c++)

@@ -2,12 +2,17 @@
 #ifndef GPUTOPO_KUBE_CONFIG_H
 #define GPUTOPO_KUBE_CONFIG_H
 
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/err.h"
 
 /*
  * The address of the API server, and how to authenticate. All texts are owned; NULL if there is none. At most
  * one of token and token_file is set. A *_data text is a PEM text in place of the *_file beside it. The
  * server's certificate is always verified: against ca_data or ca_file, else against the system's authorities.
+ * A server without TLS is on this machine, and gets no credential.
  */
 struct gt_kube_config {
     char *server;     /* "https://10.96.0.1:443", no slash at the end; may have a path */
@@ -16,6 +21,10 @@ struct gt_kube_config {
     char *certificate_file, *certificate_data;
     char *key_file, *key_data;
     char *token, *token_file;
+    /* The program that gives the token or certificate and key, as in the kubeconfig; see kube/exec.h. NULL:
+     * none. */
+    cJSON *exec;
+    int64_t expires_s; /* Unix time at which what it gave expires; 0: not known */
 };
 
 #define GT_KUBE_SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -34,7 +43,13 @@ static inline void gt_kube_config_done_p(struct gt_kube_config *config)
 }
 #define gt_auto_kube_config __attribute__((cleanup(gt_kube_config_done_p)))
 
-/* Checks a server's URL: https, a host, no user, query or fragment. -EINVAL otherwise. */
+bool gt_kube_config_has_credential(const struct gt_kube_config *config);
+
+/* Whether the server is asked without TLS. */
+bool gt_kube_config_is_plain(const struct gt_kube_config *config);
+
+/* Checks a server's URL: https (http to an address of this machine only), a host, no user, query or fragment.
+ * -EINVAL otherwise. */
 int gt_kube_config_check_server(const char *server, struct gt_err **err);
 
 #endif

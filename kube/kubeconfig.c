@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/json_get.h"
 #include "kube/base64.h"
+#include "kube/exec.h"
 #include "kube/yaml.h"
 
 enum { KUBECONFIG_MAX = 1 << 20, FILES_MAX = 16 };
@@ -210,11 +212,59 @@ static int read_cluster(struct config_place in, struct gt_kube_config *to, struc
     return copy_pem(in, "certificate-authority", &to->ca_file, &to->ca_data, err);
 }
 
-static int read_user(struct config_place in, struct gt_kube_config *to, struct gt_err **err)
+/* What the cluster wants its exec plugins to know. */
+static const cJSON *exec_extension(struct config_place cluster)
 {
-    static const char *const refused[] = {"exec",   "auth-provider", "username",      "password", "as",
-                                          "as-uid", "as-groups",     "as-user-extra", NULL};
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, gt_get(cluster.node, "extensions"))
+    {
+        if (strcmp(gt_get_string(entry, "name"), "client.authentication.k8s.io/exec") == 0)
+            return gt_get(entry, "extension");
+    }
+    return NULL;
+}
+
+/* A command with a slash is relative to the folder of the kubeconfig; others are looked for in $PATH. */
+static int read_exec(struct config_place in, struct config_place cluster, struct gt_kube_config *to,
+                     struct gt_err **err)
+{
+    struct config_place exec = {in.file, gt_get(in.node, "exec")};
+    const char *command = text(exec, "command");
+    if (!exec.node)
+        return 0;
+    int r = gt_kube_exec_check(exec.node, err);
+    if (r < 0)
+        return gt_wrap(err, "kubeconfig %s: exec", in.file->path);
+    gt_auto_free char *path = NULL;
+    r = strchr(command, '/') ? copy_path(exec, "command", &path, err) : copy(command, &path, err);
+    if (r < 0)
+        return r;
+    gt_auto_json cJSON *all = cJSON_Duplicate(exec.node, true);
+    gt_auto_json cJSON *resolved = cJSON_CreateString(path);
+    const cJSON *extension = exec_extension(cluster);
+    gt_auto_json cJSON *config = extension ? cJSON_Duplicate(extension, true) : cJSON_CreateNull();
+    if (!all || !resolved || !config)
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    cJSON_ReplaceItemInObjectCaseSensitive(all, "command", gt_steal(resolved));
+    cJSON_DeleteItemFromObjectCaseSensitive(all, "config");
+    if (!cJSON_AddItemToObject(all, "config", config))
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    config = NULL;
+    to->exec = gt_steal(all);
+    return 0;
+}
+
+static int read_user(struct config_place in, struct config_place cluster, struct gt_kube_config *to,
+                     struct gt_err **err)
+{
+    static const char *const refused[] = {"username",  "password",      "as", "as-uid",
+                                          "as-groups", "as-user-extra", NULL};
     int r = refuse(in, "user", refused, err);
+    if (r == 0 && gt_get(in.node, "auth-provider"))
+        r = gt_fail(err, EOPNOTSUPP,
+                    "kubeconfig %s: user: auth-provider is not supported: use exec with a plugin, for OIDC "
+                    "kubelogin (kubectl oidc-login get-token)",
+                    in.file->path);
     if (r == 0)
         r = copy_pem(in, "client-certificate", &to->certificate_file, &to->certificate_data, err);
     if (r == 0)
@@ -228,7 +278,7 @@ static int read_user(struct config_place in, struct gt_kube_config *to, struct g
     if (!(to->certificate_file || to->certificate_data) != !(to->key_file || to->key_data))
         return gt_fail(err, EINVAL, "kubeconfig %s: the user has a certificate or a key, but not both",
                        in.file->path);
-    return 0;
+    return gt_kube_config_has_credential(to) ? 0 : read_exec(in, cluster, to, err);
 }
 
 int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_config *ret,
@@ -254,15 +304,15 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
         return gt_fail(err, EINVAL, "kubeconfig %s: context '%s' names no cluster", in.file->path, context);
     gt_auto_kube_config struct gt_kube_config config = {0};
     r = copy(text(in, "namespace"), &config.namespace_, err);
-    struct config_place found;
+    struct config_place found_cluster = {0}, found = {0};
     if (r == 0)
-        r = find(&files, "clusters", "cluster", cluster, &found, err);
+        r = find(&files, "clusters", "cluster", cluster, &found_cluster, err);
     if (r == 0)
-        r = read_cluster(found, &config, err);
+        r = read_cluster(found_cluster, &config, err);
     if (r == 0 && user)
         r = find(&files, "users", "user", user, &found, err);
-    if (r == 0 && user)
-        r = read_user(found, &config, err);
+    if (r == 0 && user && !gt_kube_config_is_plain(&config)) /* as kubectl: no credential without TLS */
+        r = read_user(found, found_cluster, &config, err);
     if (r < 0)
         return r;
     *ret = config;

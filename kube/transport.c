@@ -437,7 +437,7 @@ static CURLcode set_tls(CURL *easy, const struct gt_transport *transport)
 static CURLcode set_connection(CURL *easy, const struct gt_transport *transport)
 {
     CURLcode code = CURLE_OK;
-    SET(CURLOPT_PROTOCOLS_STR, "https");
+    SET(CURLOPT_PROTOCOLS_STR, gt_kube_config_is_plain(transport->config) ? "http" : "https");
     SET(CURLOPT_PROXY, ""); /* nothing in the environment may send the token elsewhere */
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);

@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "kube/exec.h"
 #include "kube/kubeconfig.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A kubeconfig as a file in memory: if it is accepted, the connection to its server is secure. */
+/* A kubeconfig as a file in memory: if it is accepted, the connection to its server is secure, or on this
+ * machine and without a credential. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct gt_kube_config config = {0};
@@ -25,7 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(fd);
     if (r < 0)
         return 0;
-    if (!config.server || strncmp(config.server, "https://", 8) != 0 ||
+    bool plain = config.server && gt_kube_config_is_plain(&config);
+    if (!config.server || (!plain && strncmp(config.server, "https://", 8) != 0) ||
+        (plain && (config.exec || gt_kube_config_has_credential(&config))) ||
+        (config.exec &&
+         (gt_kube_exec_check(config.exec, NULL) < 0 || gt_kube_config_has_credential(&config))) ||
         gt_kube_config_check_server(config.server, NULL) < 0 || (config.token && config.token_file))
         abort();
     gt_kube_config_done(&config);

@@ -3,7 +3,9 @@
 if(TARGET gputopo)
     set(cluster_test /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_cluster.py $<TARGET_FILE_DIR:gputopo>)
     add_test(NAME integration/cluster COMMAND ${cluster_test} double)
-    set_tests_properties(integration/cluster PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/login
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_login.py $<TARGET_FILE_DIR:gputopo>)
+    set_tests_properties(integration/cluster integration/login PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/cluster-real COMMAND ${cluster_test} real)
     set_tests_properties(integration/cluster-real PROPERTIES LABELS integration TIMEOUT 1500 SKIP_RETURN_CODE 77)
 endif()

@@ -2,6 +2,7 @@
 #include "topology/probe/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -10,15 +11,16 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "topology/probe/child.h"
 #include "topology/probe/protocol.h"
 
 enum {
     DEADLINE_MS = 25000, /* the probe's 20 s for a scan, and a margin */
     RESPAWN_GAP_MS = 1000,
     PARTING_MS = 500, /* time for a child to end by itself */
+    PROBE_FD = 3,     /* the connection, in the child */
 };
 
 struct gt_probe_client {
@@ -160,6 +162,41 @@ static int connect_socket(struct gt_probe_client *client, int64_t until, struct 
     return 0;
 }
 
+/*
+ * The child has a stream socket and no other descriptor of ours. It ends when it reads the end of the socket,
+ * which the kernel closes in whatever way this process ends. (The parent-death signal would come too early:
+ * it follows the thread that spawned, not the process.)
+ */
+static int spawn_probe(struct gt_probe_client *client, struct gt_err **err)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return gt_fail_sys(err, errno, "%s", client->program);
+    gt_auto_close int ours = ends[0];
+    gt_auto_close int theirs = ends[1];
+    posix_spawn_file_actions_t files;
+    int r = posix_spawn_file_actions_init(&files);
+    if (r != 0)
+        return gt_fail_sys(err, r, "%s", client->program);
+    /* In this order: the socket may itself be one of 0, 1, 2 or 3. */
+    r = posix_spawn_file_actions_adddup2(&files, theirs, PROBE_FD);
+    if (r == 0)
+        r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(&files, 2, 1);
+    if (r == 0)
+        r = posix_spawn_file_actions_addclosefrom_np(&files, PROBE_FD + 1);
+    const char *const argv[] = {
+        "gputopo-probe", "--fd", "3", "--root", client->root, client->quiet ? "--quiet" : NULL, NULL};
+    const struct gt_child_spec spec = {.program = client->program, .argv = argv, .files = &files};
+    r = r != 0 ? gt_fail_sys(err, r, "%s", client->program) : gt_child_spawn(&spec, &client->child, err);
+    posix_spawn_file_actions_destroy(&files);
+    if (r < 0)
+        return r;
+    client->fd = gt_steal_fd(&ours);
+    return 0;
+}
+
 static int start_child(struct gt_probe_client *client, struct gt_err **err)
 {
     int64_t wait = client->started_ms ? client->started_ms + RESPAWN_GAP_MS - gt_clock_signed_ms() : 0;
@@ -168,7 +205,7 @@ static int start_child(struct gt_probe_client *client, struct gt_err **err)
     if (client->started_ms)
         atomic_fetch_add(&client->restarts, 1);
     client->started_ms = gt_clock_signed_ms();
-    return gt_child_spawn(client->program, client->root, client->quiet, &client->child, &client->fd, err);
+    return spawn_probe(client, err);
 }
 
 /* Sends the first requests of a connection: the socket for events, then nothing or more. */

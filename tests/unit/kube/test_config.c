@@ -9,9 +9,11 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/file.h"
 #include "kube/base64.h"
+#include "kube/exec.h"
 #include "kube/kubeconfig.h"
 #include "kube/token.h"
 
@@ -44,6 +46,9 @@ static const char *write_file(const char *name, const char *text)
     assert_int_equal(gt_file_write(path, text, strlen(text), 0600, NULL), 0);
     return path;
 }
+
+#define V1      "client.authentication.k8s.io/v1"
+#define V1BETA1 "client.authentication.k8s.io/v1beta1"
 
 #define HEAD "apiVersion: v1\nkind: Config\ncurrent-context: one\n"
 
@@ -131,15 +136,28 @@ static void test_what_is_refused(void **state)
         {CLUSTER("server: 'https://a', insecure-skip-tls-verify: true"), EOPNOTSUPP,
          "insecure-skip-tls-verify"},
         {CLUSTER("server: 'https://a', proxy-url: 'http://p'"), EOPNOTSUPP, "proxy-url"},
-        {CLUSTER("server: 'http://a'"), EINVAL, "without TLS"},
+        {CLUSTER("server: 'http://a'"), EINVAL, "without TLS only this machine is asked"},
+        {CLUSTER("server: 'http://128.0.0.1'"), EINVAL, "without TLS only this machine is asked"},
+        {CLUSTER("server: 'http://localhost@a'"), EINVAL, "without TLS only this machine is asked"},
+        {CLUSTER("server: 'http://127.0.0.1?x'"), EINVAL, "without TLS only this machine is asked"},
+        {CLUSTER("server: 'http://127.0.0.1:1@a'"), EINVAL, "'@'"},
         {CLUSTER("server: 'https://me:pw@a'"), EINVAL, "'@'"},
         {CLUSTER("server: 'https://a?x=y'"), EINVAL, "'?'"},
         {CLUSTER("server: 'https://'"), EINVAL, "no host"},
         {CLUSTER("server: 'file:///etc/passwd'"), EINVAL, "not an https"},
         {CLUSTER("certificate-authority: x"), EINVAL, "no server"},
         {CLUSTER("server: 'https://a', certificate-authority-data: '***'"), EINVAL, "base64"},
-        {USER("exec: {command: aws}"), EOPNOTSUPP, "exec is not supported"},
-        {USER("auth-provider: {name: gcp}"), EOPNOTSUPP, "auth-provider"},
+        {USER("exec: {apiVersion: " V1 "}"), EINVAL, "no command"},
+        {USER("exec: aws"), EINVAL, "no command"},
+        {USER("exec: {command: a, apiVersion: client.authentication.k8s.io/v1alpha1}"), EOPNOTSUPP,
+         "v1alpha1' is not supported: it must be client.authentication.k8s.io/v1 or v1beta1"},
+        {USER("exec: {command: a, apiVersion: " V1 "}"), EINVAL, "no interactiveMode"},
+        {USER("exec: {command: a, apiVersion: " V1 ", interactiveMode: Maybe}"), EINVAL, "is 'Maybe'"},
+        {USER("exec: {command: a, apiVersion: " V1BETA1 ", args: x}"), EINVAL, "args is not a list"},
+        {USER("exec: {command: a, apiVersion: " V1BETA1 ", args: [{}]}"), EINVAL, "args: an entry"},
+        {USER("exec: {command: a, apiVersion: " V1BETA1 ", env: [{value: x}]}"), EINVAL, "has no name"},
+        {USER("exec: {command: a, apiVersion: " V1BETA1 ", env: [{name: a=b}]}"), EINVAL, "has no name"},
+        {USER("auth-provider: {name: oidc}"), EOPNOTSUPP, "use exec with a plugin, for OIDC kubelogin"},
         {USER("username: me, password: pw"), EOPNOTSUPP, "username"},
         {USER("as: somebody"), EOPNOTSUPP, "as is not"},
         {USER("client-certificate: x"), EINVAL, "not both"},
@@ -161,6 +179,79 @@ static void test_what_is_refused(void **state)
             fail_msg("case %zu: %d, %s", i, r, gt_err_text(error));
         assert_null(config.server);
     }
+}
+
+/* http is for this machine, and gets no credential. */
+static void test_without_tls(void **state)
+{
+    (void)state;
+    static const char *const servers[] = {"http://localhost:8001", "http://127.0.0.1",
+                                          "http://127.3.2.1:1/path", "http://[::1]:8001"};
+    for (size_t i = 0; i < GT_COUNT(servers); i++) {
+        char text[512];
+        snprintf(text, sizeof(text),
+                 "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+                 "clusters: [{name: c, cluster: {server: '%s'}}]\nusers: [{name: u, user: {token: t}}]\n",
+                 servers[i]);
+        gt_auto_kube_config struct gt_kube_config config = {0};
+        assert_int_equal(gt_kube_config_file(write_file("plain", text), NULL, &config, NULL), 0);
+        assert_string_equal(config.server, servers[i]);
+        assert_true(gt_kube_config_is_plain(&config));
+        assert_false(gt_kube_config_has_credential(&config));
+    }
+}
+
+/* A plugin that is a script of the shell: how it ends, within 200 ms. */
+static void test_exec_that_does_not_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script;
+        int code;
+        const char *says;
+    } cases[] = {
+        {"exec sleep 600", ETIMEDOUT, "it takes too long, and was ended"},
+        {"exec >&-; exec sleep 600", EIO, "ended by signal 9"},
+        {"kill -TERM $$", EIO, "ended by signal 15"},
+        {"exit 7", EIO, "ended with code 7"},
+    };
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        char text[512];
+        snprintf(
+            text, sizeof(text),
+            "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+            "clusters: [{name: c, cluster: {server: 'https://a'}}]\nusers: [{name: u, user: {exec: {command: "
+            "sh, args: ['-c', '%s'], apiVersion: " V1 ", interactiveMode: Never}}}]\n",
+            cases[i].script);
+        gt_auto_kube_config struct gt_kube_config config = {0};
+        gt_auto_err struct gt_err *error = NULL;
+        assert_int_equal(gt_kube_config_file(write_file("exec", text), NULL, &config, NULL), 0);
+        int r = gt_kube_exec_run(&config, 200, &error);
+        if (r != -cases[i].code || !strstr(gt_err_text(error), cases[i].says))
+            fail_msg("case %zu: %d, %s", i, r, gt_err_text(error));
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left */
+    }
+}
+
+static void test_exec_credential(void **state)
+{
+    (void)state;
+    gt_auto_kube_config struct gt_kube_config config = {0};
+#define ANSWER(status) "{\"kind\": \"ExecCredential\", \"apiVersion\": \"" V1 "\", \"status\": {" status "}}"
+    static const char first[] = ANSWER("\"token\": \"t\", \"expirationTimestamp\": \"1970-01-01T00:01:40Z\"");
+    static const char second[] =
+        ANSWER("\"clientCertificateData\": \"c\", \"clientKeyData\": \"k\", \"x\": 1");
+    static const char wrong[] = ANSWER("\"token\": 3");
+    assert_int_equal(gt_kube_exec_read(first, strlen(first), V1, &config, NULL), 0);
+    assert_string_equal(config.token, "t");
+    assert_int_equal(config.expires_s, 100);
+    assert_int_equal(gt_kube_exec_read(wrong, strlen(wrong), V1, &config, NULL), -EINVAL);
+    assert_string_equal(config.token, "t");
+    assert_int_equal(gt_kube_exec_read(second, strlen(second), V1, &config, NULL), 0);
+    assert_null(config.token);
+    assert_string_equal(config.certificate_data, "c");
+    assert_string_equal(config.key_data, "k");
+    assert_int_equal(config.expires_s, 0);
 }
 
 static void test_pod(void **state)
@@ -256,6 +347,9 @@ int main(void)
         cmocka_unit_test(test_kubeconfig),
         cmocka_unit_test(test_several_files),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_without_tls),
+        cmocka_unit_test(test_exec_that_does_not_end),
+        cmocka_unit_test(test_exec_credential),
         cmocka_unit_test(test_pod),
         cmocka_unit_test(test_base64),
         cmocka_unit_test(test_whole_tokens),
