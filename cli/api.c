@@ -2,6 +2,7 @@
 #include "cli/api.h"
 
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "api/meta.h"
@@ -22,6 +23,7 @@ struct cli_api {
     /* the request in flight */
     const struct cli_api_list *list;
     cJSON *object;
+    struct gt_buf *body;
     struct gt_err *failed;
 };
 
@@ -206,4 +208,38 @@ int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, co
     const struct gt_kube_request request = {
         .verb = GT_KUBE_GET, .resource = resource, .name = name, .deadline_ms = CONTACT_MS};
     return cli_api_request(api, &request, ret, err);
+}
+
+static void on_proxied(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len)
+{
+    struct cli_api *api = arg;
+    gt_auto_err struct gt_err *said = NULL;
+    if (!answer->error) {
+        gt_buf_add(api->body, body, body_len);
+    } else if (answer->status && answer->status != 401 &&
+               !answer->object) { /* not a Status of the API server */
+        int line = (int)strcspn(body, "\r\n");
+        gt_fail(&said, EBADMSG, "the answer is %u%s%.*s", answer->status, line ? ": " : "", line, body);
+    }
+    end(api, said ? said : answer->error);
+}
+
+static int proxy_once(struct cli_api *api, const void *path, struct gt_err **err)
+{
+    struct gt_kube_call *call;
+    int r = gt_kube_start_raw(api->kube, path, GT_KUBE_ACCEPT, CONTACT_MS, CONTACT_MS, api->body->max,
+                              on_proxied, api, &call, err);
+    return r < 0 ? r : wait_for_answer(api, &gt_kube_services, NULL, err);
+}
+
+int cli_api_proxy(struct cli_api *api, const char *namespace_, const char *service, const char *path,
+                  struct gt_buf *answer, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf whole = GT_BUF(8192);
+    int r = gt_kube_path(&whole, &gt_kube_services, namespace_, service, "proxy", err);
+    gt_buf_puts(&whole, path);
+    if (r >= 0)
+        r = gt_buf_check(&whole, "path", err);
+    api->body = answer;
+    return r < 0 ? r : perform(api, proxy_once, whole.data, err);
 }

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "cli/api.h"
 #include "cli/cli.h"
 #include "cli/http_get.h"
 
@@ -9,17 +11,27 @@
 
 enum { TIMEOUT_MS = 10000 };
 
+#define LOCAL_COMPANION   "127.0.0.1:9401"
+#define COMPANION_SERVICE "gputopo-system/https:" GT_COMPANION_NAME ":https"
+#define COMPANION_FORWARD                                                                                    \
+    "kubectl -n gputopo-system port-forward deploy/gputopo-scheduler 9401, and --companion=" LOCAL_COMPANION
+
 struct explain_options {
     struct cli_parse parse;
-    const char *companion, *namespace_, *name;
+    struct cli_api_options api;
+    const char *companion, *service, *namespace_, *name;
     unsigned format;
 };
 
 static const struct gt_option own_options[] = {
     {"namespace", "NAME", "where the pod or job is (default: anywhere)", gt_option_any_text,
      GT_OPTION_FIELD(struct explain_options, namespace_), .letter = 'n'},
-    {"companion", "ADDRESS:PORT", "where gputopo-scheduler answers (127.0.0.1:9401)", gt_option_any_text,
-     GT_OPTION_FIELD(struct explain_options, companion)},
+    CLI_API_OPTIONS(struct explain_options),
+    {"service", "NAMESPACE/NAME",
+     "the Service of gputopo-scheduler, which the API server asks (" COMPANION_SERVICE ")",
+     gt_option_any_text, GT_OPTION_FIELD(struct explain_options, service)},
+    {"companion", "ADDRESS:PORT", "ask gputopo-scheduler at this address, not by the API server",
+     gt_option_any_text, GT_OPTION_FIELD(struct explain_options, companion)},
     CLI_FORMAT_OPTION(struct explain_options),
     CLI_HELP_OPTION,
 };
@@ -33,48 +45,72 @@ static const struct gt_command command = {
     .count = GT_COUNT(own_options),
 };
 
-/* Everything that has a meaning in a URL is escaped. */
-static void add_escaped(struct gt_buf *to, const char *text)
+static bool names_cluster(const struct explain_options *options)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
-    for (; *text; text++)
-        if (strchr(plain, *text))
-            gt_buf_add(to, text, 1);
-        else
-            gt_buf_printf(to, "%%%02X", (unsigned char)*text);
+    return options->api.kubeconfig || options->api.context ||
+           strcmp(options->service, COMPANION_SERVICE) != 0;
 }
 
-static int query(const struct explain_options *options, struct gt_buf *answer, struct gt_err **err)
+static int make_question(const struct explain_options *options, struct gt_buf *to, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf path = GT_BUF(4096);
-    gt_buf_puts(&path, "/explain?name=");
-    if (options->namespace_) {
-        add_escaped(&path, options->namespace_);
-        gt_buf_puts(&path, "/");
-    }
-    add_escaped(&path, options->name);
-    if (options->format == CLI_JSON)
-        gt_buf_puts(&path, "&format=json");
-    int r = gt_buf_check(&path, "the name", err);
+    gt_auto_buf struct gt_buf name = GT_BUF(4096);
+    if (options->namespace_)
+        gt_buf_printf(&name, "%s/", options->namespace_);
+    gt_buf_puts(&name, options->name);
+    int r = gt_buf_check(&name, "the name", err);
     if (r < 0)
         return r;
-    gt_auto_err struct gt_err *why = NULL;
-    r = cli_http_get(options->companion, path.data, TIMEOUT_MS, answer, &why);
-    if (r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -ETIMEDOUT || r == -ENETUNREACH)
-        return gt_fail(
-            err, -r,
-            "gputopo-scheduler cannot be reached: %s; where it runs in a cluster, first run: kubectl -n "
-            "gputopo-system port-forward deploy/gputopo-scheduler 9401",
-            gt_err_text(why));
-    return r < 0 ? gt_fail(err, -r, "%s", gt_err_text(why)) : 0;
+    gt_buf_puts(to, "/explain");
+    gt_kube_query(to, "name", name.data);
+    gt_kube_query(to, "format", options->format == CLI_JSON ? "json" : NULL);
+    return gt_buf_check(to, "the name", err);
+}
+
+static int ask_service(const struct explain_options *options, const char *question, struct gt_buf *answer,
+                       struct gt_err **err)
+{
+    const char *slash = strchr(options->service, '/');
+    gt_auto_free char *namespace_ = strndup(options->service, (size_t)(slash - options->service));
+    cli_auto_api struct cli_api *api = NULL;
+    int r = namespace_ ? cli_api_open(&options->api, &api, err) : gt_fail_sys(err, ENOMEM, "service");
+    return r < 0 ? r : cli_api_proxy(api, namespace_, slash + 1, question, answer, err);
+}
+
+/* By the API server; without a word about the cluster also on this machine, as in the companion's own pod. */
+static int query(const struct explain_options *options, struct gt_buf *answer, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf question = GT_BUF(4096);
+    gt_auto_err struct gt_err *why = NULL, *why_not = NULL;
+    int r = make_question(options, &question, err);
+    if (r < 0)
+        return r;
+    if (options->companion)
+        r = cli_http_get(options->companion, question.data, TIMEOUT_MS, answer, &why);
+    else
+        r = ask_service(options, question.data, answer, &why);
+    bool answered = r >= 0 || r == -EBADMSG;
+    if (!answered && !options->companion && !names_cluster(options)) {
+        int local = cli_http_get(LOCAL_COMPANION, question.data, TIMEOUT_MS, answer, &why_not);
+        answered = local >= 0 || local == -EBADMSG;
+        r = answered ? local : r;
+    }
+    if (r >= 0)
+        return 0;
+    if (answered || (r == -EINVAL && options->companion))
+        return gt_fail(err, -r, "%s", gt_err_text(why_not ? why_not : why));
+    return gt_fail(err, -r,
+                   "gputopo-scheduler cannot be reached: %s%s%s; by a port-forward: " COMPANION_FORWARD,
+                   gt_err_text(why), why_not ? "; " : "", gt_err_text(why_not));
 }
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct explain_options options = {.parse = {.verb = verb->name}, .companion = "127.0.0.1:9401"};
+    struct explain_options options = {.parse = {.verb = verb->name}, .service = COMPANION_SERVICE};
     int first, exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
         return exit_code;
+    if (!strchr(options.service, '/'))
+        return cli_usage(verb->name, "--service: expected NAMESPACE/NAME, is '%.100s'", options.service);
     if (first + 1 < argc)
         return cli_usage(verb->name, "unexpected argument '%.100s'", argv[first + 1]);
     options.name = argv[first]; /* NULL after the last */
@@ -82,11 +118,13 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "expected the name of a pod or of a job");
     if (options.namespace_ && strchr(options.name, '/'))
         return cli_usage(verb->name, "-n: '%.100s' names the namespace already", options.name);
+    if (options.companion && names_cluster(&options))
+        return cli_usage(verb->name, "--companion: not together with --kubeconfig, --context or --service");
 
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_buf struct gt_buf answer = GT_BUF(CLI_OUTPUT_MAX);
     int r = query(&options, &answer, &err);
-    if (r == -EINVAL)
+    if (r == -EINVAL && options.companion)
         return cli_usage(verb->name, "--companion: %s", gt_err_text(err));
     if (r < 0)
         return cli_failed(verb->name, err);

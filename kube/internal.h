@@ -60,20 +60,10 @@ bool gt_kube_count(struct gt_kube *kube, const struct gt_transfer_result *result
 /* The error of a result that is not a 2xx; `*ret_object`: its JSON, or NULL. */
 void gt_kube_result(const struct gt_transfer_result *result, cJSON **ret_object, struct gt_err **ret_error);
 
-#define GT_KUBE_ACCEPT      "application/json"
 #define GT_KUBE_ACCEPT_META "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 /* Errors are never metadata, so they are sent as JSON. */
 #define GT_KUBE_ACCEPT_SHORT                                                                                 \
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," GT_KUBE_ACCEPT
 #define GT_KUBE_ACCEPT_METALIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
-/*
- * A GET of any path, for parts that make their own paths. The body is passed unread (for 2xx `answer->object`
- * is NULL).
- */
-typedef void gt_kube_raw_done(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len);
-int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept, uint64_t deadline_ms,
-                      uint64_t try_ms, size_t response_max, gt_kube_raw_done *done, void *arg,
-                      struct gt_kube_call **ret, struct gt_err **err);
 
 #endif

@@ -173,7 +173,7 @@ static void on_done(void *arg, const struct gt_transfer_result *result)
     }
     if (passing && call->tries > 1)
         gt_wrap(&error, "after %u tries", call->tries);
-    answer_call(call, result->error ? 0 : result->status, object, error, NULL);
+    answer_call(call, result->error ? 0 : result->status, object, error, result);
 }
 
 static void run_call(struct gt_kube_call *call)

@@ -8,6 +8,7 @@
 
 const struct gt_kube_resource gt_kube_nodes = {"", "v1", "nodes", false};
 const struct gt_kube_resource gt_kube_pods = {"", "v1", "pods", true};
+const struct gt_kube_resource gt_kube_services = {"", "v1", "services", true};
 const struct gt_kube_resource gt_kube_configmaps = {"", "v1", "configmaps", true};
 const struct gt_kube_resource gt_kube_resource_quotas = {"", "v1", "resourcequotas", true};
 const struct gt_kube_resource gt_kube_resource_claims = {"resource.k8s.io", "v1", "resourceclaims", true};

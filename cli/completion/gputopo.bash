@@ -105,7 +105,7 @@ _gputopo()
         _gputopo_words "8 16 32 64 128" "$current"
         return
         ;;
-    *--vendor | *--free | *--pods | *--chain | *--node | *--context | explain-n | *--namespace | *--companion)
+    *--vendor | *--free | *--pods | *--chain | *--node | *--context | explain-n | *--namespace | *--service | *--companion)
         return
         ;;
     esac
@@ -115,7 +115,7 @@ _gputopo()
         ;;
     cluster | supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
-    explain) _gputopo_words "-n --namespace --companion -o --output --help" "$current" ;;
+    explain) _gputopo_words "-n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;
     check-node) _gputopo_words "--from --record --root --vendor --probe -o --output --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;

@@ -14,6 +14,7 @@ import yaml
 from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
 from cases_network import NetworkCases
 from harness import install, pods, previous, reboot
+from harness.account import Account
 from harness.claims import DraNode, claiming, template
 from harness.install import DAEMONSET, DEVICES, NAMESPACE
 from harness.machine import Machine
@@ -369,6 +370,39 @@ class ChartCases:
         self.gated("waits")
         return f"on node{number}"
 
+    @quick
+    def explained(self):
+        """gputopo explain by the API server's proxy, with the one right that cli.md gives people; then by kubectl proxy."""
+        self.cluster.kubectl("create", "serviceaccount", "people", "-n", NAMESPACE)
+        people = Account(self.cluster, "people", self.cluster.kubectl("create", "token", "people", "-n", NAMESPACE))
+
+        def explain(file):
+            process = self.cluster.enter("control", self.build / "bin" / "gputopo", "explain", "default/Job/train", "--kubeconfig", file,
+                                         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            return process.communicate(timeout=60)[0]
+        said = explain(people.file)
+        if "403 Forbidden" not in said or '"services/proxy"' not in said:
+            raise Failed(f"without the right it says: {said}")
+        line = re.search(r"^kubectl (create role .*\\\n.*)$", (DAEMONSET.parent / "docs/reference/cli.md").read_text(), re.M)[1]
+        self.cluster.kubectl(*line.replace("\\\n", " ").split())
+        self.cluster.kubectl("create", "rolebinding", "people", "-n", NAMESPACE, "--role=gputopo-explain",
+                             f"--serviceaccount={NAMESPACE}:people")
+        wanted = "Job default/Job/train: 2 pods"
+        until("the role to count", lambda: wanted in explain(people.file) or (False, explain(people.file)))
+        proxy = self.cluster.enter("control", "kubectl", "--kubeconfig", people.file, "proxy", "--port=0", text=True, stdout=subprocess.PIPE)
+        try:
+            file = self.cluster.state / "proxied.kubeconfig"
+            file.write_text(json.dumps({"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c"}}], "clusters": [
+                {"name": "c", "cluster": {"server": f"http://{proxy.stdout.readline().split()[-1]}"}}]}))
+            said = explain(file)
+        finally:
+            proxy.terminate()
+            proxy.wait()
+        if wanted not in said:
+            raise Failed(f"by kubectl proxy it says: {said}")
+        self.cluster.kubectl("delete", "serviceaccount/people", "rolebinding/people", "role/gputopo-explain", "-n", NAMESPACE)
+        return said.splitlines()[0]
+
     def gated(self, name):
         """A job whose unit no node has room for: the webhook has gated its pods."""
         template = pod_template(8, group=16)
@@ -670,6 +704,7 @@ class ChartCases:
         if not case("helm install: nodes have GPUs and objects", self.installed):
             return
         if case("a job is placed and runs", self.placed):
+            case("gputopo explain asks by the API server", self.explained)
             case("helm upgrade under running pods", self.upgrade)
             case("helm rollback under running pods", self.rollback)
             if case("agents are replaced by hand, one after the other", self.by_hand) and not short:

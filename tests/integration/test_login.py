@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How the command line gets to a cluster: exec plugins of a kubeconfig, and servers without TLS on this machine. Against the
-double of the API server and plugins that do what they are told.
+"""How the command line gets to a cluster: exec plugins of a kubeconfig, servers without TLS on this machine, and the
+companion by the API server's proxy. Against the double of the API server and plugins that do what they are told.
 
 Usage: test_login.py BIN_DIR [unittest arguments]
 """
@@ -289,6 +289,54 @@ class WithoutTls(Case):
     def test_elsewhere(self):
         for host in ("10.0.0.1", "127.0.0.1.example.com", "localhost.example.com", "[::2]", "[::1]x", "128.0.0.1", "127.1", "0x7f.0.0.1"):
             self.fails(kubeconfig(self.path("config"), f"http://{host}:1"), says=r"without TLS only this machine is asked|does not belong")
+
+
+class Companion(Case):
+    """gputopo explain by the API server's proxy."""
+    SERVICE = "/api/v1/namespaces/gputopo-system/services/https%3Agputopo-scheduler%3Ahttps/proxy/explain"
+
+    def setUp(self):
+        super().setUp()
+        self.config = kubeconfig(self.path("config"), self.api.url, f"certificate-authority: {self.certificates}/ca.crt", "token: token-1")
+
+    def test_by_the_kubeconfig(self):
+        self.api.fail(Status(200, body=b"It waits for room\n"), path="/proxy/", times=3)
+        self.works(self.config, "explain", "-n", "ns", "a b", says="It waits for room")
+        asked = self.api.requests[-1]
+        self.assertEqual((asked.method, asked.path, asked.query), ("GET", self.SERVICE, {"name": "ns/a b"}))
+        self.works(self.config, "explain", "ns/j", "-o", "json", says="It waits")
+        self.assertEqual(self.api.requests[-1].query, {"name": "ns/j", "format": "json"})
+        self.works(self.config, "explain", "--service=other/http:mine:9401", "j", says="It waits")
+        self.assertEqual(self.api.requests[-1].path, "/api/v1/namespaces/other/services/http%3Amine%3A9401/proxy/explain")
+
+    def test_without_a_word_about_the_cluster(self):
+        self.api.fail(Status(200, body=b"It runs\n"), path="/proxy/")
+        result = subprocess.run([f"{test_cli.BIN}/gputopo", "explain", "j"], capture_output=True, text=True, timeout=SECONDS, check=False,
+                                env={**os.environ, "KUBECONFIG": self.config})
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "It runs\n", ""))
+
+    def test_what_the_companion_does_not_know(self):
+        self.api.fail(Status(404, body=b"there is no pod or job \"j\"\n"), path="/proxy/")
+        self.fails(self.config, "explain", "j", says='the answer is 404: there is no pod or job "j"$')
+
+    def test_what_the_api_server_refuses(self):
+        self.api.fail(Status(403, 'services "https:gputopo-scheduler:https" is forbidden: User "u" cannot get resource "services/proxy"'))
+        self.fails(self.config, "explain", "j", says='cannot be reached: .*403 Forbidden: .*"services/proxy".*port-forward')
+        self.api.fail(Status(404, 'services "gputopo-scheduler" not found'))
+        self.fails(self.config, "explain", "j", says="cannot be reached: .*404 NotFound: services .* not found")
+
+    def test_with_a_plugin(self):
+        self.api.fail(Status(401), path="/proxy/")
+        self.api.fail(Status(200, body=b"It runs\n"), path="/proxy/")
+        self.works(self.plugin(credential(token="token-1")), "explain", "j", says="It runs")
+        self.assertEqual(len(self.calls()), 2)
+
+    def test_usage(self):
+        for says, args in (("--companion: not together with", ("--companion=127.0.0.1:1",)),
+                           ("--service: expected NAMESPACE/NAME, is 'x'", ("--service=x",))):
+            result = self.run_verb(self.config, "explain", *args, "j")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(says, result.stderr)
 
 
 if __name__ == "__main__":

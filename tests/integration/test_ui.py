@@ -9,10 +9,13 @@ Pictures go to $GPUTOPO_PICTURES where it is set.
 """
 
 import contextlib
+import http.server
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import unittest
 import urllib.error
@@ -20,6 +23,8 @@ import urllib.parse
 import urllib.request
 
 import chromium
+from api_double import ApiDouble
+from kube_driver import kubeconfig
 
 HOST = GPUTOPO = None
 
@@ -163,11 +168,33 @@ class Windows(unittest.TestCase):
         self.assertEqual(get(f"{self.url}/ui/x.js")[0], 404)
 
 
+class Proxied:
+    """A fault of the double: the answer of the program at `url` to what follows "/proxy"."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def run(self, handler):
+        status, kind, text = get(self.url + handler.path.split("/proxy", 1)[1])
+        handler.answer(status, text.encode(), {"Content-Type": kind})
+
+
+class Local(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        known = self.path == "/explain?name=j"
+        self.send_response(200 if known else 404)
+        self.end_headers()
+        self.wfile.write(b"It runs\n" if known else b"no such job\n")
+
+    def log_message(self, format, *args):  # pylint: disable=redefined-builtin
+        pass
+
+
 class CommandLine(unittest.TestCase):
     """gputopo explain."""
 
-    def explain(self, code, *arguments):
-        run = subprocess.run([GPUTOPO, "explain", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    def explain(self, code, *arguments, **more):
+        run = subprocess.run([GPUTOPO, "explain", *arguments], capture_output=True, text=True, timeout=60, check=False, **more)
         self.assertEqual(run.returncode, code, run.stderr)
         self.assertEqual(run.stderr.count("\n"), 0 if code == 0 else 1)
         return run.stderr if code else run.stdout
@@ -184,6 +211,36 @@ class CommandLine(unittest.TestCase):
         said = self.explain(1, here, "probe")
         self.assertIn("cannot be reached", said)
         self.assertIn("port-forward", said)
+
+    def test_through_the_api_server(self):
+        """The double passes on what is asked of the Service, as the API server's proxy does."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        with serving() as url, ApiDouble(folder) as api:
+            api.fail(Proxied(url), path="/proxy/", times=9)
+            config = kubeconfig(f"{folder}/config", api.url, "certificate-authority: ca.crt", "token: token-1")
+            self.assertIn("planned for node rack-c-n02, GPUs 0-7", self.explain(0, "--kubeconfig", config, "ns/vision-ft-worker-0"))
+            self.assertEqual(json.loads(self.explain(0, "--kubeconfig", config, "-o", "json", "-n", "ns", "probe-0"))["feasible"], 7)
+            self.assertIn('404: there is no pod or job "a/b c&d"', self.explain(1, "--kubeconfig", config, "a/b c&d"))
+
+    def test_of_no_cluster(self):
+        """As in the companion's own pod: it is asked on this machine."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
+        try:
+            local = http.server.HTTPServer(("127.0.0.1", 9401), Local)
+        except OSError as error:
+            self.skipTest(f"127.0.0.1:9401: {error}")
+        with local:
+            thread = threading.Thread(target=local.serve_forever, args=(0.05,))
+            thread.start()
+            try:
+                self.assertEqual(self.explain(0, "j", env={**env, "HOME": "/"}), "It runs\n")
+                self.assertIn("the answer is 404: no such job", self.explain(1, "none", env={**env, "HOME": "/"}))
+                self.assertIn("kubeconfig: /none: No such file", self.explain(1, "--kubeconfig=/none", "j", env=env))  # this was named
+            finally:
+                local.shutdown()
+                thread.join()
+        said = self.explain(1, "j", env={**env, "HOME": "/"})
+        self.assertRegex(said, "cannot be reached: no cluster is known: .*; 127.0.0.1:9401: Connection refused; .*port-forward")
 
 
 @unittest.skipUnless(chromium.program(), "there is no Chromium here: the page was not looked at")
