@@ -68,30 +68,11 @@
 #define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
 
 /* What users write on the pods of a job, on their templates, or on the object that makes them. */
-/* Pods with these labels are not planned: their controllers have groups of their own. */
-#define GT_LABEL_LEADER_WORKER_SET "leaderworkerset.sigs.k8s.io/name"
-#define GT_LABEL_JOB_SET           "jobset.sigs.k8s.io/jobset-name"
-#define GT_ANNOTATION_GROUP        "metax-tech.com/gpu-group-size"
-#define GT_ANNOTATION_ATOMIC       "metax-tech.com/atomic-gpu-group-size"
-#define GT_ANNOTATION_LOSS         "metax-tech.com/on-node-loss"
-#define GT_ANNOTATION_UNPLACED     "metax-tech.com/on-unplaced"
-#define GT_USER_PREFIX             "metax-tech.com/" /* of the annotations of users */
-
-/* Keys by which the controllers of jobs say which pod of which job it is. Volcano and Job write the same key
- * as label and as annotation; older versions write only one of them. */
-#define GT_LABEL_PYTORCH_JOB        "training.kubeflow.org/job-name"
-#define GT_LABEL_PYTORCH_TYPE       "training.kubeflow.org/replica-type"
-#define GT_LABEL_PYTORCH_INDEX      "training.kubeflow.org/replica-index"
-#define GT_LABEL_VOLCANO_JOB        "volcano.sh/job-name"
-#define GT_LABEL_VOLCANO_TASK       "volcano.sh/task-spec"
-#define GT_LABEL_VOLCANO_INDEX      "volcano.sh/task-index"
-#define GT_LABEL_ELASTIC_JOB        "elasticjob.dlrover/name"
-#define GT_LABEL_ELASTIC_TYPE       "elasticjob.dlrover/replica-type"
-#define GT_LABEL_ELASTIC_INDEX      "elasticjob.dlrover/rank-index"
-#define GT_LABEL_JOB                "batch.kubernetes.io/job-name"
-#define GT_LABEL_OLD_JOB            "job-name" /* before Kubernetes 1.27 */
-#define GT_LABEL_JOB_INDEX          "batch.kubernetes.io/job-completion-index"
-#define GT_LABEL_STATEFUL_SET_INDEX "apps.kubernetes.io/pod-index"
+#define GT_ANNOTATION_GROUP    "metax-tech.com/gpu-group-size"
+#define GT_ANNOTATION_ATOMIC   "metax-tech.com/atomic-gpu-group-size"
+#define GT_ANNOTATION_LOSS     "metax-tech.com/on-node-loss"
+#define GT_ANNOTATION_UNPLACED "metax-tech.com/on-unplaced"
+#define GT_USER_PREFIX         "metax-tech.com/" /* of the annotations of users */
 
 /* Volcano: a pod's PodGroup, and the default name of its scheduler. */
 #define GT_ANNOTATION_POD_GROUP "scheduling.k8s.io/group-name"

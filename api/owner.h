@@ -6,28 +6,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/job_kind.h"
 #include "api/names.h"
 #include "base/err.h"
 
 /* The objects that create the pods of jobs: what their templates say of GPUs and groups. */
-enum gt_owner_kind {
-    GT_OWNER_PYTORCH,
-    GT_OWNER_VOLCANO,
-    GT_OWNER_ELASTIC,
-    GT_OWNER_JOB,
-    GT_OWNER_STATEFULSET,
-    GT_OWNER_REPLICASET,
-    GT_OWNER_KINDS,
-};
-
 struct gt_owner_type {
     const char *group, *version, *plural;
     const char *kind; /* "PyTorchJob" */
 };
-const struct gt_owner_type *gt_owner_type(enum gt_owner_kind kind);
+/* Not for GT_JOB_KINDS and what follows it. */
+const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind);
 /* From an ownerReference, or a request's kind; `api_version` is "group/version" or the group alone.
- * GT_OWNER_KINDS: none of them. */
-enum gt_owner_kind gt_owner_kind_of(const char *api_version, const char *kind);
+ * GT_JOB_KINDS: none of them. */
+enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind);
 
 /* What the job's object says of its pods. With it a job can be planned as soon as its first pod exists. */
 struct gt_job_template {
@@ -68,7 +60,7 @@ struct gt_owner {
 /* Reads an object, where an annotation of its own metadata counts for all templates, unless one of them has
  * it, too; free *ret with gt_owner_free(). `resource` is the resource of GPUs. -EINVAL if it is invalid. *ret
  * is NULL without an error if its templates ask for no GPUs. */
-int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
+int gt_owner_read(enum gt_job_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err);
 /* The same for the pod sets of a Workload of Kueue, each with as many pods as Kueue has assigned. */
 int gt_owner_read_pod_sets(const cJSON *workload, const char *resource, struct gt_owner **ret,

@@ -13,68 +13,22 @@
 
 /* ---- labels and annotations ---- */
 
-#define POD_KEY(text)                                                                                        \
-    {                                                                                                        \
-        text, sizeof(text) - 1                                                                               \
-    }
-static const struct {
-    const char *text;
-    size_t len;
-} keys[GT_POD_KEYS] = {
-    POD_KEY(GT_ANNOTATION_GROUP),
-    POD_KEY(GT_ANNOTATION_ATOMIC),
-    POD_KEY(GT_ANNOTATION_LOSS),
-    POD_KEY(GT_ANNOTATION_UNPLACED),
-    POD_KEY(GT_PLAN_ANNOTATION_UNIT),
-    POD_KEY(GT_PLAN_ANNOTATION_RANK),
-    POD_KEY(GT_LABEL_PYTORCH_JOB),
-    POD_KEY(GT_LABEL_PYTORCH_TYPE),
-    POD_KEY(GT_LABEL_PYTORCH_INDEX),
-    POD_KEY(GT_LABEL_VOLCANO_JOB),
-    POD_KEY(GT_LABEL_VOLCANO_TASK),
-    POD_KEY(GT_LABEL_VOLCANO_INDEX),
-    POD_KEY(GT_LABEL_ELASTIC_JOB),
-    POD_KEY(GT_LABEL_ELASTIC_TYPE),
-    POD_KEY(GT_LABEL_ELASTIC_INDEX),
-    POD_KEY(GT_LABEL_JOB_INDEX),
-    POD_KEY(GT_LABEL_JOB),
-    POD_KEY(GT_LABEL_OLD_JOB),
-    POD_KEY(GT_LABEL_STATEFUL_SET_INDEX),
-    POD_KEY(GT_LABEL_LEADER_WORKER_SET),
-    POD_KEY(GT_LABEL_JOB_SET),
-    POD_KEY(GT_ANNOTATION_POD_GROUP),
-};
-enum { SIZES = 4 }; /* the first keys are what users say of a job */
 _Static_assert(GT_POD_KEYS <= 32, "a bit for each");
 
-static unsigned number_of_key(const char *key)
-{
-    size_t len = strlen(key);
-    unsigned i = 0;
-    while (i < GT_POD_KEYS && (keys[i].len != len || memcmp(keys[i].text, key, len) != 0))
-        i++;
-    return i;
-}
-
-bool gt_pod_key_is_kept(const char *key)
-{
-    return number_of_key(key) < GT_POD_KEYS;
-}
-
-static const char *find(const struct gt_pair *pairs, unsigned count, const char *key)
+static const char *find(const struct gt_pair *pairs, unsigned count, enum gt_pod_key key)
 {
     for (unsigned i = 0; i < count; i++)
-        if (strcmp(pairs[i].key, key) == 0)
+        if (strcmp(pairs[i].key, gt_pod_key_text(key)) == 0)
             return pairs[i].value;
     return NULL;
 }
 
-const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key)
+const char *gt_pod_label(const struct gt_pod_meta *pod, enum gt_pod_key key)
 {
     return find(pod->labels, pod->label_count, key);
 }
 
-const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key)
+const char *gt_pod_annotation(const struct gt_pod_meta *pod, enum gt_pod_key key)
 {
     return find(pod->annotations, pod->annotation_count, key);
 }
@@ -87,7 +41,7 @@ static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
     unsigned count = 0;
     uint32_t seen = 0;
     for (const cJSON *item = cJSON_IsObject(object) ? object->child : NULL; item; item = item->next) {
-        unsigned key = item->string ? number_of_key(item->string) : GT_POD_KEYS;
+        enum gt_pod_key key = item->string ? gt_pod_key_of(item->string) : GT_POD_KEYS;
         if (key == GT_POD_KEYS || seen >> key & 1)
             continue;
         seen |= UINT32_C(1) << key;
@@ -96,9 +50,9 @@ static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
         bool is_text = cJSON_IsString(item) && item->valuestring;
         bool fits = is_text && strnlen(item->valuestring, GT_POD_VALUE_MAX + 1) <= GT_POD_VALUE_MAX;
         const char *value = fits ? item->valuestring : is_text ? "(too long)" : "(no text)";
-        if (fits || key < SIZES)
-            to[count++] = (struct gt_pair){keys[key].text, value};
-        *bad = *bad || (!is_text && key >= SIZES);
+        if (fits || key < GT_KEY_SIZES)
+            to[count++] = (struct gt_pair){gt_pod_key_text(key), value};
+        *bad = *bad || (!is_text && key >= GT_KEY_SIZES);
     }
     return count;
 }

@@ -8,6 +8,7 @@
 
 #include "api/condition.h"
 #include "api/pair.h"
+#include "api/pod_key.h"
 #include "api/pod_plan.h"
 #include "api/resources.h"
 
@@ -62,9 +63,7 @@ int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus
 
 /* ---- its names and its job ---- */
 
-/* How many keys of labels and annotations are read; some frameworks use both places. */
-enum { GT_POD_KEYS = 22, GT_POD_VALUE_MAX = 253 };
-bool gt_pod_key_is_kept(const char *key);
+enum { GT_POD_VALUE_MAX = 253 }; /* of a label or an annotation that is read */
 
 /* The data for the rules of jobs (scheduler-ext/jobs). */
 struct gt_pod_meta {
@@ -76,8 +75,8 @@ struct gt_pod_meta {
     bool owner_controls; /* it has controller: true */
 };
 /* The value of a label or an annotation; NULL: there is none. */
-const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key);
-const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key);
+const char *gt_pod_label(const struct gt_pod_meta *pod, enum gt_pod_key key);
+const char *gt_pod_annotation(const struct gt_pod_meta *pod, enum gt_pod_key key);
 
 /* ---- all of it ---- */
 

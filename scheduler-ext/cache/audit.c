@@ -146,7 +146,7 @@ static void check_unplaced(struct gt_audit *audit, const struct gt_cache_job *jo
     for (const struct gt_cache_pod *at = job->pods; at; at = at->next) {
         const struct cache_pod *pod = (const struct cache_pod *)at;
         if (!pod->at || at->deleting || at->identity.ignored || is_planned(pod) ||
-            gt_pod_annotation(&at->meta, GT_PLAN_ANNOTATION_RANK))
+            gt_pod_annotation(&at->meta, GT_KEY_PLAN_RANK))
             continue;
         group = group ? group : gt_audit_texts(audit, job).group;
         if (!group)

@@ -18,7 +18,7 @@ struct unit {
     uint32_t pods, atom; /* of the whole unit; atom 0: it is hard */
 };
 
-static bool read_number(const struct gt_pod_meta *meta, const char *key, uint32_t *ret)
+static bool read_number(const struct gt_pod_meta *meta, enum gt_pod_key key, uint32_t *ret)
 {
     uint64_t number;
     const char *text = gt_pod_annotation(meta, key);
@@ -32,8 +32,8 @@ static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struc
 {
     struct gt_cluster_node node;
     if (!pod->at || pod->pub.deleting || !gt_cluster_get_node(audit->cache->cluster, pod->at->id, &node) ||
-        !read_number(&pod->pub.meta, GT_PLAN_ANNOTATION_UNIT, &ret->unit) ||
-        !read_number(&pod->pub.meta, GT_PLAN_ANNOTATION_RANK, &ret->rank))
+        !read_number(&pod->pub.meta, GT_KEY_PLAN_UNIT, &ret->unit) ||
+        !read_number(&pod->pub.meta, GT_KEY_PLAN_RANK, &ret->rank))
         return false;
     ret->supernode = node.supernode;
     ret->pod = pod;
@@ -79,8 +79,8 @@ struct gt_job_texts gt_audit_texts(const struct gt_audit *audit, const struct gt
 {
     struct gt_job_texts texts = {.where = ""};
     for (const struct gt_cache_pod *pod = job->pods; pod && !(texts.group && texts.atomic); pod = pod->next) {
-        texts.group = texts.group ? texts.group : gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP);
-        texts.atomic = texts.atomic ? texts.atomic : gt_pod_annotation(&pod->meta, GT_ANNOTATION_ATOMIC);
+        texts.group = texts.group ? texts.group : gt_pod_annotation(&pod->meta, GT_KEY_GROUP);
+        texts.atomic = texts.atomic ? texts.atomic : gt_pod_annotation(&pod->meta, GT_KEY_ATOMIC);
     }
     if (job->pods && audit->spec.add_owner_texts)
         audit->spec.add_owner_texts(audit->spec.arg, job->pods, &texts);

@@ -144,7 +144,7 @@ uint64_t gt_cache_pod_gpus(const struct gt_cache *cache, const struct gt_cache_p
 bool gt_cache_pod_is_unplaced(const struct gt_cache_pod *pod)
 {
     return pod->state >= GT_CACHE_BOUND && pod->plan == GT_CACHE_PLAN_NONE && !pod->deleting &&
-           !pod->identity.ignored && !gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK);
+           !pod->identity.ignored && !gt_pod_annotation(&pod->meta, GT_KEY_PLAN_RANK);
 }
 
 uint32_t gt_cache_outlived_nodes(const struct gt_cache *cache)

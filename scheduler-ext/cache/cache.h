@@ -6,11 +6,11 @@
 
 #include "api/claim_template.h"
 #include "api/condition.h"
+#include "api/identity.h"
 #include "api/pod.h"
 #include "api/resource_claim.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/node_set.h"
-#include "scheduler-ext/jobs/identity.h"
 
 /*
  * The cache: turns objects of the Kubernetes API into the cluster on which decisions are made. No I/O and no
@@ -181,7 +181,7 @@ struct gt_cache_pod {
 };
 
 struct gt_cache_job {
-    const char *key; /* of gt_job_key(), see jobs/identity.h */
+    const char *key; /* of gt_job_key(), see api/identity.h */
     uint64_t number; /* the owner number of its assumptions; never used again for another job */
     struct gt_cache_pod *pods;
     uint32_t pod_count;

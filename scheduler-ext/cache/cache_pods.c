@@ -333,8 +333,8 @@ static void refuse(struct gt_cache *cache, const struct gt_pod *from, const char
  * lose nodes. The annotation may be on another template of the job. */
 static bool may_move(const struct gt_pod *from)
 {
-    return !from->node_name || from->plan_node || gt_pod_annotation(&from->meta, GT_ANNOTATION_GROUP) ||
-           gt_pod_annotation(&from->meta, GT_ANNOTATION_LOSS);
+    return !from->node_name || from->plan_node || gt_pod_annotation(&from->meta, GT_KEY_GROUP) ||
+           gt_pod_annotation(&from->meta, GT_KEY_LOSS);
 }
 
 /* Adds or changes a pod that asks for GPUs; `pod` NULL: a new one. */

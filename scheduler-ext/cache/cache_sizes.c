@@ -25,8 +25,8 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_job *job = (struct cache_job *)pod->pub.job;
     const struct gt_job_texts texts = {.where = "",
-                                       .group = gt_pod_annotation(&pod->pub.meta, GT_ANNOTATION_GROUP),
-                                       .atomic = gt_pod_annotation(&pod->pub.meta, GT_ANNOTATION_ATOMIC)};
+                                       .group = gt_pod_annotation(&pod->pub.meta, GT_KEY_GROUP),
+                                       .atomic = gt_pod_annotation(&pod->pub.meta, GT_KEY_ATOMIC)};
     struct gt_job_sizes sizes = {0};
     job->gpus += pod->pub.gpus - pod->sized;
     pod->sized = (uint16_t)pod->pub.gpus;

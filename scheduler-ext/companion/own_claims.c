@@ -11,7 +11,7 @@
 enum { KEPT_MAX = 1024 }; /* further ones are planned from their pods alone, which takes longer */
 
 struct kept_owner {
-    enum gt_owner_kind kind;
+    enum gt_job_kind kind;
     cJSON *object;
     struct kept_owner *next;
 };
@@ -31,7 +31,7 @@ static void drop(struct gt_own_claims *own, struct kept_owner **at)
     free(gone);
 }
 
-void gt_own_claims_forget(struct gt_own_claims *own, enum gt_owner_kind kind, const char *namespace_,
+void gt_own_claims_forget(struct gt_own_claims *own, enum gt_job_kind kind, const char *namespace_,
                           const char *name)
 {
     for (struct kept_owner **at = &own->kept; *at; at = &(*at)->next)
@@ -47,7 +47,7 @@ static bool replace(const struct gt_own_claims *own, cJSON *object)
     return gt_own_claims_replace(own->spec.cache, gt_meta_namespace(object), GT_RESOURCE_GPU, object);
 }
 
-void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_owner_kind kind, cJSON *object)
+void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_job_kind kind, cJSON *object)
 {
     gt_own_claims_forget(own, kind, gt_meta_namespace(object), gt_meta_name(object));
     if (replace(own, object) || own->count == KEPT_MAX)
@@ -66,7 +66,7 @@ void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_owner_kind kind, c
 void gt_own_claims_observe_template(struct gt_own_claims *own, const char *namespace_)
 {
     for (struct kept_owner **at = &own->kept; *at;) {
-        enum gt_owner_kind kind = (*at)->kind;
+        enum gt_job_kind kind = (*at)->kind;
         bool here = strcmp(gt_meta_namespace((*at)->object), namespace_) == 0;
         cJSON *object = here ? cJSON_Duplicate((*at)->object, true) : NULL;
         if (!object || !replace(own, object)) {

@@ -16,7 +16,7 @@ struct gt_own_claims_spec {
     const struct gt_cache *cache;
     struct gt_owners *owners;
     /* An owner has been read again. */
-    void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
+    void (*on_owner)(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name);
     void *arg;
 };
 
@@ -24,9 +24,9 @@ int gt_own_claims_new(const struct gt_own_claims_spec *spec, struct gt_own_claim
 void gt_own_claims_free(struct gt_own_claims *own); /* NULL is allowed */
 
 /* Changes an owner before it is read. */
-void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_owner_kind kind, cJSON *object);
+void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_job_kind kind, cJSON *object);
 /* The owner was deleted. */
-void gt_own_claims_forget(struct gt_own_claims *own, enum gt_owner_kind kind, const char *namespace_,
+void gt_own_claims_forget(struct gt_own_claims *own, enum gt_job_kind kind, const char *namespace_,
                           const char *name);
 /* A ResourceClaimTemplate of this namespace was added. */
 void gt_own_claims_observe_template(struct gt_own_claims *own, const char *namespace_);

@@ -150,14 +150,14 @@ static void on_listed(void *arg, enum gt_informer_kind kind)
         gt_claim_templates_on_listed(part->templates);
 }
 
-static void prepare_owner(void *arg, enum gt_owner_kind kind, cJSON *object)
+static void prepare_owner(void *arg, enum gt_job_kind kind, cJSON *object)
 {
     struct placement_part *part = arg;
     if (part->own_claims)
         gt_own_claims_prepare(part->own_claims, kind, object);
 }
 
-static void owner_gone(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
+static void owner_gone(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name)
 {
     struct placement_part *part = arg;
     if (part->own_claims)
@@ -190,7 +190,7 @@ static void on_capacity(void *arg)
     gt_placement_on_capacity(((struct placement_part *)arg)->placement);
 }
 
-static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
+static void on_owner(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name)
 {
     gt_placement_on_owner(((struct placement_part *)arg)->placement, kind, namespace_, name);
 }

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
+#include "api/identity.h"
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/jobs/identity.h"
 
 void gt_ranks_set(struct gt_ranks *ranks, const char *namespace_, const char *name, uint32_t rank)
 {
@@ -36,7 +36,7 @@ static bool is_nameless(const struct gt_pod *pod)
 
 void gt_ranks_read(struct gt_ranks *ranks, const struct gt_pod *pod)
 {
-    const char *text = gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK);
+    const char *text = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_RANK);
     uint64_t rank;
     if (text && gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &rank) && is_nameless(pod))
         gt_ranks_set(ranks, pod->meta.namespace_, pod->meta.name, (uint32_t)rank);

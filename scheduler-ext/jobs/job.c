@@ -42,9 +42,9 @@ struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template
 
 struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where)
 {
-    return (struct gt_job_texts){
-        where, gt_pod_annotation(pod, GT_ANNOTATION_GROUP), gt_pod_annotation(pod, GT_ANNOTATION_ATOMIC),
-        gt_pod_annotation(pod, GT_ANNOTATION_LOSS), gt_pod_annotation(pod, GT_ANNOTATION_UNPLACED)};
+    return (struct gt_job_texts){where, gt_pod_annotation(pod, GT_KEY_GROUP),
+                                 gt_pod_annotation(pod, GT_KEY_ATOMIC), gt_pod_annotation(pod, GT_KEY_LOSS),
+                                 gt_pod_annotation(pod, GT_KEY_UNPLACED)};
 }
 
 /* A role: how many pods it has or will have. */
@@ -134,7 +134,7 @@ static int identify_pods(struct job_builder *builder)
             return gt_fail(builder->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
                            builder->pods[i].name, identity->index, first);
         if (role->template && identity->has_index && identity->index - first >= role->replicas &&
-            identity->kind != GT_JOB_ELASTIC) /* whose master creates more pods than its object says */
+            !gt_job_kind_may_grow(identity->kind))
             continue; /* it will be deleted, or its object has changed and is not yet known */
         builder->slots[builder->slot_count++] = (struct pod_slot){
             (uint32_t)(role - builder->roles), identity->index - first, i, builder->pods[i].name};
@@ -238,7 +238,7 @@ static int by_rank(const void *a, const void *b)
 /* The rank that a pod was planned with; GT_NONE: it has no plan. */
 static uint32_t planned_rank(const struct gt_pod_meta *pod)
 {
-    const char *text = gt_pod_annotation(pod, GT_PLAN_ANNOTATION_RANK);
+    const char *text = gt_pod_annotation(pod, GT_KEY_PLAN_RANK);
     uint64_t rank;
     return text && gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &rank) ? (uint32_t)rank : GT_NONE;
 }

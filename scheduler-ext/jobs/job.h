@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_JOBS_JOB_H
 #define GPUTOPO_JOBS_JOB_H
 
+#include "api/identity.h"
 #include "api/owner.h"
-#include "scheduler-ext/jobs/identity.h"
 #include "scheduler-ext/jobs/rules.h"
 
 /* The annotations of a template, and of a pod, which are borrowed. */

@@ -228,11 +228,11 @@ static bool has_place(const struct gt_cache_pod *pod)
  * the time decides. */
 static bool is_planned(const struct gt_cache *cache, const struct gt_workload *workload)
 {
-    enum gt_owner_kind kind = gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);
+    enum gt_job_kind kind = gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);
     bool more = true;
     if (strcmp(workload->owner_kind, "Pod") == 0)
         return has_place(gt_cache_find_pod(cache, workload->namespace_, workload->owner_name));
-    for (unsigned number = 0; kind < GT_OWNER_KINDS && more; number++) {
+    for (unsigned number = 0; kind < GT_JOB_KINDS && more; number++) {
         gt_auto_buf struct gt_buf key = GT_BUF(1024);
         more = gt_owner_job_key(kind, workload->namespace_, workload->owner_name, number, &key);
         const struct gt_cache_job *job = more && key.data ? gt_cache_find_job(cache, key.data) : NULL;

@@ -30,8 +30,8 @@ static void on_event(void *arg, cJSON *object)
     struct gt_event_object event;
     uint64_t last_s;
     gt_event_read(object, &event, &last_s);
-    enum gt_owner_kind kind = gt_owner_kind_of(event.api_version, event.kind);
-    if (kind < GT_OWNER_KINDS &&
+    enum gt_job_kind kind = gt_owner_kind_of(event.api_version, event.kind);
+    if (kind < GT_JOB_KINDS &&
         gt_owners_failed(spec->owners, kind, event.namespace_, event.name, event.uid, last_s) &&
         spec->on_owner)
         spec->on_owner(spec->arg, kind, event.namespace_, event.name);

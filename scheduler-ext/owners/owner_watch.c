@@ -6,13 +6,13 @@
 #include "api/meta.h"
 #include "base/clock.h"
 
-enum { WITHOUT_MS = 30000, POD_GROUPS = GT_OWNER_KINDS, QUEUES, FOLLOWERS };
+enum { WITHOUT_MS = 30000, POD_GROUPS = GT_JOB_KINDS, QUEUES, FOLLOWERS };
 
 struct gt_owner_watch {
     struct gt_owner_watch_spec spec;
     struct follower {
         struct gt_owner_watch *watch;
-        unsigned number; /* its enum gt_owner_kind, POD_GROUPS or QUEUES */
+        unsigned number; /* its enum gt_job_kind, POD_GROUPS or QUEUES */
         const char *kind;
         struct gt_kube_resource resource;
         bool synced;
@@ -40,8 +40,8 @@ static void take_volcano(const struct follower *follower, const char *namespace_
 static void take(struct follower *follower, const char *namespace_, const char *name, const cJSON *object)
 {
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
-    enum gt_owner_kind kind = (enum gt_owner_kind)follower->number;
-    if (follower->number >= GT_OWNER_KINDS) {
+    enum gt_job_kind kind = (enum gt_job_kind)follower->number;
+    if (follower->number >= GT_JOB_KINDS) {
         take_volcano(follower, namespace_, name, object);
         return;
     }
@@ -59,8 +59,8 @@ static void on_object(void *arg, cJSON *object)
 {
     const struct follower *follower = arg;
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
-    if (spec->prepare && follower->number < GT_OWNER_KINDS)
-        spec->prepare(spec->arg, (enum gt_owner_kind)follower->number, object);
+    if (spec->prepare && follower->number < GT_JOB_KINDS)
+        spec->prepare(spec->arg, (enum gt_job_kind)follower->number, object);
     take(arg, gt_meta_namespace(object), gt_meta_name(object), object);
 }
 
@@ -135,7 +135,7 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
                                                     GT_PLURAL_VOLCANO_QUEUE, GT_KIND_VOLCANO_QUEUE};
         struct gt_owner_type type = i == POD_GROUPS ? pod_groups
                                     : i == QUEUES   ? queues
-                                                    : *gt_owner_type((enum gt_owner_kind)i);
+                                                    : *gt_owner_type((enum gt_job_kind)i);
         watch->followers[i] =
             (struct follower){.watch = watch,
                               .number = i,

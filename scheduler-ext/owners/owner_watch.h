@@ -19,10 +19,10 @@ struct gt_owner_watch_spec {
     struct gt_owners *owners;
     struct gt_pod_groups *pod_groups;
     /* Called before an added or changed object is read; may change it. */
-    void (*prepare)(void *arg, enum gt_owner_kind kind, cJSON *object);
-    void (*on_deleted)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
+    void (*prepare)(void *arg, enum gt_job_kind kind, cJSON *object);
+    void (*on_deleted)(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name);
     /* An object was added, changed, or deleted. May be NULL, as the others. */
-    void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
+    void (*on_owner)(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name);
     /* A PodGroup or a Queue has changed. `namespace_` NULL: a Queue, or all of them. */
     void (*on_pod_group)(void *arg, const char *namespace_);
     void (*on_synced)(void *arg); /* a kind is synced, or known not to exist */

@@ -14,7 +14,7 @@ struct owner_slot {
 
 struct gt_owners {
     const char *resource;
-    struct gt_index kinds[GT_OWNER_KINDS]; /* an entry's mark is an index of `slots` */
+    struct gt_index kinds[GT_JOB_KINDS]; /* an entry's mark is an index of `slots` */
     struct owner_slot *slots;
     uint32_t slot_count, slot_capacity;
     uint32_t *gaps;
@@ -28,7 +28,7 @@ int gt_owners_new(const char *resource, struct gt_owners **ret, struct gt_err **
     if (!owners)
         return gt_fail_sys(err, ENOMEM, "owners");
     owners->resource = resource;
-    for (unsigned i = 0; i < GT_OWNER_KINDS; i++)
+    for (unsigned i = 0; i < GT_JOB_KINDS; i++)
         owners->kinds[i].max = GT_OWNERS_MAX;
     *ret = owners;
     return 0;
@@ -48,7 +48,7 @@ void gt_owners_free(struct gt_owners *owners)
         return;
     for (uint32_t i = 0; i < owners->slot_count; i++)
         empty(&owners->slots[i]);
-    for (unsigned i = 0; i < GT_OWNER_KINDS; i++)
+    for (unsigned i = 0; i < GT_JOB_KINDS; i++)
         gt_index_done(&owners->kinds[i]);
     free(owners->slots);
     free(owners->gaps);
@@ -70,7 +70,7 @@ static bool grow(struct gt_owners *owners)
     return true;
 }
 
-void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+void gt_owners_remove(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                       const char *name)
 {
     struct gt_index_entry *entry = gt_index_take(&owners->kinds[kind], namespace_, name);
@@ -82,17 +82,17 @@ void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const c
     free(entry);
 }
 
-static struct owner_slot *find(const struct gt_owners *owners, enum gt_owner_kind kind,
-                               const char *namespace_, const char *name)
+static struct owner_slot *find(const struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
+                               const char *name)
 {
     const struct gt_index_entry *entry =
-        kind < GT_OWNER_KINDS ? gt_index_find(&owners->kinds[kind], namespace_, name) : NULL;
+        kind < GT_JOB_KINDS ? gt_index_find(&owners->kinds[kind], namespace_, name) : NULL;
     return entry ? &owners->slots[entry->mark] : NULL;
 }
 
 /* The slot of that name; a new empty one where there was none; NULL beyond a limit. */
-static struct owner_slot *find_or_add(struct gt_owners *owners, enum gt_owner_kind kind,
-                                      const char *namespace_, const char *name)
+static struct owner_slot *find_or_add(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
+                                      const char *name)
 {
     struct owner_slot *slot = find(owners, kind, namespace_, name);
     if (slot)
@@ -132,7 +132,7 @@ static char *check_rules(const struct owner_slot *before, const struct gt_owner 
     return gt_owner_check(owner, &job, &error) < 0 ? strdup(gt_err_text(error)) : NULL;
 }
 
-void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object)
+void gt_owners_put(struct gt_owners *owners, enum gt_job_kind kind, const cJSON *object)
 {
     const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);
     struct owner_slot new = {0};
@@ -156,7 +156,7 @@ void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSO
     }
 }
 
-bool gt_owners_failed(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+bool gt_owners_failed(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                       const char *name, const char *uid, uint64_t at_s)
 {
     const struct owner_slot *slot = find(owners, kind, namespace_, name);
@@ -166,35 +166,30 @@ bool gt_owners_failed(struct gt_owners *owners, enum gt_owner_kind kind, const c
     return true;
 }
 
-const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_owner_kind kind,
+const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
                                       const char *namespace_, const char *name)
 {
     const struct owner_slot *slot = find(owners, kind, namespace_, name);
     return slot ? slot->owner : NULL;
 }
 
-const char *gt_owners_broken(const struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+const char *gt_owners_broken(const struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                              const char *name)
 {
     const struct owner_slot *slot = find(owners, kind, namespace_, name);
     return slot ? slot->broken : NULL;
 }
 
-enum gt_owner_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,
-                                   const char *owner_api_version, const char **ret_name)
+enum gt_job_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,
+                                 const char *owner_api_version, const char **ret_name)
 {
-    static const enum gt_owner_kind of[] = {
-        [GT_JOB_PYTORCH] = GT_OWNER_PYTORCH,         [GT_JOB_VOLCANO] = GT_OWNER_VOLCANO,
-        [GT_JOB_ELASTIC] = GT_OWNER_ELASTIC,         [GT_JOB_INDEXED] = GT_OWNER_JOB,
-        [GT_JOB_STATEFULSET] = GT_OWNER_STATEFULSET,
-    };
     *ret_name = identity->job;
     if (identity->unsupported)
-        return GT_OWNER_KINDS;
-    if (identity->kind < GT_COUNT(of))
-        return of[identity->kind];
+        return GT_JOB_KINDS;
+    if (identity->kind < GT_JOB_KINDS)
+        return identity->kind;
     if (identity->kind != GT_JOB_OWNED)
-        return GT_OWNER_KINDS;
+        return GT_JOB_KINDS;
     *ret_name = pod->owner_name;
     return gt_owner_kind_of(owner_api_version, pod->owner_kind);
 }
@@ -204,9 +199,9 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
                          struct gt_job_texts *texts)
 {
     const char *name;
-    enum gt_owner_kind kind = gt_owner_of_pod(pod, identity, owner_api_version, &name);
+    enum gt_job_kind kind = gt_owner_of_pod(pod, identity, owner_api_version, &name);
     const struct gt_owner *owner =
-        kind < GT_OWNER_KINDS ? gt_owners_find(owners, kind, pod->namespace_, name) : NULL;
+        kind < GT_JOB_KINDS ? gt_owners_find(owners, kind, pod->namespace_, name) : NULL;
     for (unsigned i = 0; owner && i < owner->spec.count; i++) {
         const struct gt_job_template *template = &owner->spec.templates[i];
         texts->group = texts->group ? texts->group : template->group;
@@ -216,23 +211,18 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
     }
 }
 
-bool gt_owner_job_key(enum gt_owner_kind kind, const char *namespace_, const char *name, unsigned number,
+bool gt_owner_job_key(enum gt_job_kind kind, const char *namespace_, const char *name, unsigned number,
                       struct gt_buf *to)
 {
-    static const enum gt_job_kind of[GT_OWNER_KINDS] = {
-        [GT_OWNER_PYTORCH] = GT_JOB_PYTORCH,         [GT_OWNER_VOLCANO] = GT_JOB_VOLCANO,
-        [GT_OWNER_ELASTIC] = GT_JOB_ELASTIC,         [GT_OWNER_JOB] = GT_JOB_INDEXED,
-        [GT_OWNER_STATEFULSET] = GT_JOB_STATEFULSET, [GT_OWNER_REPLICASET] = GT_JOB_OWNED,
-    };
-    bool plain_job = kind == GT_OWNER_JOB && number == 1; /* one that is not Indexed */
-    if (number > 0 && !plain_job)
+    enum gt_job_kind kinds[2];
+    if (number >= gt_owner_pods_are(kind, kinds))
         return false;
     struct gt_pod_meta pod = {.namespace_ = namespace_,
                               .name = "",
                               .owner_kind = gt_owner_type(kind)->kind,
                               .owner_name = name,
                               .owner_controls = true};
-    struct gt_pod_identity identity = {.kind = plain_job ? GT_JOB_OWNED : of[kind], .job = name, .role = ""};
+    struct gt_pod_identity identity = {.kind = kinds[number], .job = name, .role = ""};
     gt_job_key(&pod, &identity, to);
     return true;
 }

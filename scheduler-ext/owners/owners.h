@@ -25,18 +25,18 @@ GT_DEFINE_CLEANUP(struct gt_owners *, gt_owners_free)
 int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err);
 
 /* An object was added, changed, or deleted. An invalid one counts as deleted. */
-void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object);
-void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+void gt_owners_put(struct gt_owners *owners, enum gt_job_kind kind, const cJSON *object);
+void gt_owners_remove(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                       const char *name);
 /* Its controller reported at Unix time `at_s` that it cannot create a pod. False where that is not new, or
  * the owner is not known. */
-bool gt_owners_failed(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+bool gt_owners_failed(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                       const char *name, const char *uid, uint64_t at_s);
 
-/* The owner object that describes a pod's job: its kind and name; GT_OWNER_KINDS: there is none. */
-enum gt_owner_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,
-                                   const char *owner_api_version, const char **ret_name);
-const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_owner_kind kind,
+/* The owner object that describes a pod's job: its kind and name; GT_JOB_KINDS: there is none. */
+enum gt_job_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,
+                                 const char *owner_api_version, const char **ret_name);
+const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
                                       const char *namespace_, const char *name);
 /* Fills in what the owner of a pod says of the job, where `texts` has it not yet. They are borrowed until an
  * owner is added. */
@@ -44,12 +44,12 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
                          const struct gt_pod_identity *identity, const char *owner_api_version,
                          struct gt_job_texts *texts);
 /* The sentence of gt_owner_check(); NULL: the owner breaks no rule, or is not known. */
-const char *gt_owners_broken(const struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+const char *gt_owners_broken(const struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                              const char *name);
 
-/* The keys of the jobs that an owner may have made (jobs/identity.h): call it with number 0, 1... until it
+/* The keys of the jobs that an owner may have made (api/identity.h): call it with number 0, 1... until it
  * returns false. */
-bool gt_owner_job_key(enum gt_owner_kind kind, const char *namespace_, const char *name, unsigned number,
+bool gt_owner_job_key(enum gt_job_kind kind, const char *namespace_, const char *name, unsigned number,
                       struct gt_buf *to);
 
 struct gt_owners_counters {

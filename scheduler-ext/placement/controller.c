@@ -140,7 +140,7 @@ static bool concerns_us(const struct gt_placement *placement, const struct gt_ca
         if (texts.group && texts.unplaced && strcmp(texts.unplaced, "recreate") == 0)
             return true;
     }
-    if (pod->identity.unsupported && gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
+    if (pod->identity.unsupported && gt_pod_annotation(&pod->meta, GT_KEY_GROUP))
         return true;
     return pod->state == GT_CACHE_GATED || pod->plan != GT_CACHE_PLAN_NONE;
 }
@@ -247,7 +247,7 @@ void gt_placement_on_capacity(struct gt_placement *placement)
     gt_placement_wake(placement);
 }
 
-void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
+void gt_placement_on_owner(struct gt_placement *placement, enum gt_job_kind kind, const char *namespace_,
                            const char *name)
 {
     if (!placement->started)

@@ -127,7 +127,7 @@ void gt_placement_on_capacity(struct gt_placement *placement);
 /* A watch of pods or of GPUPlacements cannot be resumed, and all are listed again. The reason may be that the
  * API server was restored from a backup, so their resourceVersions may be lower than before. */
 void gt_placement_on_relist(struct gt_placement *placement);
-void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
+void gt_placement_on_owner(struct gt_placement *placement, enum gt_job_kind kind, const char *namespace_,
                            const char *name);
 /* `namespace_` NULL: a Queue has changed. */
 void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_);

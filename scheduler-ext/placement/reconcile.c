@@ -32,7 +32,7 @@ static struct record *record_of(const struct reconcile *reconcile, const struct 
 
 static void find_owner(struct reconcile *reconcile)
 {
-    reconcile->kind = GT_OWNER_KINDS;
+    reconcile->kind = GT_JOB_KINDS;
     for (const struct gt_cache_pod *pod = reconcile->pjob->job->pods; pod && !reconcile->owner;
          pod = pod->next) {
         const char *name;
@@ -42,7 +42,7 @@ static void find_owner(struct reconcile *reconcile)
         reconcile->owner =
             gt_owners_find(reconcile->placement->spec.owners, reconcile->kind, pod->meta.namespace_, name);
         reconcile->expected =
-            reconcile->kind < GT_OWNER_KINDS && pod->owner_api_version && pod->meta.owner_kind &&
+            reconcile->kind < GT_JOB_KINDS && pod->owner_api_version && pod->meta.owner_kind &&
             gt_owner_kind_of(pod->owner_api_version, pod->meta.owner_kind) == reconcile->kind;
         return;
     }

@@ -132,7 +132,7 @@ struct reconcile {
     struct gt_placement *placement;
     struct gt_job_view *view;
     const struct gt_owner *owner; /* NULL: not known */
-    enum gt_owner_kind kind;      /* GT_OWNER_KINDS: the job has no owner object */
+    enum gt_job_kind kind;        /* GT_JOB_KINDS: the job has no owner object */
     bool expected;                /* the object exists, since pods refer to it, and is only not known yet */
     struct gt_node_set refused;   /* nodes that its scheduler refused lately */
     struct gt_node_set pinned;    /* during a try: nodes to which other jobs' pods are pinned */

@@ -26,7 +26,7 @@ static void hold_unsupported(struct pjob *pjob)
 static bool asks_for_group(const struct gt_cache_job *job)
 {
     const struct gt_cache_pod *pod = job->pods;
-    while (pod && !gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
+    while (pod && !gt_pod_annotation(&pod->meta, GT_KEY_GROUP))
         pod = pod->next;
     return pod != NULL;
 }

@@ -68,9 +68,9 @@ uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cac
     return gt_cache_pod_gpus(view->cache, pod);
 }
 
-uint32_t gt_debug_pod_number(const struct gt_cache_pod *pod, const char *annotation)
+uint32_t gt_debug_pod_number(const struct gt_cache_pod *pod, enum gt_pod_key key)
 {
-    const char *text = gt_pod_annotation(&pod->meta, annotation);
+    const char *text = gt_pod_annotation(&pod->meta, key);
     uint64_t number;
     return text && gt_text_to_unsigned(text, GT_NONE - 1, &number) ? (uint32_t)number : GT_NONE;
 }
@@ -87,7 +87,7 @@ uint32_t gt_debug_job_units(const struct gt_cache_job *job)
 {
     uint32_t units = 0;
     for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        uint32_t unit = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT);
+        uint32_t unit = gt_debug_pod_number(pod, GT_KEY_PLAN_UNIT);
         units = unit != GT_NONE && unit >= units ? unit + 1 : units;
     }
     return units;
@@ -98,8 +98,8 @@ void gt_debug_job_texts(const struct gt_debug_view *view, const struct gt_cache_
 {
     *ret = (struct gt_job_texts){.where = ""};
     for (const struct gt_cache_pod *pod = job->pods; pod && !(ret->group && ret->atomic); pod = pod->next) {
-        ret->group = ret->group ? ret->group : gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP);
-        ret->atomic = ret->atomic ? ret->atomic : gt_pod_annotation(&pod->meta, GT_ANNOTATION_ATOMIC);
+        ret->group = ret->group ? ret->group : gt_pod_annotation(&pod->meta, GT_KEY_GROUP);
+        ret->atomic = ret->atomic ? ret->atomic : gt_pod_annotation(&pod->meta, GT_KEY_ATOMIC);
     }
     if (view->placement && job->pods)
         gt_placement_add_texts(view->placement, job->pods, ret);

@@ -91,8 +91,8 @@ static int compare_pods(const void *a, const void *b)
 {
     const struct gt_cache_pod *x = *(const struct gt_cache_pod *const *)a,
                               *y = *(const struct gt_cache_pod *const *)b;
-    uint32_t i = gt_debug_pod_number(x, GT_PLAN_ANNOTATION_RANK),
-             j = gt_debug_pod_number(y, GT_PLAN_ANNOTATION_RANK);
+    uint32_t i = gt_debug_pod_number(x, GT_KEY_PLAN_RANK),
+             j = gt_debug_pod_number(y, GT_KEY_PLAN_RANK);
     return i != j ? (i < j ? -1 : 1) : gt_natural_order(x->meta.name, y->meta.name);
 }
 
@@ -125,8 +125,8 @@ static void read_row(const struct gt_debug_view *view, const struct gt_cache_pod
 static void add_row(const struct pod_row *row, int node, int gpus, struct gt_buf *to)
 {
     gt_buf_puts(to, "  ");
-    add_number(to, gt_debug_pod_number(row->pod, GT_PLAN_ANNOTATION_UNIT));
-    add_number(to, gt_debug_pod_number(row->pod, GT_PLAN_ANNOTATION_RANK));
+    add_number(to, gt_debug_pod_number(row->pod, GT_KEY_PLAN_UNIT));
+    add_number(to, gt_debug_pod_number(row->pod, GT_KEY_PLAN_RANK));
     gt_buf_printf(to, "%-*s  %-*s  %-8s  %s", node, row->node, gpus, row->gpus, gt_debug_pod_state(row->pod),
                   row->pod->meta.name);
     if (row->pod->deleting)
@@ -373,8 +373,8 @@ static void add_claim(const struct gt_debug_view *view, const struct gt_cache_po
 
 void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
 {
-    uint32_t unit = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT),
-             rank = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_RANK);
+    uint32_t unit = gt_debug_pod_number(pod, GT_KEY_PLAN_UNIT),
+             rank = gt_debug_pod_number(pod, GT_KEY_PLAN_RANK);
     gt_buf_printf(to, "Pod %s/%s: %u GPU%s, %s", pod->meta.namespace_, pod->meta.name, pod->gpus,
                   gt_plural(pod->gpus), gt_debug_pod_state(pod));
     if (rank != GT_NONE)

@@ -20,7 +20,7 @@ enum volcano_resource {
     VOLCANO_PODS,
     VOLCANO_LEASES,
     VOLCANO_OWNERS, /* the first of the kinds of owners */
-    VOLCANO_RESOURCES = VOLCANO_OWNERS + GT_OWNER_KINDS,
+    VOLCANO_RESOURCES = VOLCANO_OWNERS + GT_JOB_KINDS,
 };
 
 struct volcano_place {    /* of a task */

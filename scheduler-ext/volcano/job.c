@@ -72,7 +72,7 @@ static const struct gt_owner *find_owner(const struct gt_volcano *volcano, const
     const char *name;
     if (!pod)
         return NULL;
-    enum gt_owner_kind kind = gt_owner_of_pod(&pod->meta, &pod->identity, pod->owner_api_version, &name);
+    enum gt_job_kind kind = gt_owner_of_pod(&pod->meta, &pod->identity, pod->owner_api_version, &name);
     return gt_owners_find(volcano->owners, kind, pod->meta.namespace_, name);
 }
 
@@ -105,8 +105,7 @@ static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct
 /* A pod with group annotations and invalid labels. */
 static const char *broken_identity(const struct gt_cache_pod *pod)
 {
-    return pod->identity_error && gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP) ? pod->identity_error
-                                                                                     : NULL;
+    return pod->identity_error && gt_pod_annotation(&pod->meta, GT_KEY_GROUP) ? pod->identity_error : NULL;
 }
 
 static void judge(struct gt_volcano *volcano, struct volcano_job *job)

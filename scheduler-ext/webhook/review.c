@@ -170,7 +170,7 @@ static bool is_wanted(const struct builder *b, enum review_id map, const char *k
         return strcmp(key, b->resource) == 0;
     if (map == ALL)
         return true;
-    return gt_pod_key_is_kept(key) || strncmp(key, GT_USER_PREFIX, strlen(GT_USER_PREFIX)) == 0 ||
+    return gt_pod_key_of(key) < GT_POD_KEYS || strncmp(key, GT_USER_PREFIX, strlen(GT_USER_PREFIX)) == 0 ||
            (map == ANNOTATIONS && strncmp(key, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) == 0);
 }
 

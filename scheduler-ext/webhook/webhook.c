@@ -133,7 +133,7 @@ struct seen_pod {
     struct gt_err *unknown; /* why jobs/ cannot identify the pod */
     const struct gt_owner *owner;
     const char *broken; /* the rule that the owner breaks; NULL: none */
-    enum gt_owner_kind kind;
+    enum gt_job_kind kind;
 };
 
 static void free_seen(struct seen_pod *seen)
@@ -153,14 +153,14 @@ static bool is_new_pod(const struct review *review)
 static void see_pod(const struct gt_webhook *webhook, const struct review *review, struct seen_pod *ret)
 {
     const char *name = NULL;
-    ret->kind = GT_OWNER_KINDS;
+    ret->kind = GT_JOB_KINDS;
     gt_pod_read(review->object, webhook->resource, &ret->pod);
     ret->pod.meta.namespace_ = review->namespace_;
     if (ret->pod.invalid || !ret->pod.gpus.total ||
         gt_pod_identify(&ret->pod.meta, &ret->identity, &ret->unknown) < 0)
         return;
     ret->kind = gt_owner_of_pod(&ret->pod.meta, &ret->identity, ret->pod.owner_api_version, &name);
-    if (webhook->owners && ret->kind != GT_OWNER_KINDS)
+    if (webhook->owners && ret->kind != GT_JOB_KINDS)
         ret->owner = gt_owners_find(webhook->owners, ret->kind, review->namespace_, name);
     if (ret->owner)
         ret->broken = gt_owners_broken(webhook->owners, ret->kind, review->namespace_, name);
@@ -180,7 +180,7 @@ static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct se
 {
     const struct gt_cache_pod *pod = siblings(webhook, seen);
     for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
-        if (gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
+        if (gt_pod_annotation(&pod->meta, GT_KEY_GROUP))
             return true;
     return false;
 }
@@ -190,7 +190,7 @@ static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct se
 static bool is_to_hold(const struct gt_webhook *webhook, const struct seen_pod *seen)
 {
     if (!seen->identity.unsupported ||
-        (!gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP) && !sibling_is_grouped(webhook, seen)))
+        (!gt_pod_annotation(&seen->pod.meta, GT_KEY_GROUP) && !sibling_is_grouped(webhook, seen)))
         return false;
     const struct gt_cache_pod *pod = siblings(webhook, seen);
     for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
@@ -205,7 +205,7 @@ static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *
     *ret_doubt = false;
     if (seen->identity.unsupported)
         return false;
-    if (gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP))
+    if (gt_pod_annotation(&seen->pod.meta, GT_KEY_GROUP))
         return true;
     if (seen->unknown || seen->identity.ignored)
         return false;
@@ -213,15 +213,15 @@ static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *
         return gt_owner_is_grouped(seen->owner);
     if (sibling_is_grouped(webhook, seen))
         return true;
-    *ret_doubt = seen->kind != GT_OWNER_KINDS;
+    *ret_doubt = seen->kind != GT_JOB_KINDS;
     return *ret_doubt;
 }
 
 static const char *warning_for(const struct seen_pod *seen, bool grouped, bool held)
 {
-    if (seen->identity.unsupported && (held || gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP)))
+    if (seen->identity.unsupported && (held || gt_pod_annotation(&seen->pod.meta, GT_KEY_GROUP)))
         return gt_job_unsupported(&seen->identity, held || seen->pod.gated);
-    return gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_ATOMIC) && !grouped ? lone_atomic : NULL;
+    return gt_pod_annotation(&seen->pod.meta, GT_KEY_ATOMIC) && !grouped ? lone_atomic : NULL;
 }
 
 /* ---- changes ---- */
@@ -229,8 +229,8 @@ static const char *warning_for(const struct seen_pod *seen, bool grouped, bool h
 static bool has_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts)
 {
     return is(pod->plan_gpus, texts->gpus) && is(pod->plan_node, texts->node) &&
-           is(gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_UNIT), texts->unit) &&
-           is(gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK), texts->rank);
+           is(gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT), texts->unit) &&
+           is(gt_pod_annotation(&pod->meta, GT_KEY_PLAN_RANK), texts->rank);
 }
 
 /* Gives a pod of a planned job its place; false where that cannot be done. */
@@ -422,11 +422,11 @@ static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object,
                             webhook->resource);
 }
 
-static void judge_owner(const struct gt_webhook *webhook, const struct review *review,
-                        enum gt_owner_kind kind, struct review_verdict *verdict)
+static void judge_owner(const struct gt_webhook *webhook, const struct review *review, enum gt_job_kind kind,
+                        struct review_verdict *verdict)
 {
     gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
-    bool update = is(review->operation, "UPDATE"), known = kind != GT_OWNER_KINDS;
+    bool update = is(review->operation, "UPDATE"), known = kind != GT_JOB_KINDS;
     if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
         gt_meta_is_deleting(review->object))
         return;
@@ -437,7 +437,7 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
         gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,
                               changeable(review, "oldObject"));
     }
-    if (kind != GT_OWNER_KINDS && gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0)
+    if (kind != GT_JOB_KINDS && gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0)
         known = false;
     warn_of_owner(webhook, review->object, owner, known, &verdict->warnings);
     if (!owner)
@@ -469,8 +469,8 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
     if (r < 0)
         return r;
     const char *sub = gt_get_string(review.request, "subResource");
-    enum gt_owner_kind kind = gt_owner_kind_of(gt_get_string(gt_get(review.request, "kind"), "group"),
-                                               gt_get_string(gt_get(review.request, "kind"), "kind"));
+    enum gt_job_kind kind = gt_owner_kind_of(gt_get_string(gt_get(review.request, "kind"), "group"),
+                                             gt_get_string(gt_get(review.request, "kind"), "kind"));
     if (!*sub && !is(gt_get_string(gt_get(review.request, "kind"), "kind"), "Pod"))
         judge_owner(webhook, &review, kind, &verdict);
     return write_answer(&review, &verdict, answer, err);

@@ -16,12 +16,12 @@ static const char resource[] = "metax-tech.com/gpu";
 #define TEMPLATE "{\"metadata\":{\"annotations\":{\"metax-tech.com/gpu-group-size\":\"16\"}}," POD_SPEC "}"
 
 static const struct {
-    enum gt_owner_kind kind;
+    enum gt_job_kind kind;
     const char *object;
 } known[] = {
-    {GT_OWNER_STATEFULSET, "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set\"},\"spec\":{\"replicas\":4,"
-                           "\"podManagementPolicy\":\"Parallel\",\"template\":" TEMPLATE "}}"},
-    {GT_OWNER_PYTORCH,
+    {GT_JOB_STATEFULSET, "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set\"},\"spec\":{\"replicas\":4,"
+                         "\"podManagementPolicy\":\"Parallel\",\"template\":" TEMPLATE "}}"},
+    {GT_JOB_PYTORCH,
      "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"job\"},\"spec\":{\"pytorchReplicaSpecs\":{"
      "\"Master\":{\"template\":" TEMPLATE "},\"Worker\":{\"replicas\":3,\"template\":"
      "{" POD_SPEC "}}}}}"},

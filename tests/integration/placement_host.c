@@ -219,7 +219,7 @@ static void on_capacity(void *arg)
     gt_placement_on_capacity(host.placement);
 }
 
-static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
+static void on_owner(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name)
 {
     (void)arg;
     gt_placement_on_owner(host.placement, kind, namespace_, name);
@@ -441,13 +441,13 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
     return gt_fail(err, EINVAL, "%s: no such option", text);
 }
 
-static void prepare_owner(void *arg, enum gt_owner_kind kind, cJSON *object)
+static void prepare_owner(void *arg, enum gt_job_kind kind, cJSON *object)
 {
     (void)arg;
     gt_own_claims_prepare(host.own_claims, kind, object);
 }
 
-static void owner_gone(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
+static void owner_gone(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name)
 {
     (void)arg;
     gt_own_claims_forget(host.own_claims, kind, namespace_, name);

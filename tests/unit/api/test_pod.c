@@ -82,10 +82,10 @@ static void test_everything(void **state)
     assert_true(pod->deleting && pod->gated && !pod->ended);
     assert_int_equal(pod->gate_count, 2);
     assert_int_equal(pod->meta.label_count, 1);
-    assert_string_equal(gt_pod_label(&pod->meta, "training.kubeflow.org/job-name"), "demo");
+    assert_string_equal(gt_pod_label(&pod->meta, GT_KEY_KUBEFLOW_JOB), "demo");
     assert_int_equal(pod->meta.annotation_count, 2);
-    assert_string_equal(gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP), "32");
-    assert_string_equal(gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK), "3");
+    assert_string_equal(gt_pod_annotation(&pod->meta, GT_KEY_GROUP), "32");
+    assert_string_equal(gt_pod_annotation(&pod->meta, GT_KEY_PLAN_RANK), "3");
     assert_string_equal(pod->meta.owner_kind, "PyTorchJob");
     assert_string_equal(pod->meta.owner_name, "demo");
     assert_true(pod->meta.owner_controls);
@@ -182,8 +182,8 @@ static void test_long_texts(void **state)
              value);
     read_text(text, &read);
     assert_null(read.pod.invalid);
-    assert_null(gt_pod_label(&read.pod.meta, "job-name"));
-    assert_string_equal(gt_pod_annotation(&read.pod.meta, GT_ANNOTATION_GROUP), "(too long)");
+    assert_null(gt_pod_label(&read.pod.meta, GT_KEY_OLD_JOB));
+    assert_string_equal(gt_pod_annotation(&read.pod.meta, GT_KEY_GROUP), "(too long)");
     assert_null(read.pod.plan_node);
     assert_string_equal(read.pod.plan_gpus, value);
 }

@@ -37,7 +37,7 @@ static void check_plan(const struct gt_pod *pod)
     assert_null(pod->invalid);
     assert_string_equal(pod->plan_node, "n\"1");
     assert_string_equal(pod->plan_gpus, "{}");
-    assert_string_equal(gt_pod_annotation(&pod->meta, GT_PLAN_ANNOTATION_RANK), "3");
+    assert_string_equal(gt_pod_annotation(&pod->meta, GT_KEY_PLAN_RANK), "3");
     const cJSON *field = cJSON_GetArrayItem(cJSON_GetObjectItem(pod->where.terms->child, "matchFields"), 0);
     assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(field, "values"), 0)->valuestring, "n\"1");
 }

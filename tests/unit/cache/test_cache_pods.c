@@ -41,10 +41,9 @@ static void test_kept(void **state)
     assert_false(pod->deleting);
     assert_null(pod->node_name);
     assert_int_equal(pod->node, GT_NONE);
-    assert_string_equal(gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP), "32");
-    assert_string_equal(gt_pod_label(&pod->meta, "apps.kubernetes.io/pod-index"), "3");
-    assert_null(gt_pod_annotation(&pod->meta, "other")); /* nobody reads it */
-    assert_null(gt_pod_label(&pod->meta, "app"));
+    assert_string_equal(gt_pod_annotation(&pod->meta, GT_KEY_GROUP), "32");
+    assert_string_equal(gt_pod_label(&pod->meta, GT_KEY_STATEFUL_SET_INDEX), "3");
+    assert_int_equal(pod->meta.label_count, 1); /* nobody reads the others */
     assert_string_equal(pod->job->key, "ns/Owned/ReplicaSet/set");
     assert_ptr_equal(gt_cache_find_job(cache, "ns/Owned/ReplicaSet/set"), pod->job);
     assert_null(gt_cache_find_job(cache, "ns/Owned/ReplicaSet/other"));
@@ -245,8 +244,7 @@ static void test_long_texts(void **state)
     memcpy(text + at + 10000, "\",", 3);
     give_pod(cache, POD(.name = "a", .gpus = 1, .annotations = text));
     struct gt_cache_pod *pod = pod_of(cache, "a");
-    struct gt_job_texts said = {"pod a", gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP), NULL, NULL,
-                                NULL};
+    struct gt_job_texts said = {"pod a", gt_pod_annotation(&pod->meta, GT_KEY_GROUP), NULL, NULL, NULL};
     struct gt_job_sizes sizes;
     assert_true(gt_job_sizes_read(&said, 1, &sizes, NULL) < 0);
     at = snprintf(text, sizeof(text), "\"volcano.sh/job-name\":\"");

@@ -85,7 +85,7 @@ static struct gt_owner *owner_of(unsigned pods, unsigned gpus, unsigned group)
     gt_buf_printf(&text, form, pods, pods, group, gpus);
     cJSON *json = cJSON_Parse(text.data);
     assert_non_null(json);
-    assert_int_equal(gt_owner_read(GT_OWNER_JOB, json, "metax-tech.com/gpu", &owner, NULL), 0);
+    assert_int_equal(gt_owner_read(GT_JOB_INDEXED, json, "metax-tech.com/gpu", &owner, NULL), 0);
     cJSON_Delete(json);
     return owner;
 }

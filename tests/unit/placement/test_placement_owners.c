@@ -27,7 +27,7 @@ static cJSON *parse(const char *text)
     return json;
 }
 
-static struct gt_owner *read_owner(enum gt_owner_kind kind, const char *text)
+static struct gt_owner *read_owner(enum gt_job_kind kind, const char *text)
 {
     struct gt_owner *owner = NULL;
     gt_auto_err struct gt_err *err = NULL;
@@ -38,37 +38,37 @@ static struct gt_owner *read_owner(enum gt_owner_kind kind, const char *text)
     return owner;
 }
 
-static const char *const manual[GT_OWNER_KINDS] = {
-    [GT_OWNER_PYTORCH] = "{\"spec\":{\"pytorchReplicaSpecs\":{\"Master\":{\"replicas\":1,\"template\":" POD(
+static const char *const manual[GT_JOB_KINDS] = {
+    [GT_JOB_PYTORCH] = "{\"spec\":{\"pytorchReplicaSpecs\":{\"Master\":{\"replicas\":1,\"template\":" POD(
         "8", GROUP("\"32\"")) "},\"Worker\":{\"replicas\":7,\"template\":" POD("8", "") "}}}}",
-    [GT_OWNER_VOLCANO] =
+    [GT_JOB_VOLCANO] =
         "{\"spec\":{\"plugins\":{\"pytorch\":[\"--master=master\",\"--worker=worker\",\"--port=23456\"]},"
         "\"tasks\":[{\"replicas\":1,\"name\":\"master\",\"template\":" POD("8", GROUP("\"32\"")) //
     "},{\"replicas\":7,\"name\":\"worker\",\"template\":" POD("8", "") "}]}}",
-    [GT_OWNER_ELASTIC] = "{\"spec\":{\"replicaSpecs\":{\"worker\":{\"replicas\":8,\"template\":" POD(
+    [GT_JOB_ELASTIC] = "{\"spec\":{\"replicaSpecs\":{\"worker\":{\"replicas\":8,\"template\":" POD(
         "8", GROUP("\"32\"")) "},\"dlrover-master\":{\"replicas\":1,\"template\":" POD("0", "") "}}}}",
-    [GT_OWNER_JOB] = "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":8,\"completions\":8,"
-                     "\"template\":" POD("8", GROUP("\"32\"")) "}}",
-    [GT_OWNER_STATEFULSET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("\"32\"")) "}}",
-    [GT_OWNER_REPLICASET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("32")) "}}",
+    [GT_JOB_INDEXED] = "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":8,\"completions\":8,"
+                       "\"template\":" POD("8", GROUP("\"32\"")) "}}",
+    [GT_JOB_STATEFULSET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("\"32\"")) "}}",
+    [GT_JOB_REPLICASET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("32")) "}}",
 };
 
 /* Every kind of the manual, and the others: 8 pods of 8 GPUs, two units of 4 pods. */
 static void test_every_kind(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < GT_OWNER_KINDS; kind++) {
-        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_owner_kind)kind, manual[kind]);
+    for (int kind = 0; kind < GT_JOB_KINDS; kind++) {
+        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_job_kind)kind, manual[kind]);
         gt_auto_job struct gt_job *job = NULL;
         gt_auto_err struct gt_err *err = NULL;
         assert_non_null(owner);
         assert_true(gt_owner_is_grouped(owner));
         if (gt_owner_check(owner, &job, &err) < 0)
-            fail_msg("%s: %s", gt_owner_type((enum gt_owner_kind)kind)->kind, gt_err_text(err));
+            fail_msg("%s: %s", gt_owner_type((enum gt_job_kind)kind)->kind, gt_err_text(err));
         assert_int_equal(job->member_count, 8);
         assert_int_equal(job->units.count, 2);
         assert_int_equal(job->units.units[1].pods, 4);
-        assert_int_equal(owner->sequential, kind == GT_OWNER_STATEFULSET);
+        assert_int_equal(owner->sequential, kind == GT_JOB_STATEFULSET);
     }
 }
 
@@ -76,7 +76,7 @@ static void test_every_kind(void **state)
 static void test_own_metadata(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < GT_OWNER_KINDS; kind++) {
+    for (int kind = 0; kind < GT_JOB_KINDS; kind++) {
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
         static const char *const in_template[] = {GROUP("\"32\""), GROUP("32")};
         const char *from = manual[kind];
@@ -93,7 +93,7 @@ static void test_own_metadata(void **state)
                 gt_buf_add(&text, at, 1);
             at += skip ? skip : 1;
         }
-        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_owner_kind)kind, text.data);
+        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_job_kind)kind, text.data);
         gt_auto_job struct gt_job *job = NULL;
         assert_true(gt_owner_is_grouped(owner));
         assert_int_equal(gt_owner_check(owner, &job, NULL), 0);
@@ -103,7 +103,7 @@ static void test_own_metadata(void **state)
     static const char both[] =
         "{\"metadata\":{\"annotations\":{" GROUP("\"16\"") "}},\"spec\":{\"replicas\":8,"
                                                            "\"template\":" POD("8", GROUP("\"32\"")) "}}";
-    gt_auto_owner struct gt_owner *owner = read_owner(GT_OWNER_STATEFULSET, both);
+    gt_auto_owner struct gt_owner *owner = read_owner(GT_JOB_STATEFULSET, both);
     assert_string_equal(owner->spec.templates[0].group, "32");
 }
 
@@ -127,9 +127,9 @@ static void test_own_metadata_changes(void **state)
         char object[1024];
         snprintf(object, sizeof(object), text, steps[i].annotation);
         cJSON *json = parse(object);
-        gt_owners_put(owners, GT_OWNER_STATEFULSET, json);
+        gt_owners_put(owners, GT_JOB_STATEFULSET, json);
         cJSON_Delete(json);
-        const char *broken = gt_owners_broken(owners, GT_OWNER_STATEFULSET, "ns", "set");
+        const char *broken = gt_owners_broken(owners, GT_JOB_STATEFULSET, "ns", "set");
         if (!broken != !steps[i].broken || (broken && strcmp(broken, steps[i].broken) != 0))
             fail_msg("step %zu: %s", i, broken ? broken : "no rule is broken");
     }
@@ -139,8 +139,8 @@ static void test_volcano_master(void **state)
 {
     (void)state;
     gt_auto_owner struct gt_owner *owner = read_owner(
-        GT_OWNER_VOLCANO, "{\"spec\":{\"plugins\":{\"pytorch\":[\"--master=chief\"]},\"tasks\":["
-                          "{\"replicas\":3,\"name\":\"aux\",\"template\":" POD("8", GROUP("\"8\"")) //
+        GT_JOB_VOLCANO, "{\"spec\":{\"plugins\":{\"pytorch\":[\"--master=chief\"]},\"tasks\":["
+                        "{\"replicas\":3,\"name\":\"aux\",\"template\":" POD("8", GROUP("\"8\"")) //
         "},{\"replicas\":1,\"name\":\"chief\",\"template\":" POD("8", "") "}]}}");
     assert_string_equal(owner->spec.master, "chief");
     gt_auto_job struct gt_job *job = NULL;
@@ -152,7 +152,7 @@ static void test_parallel_statefulset(void **state)
 {
     (void)state;
     gt_auto_owner struct gt_owner *owner =
-        read_owner(GT_OWNER_STATEFULSET,
+        read_owner(GT_JOB_STATEFULSET,
                    "{\"spec\":{\"podManagementPolicy\":\"Parallel\",\"template\":" POD("1", "") "}}");
     assert_false(owner->sequential);
     assert_int_equal(owner->spec.templates[0].replicas, 1);
@@ -162,11 +162,11 @@ static void test_statefulset_with_ordinals(void **state)
 {
     (void)state;
     gt_auto_owner struct gt_owner *owner = read_owner(
-        GT_OWNER_STATEFULSET, "{\"spec\":{\"ordinals\":{\"start\":5},\"template\":" POD("1", "") "}}");
+        GT_JOB_STATEFULSET, "{\"spec\":{\"ordinals\":{\"start\":5},\"template\":" POD("1", "") "}}");
     assert_int_equal(owner->spec.templates[0].first, 5);
 }
 
-static void check_ended(enum gt_owner_kind kind, const char *spec, const char *status, uint32_t count,
+static void check_ended(enum gt_job_kind kind, const char *spec, const char *status, uint32_t count,
                         const char *ranks)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 12), which = GT_BUF(1 << 12);
@@ -180,7 +180,7 @@ static void check_ended(enum gt_owner_kind kind, const char *spec, const char *s
     assert_int_equal(owner->ended_at != NULL, ranks != NULL);
 }
 
-static void check_stopped(enum gt_owner_kind kind, const char *members, bool stopped)
+static void check_stopped(enum gt_job_kind kind, const char *members, bool stopped)
 {
     char text[1024];
     snprintf(text, sizeof(text), "%.*s,%s}", (int)strlen(manual[kind]) - 1, manual[kind], members);
@@ -195,21 +195,21 @@ static void test_owners_that_make_no_pods(void **state)
     static const char failed[] = "\"status\":{\"conditions\":[{\"type\":\"Suspended\",\"status\":\"False\"},"
                                  "{\"type\":\"Failed\",\"status\":\"True\"}]}";
     (void)state;
-    for (int i = 0; i < GT_OWNER_KINDS; i++) {
-        enum gt_owner_kind kind = (enum gt_owner_kind)i;
+    for (int i = 0; i < GT_JOB_KINDS; i++) {
+        enum gt_job_kind kind = (enum gt_job_kind)i;
         check_stopped(kind, "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}", true);
         check_stopped(kind, "\"metadata\":{}", false);
-        check_stopped(kind, aborted, kind == GT_OWNER_VOLCANO);
-        check_stopped(kind, failed, kind == GT_OWNER_JOB || kind == GT_OWNER_PYTORCH);
+        check_stopped(kind, aborted, kind == GT_JOB_VOLCANO);
+        check_stopped(kind, failed, kind == GT_JOB_INDEXED || kind == GT_JOB_PYTORCH);
     }
-    check_stopped(GT_OWNER_VOLCANO, "\"status\":{\"state\":{\"phase\":\"Running\"}}", false);
-    check_stopped(GT_OWNER_JOB, "\"status\":{\"conditions\":[{\"type\":\"Complete\",\"status\":\"False\"}]}",
-                  false);
+    check_stopped(GT_JOB_VOLCANO, "\"status\":{\"state\":{\"phase\":\"Running\"}}", false);
+    check_stopped(GT_JOB_INDEXED,
+                  "\"status\":{\"conditions\":[{\"type\":\"Complete\",\"status\":\"False\"}]}", false);
     gt_auto_owner struct gt_owner *suspended =
-        read_owner(GT_OWNER_JOB, "{\"spec\":{\"suspend\":true,\"template\":" POD("8", "") "}}");
+        read_owner(GT_JOB_INDEXED, "{\"spec\":{\"suspend\":true,\"template\":" POD("8", "") "}}");
     gt_auto_owner struct gt_owner *pytorch = read_owner(
-        GT_OWNER_PYTORCH, "{\"spec\":{\"runPolicy\":{\"suspend\":true},\"pytorchReplicaSpecs\":{\"Worker\":"
-                          "{\"template\":" POD("8", "") "}}}}");
+        GT_JOB_PYTORCH, "{\"spec\":{\"runPolicy\":{\"suspend\":true},\"pytorchReplicaSpecs\":{\"Worker\":"
+                        "{\"template\":" POD("8", "") "}}}}");
     assert_true(suspended->stopped && pytorch->stopped);
 }
 
@@ -218,35 +218,35 @@ static void test_pods_that_have_ended(void **state)
     (void)state;
     static const char job[] = "{\"parallelism\":100,\"completions\":100,\"template\":" POD("8", "") "}";
     static const char pytorch[] = "{\"pytorchReplicaSpecs\":{\"Worker\":{\"template\":" POD("8", "") "}}}";
-    check_ended(GT_OWNER_JOB, job, "{}", 0, NULL);
-    check_ended(GT_OWNER_JOB, job, "{\"succeeded\":3}", 3, NULL); /* not Indexed */
-    check_ended(GT_OWNER_JOB, job, "{\"succeeded\":6,\"completedIndexes\":\"0-2,5,63-64\"}", 6,
+    check_ended(GT_JOB_INDEXED, job, "{}", 0, NULL);
+    check_ended(GT_JOB_INDEXED, job, "{\"succeeded\":3}", 3, NULL); /* not Indexed */
+    check_ended(GT_JOB_INDEXED, job, "{\"succeeded\":6,\"completedIndexes\":\"0-2,5,63-64\"}", 6,
                 "0 1 2 5 63 64");
-    check_ended(GT_OWNER_JOB, job, "{\"succeeded\":1,\"completedIndexes\":\"7\",\"failedIndexes\":\"3,99\"}",
-                1, "3 7 99");
+    check_ended(GT_JOB_INDEXED, job,
+                "{\"succeeded\":1,\"completedIndexes\":\"7\",\"failedIndexes\":\"3,99\"}", 1, "3 7 99");
     /* What is invalid ends the list. */
-    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,100\"}", 0, "1");
-    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,0-2\"}", 0, "1");
-    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,4-2,6\"}", 0, "1");
-    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1-99999999999999999999\"}", 0, "");
-    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"-1\"}", 0, "");
-    check_ended(GT_OWNER_JOB, job, "{\"succeeded\":-1,\"completedIndexes\":\"x\"}", 0, "");
+    check_ended(GT_JOB_INDEXED, job, "{\"completedIndexes\":\"1,100\"}", 0, "1");
+    check_ended(GT_JOB_INDEXED, job, "{\"completedIndexes\":\"1,0-2\"}", 0, "1");
+    check_ended(GT_JOB_INDEXED, job, "{\"completedIndexes\":\"1,4-2,6\"}", 0, "1");
+    check_ended(GT_JOB_INDEXED, job, "{\"completedIndexes\":\"1-99999999999999999999\"}", 0, "");
+    check_ended(GT_JOB_INDEXED, job, "{\"completedIndexes\":\"-1\"}", 0, "");
+    check_ended(GT_JOB_INDEXED, job, "{\"succeeded\":-1,\"completedIndexes\":\"x\"}", 0, "");
     check_ended(
-        GT_OWNER_PYTORCH, pytorch,
+        GT_JOB_PYTORCH, pytorch,
         "{\"replicaStatuses\":{\"Master\":{\"succeeded\":1},\"Worker\":{\"active\":3,\"succeeded\":2}}}", 3,
         NULL);
-    check_ended(GT_OWNER_VOLCANO, "{\"tasks\":[{\"template\":" POD("8", "") "}]}",
+    check_ended(GT_JOB_VOLCANO, "{\"tasks\":[{\"template\":" POD("8", "") "}]}",
                 "{\"running\":1,\"succeeded\":2}", 2, NULL);
 }
 
 static void test_owner_without_gpus_is_none(void **state)
 {
     (void)state;
-    assert_null(read_owner(GT_OWNER_REPLICASET, "{\"spec\":{\"template\":" POD("0", GROUP("\"8\"")) "}}"));
-    assert_null(read_owner(GT_OWNER_VOLCANO, "{\"spec\":{}}"));
+    assert_null(read_owner(GT_JOB_REPLICASET, "{\"spec\":{\"template\":" POD("0", GROUP("\"8\"")) "}}"));
+    assert_null(read_owner(GT_JOB_VOLCANO, "{\"spec\":{}}"));
 }
 
-static void check_refused(enum gt_owner_kind kind, const char *text, const char *sentence)
+static void check_refused(enum gt_job_kind kind, const char *text, const char *sentence)
 {
     gt_auto_owner struct gt_owner *owner = read_owner(kind, text);
     gt_auto_err struct gt_err *err = NULL;
@@ -260,36 +260,35 @@ static void check_refused(enum gt_owner_kind kind, const char *text, const char 
 static void test_rules(void **state)
 {
     (void)state;
-    check_refused(GT_OWNER_STATEFULSET,
+    check_refused(GT_JOB_STATEFULSET,
                   "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("\"20\"")) "}}",
                   "gpu-group-size 20 is not a multiple of the pod's 8 GPUs");
-    check_refused(GT_OWNER_STATEFULSET,
+    check_refused(GT_JOB_STATEFULSET,
                   "{\"spec\":{\"replicas\":5,\"template\":" POD("8", GROUP("\"32\"")) "}}",
                   "the job's 40 GPUs are not a multiple of gpu-group-size 32");
-    check_refused(GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1.5")) "}}",
+    check_refused(GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1.5")) "}}",
                   "gpu-group-size of the template: \"1.5\" is not a number of GPUs");
-    check_refused(GT_OWNER_STATEFULSET,
-                  "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1e30")) "}}",
+    check_refused(GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1e30")) "}}",
                   "gpu-group-size of the template: \"1e+30\" is not a number of GPUs");
-    check_refused(GT_OWNER_PYTORCH,
+    check_refused(GT_JOB_PYTORCH,
                   "{\"spec\":{\"pytorchReplicaSpecs\":{\"Master\":{\"template\":" POD("8", GROUP("\"32\"")) //
                   "},\"Worker\":{\"replicas\":7,\"template\":" POD("8", GROUP("\"16\"")) "}}}}",
                   "gpu-group-size differs within the job: 32 on Master, 16 on Worker");
     check_refused(
-        GT_OWNER_JOB,
+        GT_JOB_INDEXED,
         "{\"spec\":{\"parallelism\":4,\"completions\":8,\"template\":" POD("8", GROUP("\"32\"")) "}}",
         "parallelism 4 is less than completions 8: with gpu-group-size that needs completionMode Indexed");
     check_refused(
-        GT_OWNER_JOB,
+        GT_JOB_INDEXED,
         "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":6,\"completions\":8,\"template\":" POD(
             "8", GROUP("\"32\"")) "}}",
         "parallelism 6 is not a multiple of the 4 pods of a unit");
     check_refused(
-        GT_OWNER_PYTORCH,
+        GT_JOB_PYTORCH,
         "{\"spec\":{\"elasticPolicy\":{\"minReplicas\":3,\"maxReplicas\":2},"
         "\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":4,\"template\":" POD("8", GROUP("\"32\"")) "}}}}",
         "elasticPolicy.minReplicas: 3 is more than the most, 2");
-    check_refused(GT_OWNER_VOLCANO,
+    check_refused(GT_JOB_VOLCANO,
                   "{\"spec\":{\"tasks\":[{\"name\":\"w\",\"replicas\":4,\"minAvailable\":5,\"template\":" POD(
                       "8", GROUP("\"32\"")) "}]}}",
                   "minAvailable of a task: 5 is more than its replicas, 4");
@@ -299,17 +298,17 @@ static void test_nonsense(void **state)
 {
     (void)state;
     static const struct {
-        enum gt_owner_kind kind;
+        enum gt_job_kind kind;
         const char *text;
     } bad[] = {
-        {GT_OWNER_JOB, "[]"},
-        {GT_OWNER_JOB, "{}"},
-        {GT_OWNER_JOB, "{\"spec\":{\"parallelism\":-1}}"},
-        {GT_OWNER_JOB, "{\"spec\":{\"parallelism\":1e30}}"},
-        {GT_OWNER_JOB, "{\"spec\":{\"parallelism\":\"4\"}}"},
-        {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1.5}}"},
-        {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("-8", "") "}}"},
-        {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("\"80k\"", "") "}}"},
+        {GT_JOB_INDEXED, "[]"},
+        {GT_JOB_INDEXED, "{}"},
+        {GT_JOB_INDEXED, "{\"spec\":{\"parallelism\":-1}}"},
+        {GT_JOB_INDEXED, "{\"spec\":{\"parallelism\":1e30}}"},
+        {GT_JOB_INDEXED, "{\"spec\":{\"parallelism\":\"4\"}}"},
+        {GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":1.5}}"},
+        {GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("-8", "") "}}"},
+        {GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("\"80k\"", "") "}}"},
     };
     for (size_t i = 0; i < GT_COUNT(bad); i++) {
         struct gt_owner *owner = NULL;
@@ -328,7 +327,7 @@ static void put(struct gt_owners *owners, const char *name, const char *spec)
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     gt_buf_printf(&text, "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\"},\"spec\":%s}", name, spec);
     cJSON *json = parse(text.data);
-    gt_owners_put(owners, GT_OWNER_STATEFULSET, json);
+    gt_owners_put(owners, GT_JOB_STATEFULSET, json);
     cJSON_Delete(json);
 }
 
@@ -346,18 +345,18 @@ static void test_cache(void **state)
     put(owners, "set-7", "{\"replicas\":2,\"template\":" POD("8", "") "}"); /* changed */
     put(owners, "set-8", "{\"replicas\":2,\"template\":" POD("0", "") "}"); /* asks for none any more */
     put(owners, "set-9", "{\"replicas\":-2}");                              /* is invalid */
-    gt_owners_remove(owners, GT_OWNER_STATEFULSET, "ns", "set-10");
-    gt_owners_remove(owners, GT_OWNER_STATEFULSET, "ns", "set-10");
+    gt_owners_remove(owners, GT_JOB_STATEFULSET, "ns", "set-10");
+    gt_owners_remove(owners, GT_JOB_STATEFULSET, "ns", "set-10");
     gt_owners_counters(owners, &counters);
     assert_int_equal(counters.owners, 197);
     assert_int_equal(counters.refused, 1);
-    assert_false(gt_owner_is_grouped(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "set-7")));
-    assert_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "set-8"));
-    assert_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "set-9"));
-    assert_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "other", "set-7"));
-    assert_null(gt_owners_find(owners, GT_OWNER_JOB, "ns", "set-7"));
+    assert_false(gt_owner_is_grouped(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-7")));
+    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-8"));
+    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-9"));
+    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "other", "set-7"));
+    assert_null(gt_owners_find(owners, GT_JOB_INDEXED, "ns", "set-7"));
     put(owners, "new", "{\"template\":" POD("8", "") "}"); /* into a gap */
-    assert_non_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "new"));
+    assert_non_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "new"));
 }
 
 static void put_generation(struct gt_owners *owners, const char *uid, unsigned generation, const char *spec)
@@ -368,7 +367,7 @@ static void put_generation(struct gt_owners *owners, const char *uid, unsigned g
                   "\"spec\":%s}",
                   uid, generation, spec);
     cJSON *json = parse(text.data);
-    gt_owners_put(owners, GT_OWNER_STATEFULSET, json);
+    gt_owners_put(owners, GT_JOB_STATEFULSET, json);
     cJSON_Delete(json);
 }
 
@@ -389,7 +388,7 @@ static void test_broken_rule_is_kept(void **state)
     assert_int_equal(gt_owners_new(RESOURCE, &owners, NULL), 0);
     for (size_t i = 0; i < GT_COUNT(steps); i++) {
         put_generation(owners, steps[i].uid, steps[i].generation, steps[i].spec);
-        const char *broken = gt_owners_broken(owners, GT_OWNER_STATEFULSET, "ns", "set");
+        const char *broken = gt_owners_broken(owners, GT_JOB_STATEFULSET, "ns", "set");
         assert_string_equal(broken ? broken : "", steps[i].says ? steps[i].says : "");
     }
 }
@@ -397,12 +396,12 @@ static void test_broken_rule_is_kept(void **state)
 static void test_kinds(void **state)
 {
     (void)state;
-    assert_int_equal(gt_owner_kind_of("batch/v1", "Job"), GT_OWNER_JOB);
-    assert_int_equal(gt_owner_kind_of("batch.volcano.sh/v1alpha1", "Job"), GT_OWNER_VOLCANO);
-    assert_int_equal(gt_owner_kind_of("kubeflow.org", "PyTorchJob"), GT_OWNER_PYTORCH);
-    assert_int_equal(gt_owner_kind_of("example.com/v1", "Job"), GT_OWNER_KINDS);
-    assert_int_equal(gt_owner_kind_of("apps/v1", "DaemonSet"), GT_OWNER_KINDS);
-    assert_int_equal(gt_owner_kind_of(NULL, NULL), GT_OWNER_KINDS);
+    assert_int_equal(gt_owner_kind_of("batch/v1", "Job"), GT_JOB_INDEXED);
+    assert_int_equal(gt_owner_kind_of("batch.volcano.sh/v1alpha1", "Job"), GT_JOB_VOLCANO);
+    assert_int_equal(gt_owner_kind_of("kubeflow.org", "PyTorchJob"), GT_JOB_PYTORCH);
+    assert_int_equal(gt_owner_kind_of("example.com/v1", "Job"), GT_JOB_KINDS);
+    assert_int_equal(gt_owner_kind_of("apps/v1", "DaemonSet"), GT_JOB_KINDS);
+    assert_int_equal(gt_owner_kind_of(NULL, NULL), GT_JOB_KINDS);
 }
 
 /* The keys under which the cache has the jobs of an owner. */
@@ -410,12 +409,11 @@ static void test_keys(void **state)
 {
     (void)state;
     static const struct {
-        enum gt_owner_kind kind;
+        enum gt_job_kind kind;
         const char *keys[2];
-    } want[] = {
-        {GT_OWNER_PYTORCH, {"ns/PyTorchJob/x"}},      {GT_OWNER_VOLCANO, {"ns/VolcanoJob/x"}},
-        {GT_OWNER_ELASTIC, {"ns/ElasticJob/x"}},      {GT_OWNER_JOB, {"ns/Job/x", "ns/Owned/Job/x"}},
-        {GT_OWNER_STATEFULSET, {"ns/StatefulSet/x"}}, {GT_OWNER_REPLICASET, {"ns/Owned/ReplicaSet/x"}}};
+    } want[] = {{GT_JOB_PYTORCH, {"ns/PyTorchJob/x"}},      {GT_JOB_VOLCANO, {"ns/VolcanoJob/x"}},
+                {GT_JOB_ELASTIC, {"ns/ElasticJob/x"}},      {GT_JOB_INDEXED, {"ns/Job/x", "ns/Owned/Job/x"}},
+                {GT_JOB_STATEFULSET, {"ns/StatefulSet/x"}}, {GT_JOB_REPLICASET, {"ns/Owned/ReplicaSet/x"}}};
     for (size_t i = 0; i < GT_COUNT(want); i++)
         for (unsigned n = 0; n < 3; n++) {
             gt_auto_buf struct gt_buf key = GT_BUF(256);

@@ -44,7 +44,7 @@ static void set_owner(struct gang *gang, uint32_t pods, uint32_t minimum)
     cJSON *json = cJSON_Parse(text);
     if (gang->owner)
         gt_owner_free(gang->owner);
-    assert_int_equal(gt_owner_read(GT_OWNER_VOLCANO, json, "metax-tech.com/gpu", &gang->owner, NULL), 0);
+    assert_int_equal(gt_owner_read(GT_JOB_VOLCANO, json, "metax-tech.com/gpu", &gang->owner, NULL), 0);
     cJSON_Delete(json);
 }
 

@@ -176,8 +176,8 @@ static void check_written(const cJSON *json, const struct gt_plan_texts *texts)
     assert_false(pod.gated);
     assert_string_equal(pod.plan_node, texts->node);
     assert_string_equal(pod.plan_gpus, texts->gpus);
-    assert_string_equal(gt_pod_annotation(&pod.meta, GT_PLAN_ANNOTATION_UNIT), texts->unit);
-    assert_string_equal(gt_pod_annotation(&pod.meta, GT_PLAN_ANNOTATION_RANK), texts->rank);
+    assert_string_equal(gt_pod_annotation(&pod.meta, GT_KEY_PLAN_UNIT), texts->unit);
+    assert_string_equal(gt_pod_annotation(&pod.meta, GT_KEY_PLAN_RANK), texts->rank);
     check_part(json, terms_path,
                "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}]}]");
     gt_auto_pod_plan struct gt_pod_plan *plan = NULL;

@@ -58,7 +58,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void put_owner(struct world *world, enum gt_owner_kind kind, const char *name, const char *spec)
+static void put_owner(struct world *world, enum gt_job_kind kind, const char *name, const char *spec)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     gt_buf_printf(&text, "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\"},\"spec\":%s}", name, spec);
@@ -247,11 +247,11 @@ static void test_annotation_of_another_template(void **state)
         "\"training.kubeflow.org/replica-type\":\"worker\",\"training.kubeflow.org/replica-index\":\"3\"}" //
         OWNED_BY("kubeflow.org/v1", "PyTorchJob", "demo") "},\"spec\":{" SPEC("8") "}}";
     mutate(world, worker, first_gate, NULL); /* in doubt */
-    put_owner(world, GT_OWNER_PYTORCH, "demo",
+    put_owner(world, GT_JOB_PYTORCH, "demo",
               "{\"pytorchReplicaSpecs\":{\"Master\":{\"template\":" TEMPLATE(GROUP "\"32\"") //
               "},\"Worker\":{\"replicas\":7,\"template\":" TEMPLATE("") "}}}");
     mutate(world, worker, first_gate, NULL);
-    put_owner(world, GT_OWNER_PYTORCH, "demo",
+    put_owner(world, GT_JOB_PYTORCH, "demo",
               "{\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":7,\"template\":" TEMPLATE("") "}}}");
     mutate(world, worker, "", NULL);
 }
@@ -267,7 +267,7 @@ static void test_siblings(void **state)
                                .labels = "\"volcano.sh/job-name\":\"x\",\"volcano.sh/task-spec\":\"w\","
                                          "\"volcano.sh/task-index\":\"0\"",
                                .annotations = "\"metax-tech.com/gpu-group-size\":\"16\","));
-    put_owner(world, GT_OWNER_VOLCANO, "y", "{\"tasks\":[{\"name\":\"w\",\"template\":" TEMPLATE("") "}]}");
+    put_owner(world, GT_JOB_VOLCANO, "y", "{\"tasks\":[{\"name\":\"w\",\"template\":" TEMPLATE("") "}]}");
     mutate(world,
            "{\"metadata\":{\"name\":\"x-w-1\",\"labels\":{\"volcano.sh/job-name\":\"x\",\"volcano.sh/"
            "task-spec\":"
@@ -341,13 +341,11 @@ static void test_pod_against_its_owner(void **state)
     static const char pod[] = SET_POD("1", GROUP "\"16\"") "},\"spec\":{" SPEC("8") "}}";
     static const char plain[] = SET_POD("1", "") "},\"spec\":{" SPEC("8") "}}";
     validate(world, "CREATE", pod_kind, plain, NULL, NULL); /* in doubt nothing is refused */
-    put_owner(world, GT_OWNER_STATEFULSET, "set",
-              "{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}");
+    put_owner(world, GT_JOB_STATEFULSET, "set", "{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}");
     validate(world, "CREATE", pod_kind, pod, NULL,
              "gpu-group-size differs within the job: 32 on the template, 16 on the pod");
     validate(world, "CREATE", pod_kind, plain, NULL, NULL);
-    put_owner(world, GT_OWNER_STATEFULSET, "set",
-              "{\"replicas\":5,\"template\":" TEMPLATE(GROUP "\"32\"") "}");
+    put_owner(world, GT_JOB_STATEFULSET, "set", "{\"replicas\":5,\"template\":" TEMPLATE(GROUP "\"32\"") "}");
     validate(world, "CREATE", pod_kind, plain, NULL,
              "the job's 40 GPUs are not a multiple of gpu-group-size 32");
 }
@@ -462,9 +460,9 @@ static void test_annotation_of_the_job(void **state)
     static const char pod[] = SET_POD("0", "") "},\"spec\":{" SPEC("8") "}}";
     cJSON *set = cJSON_Parse("{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set\",\"annotations\":{" GROUP
                              "\"16\"}},\"spec\":{\"replicas\":2,\"template\":" TEMPLATE("") "}}");
-    put_owner(world, GT_OWNER_STATEFULSET, "set", "{\"replicas\":2,\"template\":" TEMPLATE("") "}");
+    put_owner(world, GT_JOB_STATEFULSET, "set", "{\"replicas\":2,\"template\":" TEMPLATE("") "}");
     mutate(world, pod, "", NULL);
-    gt_owners_put(world->owners, GT_OWNER_STATEFULSET, set);
+    gt_owners_put(world->owners, GT_JOB_STATEFULSET, set);
     cJSON_Delete(set);
     mutate(world, pod, first_gate, NULL);
 }

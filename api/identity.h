@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_JOBS_IDENTITY_H
-#define GPUTOPO_JOBS_IDENTITY_H
+#ifndef GPUTOPO_API_IDENTITY_H
+#define GPUTOPO_API_IDENTITY_H
 
+#include "api/job_kind.h"
 #include "api/pod.h"
 #include "base/buf.h"
 
 /* Which job a pod belongs to, and its role and index there (docs/reference/jobs.md). The PodGroup of a pod
  * with an owner is ignored, since some frameworks make one for each pod. */
-
-enum gt_job_kind {
-    GT_JOB_PYTORCH,     /* Kubeflow PyTorchJob */
-    GT_JOB_VOLCANO,     /* Volcano Job, with the pytorch plugin or without */
-    GT_JOB_ELASTIC,     /* dlrover ElasticJob */
-    GT_JOB_INDEXED,     /* Indexed Job */
-    GT_JOB_STATEFULSET, /* StatefulSet */
-    GT_JOB_OWNED,       /* pods of any other controller */
-    GT_JOB_POD_GROUP,   /* pods without a controller that name a PodGroup of Volcano */
-    GT_JOB_POD,         /* a pod without either: a job by itself */
-};
 
 /* Texts belong to the pod. */
 struct gt_pod_identity {
@@ -36,7 +26,13 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
 /* Appends a key that is the same for all pods of a job, and for no other: "kubeflow/PyTorchJob/demo". */
 void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity, struct gt_buf *to);
 
+/* "Owned" for GT_JOB_OWNED. */
 const char *gt_job_kind_name(enum gt_job_kind kind);
+
+/* Whether its controller may make more pods than its object says. */
+bool gt_job_kind_may_grow(enum gt_job_kind kind);
+/* The kinds of the pods' identities that an owner of this kind may make: how many, at most two. */
+unsigned gt_owner_pods_are(enum gt_job_kind owner, enum gt_job_kind ret[static 2]);
 
 /* Whether only the order of the names gives the ranks of its pods. */
 static inline bool gt_job_kind_is_nameless(enum gt_job_kind kind)

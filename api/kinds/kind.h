@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_KINDS_KIND_H
+#define GPUTOPO_API_KINDS_KIND_H
+
+#include "api/identity.h"
+#include "api/kinds/templates.h"
+
+/* What a file here says of its kind of job. */
+struct gt_kind {
+    struct gt_owner_type type;
+    const char *name; /* in keys of jobs and in texts */
+    /* Where the pod is of this kind: its job, role and index, and 1; -EINVAL where it is, and something is
+     * missing. 0: it is not. NULL: its pods are known by their owner alone, and have no index. */
+    int (*identify)(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err);
+    bool is_also_owned; /* some of its pods are known by their owner alone */
+    bool may_grow;      /* its controller may make more pods than the object says */
+    /* The templates of an object, and how many of its pods have to start together. */
+    int (*read)(struct gt_template_reader *reader, const cJSON *spec);
+    /* Whether its status says that it makes no pods any more. NULL: it does not. */
+    bool (*has_stopped)(const cJSON *status);
+    /* Which pods have ended, besides how many. NULL: it does not say. */
+    void (*read_ended)(struct gt_owner *owner, const cJSON *status);
+    /* How many pods may be evicted before it gives up. NULL: any number. */
+    uint32_t (*failures_left)(const cJSON *spec, const cJSON *status);
+};
+
+/* Not for GT_JOB_KINDS and what follows it. */
+const struct gt_kind *gt_kind_of(enum gt_job_kind kind);
+
+/* For has_stopped(): whether a condition of that type is True. */
+bool gt_kind_condition_is_true(const cJSON *status, const char *type);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_KINDS_LIST_H
+#define GPUTOPO_API_KINDS_LIST_H
+
+/*
+ * The kinds of jobs. Each is a file here, and a line in this list: KIND(enum, file). A pod belongs to the
+ * first kind that says so. With gang scheduling Kubeflow's operators also write Volcano's labels, so their
+ * kinds come first.
+ */
+#define GT_JOB_KIND_LIST(KIND)                                                                               \
+    KIND(PYTORCH, pytorch)                                                                                   \
+    KIND(ELASTIC, elastic)                                                                                   \
+    KIND(VOLCANO, volcano)                                                                                   \
+    KIND(INDEXED, job)                                                                                       \
+    KIND(STATEFULSET, statefulset)                                                                           \
+    KIND(REPLICASET, replicaset)
+
+/* The labels and annotations that kinds ask for: KEY(enum, text). No others are kept of a pod, besides our
+ * own. */
+#define GT_JOB_KEY_LIST(KEY)                                                                                 \
+    KEY(KUBEFLOW_JOB, "training.kubeflow.org/job-name")                                                      \
+    KEY(KUBEFLOW_TYPE, "training.kubeflow.org/replica-type")                                                 \
+    KEY(KUBEFLOW_INDEX, "training.kubeflow.org/replica-index")                                               \
+    KEY(VOLCANO_JOB, "volcano.sh/job-name")                                                                  \
+    KEY(VOLCANO_TASK, "volcano.sh/task-spec")                                                                \
+    KEY(VOLCANO_INDEX, "volcano.sh/task-index")                                                              \
+    KEY(ELASTIC_JOB, "elasticjob.dlrover/name")                                                              \
+    KEY(ELASTIC_TYPE, "elasticjob.dlrover/replica-type")                                                     \
+    KEY(ELASTIC_INDEX, "elasticjob.dlrover/rank-index")                                                      \
+    KEY(JOB, "batch.kubernetes.io/job-name")                                                                 \
+    KEY(OLD_JOB, "job-name") /* before Kubernetes 1.27 */                                                    \
+    KEY(JOB_INDEX, "batch.kubernetes.io/job-completion-index")                                               \
+    KEY(STATEFUL_SET_INDEX, "apps.kubernetes.io/pod-index")                                                  \
+    KEY(LEADER_WORKER_SET, "leaderworkerset.sigs.k8s.io/name")                                               \
+    KEY(JOB_SET, "jobset.sigs.k8s.io/jobset-name")
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/kinds/kind.h"
+#include "base/json_get.h"
+
+#define KIND_DECLARATION(name, file) extern const struct gt_kind gt_kind_##file;
+GT_JOB_KIND_LIST(KIND_DECLARATION)
+
+#define KIND_ENTRY(name, file) [GT_JOB_##name] = &gt_kind_##file,
+static const struct gt_kind *const table[GT_JOB_KINDS] = {GT_JOB_KIND_LIST(KIND_ENTRY)};
+
+const struct gt_kind *gt_kind_of(enum gt_job_kind kind)
+{
+    return table[kind];
+}
+
+const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind)
+{
+    return &table[kind]->type;
+}
+
+enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
+{
+    size_t len = api_version ? strcspn(api_version, "/") : 0;
+    for (unsigned i = 0; kind && api_version && i < GT_JOB_KINDS; i++) {
+        const struct gt_owner_type *type = &table[i]->type;
+        if (strcmp(type->kind, kind) == 0 && strlen(type->group) == len &&
+            strncmp(type->group, api_version, len) == 0)
+            return (enum gt_job_kind)i;
+    }
+    return GT_JOB_KINDS;
+}
+
+bool gt_kind_condition_is_true(const cJSON *status, const char *type)
+{
+    const cJSON *condition;
+    cJSON_ArrayForEach(condition, gt_get(status, "conditions"))
+    {
+        if (strcmp(gt_get_string(condition, "type"), type) == 0)
+            return strcmp(gt_get_string(condition, "status"), "True") == 0;
+    }
+    return false;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "api/kinds/indices.h"
+#include "api/kinds/kind.h"
+#include "base/buf.h"
+#include "base/json_get.h"
+
+/* Job of Volcano, with its pytorch plugin or without. */
+
+static int identify_volcano(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+{
+    const char *job = gt_pod_key_value(pod, GT_KEY_VOLCANO_JOB),
+               *task = gt_pod_key_value(pod, GT_KEY_VOLCANO_TASK),
+               *index = gt_pod_key_value(pod, GT_KEY_VOLCANO_INDEX);
+    if (!job)
+        return 0;
+    if (!task)
+        return gt_index_missing(pod, GT_KEY_VOLCANO_TASK, err);
+    ret->job = job;
+    ret->role = task;
+    if (index)
+        return gt_index_read(pod, GT_KEY_VOLCANO_INDEX, index, ret, err);
+    gt_auto_buf struct gt_buf before = GT_BUF(1024); /* older than v1.9: from the name */
+    gt_buf_printf(&before, "%s-%s", job, task);
+    return before.data && gt_index_of_name(pod, before.data, ret)
+               ? 1
+               : gt_index_missing(pod, GT_KEY_VOLCANO_INDEX, err);
+}
+
+static int read_volcano_task(struct gt_template_reader *reader, const cJSON *task, uint32_t *sum)
+{
+    const char *name = gt_get_string(task, "name");
+    int r =
+        gt_template_add(reader, *name ? name : "default", gt_get(task, "replicas"), 1, gt_get(task, "template"));
+    if (r < 0)
+        return r;
+    struct gt_job_template *template = &reader->templates[reader->owner->spec.count - 1];
+    r = gt_template_count(gt_get(task, "minAvailable"), "minAvailable", template->replicas, &template->minimum,
+                   reader->err);
+    if (r < 0)
+        return r;
+    if (template->minimum > template->replicas)
+        gt_template_refuse(reader->owner, "minAvailable of a task", template->minimum, template->replicas,
+               "its replicas");
+    *sum += template->minimum;
+    return 0;
+}
+
+/* As Volcano has it: minima of tasks count unless the job's own is less than their sum. */
+static int read_volcano_minimum(struct gt_template_reader *reader, const cJSON *spec, uint32_t sum)
+{
+    uint32_t minimum = 0;
+    int r = gt_template_count(gt_get(spec, "minAvailable"), "minAvailable", 0, &minimum, reader->err);
+    if (r < 0)
+        return r;
+    for (unsigned i = 0; minimum && minimum < sum && i < reader->owner->spec.count; i++)
+        reader->templates[i].minimum = 0;
+    gt_template_set_minimum(reader->owner, "minAvailable", minimum ? minimum : sum);
+    return 0;
+}
+
+static int read_volcano(struct gt_template_reader *reader, const cJSON *spec)
+{
+    static const char option[] = "--master=";
+    const cJSON *task, *argument;
+    uint32_t sum = 0;
+    cJSON_ArrayForEach(task, gt_get(spec, "tasks"))
+    {
+        int r = read_volcano_task(reader, task, &sum);
+        if (r < 0)
+            return r;
+    }
+    int r = read_volcano_minimum(reader, spec, sum);
+    if (r < 0)
+        return r;
+    cJSON_ArrayForEach(argument, gt_get_at(spec, "plugins", "pytorch"))
+    {
+        const char *text = cJSON_GetStringValue(argument);
+        if (!text || strncmp(text, option, strlen(option)) != 0 || reader->owner->spec.master)
+            continue;
+        reader->owner->spec.master = strdup(text + strlen(option));
+        if (!reader->owner->spec.master)
+            return gt_fail_sys(reader->err, ENOMEM, "owner");
+    }
+    return 0;
+}
+
+/* It suspends by aborting. */
+static bool has_volcano_stopped(const cJSON *status)
+{
+    static const char *const phases[] = {"Aborting",    "Aborted",    "Completing", "Completed",
+                                         "Terminating", "Terminated", "Failed"};
+    const char *phase = gt_get_string(gt_get(status, "state"), "phase");
+    for (unsigned i = 0; i < GT_COUNT(phases); i++)
+        if (strcmp(phase, phases[i]) == 0)
+            return true;
+    return false;
+}
+
+const struct gt_kind gt_kind_volcano = {.type = {"batch.volcano.sh", "v1alpha1", "jobs", "Job"},
+                                        .name = "VolcanoJob",
+                                        .identify = identify_volcano,
+                                        .read = read_volcano,
+                                        .has_stopped = has_volcano_stopped};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/pod_key.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "api/names.h"
+
+#define POD_KEY(name, text) [GT_KEY_##name] = {text, sizeof(text) - 1},
+static const struct {
+    const char *text;
+    size_t len;
+} keys[GT_POD_KEYS] = {
+    POD_KEY(GROUP, GT_ANNOTATION_GROUP)        
+    POD_KEY(ATOMIC, GT_ANNOTATION_ATOMIC)      
+    POD_KEY(LOSS, GT_ANNOTATION_LOSS)          
+    POD_KEY(UNPLACED, GT_ANNOTATION_UNPLACED)  
+    POD_KEY(PLAN_UNIT, GT_PLAN_ANNOTATION_UNIT)
+    POD_KEY(PLAN_RANK, GT_PLAN_ANNOTATION_RANK)
+    POD_KEY(POD_GROUP, GT_ANNOTATION_POD_GROUP)
+    GT_JOB_KEY_LIST(POD_KEY)                   
+};
+
+const char *gt_pod_key_text(enum gt_pod_key key)
+{
+    return keys[key].text;
+}
+
+enum gt_pod_key gt_pod_key_of(const char *text)
+{
+    size_t len = strlen(text);
+    unsigned i = 0;
+    while (i < GT_POD_KEYS && (keys[i].len != len || memcmp(keys[i].text, text, len) != 0))
+        i++;
+    return (enum gt_pod_key)i;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_POD_KEY_H
+#define GPUTOPO_API_POD_KEY_H
+
+#include "api/kinds/list.h"
+
+/* The labels and annotations of a pod that are read. Some frameworks use both places. */
+#define GT_POD_KEY(name, text) GT_KEY_##name,
+enum gt_pod_key {
+    /* What users say of a job. */
+    GT_KEY_GROUP,
+    GT_KEY_ATOMIC,
+    GT_KEY_LOSS,
+    GT_KEY_UNPLACED,
+    GT_KEY_SIZES, /* so many */
+    GT_KEY_PLAN_UNIT = GT_KEY_SIZES,
+    GT_KEY_PLAN_RANK,
+    GT_KEY_POD_GROUP,
+    GT_JOB_KEY_LIST(GT_POD_KEY)
+    GT_POD_KEYS,
+};
+#undef GT_POD_KEY
+
+const char *gt_pod_key_text(enum gt_pod_key key);
+/* GT_POD_KEYS: it is none of them. */
+enum gt_pod_key gt_pod_key_of(const char *text);
+
+#endif
