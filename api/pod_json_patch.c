@@ -82,28 +82,31 @@ void gt_pod_json_remove_plan(const struct gt_pod *pod, struct gt_buf *to)
 
 /* Whether the annotations are written as a whole, in one operation: seven cost the API server a fifth more
  * for the whole patch. But what is repeated it reads twice. */
-static bool may_repeat(const cJSON *annotations, const char *text)
+static bool may_repeat(const cJSON *annotations)
 {
+    size_t len = 0;
     const cJSON *item;
+    if (annotations && !cJSON_IsObject(annotations))
+        return false;
     cJSON_ArrayForEach(item, annotations)
     {
-        if (is_plan(item))
+        len +=
+            strlen(item->string ? item->string : "") + (cJSON_IsString(item) ? strlen(item->valuestring) : 0);
+        if (is_plan(item) || !cJSON_IsString(item) || len > REPEATED_MAX)
             return false;
     }
-    return strlen(text) <= REPEATED_MAX;
+    return true;
 }
 
-void gt_pod_json_add_annotations(const struct gt_pod *pod, const char *text, const struct gt_pair *pairs,
-                                 unsigned count, struct gt_buf *to)
+void gt_pod_json_add_annotations(const struct gt_pod *pod, const struct gt_pair *pairs, unsigned count,
+                                 struct gt_buf *to)
 {
-    bool whole = may_repeat(pod->annotations, text);
+    bool whole = may_repeat(pod->annotations);
     if (whole) {
-        text = *text ? text : "{}";
+        const cJSON *item;
         begin(to, "add", "/metadata/annotations", "");
-        gt_json_key(to, "value");
-        gt_buf_add(to, text, strlen(text) - 1);
-        if (text[1 + strspn(text + 1, " \t\r\n")] != '}')
-            gt_buf_puts(to, ",");
+        gt_json_begin(to, "value", '{');
+        cJSON_ArrayForEach(item, pod->annotations) gt_json_add_text(to, item->string, item->valuestring);
     }
     for (unsigned i = 0; i < count; i++) {
         if (!whole)

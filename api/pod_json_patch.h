@@ -14,9 +14,8 @@ void gt_pod_json_add_gate(const struct gt_pod *pod, struct gt_buf *to); /* GT_GA
 /* Removes all annotations that begin with GT_PLAN_PREFIX. */
 void gt_pod_json_remove_plan(const struct gt_pod *pod, struct gt_buf *to);
 
-/* `text`: the pod's present annotations as JSON, "{...}"; "" if it has none. */
-void gt_pod_json_add_annotations(const struct gt_pod *pod, const char *text, const struct gt_pair *pairs,
-                                 unsigned count, struct gt_buf *to);
+void gt_pod_json_add_annotations(const struct gt_pod *pod, const struct gt_pair *pairs, unsigned count,
+                                 struct gt_buf *to);
 
 /* Requires that node. The pod's own node affinity is overwritten. */
 void gt_pod_json_add_node(const struct gt_pod *pod, const char *node, struct gt_buf *to);

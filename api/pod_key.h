@@ -16,8 +16,7 @@ enum gt_pod_key {
     GT_KEY_PLAN_UNIT = GT_KEY_SIZES,
     GT_KEY_PLAN_RANK,
     GT_KEY_POD_GROUP,
-    GT_JOB_KEY_LIST(GT_POD_KEY)
-    GT_POD_KEYS,
+    GT_JOB_KEY_LIST(GT_POD_KEY) GT_POD_KEYS,
 };
 #undef GT_POD_KEY
 

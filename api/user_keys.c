@@ -58,11 +58,17 @@ static void check_key(const char *key, bool is_label, struct gt_key_warnings *to
         gt_key_warnings_add(to, "%s does nothing here: it is for Supernodes", key);
 }
 
-static void check_metadata(const cJSON *metadata, struct gt_key_warnings *to)
+static void check_keys(const cJSON *keys, bool is_label, struct gt_key_warnings *to)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, gt_get(metadata, "annotations")) check_key(item->string, false, to);
-    cJSON_ArrayForEach(item, gt_get(metadata, "labels")) check_key(item->string, true, to);
+    if (cJSON_IsObject(keys))
+        cJSON_ArrayForEach(item, keys) check_key(item->string, is_label, to);
+}
+
+static void check_metadata(const cJSON *metadata, struct gt_key_warnings *to)
+{
+    check_keys(gt_get(metadata, "annotations"), false, to);
+    check_keys(gt_get(metadata, "labels"), true, to);
 }
 
 /* Whether some metadata below has an annotation; `value` given: one with another value. */

@@ -24,7 +24,8 @@ static int read_job(struct gt_template_reader *reader, const cJSON *spec)
     uint32_t parallelism = 0, completions = 0;
     int r = gt_template_count(gt_get(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err);
     if (r >= 0)
-        r = gt_template_count(gt_get(spec, "completions"), "completions", parallelism, &completions, reader->err);
+        r = gt_template_count(gt_get(spec, "completions"), "completions", parallelism, &completions,
+                              reader->err);
     if (r < 0)
         return r;
     reader->owner->stopped = !parallelism;

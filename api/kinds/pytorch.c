@@ -38,7 +38,7 @@ static int read_pytorch(struct gt_template_reader *reader, const cJSON *spec)
     int r = gt_template_add_roles(reader, gt_get(spec, "pytorchReplicaSpecs"), "");
     if (r >= 0)
         r = gt_template_count(gt_get(gt_get_at(spec, "runPolicy", "schedulingPolicy"), "minAvailable"),
-                       "schedulingPolicy.minAvailable", 0, &minimum, reader->err);
+                              "schedulingPolicy.minAvailable", 0, &minimum, reader->err);
     if (r < 0)
         return r;
     gt_template_set_minimum(reader->owner, "schedulingPolicy.minAvailable", minimum);
@@ -46,7 +46,8 @@ static int read_pytorch(struct gt_template_reader *reader, const cJSON *spec)
     uint32_t least = 0, most = 0;
     r = gt_template_count(gt_get(policy, "minReplicas"), "elasticPolicy.minReplicas", 0, &least, reader->err);
     if (r >= 0)
-        r = gt_template_count(gt_get(policy, "maxReplicas"), "elasticPolicy.maxReplicas", 0, &most, reader->err);
+        r = gt_template_count(gt_get(policy, "maxReplicas"), "elasticPolicy.maxReplicas", 0, &most,
+                              reader->err);
     if (r >= 0)
         gt_template_set_least_workers(reader, "elasticPolicy.minReplicas", least, most);
     return r;

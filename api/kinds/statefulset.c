@@ -24,7 +24,7 @@ static int read_statefulset(struct gt_template_reader *reader, const cJSON *spec
     int r = gt_template_add(reader, "", gt_get(spec, "replicas"), 1, gt_get(spec, "template"));
     return r < 0 ? r
                  : gt_template_count(gt_get_at(spec, "ordinals", "start"), "ordinals.start", 0,
-                              &reader->templates[0].first, reader->err);
+                                     &reader->templates[0].first, reader->err);
 }
 
 const struct gt_kind gt_kind_statefulset = {.type = {"apps", "v1", "statefulsets", "StatefulSet"},

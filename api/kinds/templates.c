@@ -57,8 +57,8 @@ int gt_template_copy_text(const cJSON *metadata, enum gt_pod_key key, const stru
     return *ret ? 0 : gt_fail_sys(err, ENOMEM, "owner");
 }
 
-int gt_template_add(struct gt_template_reader *reader, const char *role, const cJSON *replicas, uint32_t fallback,
-                        const cJSON *pod)
+int gt_template_add(struct gt_template_reader *reader, const char *role, const cJSON *replicas,
+                    uint32_t fallback, const cJSON *pod)
 {
     struct gt_pod_gpus gpus;
     struct gt_job_template *template = &reader->templates[reader->owner->spec.count];
@@ -102,7 +102,7 @@ int gt_template_add_roles(struct gt_template_reader *reader, const cJSON *roles,
 /* ---- how small a job may start ---- */
 
 void gt_template_refuse(struct gt_owner *owner, const char *what, uint32_t number, uint32_t limit,
-                   const char *of_what)
+                        const char *of_what)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(512);
     if (owner->refusal)
@@ -128,7 +128,8 @@ void gt_template_set_minimum(struct gt_owner *owner, const char *what, uint32_t 
         owner->spec.minimum = minimum;
 }
 
-void gt_template_set_least_workers(struct gt_template_reader *reader, const char *what, uint32_t least, uint32_t most)
+void gt_template_set_least_workers(struct gt_template_reader *reader, const char *what, uint32_t least,
+                                   uint32_t most)
 {
     uint64_t minimum = 0;
     if (!least)

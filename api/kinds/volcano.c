@@ -32,18 +32,18 @@ static int identify_volcano(const struct gt_pod_meta *pod, struct gt_pod_identit
 static int read_volcano_task(struct gt_template_reader *reader, const cJSON *task, uint32_t *sum)
 {
     const char *name = gt_get_string(task, "name");
-    int r =
-        gt_template_add(reader, *name ? name : "default", gt_get(task, "replicas"), 1, gt_get(task, "template"));
+    int r = gt_template_add(reader, *name ? name : "default", gt_get(task, "replicas"), 1,
+                            gt_get(task, "template"));
     if (r < 0)
         return r;
     struct gt_job_template *template = &reader->templates[reader->owner->spec.count - 1];
-    r = gt_template_count(gt_get(task, "minAvailable"), "minAvailable", template->replicas, &template->minimum,
-                   reader->err);
+    r = gt_template_count(gt_get(task, "minAvailable"), "minAvailable", template->replicas,
+                          &template->minimum, reader->err);
     if (r < 0)
         return r;
     if (template->minimum > template->replicas)
         gt_template_refuse(reader->owner, "minAvailable of a task", template->minimum, template->replicas,
-               "its replicas");
+                           "its replicas");
     *sum += template->minimum;
     return 0;
 }

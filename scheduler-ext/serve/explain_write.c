@@ -91,8 +91,7 @@ static int compare_pods(const void *a, const void *b)
 {
     const struct gt_cache_pod *x = *(const struct gt_cache_pod *const *)a,
                               *y = *(const struct gt_cache_pod *const *)b;
-    uint32_t i = gt_debug_pod_number(x, GT_KEY_PLAN_RANK),
-             j = gt_debug_pod_number(y, GT_KEY_PLAN_RANK);
+    uint32_t i = gt_debug_pod_number(x, GT_KEY_PLAN_RANK), j = gt_debug_pod_number(y, GT_KEY_PLAN_RANK);
     return i != j ? (i < j ? -1 : 1) : gt_natural_order(x->meta.name, y->meta.name);
 }
 

@@ -7,12 +7,12 @@
 #include "api/meta.h"
 #include "api/pod_json_patch.h"
 #include "api/user_keys.h"
+#include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "kube/base64.h"
 #include "scheduler-ext/webhook/ahead.h"
 #include "scheduler-ext/webhook/own_claim.h"
-#include "scheduler-ext/webhook/review.h"
 
 enum { SIBLINGS_MAX = 64, UID_MAX = 128 };
 
@@ -25,13 +25,11 @@ struct review {
     cJSON *json;
     const cJSON *request, *object;
     const char *uid, *namespace_, *operation;
-    struct gt_buf annotations; /* text of the object's annotations */
 };
 
 static void free_review(struct review *review)
 {
     cJSON_Delete(review->json);
-    gt_buf_done(&review->annotations);
 }
 #define auto_review __attribute__((cleanup(free_review)))
 
@@ -53,13 +51,10 @@ static void free_verdict(struct review_verdict *verdict)
 
 /* ---- request and response ---- */
 
-static int read_review(const char *body, size_t len, const char *resource, struct review *ret,
-                       struct gt_err **err)
+static int read_review(const char *body, size_t len, struct review *ret, struct gt_err **err)
 {
-    if (len > GT_WEBHOOK_BODY_MAX)
-        return gt_fail(err, E2BIG, "the review has more than %d bytes", GT_WEBHOOK_BODY_MAX);
-    /* Limits the cost of a body. */
-    int r = gt_review_read(body, len, resource, &ret->json, &ret->annotations, err);
+    static const struct gt_json_limits limits = {GT_WEBHOOK_BODY_MAX, GT_WEBHOOK_VALUES_MAX};
+    int r = gt_json_parse_within(body, len, "the review", &limits, &ret->json, err);
     if (r < 0)
         return r;
     const char *version = gt_get_string(ret->json, "apiVersion"), *kind = gt_get_string(ret->json, "kind");
@@ -250,8 +245,7 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
         struct gt_pair pairs[GT_PLAN_PAIRS];
         gt_plan_pairs(&offer.texts, pairs);
         gt_pod_json_remove_plan(pod, to);
-        gt_pod_json_add_annotations(pod, review->annotations.len ? review->annotations.data : "", pairs,
-                                    GT_PLAN_PAIRS, to);
+        gt_pod_json_add_annotations(pod, pairs, GT_PLAN_PAIRS, to);
         gt_pod_json_add_node(pod, offer.texts.node, to);
         if (!cJSON_IsTrue(gt_get(review->request, "dryRun")))
             gt_placement_reserve_offer(&offer);
@@ -330,13 +324,13 @@ static int see_own_claim(const struct gt_webhook *webhook, const struct review *
 int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                       struct gt_err **err)
 {
-    auto_review struct review review = {.annotations = GT_BUF(GT_WEBHOOK_BODY_MAX)};
+    auto_review struct review review = {0};
     auto_seen struct seen_pod seen = {0};
     auto_verdict struct review_verdict verdict = {.patch = GT_BUF(PATCH_MAX)};
     gt_auto_buf struct gt_buf own_patch = GT_BUF(PATCH_MAX);
     gt_auto_err struct gt_err *unfit = NULL;
     bool doubt;
-    int r = read_review(body, len, webhook->resource, &review, err), own = 0;
+    int r = read_review(body, len, &review, err), own = 0;
     if (r < 0)
         return r;
     if (is_new_pod(&review)) {
@@ -463,9 +457,9 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
 int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                         struct gt_err **err)
 {
-    auto_review struct review review = {.annotations = GT_BUF(GT_WEBHOOK_BODY_MAX)};
+    auto_review struct review review = {0};
     auto_verdict struct review_verdict verdict = {0};
-    int r = read_review(body, len, webhook->resource, &review, err);
+    int r = read_review(body, len, &review, err);
     if (r < 0)
         return r;
     const char *sub = gt_get_string(review.request, "subResource");

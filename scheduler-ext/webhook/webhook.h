@@ -18,7 +18,7 @@ struct gt_webhook {
     enum gt_claims claims;
 };
 
-enum { GT_WEBHOOK_BODY_MAX = 4 << 20 };
+enum { GT_WEBHOOK_BODY_MAX = 4 << 20, GT_WEBHOOK_VALUES_MAX = 1 << 16 }; /* of a review */
 
 /*
  * Adds the gate to a new pod that asks for GPUs and whose job has a group size on any template; where its job

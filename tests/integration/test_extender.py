@@ -474,12 +474,12 @@ class Webhook(Case):
                 time.sleep(0.05)
 
     def test_a_large_review_of_nothing(self):
-        """A million values that mean nothing are passed over."""
+        """A million values, more than any object that the API server stores, are refused before they become a tree."""
         self.start_tls()
         junk = json.dumps(self.REVIEW)[:-1] + ', "x": [' + "0," * (1 << 20) + "0]}"
         context = context_of(f"{self.folder}/ca.crt")
         with client(self.https, context) as asking:
-            self.assertEqual(asking.ask("/webhook/mutate", junk.encode())[0], 200)
+            self.assertEqual(asking.ask("/webhook/mutate", junk.encode())[0], 400)
 
 
 class NotSynced(Case):

@@ -33,7 +33,7 @@ class PlacementWebhookTest(PlacementCase):
         refused, _ = self.review("mutate", pod("broken"))
         self.assertEqual((refused["allowed"], refused["status"]["message"]),
                          (False, "the job's 64 GPUs are not a multiple of gpu-group-size 24"))
-        self.assertIn("expected an object", self.host.order("mutate nonsense")["error"])
+        self.assertIn("expected a value", self.host.order("mutate nonsense")["error"])
 
     # plans at admission
 

@@ -24,7 +24,7 @@ def strip_comments(text):
 
 def enumerators(text):
     for body in ENUM.findall(text):
-        while (flat := re.sub(r"\([^()]*\)", "", body)) != body:  # what stands in brackets is no enumerator
+        while (flat := re.sub(r"\w*\([^()]*\)", "", body)) != body:  # no enumerators: macros, and what stands in brackets
             body = flat
         yield from re.findall(r"(?:^|,)\s*([A-Za-z_]\w*)", body)
 

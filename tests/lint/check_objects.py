@@ -18,7 +18,6 @@ ALLOWED = {
     "kube/page.c": "a list, cut into its objects while it comes",
     "kube/exec.c": "ExecCredential, what exec plugins get and give",
     "scheduler-ext/wire/": "requests of extenders, from their bytes",
-    "scheduler-ext/webhook/review.c": "AdmissionReview: what of its object is kept for api/ to read",
     "scheduler-ext/webhook/webhook.c": "AdmissionReview, and its answer",
     "scheduler-ext/companion/apply_set": "objects of any kind as they are and shall be, not understood",
     "scheduler-ext/companion/desired.c": "likewise",
