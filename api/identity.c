@@ -50,7 +50,7 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
     }
     for (unsigned kind = 0; kind < GT_JOB_KINDS; kind++) {
         const struct gt_kind *one = gt_kind_of((enum gt_job_kind)kind);
-        int r = one->identify ? one->identify(pod, &identity, err) : 0;
+        int r = one->identify ? one->identify(one, pod, &identity, err) : 0;
         if (r < 0)
             return r;
         if (r > 0) {

@@ -97,7 +97,7 @@ int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *reso
 {
     const struct gt_kind *kind = gt_kind_of(number);
     gt_auto_owner struct gt_owner *owner = calloc(1, sizeof(*owner));
-    struct gt_template_reader reader = {.resource = resource, .owner = owner, .err = err};
+    struct gt_template_reader reader = {.kind = kind, .resource = resource, .owner = owner, .err = err};
     const cJSON *spec = gt_get(object, "spec");
     if (!owner || !(reader.templates = calloc(GT_TEMPLATES_MAX, sizeof(*reader.templates))))
         return gt_fail_sys(err, ENOMEM, "owner");

@@ -17,8 +17,8 @@ struct gt_owner_type {
 };
 /* Not for GT_JOB_KINDS and what follows it. */
 const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind);
-/* From an ownerReference, or a request's kind; `api_version` is "group/version" or the group alone.
- * GT_JOB_KINDS: none of them. */
+/* From an ownerReference, or a request's kind; `api_version` is "group/version" or the group alone. A kind of
+ * that group counts even where its version is another one. GT_JOB_KINDS: none of them. */
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind);
 
 /* What the job's object says of its pods. With it a job can be planned as soon as its first pod exists. */

@@ -10,8 +10,10 @@
 
 /* ElasticJob of dlrover. */
 
-static int identify_elastic(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+static int identify_elastic(const struct gt_kind *kind, const struct gt_pod_meta *pod,
+                            struct gt_pod_identity *ret, struct gt_err **err)
 {
+    (void)kind;
     const char *job = gt_pod_label(pod, GT_KEY_ELASTIC_JOB), *type = gt_pod_label(pod, GT_KEY_ELASTIC_TYPE),
                *index = gt_pod_label(pod, GT_KEY_ELASTIC_INDEX);
     if (!job)

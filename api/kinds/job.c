@@ -8,8 +8,10 @@
 
 /* Job of Kubernetes: Indexed, or any other, whose pods have no index. */
 
-static int identify_indexed(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+static int identify_indexed(const struct gt_kind *kind, const struct gt_pod_meta *pod,
+                            struct gt_pod_identity *ret, struct gt_err **err)
 {
+    (void)kind;
     const char *index = gt_pod_key_value(pod, GT_KEY_JOB_INDEX), *job = gt_pod_label(pod, GT_KEY_JOB);
     job = job ? job : gt_pod_label(pod, GT_KEY_OLD_JOB);
     job = !job && gt_pod_is_owned_by(pod, "Job") ? pod->owner_name : job;

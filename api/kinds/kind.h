@@ -8,10 +8,12 @@
 /* What a file here says of its kind of job. */
 struct gt_kind {
     struct gt_owner_type type;
-    const char *name; /* in keys of jobs and in texts */
+    const char *name;  /* in keys of jobs and in texts */
+    const char *roles; /* Kubeflow's: the member of the spec with the roles */
     /* Where the pod is of this kind: its job, role and index, and 1; -EINVAL where it is, and something is
      * missing. 0: it is not. NULL: its pods are known by their owner alone, and have no index. */
-    int (*identify)(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err);
+    int (*identify)(const struct gt_kind *kind, const struct gt_pod_meta *pod, struct gt_pod_identity *ret,
+                    struct gt_err **err);
     bool is_also_owned; /* some of its pods are known by their owner alone */
     bool may_grow;      /* its controller may make more pods than the object says */
     /* The templates of an object, and how many of its pods have to start together. */

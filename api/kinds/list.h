@@ -3,12 +3,18 @@
 #define GPUTOPO_API_KINDS_LIST_H
 
 /*
- * The kinds of jobs. Each is a file here, and a line in this list: KIND(enum, file). A pod belongs to the
+ * The kinds of jobs. Each is a file here, and a line in this list: KIND(enum, variable). A pod belongs to the
  * first kind that says so. With gang scheduling Kubeflow's operators also write Volcano's labels, so their
  * kinds come first.
  */
 #define GT_JOB_KIND_LIST(KIND)                                                                               \
     KIND(PYTORCH, pytorch)                                                                                   \
+    KIND(TF, tf)                                                                                             \
+    KIND(XGBOOST, xgboost)                                                                                   \
+    KIND(PADDLE, paddle)                                                                                     \
+    KIND(JAX, jax)                                                                                           \
+    KIND(MPI, mpi)                                                                                           \
+    KIND(MPI_V1, mpi_v1)                                                                                     \
     KIND(ELASTIC, elastic)                                                                                   \
     KIND(VOLCANO, volcano)                                                                                   \
     KIND(INDEXED, job)                                                                                       \
@@ -20,6 +26,7 @@
 #define GT_JOB_KEY_LIST(KEY)                                                                                 \
     KEY(KUBEFLOW_JOB, "training.kubeflow.org/job-name")                                                      \
     KEY(KUBEFLOW_TYPE, "training.kubeflow.org/replica-type")                                                 \
+    KEY(KUBEFLOW_ROLE, "training.kubeflow.org/job-role")                                                     \
     KEY(KUBEFLOW_INDEX, "training.kubeflow.org/replica-index")                                               \
     KEY(VOLCANO_JOB, "volcano.sh/job-name")                                                                  \
     KEY(VOLCANO_TASK, "volcano.sh/task-spec")                                                                \

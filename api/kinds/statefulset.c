@@ -5,9 +5,10 @@
 
 #include <string.h>
 
-static int identify_statefulset(const struct gt_pod_meta *pod, struct gt_pod_identity *ret,
-                                struct gt_err **err)
+static int identify_statefulset(const struct gt_kind *kind, const struct gt_pod_meta *pod,
+                                struct gt_pod_identity *ret, struct gt_err **err)
 {
+    (void)kind;
     const char *index = gt_pod_label(pod, GT_KEY_STATEFUL_SET_INDEX);
     if (!gt_pod_is_owned_by(pod, "StatefulSet") || !pod->owner_name)
         return 0;

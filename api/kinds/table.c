@@ -23,13 +23,17 @@ const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind)
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
 {
     size_t len = api_version ? strcspn(api_version, "/") : 0;
+    enum gt_job_kind found = GT_JOB_KINDS;
     for (unsigned i = 0; kind && api_version && i < GT_JOB_KINDS; i++) {
         const struct gt_owner_type *type = &table[i]->type;
-        if (strcmp(type->kind, kind) == 0 && strlen(type->group) == len &&
-            strncmp(type->group, api_version, len) == 0)
+        if (strcmp(type->kind, kind) != 0 || strlen(type->group) != len ||
+            strncmp(type->group, api_version, len) != 0)
+            continue;
+        if (api_version[len] && strcmp(api_version + len + 1, type->version) == 0)
             return (enum gt_job_kind)i;
+        found = found == GT_JOB_KINDS ? (enum gt_job_kind)i : found;
     }
-    return GT_JOB_KINDS;
+    return found;
 }
 
 bool gt_kind_condition_is_true(const cJSON *status, const char *type)

@@ -9,7 +9,10 @@
 
 enum { GT_TEMPLATES_MAX = 64 };
 
+struct gt_kind;
+
 struct gt_template_reader {
+    const struct gt_kind *kind;
     const char *resource;
     struct gt_owner *owner;
     struct gt_job_template *templates; /* GT_TEMPLATES_MAX of them */

@@ -9,8 +9,10 @@
 
 /* Job of Volcano, with its pytorch plugin or without. */
 
-static int identify_volcano(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+static int identify_volcano(const struct gt_kind *kind, const struct gt_pod_meta *pod,
+                            struct gt_pod_identity *ret, struct gt_err **err)
 {
+    (void)kind;
     const char *job = gt_pod_key_value(pod, GT_KEY_VOLCANO_JOB),
                *task = gt_pod_key_value(pod, GT_KEY_VOLCANO_TASK),
                *index = gt_pod_key_value(pod, GT_KEY_VOLCANO_INDEX);

@@ -2,6 +2,7 @@
 #include "scheduler-ext/webhook/webhook.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/meta.h"
@@ -14,7 +15,7 @@
 #include "scheduler-ext/webhook/ahead.h"
 #include "scheduler-ext/webhook/own_claim.h"
 
-enum { SIBLINGS_MAX = 64, UID_MAX = 128 };
+enum { SIBLINGS_MAX = 64, UID_MAX = 128, API_VERSION_MAX = 512 };
 
 static const char lone_atomic[] = GT_ANNOTATION_ATOMIC " does nothing without " GT_ANNOTATION_GROUP;
 static const char too_much[] = "it asks for more GPUs than a claim may have, and keeps its limits";
@@ -463,9 +464,13 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
     if (r < 0)
         return r;
     const char *sub = gt_get_string(review.request, "subResource");
-    enum gt_job_kind kind = gt_owner_kind_of(gt_get_string(gt_get(review.request, "kind"), "group"),
-                                             gt_get_string(gt_get(review.request, "kind"), "kind"));
-    if (!*sub && !is(gt_get_string(gt_get(review.request, "kind"), "kind"), "Pod"))
+    const cJSON *asked = gt_get(review.request, "kind");
+    const char *name = gt_get_string(asked, "kind");
+    char version[API_VERSION_MAX];
+    snprintf(version, sizeof(version), "%s/%s", gt_get_string(asked, "group"),
+             gt_get_string(asked, "version"));
+    enum gt_job_kind kind = gt_owner_kind_of(version, name);
+    if (!*sub && !is(name, "Pod"))
         judge_owner(webhook, &review, kind, &verdict);
     return write_answer(&review, &verdict, answer, err);
 }

@@ -283,12 +283,48 @@ static void test_plain(void **state)
     assert_int_equal(gt_pod_identify(&pods[0].meta, &identity, NULL), 0);
     assert_int_equal(identity.kind, GT_JOB_POD);
     assert_string_equal(identity.job, "run-10");
+}
 
-    struct pod tf; /* another kind of the training operator */
-    pytorch_pod(&tf, "ps", 0);
-    tf.meta.owner_kind = "TFJob";
-    assert_int_equal(gt_pod_identify(&tf.meta, &identity, NULL), 0);
-    assert_int_equal(identity.kind, GT_JOB_OWNED);
+static void check_identity(const struct pod *pod, const char *key, const char *role, uint32_t index)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(256);
+    struct gt_pod_identity identity;
+    assert_int_equal(gt_pod_identify(&pod->meta, &identity, NULL), 0);
+    gt_job_key(&pod->meta, &identity, &text);
+    assert_string_equal(text.data, key);
+    assert_string_equal(identity.role, role);
+    assert_int_equal(identity.index, index);
+}
+
+/* The other kinds of Kubeflow's training operator, and MPIJob of both operators. */
+static void test_kubeflow(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"};
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_pod_identity identity;
+    struct pod pod;
+    char key[64];
+    for (size_t i = 0; i < GT_COUNT(kinds); i++) {
+        pytorch_pod(&pod, "Worker", 5);
+        pod.meta.owner_kind = kinds[i];
+        snprintf(key, sizeof(key), "ns/%s/demo", kinds[i]);
+        check_identity(&pod, key, "worker", 5);
+    }
+    pod_new(&pod, "demo-%s-%u", "worker", 2);
+    label(&pod, "training.kubeflow.org/job-name", "demo");
+    label(&pod, "training.kubeflow.org/job-role", "worker");
+    label_number(&pod, "training.kubeflow.org/replica-index", 2);
+    pod.meta.owner_kind = "MPIJob";
+    pod.meta.owner_name = "demo";
+    pod.meta.owner_controls = true;
+    check_identity(&pod, "ns/MPIJob/demo", "worker", 2);
+    pod_new(&pod, "demo-%s-%u", "worker", 2);
+    label(&pod, "training.kubeflow.org/job-name", "demo");
+    label(&pod, "training.kubeflow.org/job-role", "worker");
+    pod.meta.owner_kind = "MPIJob";
+    assert_true(gt_pod_identify(&pod.meta, &identity, &err) < 0);
+    assert_non_null(strstr(gt_err_text(err), "replica-index is missing"));
 }
 
 /* With the gang scheduler of Volcano, a PyTorchJob's pods have Volcano's task-spec: the job stays the same.
@@ -484,11 +520,17 @@ static void test_natural_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch),     cmocka_unit_test(test_volcano),
-        cmocka_unit_test(test_elastic),     cmocka_unit_test(test_indexed_and_stateful),
-        cmocka_unit_test(test_plain),       cmocka_unit_test(test_pytorch_under_volcano),
-        cmocka_unit_test(test_partial),     cmocka_unit_test(test_partial_plan),
-        cmocka_unit_test(test_malformed),   cmocka_unit_test(test_natural_order),
+        cmocka_unit_test(test_pytorch),
+        cmocka_unit_test(test_volcano),
+        cmocka_unit_test(test_elastic),
+        cmocka_unit_test(test_indexed_and_stateful),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_kubeflow),
+        cmocka_unit_test(test_pytorch_under_volcano),
+        cmocka_unit_test(test_partial),
+        cmocka_unit_test(test_partial_plan),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_natural_order),
         cmocka_unit_test(test_first_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

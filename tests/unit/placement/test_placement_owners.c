@@ -38,7 +38,18 @@ static struct gt_owner *read_owner(enum gt_job_kind kind, const char *text)
     return owner;
 }
 
+#define WORKERS(roles, count)                                                                                \
+    "{\"spec\":{\"" roles "\":{\"Worker\":{\"replicas\":" count ",\"template\":" POD("8", GROUP("\"32\"")) "}"
+
 static const char *const manual[GT_JOB_KINDS] = {
+    [GT_JOB_TF] = WORKERS("tfReplicaSpecs", "7") ",\"Chief\":{\"template\":" POD(
+        "8", "") "},\"PS\":{\"template\":" POD("0", "") "}}}}",
+    [GT_JOB_XGBOOST] =
+        WORKERS("xgbReplicaSpecs", "7") ",\"Master\":{\"replicas\":1,\"template\":" POD("8", "") "}}}}",
+    [GT_JOB_PADDLE] = WORKERS("paddleReplicaSpecs", "8") "}}}",
+    [GT_JOB_JAX] = WORKERS("jaxReplicaSpecs", "8") "}}}",
+    [GT_JOB_MPI] = WORKERS("mpiReplicaSpecs", "8") ",\"Launcher\":{\"template\":" POD("0", "") "}}}}",
+    [GT_JOB_MPI_V1] = WORKERS("mpiReplicaSpecs", "8") ",\"Launcher\":{\"template\":" POD("0", "") "}}}}",
     [GT_JOB_PYTORCH] = "{\"spec\":{\"pytorchReplicaSpecs\":{\"Master\":{\"replicas\":1,\"template\":" POD(
         "8", GROUP("\"32\"")) "},\"Worker\":{\"replicas\":7,\"template\":" POD("8", "") "}}}}",
     [GT_JOB_VOLCANO] =
@@ -200,7 +211,8 @@ static void test_owners_that_make_no_pods(void **state)
         check_stopped(kind, "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}", true);
         check_stopped(kind, "\"metadata\":{}", false);
         check_stopped(kind, aborted, kind == GT_JOB_VOLCANO);
-        check_stopped(kind, failed, kind == GT_JOB_INDEXED || kind == GT_JOB_PYTORCH);
+        bool is_kubeflow = strcmp(gt_owner_type(kind)->group, "kubeflow.org") == 0;
+        check_stopped(kind, failed, kind == GT_JOB_INDEXED || is_kubeflow);
     }
     check_stopped(GT_JOB_VOLCANO, "\"status\":{\"state\":{\"phase\":\"Running\"}}", false);
     check_stopped(GT_JOB_INDEXED,
@@ -401,6 +413,9 @@ static void test_kinds(void **state)
     assert_int_equal(gt_owner_kind_of("kubeflow.org", "PyTorchJob"), GT_JOB_PYTORCH);
     assert_int_equal(gt_owner_kind_of("example.com/v1", "Job"), GT_JOB_KINDS);
     assert_int_equal(gt_owner_kind_of("apps/v1", "DaemonSet"), GT_JOB_KINDS);
+    assert_int_equal(gt_owner_kind_of("kubeflow.org/v1", "MPIJob"), GT_JOB_MPI_V1);
+    assert_int_equal(gt_owner_kind_of("kubeflow.org/v2beta1", "MPIJob"), GT_JOB_MPI);
+    assert_int_equal(gt_owner_kind_of("kubeflow.org", "MPIJob"), GT_JOB_MPI);
     assert_int_equal(gt_owner_kind_of(NULL, NULL), GT_JOB_KINDS);
 }
 

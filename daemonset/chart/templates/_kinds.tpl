@@ -1,0 +1,25 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
+{{- /* Made of api/kinds by daemonset/generate. */ -}}
+{{- define "gputopo.kindRoles" -}}
+- apiGroups: [apps]
+  resources: [replicasets, statefulsets]
+  verbs: [list, watch]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [list, watch]
+- apiGroups: [batch.volcano.sh]
+  resources: [jobs]
+  verbs: [list, watch]
+- apiGroups: [elastic.iml.github.io]
+  resources: [elasticjobs]
+  verbs: [list, watch]
+- apiGroups: [kubeflow.org]
+  resources: [jaxjobs, mpijobs, paddlejobs, pytorchjobs, tfjobs, xgboostjobs]
+  verbs: [list, watch]
+{{- end }}
+{{- define "gputopo.kindHooks" -}}
+- {apiGroups: [batch.volcano.sh], apiVersions: [v1alpha1], resources: [jobs], operations: [CREATE, UPDATE], scope: Namespaced}
+- {apiGroups: [elastic.iml.github.io], apiVersions: [v1alpha1], resources: [elasticjobs], operations: [CREATE, UPDATE], scope: Namespaced}
+- {apiGroups: [kubeflow.org], apiVersions: [v1], resources: [jaxjobs, mpijobs, paddlejobs, pytorchjobs, tfjobs, xgboostjobs], operations: [CREATE, UPDATE], scope: Namespaced}
+- {apiGroups: [kubeflow.org], apiVersions: [v2beta1], resources: [mpijobs], operations: [CREATE, UPDATE], scope: Namespaced}
+{{- end }}
