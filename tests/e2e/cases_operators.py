@@ -52,7 +52,7 @@ class OperatorCases:
         specs["Master"]["template"]["metadata"]["annotations"]["metax-tech.com/gpu-group-size"] = "128"
         self.placed.create(manifest)
         selector = "training.kubeflow.org/job-name=pytorch-demo"
-        why = self.placed.waits(selector, "NoSupernode", "128")
+        why = self.placed.waits(selector, "NeverFits", "128")
         until("its pods", lambda: len(self.placed.pods(selector)) == 16)
         self.placed.untouched(self.placed.pods(selector))
         return why

@@ -197,13 +197,13 @@ class PlacementCases:
     def too_big(self):
         """Nothing of a job that cannot be placed is placed, and it says why; with atomic units it falls back."""
         self.placed.create(job("wide", 12, pod_template(8, group=96)))
-        why = self.placed.waits("job-name=wide", "NoSupernode", "96")
+        why = self.placed.waits("job-name=wide", "NeverFits", "96")
 
         def made():
             pods = self.placed.pods("job-name=wide")
             return (len(pods) == 12 and pods) or (False, self.placed.summary(pods))
         self.placed.untouched(until("all pods of wide to be made", made))
-        note = self.placed.event("NoSupernode", "96")
+        note = self.placed.event("NeverFits", "96")
         self.placed.clean()
         self.placed.create(job("wide", 12, pod_template(8, group=96, atomic=16)))
         pods = self.placed.bound("job-name=wide", 12)
