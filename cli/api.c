@@ -227,7 +227,7 @@ static void on_proxied(void *arg, struct gt_kube_answer *answer, const char *bod
 static int proxy_once(struct cli_api *api, const void *path, struct gt_err **err)
 {
     struct gt_kube_call *call;
-    int r = gt_kube_start_raw(api->kube, path, GT_KUBE_ACCEPT, CONTACT_MS, CONTACT_MS, api->body->max,
+    int r = gt_kube_start_raw(api->kube, path, GT_KUBE_ACCEPT, CONTACT_MS, CONTACT_MS, api->body->max, NULL,
                               on_proxied, api, &call, err);
     return r < 0 ? r : wait_for_answer(api, &gt_kube_services, NULL, err);
 }

@@ -8,5 +8,5 @@ uint64_t gt_backoff_next(struct gt_backoff *backoff, unsigned retry_after_s, str
         (retry_after_s < GT_BACKOFF_RETRY_AFTER_MAX_S ? retry_after_s : GT_BACKOFF_RETRY_AFTER_MAX_S) *
         UINT64_C(1000);
     uint64_t wait = step / 2 + gt_jitter_below(jitter, step / 2 + 1);
-    return retry_after ? retry_after + gt_jitter_below(jitter, step) : wait;
+    return retry_after > wait ? retry_after + gt_jitter_below(jitter, step) : wait;
 }

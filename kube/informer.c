@@ -286,6 +286,7 @@ static void on_timer(void *arg)
     const struct gt_kube_list_spec spec = {.selection = informer->spec.selection,
                                            .limit = informer->spec.limit,
                                            .page_max = informer->spec.page_max,
+                                           .backoff = &informer->backoff,
                                            .on_begin = on_begin,
                                            .on_object = on_object,
                                            .on_oversize = on_list_oversize,

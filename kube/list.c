@@ -104,8 +104,8 @@ static int request_page(struct gt_kube_list *list, struct gt_err **err)
         return r;
     bool metadata_only = list->spec.selection.metadata_only || list->page != PAGE_OBJECTS;
     return gt_kube_start_raw(list->kube, path.data, metadata_only ? GT_KUBE_ACCEPT_METALIST : GT_KUBE_ACCEPT,
-                             list->spec.deadline_ms, GT_KUBE_LIST_TRY_MS, list->spec.page_max, on_page, list,
-                             &list->call, err);
+                             list->spec.deadline_ms, GT_KUBE_LIST_TRY_MS, list->spec.page_max,
+                             list->spec.backoff, on_page, list, &list->call, err);
 }
 
 static void request_or_finish(struct gt_kube_list *list)

@@ -24,9 +24,11 @@ enum { GT_KUBE_LIST_LIMIT = 500, GT_KUBE_PAGE_MAX = 16 << 20, GT_KUBE_LIST_TRY_M
 
 struct gt_kube_list_spec {
     struct gt_kube_selection selection;
-    unsigned limit;              /* objects a page, 0: GT_KUBE_LIST_LIMIT */
-    size_t page_max;             /* bytes, 0: GT_KUBE_PAGE_MAX */
-    uint64_t deadline_ms;        /* for each page, as in gt_kube_request; 0: two minutes */
+    unsigned limit;       /* objects a page, 0: GT_KUBE_LIST_LIMIT */
+    size_t page_max;      /* bytes, 0: GT_KUBE_PAGE_MAX */
+    uint64_t deadline_ms; /* for each page, as in gt_kube_request; 0: two minutes */
+    /* Of a caller that repeats lists: failures of earlier ones count. NULL: each list begins anew. */
+    struct gt_backoff *backoff;
     void (*on_begin)(void *arg); /* the list (re)starts: objects so far are invalid; may be NULL */
     void (*on_object)(void *arg, cJSON *object);   /* freed afterwards; has no apiVersion and kind */
     void (*on_oversize)(void *arg, cJSON *object); /* metadata of an object that was left out; may be NULL */

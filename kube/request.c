@@ -24,7 +24,7 @@ struct gt_kube_call {
     char *path, *body;
     size_t response_max;
     uint64_t try_ms, deadline; /* a time of gt_clock_ms(); GT_KUBE_FOREVER: none */
-    struct gt_backoff backoff;
+    struct gt_backoff own_backoff, *backoff;
     unsigned tries;
     bool no_object, once;
     bool refreshed;
@@ -121,7 +121,7 @@ static void wait_for(struct gt_kube_call *call, uint64_t milliseconds)
 /* False where the deadline comes before the next try would. */
 static bool try_again(struct gt_kube_call *call, unsigned retry_after_s)
 {
-    uint64_t wait = gt_backoff_next(&call->backoff, retry_after_s, &call->kube->jitter);
+    uint64_t wait = gt_backoff_next(call->backoff, retry_after_s, &call->kube->jitter);
     if (call->deadline != GT_KUBE_FOREVER && gt_clock_ms() + wait >= call->deadline)
         return false;
     wait_for(call, wait);
@@ -320,6 +320,7 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
                                             : GT_KUBE_ACCEPT;
     call->no_object = request->no_object;
     call->once = request->once;
+    call->backoff = &call->own_backoff;
     call->response_max = request->response_max ? request->response_max : GT_KUBE_RESPONSE_MAX;
     call->done = done;
     call->arg = arg;
@@ -338,8 +339,8 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
 }
 
 int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept, uint64_t deadline_ms,
-                      uint64_t try_ms, size_t response_max, gt_kube_raw_done *done, void *arg,
-                      struct gt_kube_call **ret, struct gt_err **err)
+                      uint64_t try_ms, size_t response_max, struct gt_backoff *backoff,
+                      gt_kube_raw_done *done, void *arg, struct gt_kube_call **ret, struct gt_err **err)
 {
     struct gt_kube_call *call = calloc(1, sizeof(*call));
     if (!call || !(call->path = strdup(path))) {
@@ -349,6 +350,7 @@ int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept
     call->method = "GET";
     call->accept = accept;
     call->response_max = response_max;
+    call->backoff = backoff ? backoff : &call->own_backoff;
     call->raw_done = done;
     call->arg = arg;
     int r = enqueue(kube, call, deadline_ms, try_ms, err);

@@ -19,7 +19,7 @@ enum {
     GRACE_S = 30, /* a server that has not ended the watch this long after its time is dead */
     VERSION_CHECK_MS = 30000,
     VERSION_CHECK_BODY_MAX = 4 << 20, /* names of the pods of a node */
-    STEADY_MS = 5000,                 /* after a watch of this length the connection counts as good */
+    STEADY_MS = 30000,                /* after a stream of this length the connection counts as good */
     VERSION_MAX = 256,
 };
 
@@ -33,6 +33,7 @@ struct gt_kube_watch {
     struct gt_source *timer;
     struct gt_backoff backoff;
     uint64_t started_ms;
+    bool opened; /* the server answers with a stream */
     bool refreshed;
     bool unknown;          /* whether the server still knows this version: the last stream failed */
     struct gt_err *failed; /* why this stream is ended by us */
@@ -155,6 +156,7 @@ static void on_data(void *arg, const char *data, size_t len)
 {
     struct gt_kube_watch *watch = arg;
     watch->counters.connected = true;
+    watch->opened = true;
     watch->busy = true;
     int r = gt_lines_feed(&watch->lines, data, len, watch);
     watch->busy = false;
@@ -180,8 +182,10 @@ static void on_done(void *arg, const struct gt_transfer_result *result)
         gt_source_arm(watch->timer, 0);
         return;
     }
-    if (result->status >= 200 && result->status < 300)
+    if (result->status >= 200 && result->status < 300) {
         watch->refreshed = false;
+        watch->opened = true;
+    }
     if (result->error || result->status < 200 || result->status >= 300) {
         cJSON *object;
         gt_kube_result(result, &object, &watch->failed);
@@ -216,8 +220,10 @@ static void end_stream(struct gt_kube_watch *watch, unsigned retry_after_s)
         free_watch(watch);
         return;
     }
-    if (gt_clock_ms() - watch->started_ms >= STEADY_MS)
+    /* A look at the version, and a server that is silent, prove nothing. */
+    if (watch->opened && gt_clock_ms() - watch->started_ms >= STEADY_MS)
         watch->backoff.failures = 0;
+    watch->opened = false;
     gt_source_arm(watch->timer, gt_backoff_next(&watch->backoff, retry_after_s, &watch->kube->jitter));
 }
 

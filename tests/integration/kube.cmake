@@ -8,7 +8,9 @@ if(TARGET gt_kube)
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_kube.py $<TARGET_FILE:kube-tool>)
     add_test(NAME integration/kube-watch
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_kube_watch.py $<TARGET_FILE:kube-tool>)
-    set_tests_properties(integration/kube integration/kube-watch PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/kube-sick
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_kube_sick.py $<TARGET_FILE:kube-tool>)
+    set_tests_properties(integration/kube integration/kube-watch integration/kube-sick PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/kube-real
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_kube_real.py $<TARGET_FILE:kube-tool>)
     set_tests_properties(integration/kube-real PROPERTIES LABELS integration TIMEOUT 1500 SKIP_RETURN_CODE 77)

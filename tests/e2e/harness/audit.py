@@ -4,7 +4,7 @@ import re
 
 from .waiting import Failed
 
-KINDS = ("UnitTorn", "DoublePlanned", "Misplaced", "DoubleClaimed")
+KINDS = ("UnitTorn", "DoublePlanned", "Misplaced", "DoubleClaimed", "Unplaced")
 
 
 def events(cluster):
@@ -26,6 +26,6 @@ def check(cluster):
         raise Failed("; ".join(f"{reason}: {note}" for reason, note in sorted(wrong)))
 
 
-def forget(cluster, namespace="default"):
-    for kind in KINDS:
+def forget(cluster, namespace="default", kinds=KINDS):
+    for kind in kinds:
         cluster.kubectl("delete", "events.events.k8s.io", "-n", namespace, f"--field-selector=reason={kind}")
