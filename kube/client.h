@@ -87,7 +87,7 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
 /*
  * A GET of any path, for callers that make their own paths. The body is passed unread, also that of an error
  * (`answer->object` is NULL for 2xx, and where the body is not JSON). `backoff` goes on from earlier requests
- * of the caller; NULL: it begins anew.
+ * of the caller; NULL: it begins again.
  */
 struct gt_backoff;
 typedef void gt_kube_raw_done(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len);

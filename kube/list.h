@@ -27,7 +27,7 @@ struct gt_kube_list_spec {
     unsigned limit;       /* objects a page, 0: GT_KUBE_LIST_LIMIT */
     size_t page_max;      /* bytes, 0: GT_KUBE_PAGE_MAX */
     uint64_t deadline_ms; /* for each page, as in gt_kube_request; 0: two minutes */
-    /* Of a caller that repeats lists: failures of earlier ones count. NULL: each list begins anew. */
+    /* Of a caller that repeats lists: failures of earlier ones count. NULL: each list begins again. */
     struct gt_backoff *backoff;
     void (*on_begin)(void *arg); /* the list (re)starts: objects so far are invalid; may be NULL */
     void (*on_object)(void *arg, cJSON *object);   /* freed afterwards; has no apiVersion and kind */

@@ -101,8 +101,8 @@ static bool has_kubeflow_stopped(const cJSON *status)
 
 #define KUBEFLOW_KIND(VERSION, PLURAL, KIND, ROLES, IDENTIFY, READ)                                          \
     {                                                                                                        \
-        .type = {"kubeflow.org", VERSION, PLURAL, KIND}, .name = KIND, .roles = ROLES, .identify = IDENTIFY, \
-        .read = READ, .has_stopped = has_kubeflow_stopped                                                    \
+        .type = {"kubeflow.org", (VERSION), (PLURAL), (KIND)}, .name = (KIND), .roles = (ROLES),             \
+        .identify = (IDENTIFY), .read = (READ), .has_stopped = has_kubeflow_stopped                          \
     }
 
 const struct gt_kind gt_kind_pytorch =
