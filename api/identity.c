@@ -5,49 +5,10 @@
 #include "api/names.h"
 #include "api/pod_group.h"
 
-/* Kinds that create StatefulSets or Jobs, which then are not jobs by themselves. */
-#define UNSUPPORTED_HELD(kinds)                                                                              \
-    kinds ": they are not supported yet, so the pods are held: to run them where the scheduler puts them, "  \
-          "remove their gate " GT_GATE ", or gpu-group-size from all pods and templates"
-#define UNSUPPORTED_LEFT(kinds)                                                                              \
-    kinds ": they are not supported yet, so the scheduler places the pods one by one"
-static const struct {
-    enum gt_pod_key label;
-    const char *held, *not_held;
-} unsupported[] = {
-    {GT_KEY_LEADER_WORKER_SET, UNSUPPORTED_HELD("LeaderWorkerSets"), UNSUPPORTED_LEFT("LeaderWorkerSets")},
-    {GT_KEY_JOB_SET, UNSUPPORTED_HELD("JobSets"), UNSUPPORTED_LEFT("JobSets")},
-};
-
-const char *gt_job_unsupported(const struct gt_pod_identity *identity, bool held)
-{
-    if (!identity->unsupported)
-        return NULL;
-    return held ? unsupported[identity->unsupported - 1].held
-                : unsupported[identity->unsupported - 1].not_held;
-}
-
-static bool is_unsupported(const struct gt_pod_meta *pod, struct gt_pod_identity *ret)
-{
-    const char *job = NULL;
-    for (unsigned i = 0; i < GT_COUNT(unsupported) && !job; i++)
-        if ((job = gt_pod_label(pod, unsupported[i].label)))
-            ret->unsupported = (uint8_t)(i + 1);
-    if (!job)
-        return false;
-    ret->kind = pod->owner_kind ? GT_JOB_OWNED : GT_JOB_POD;
-    ret->job = ret->kind == GT_JOB_OWNED ? job : pod->name;
-    return true;
-}
-
 int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
     struct gt_pod_identity identity = {.role = ""};
     const char *group = gt_pod_annotation(pod, GT_KEY_POD_GROUP);
-    if (is_unsupported(pod, &identity)) {
-        *ret = identity;
-        return 0;
-    }
     for (unsigned kind = 0; kind < GT_JOB_KINDS; kind++) {
         const struct gt_kind *one = gt_kind_of((enum gt_job_kind)kind);
         int r = one->identify ? one->identify(one, pod, &identity, err) : 0;

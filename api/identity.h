@@ -11,13 +11,14 @@
 
 /* Texts belong to the pod. */
 struct gt_pod_identity {
-    const char *job;  /* its name */
-    const char *role; /* "master", "worker", a Volcano task; "" where the kind has none */
-    uint32_t index;   /* within the role */
+    const char *job;   /* its name */
+    const char *owner; /* the name of the object that describes the job, where it is not the job's; or NULL */
+    const char *role;  /* "master", "worker", a Volcano task; "" where the kind has none */
+    uint32_t index;    /* within the role, or within its child there */
+    uint32_t child;    /* the number of the object between the job and the pod; 0: there is none, or one */
     enum gt_job_kind kind : 8;
     bool has_index;
-    bool ignored;        /* dlrover's own master, which takes no part in the training */
-    uint8_t unsupported; /* it is of an unsupported kind, which is not planned; 0: it is not */
+    bool ignored; /* dlrover's own master, which takes no part in the training */
 };
 
 /* -EINVAL where a label that must be a number is missing or invalid. Texts in *ret point into `pod`. */
@@ -39,9 +40,5 @@ static inline bool gt_job_kind_is_nameless(enum gt_job_kind kind)
 {
     return kind == GT_JOB_OWNED || kind == GT_JOB_POD_GROUP;
 }
-
-/* A sentence that says why a pod with a group size is not planned, with its gate or without. A unit of such a
- * job may span several of the Jobs, or StatefulSets, that own its pods. NULL: its kind is supported. */
-const char *gt_job_unsupported(const struct gt_pod_identity *identity, bool held);
 
 #endif

@@ -63,6 +63,7 @@ static int read_own(struct gt_template_reader *reader, const cJSON *metadata, ui
 {
     const unsigned count = reader->owner->spec.count;
     int r = 0;
+    reader->owner->spec.units_in_roles = reader->kind->units_in_roles;
     for (enum gt_pod_key k = 0; k < GT_KEY_SIZES; k++) {
         bool given = false;
         for (unsigned i = 0; i < count && !given; i++)
@@ -70,6 +71,8 @@ static int read_own(struct gt_template_reader *reader, const cJSON *metadata, ui
         for (unsigned i = 0; i < count && !given && r >= 0; i++)
             r = gt_template_copy_text(metadata, k, &reader->templates[i], reader->err);
         const char *own = count && !given && r >= 0 ? *gt_template_text(&reader->templates[0], k) : NULL;
+        if (own && k == GT_KEY_GROUP)
+            reader->owner->spec.units_in_roles = false;
         if (own)
             *ret_digest = gt_digest_number(gt_digest_number(*ret_digest, k), gt_digest_keyed(own));
     }
@@ -84,12 +87,16 @@ static uint64_t version_of(const cJSON *metadata, uint64_t uid)
     return gt_digest_number(uid, generation);
 }
 
-/* Made by an object of a kind that is left alone. */
-static bool is_part_of_another(const cJSON *object)
+/* Made by an object of another kind. */
+static bool is_part_of_another(enum gt_job_kind kind, const cJSON *object)
 {
     const cJSON *labels = gt_get_at(object, "metadata", "labels");
-    return gt_get(labels, gt_pod_key_text(GT_KEY_LEADER_WORKER_SET)) ||
-           gt_get(labels, gt_pod_key_text(GT_KEY_JOB_SET));
+    for (unsigned i = 0; i < GT_JOB_KINDS; i++) {
+        const struct gt_kind *other = gt_kind_of((enum gt_job_kind)i);
+        if (other->child && i != kind && gt_get(labels, gt_pod_key_text(other->child_key)))
+            return true;
+    }
+    return false;
 }
 
 int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *resource, struct gt_owner **ret,
@@ -121,7 +128,7 @@ int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *reso
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
     owner->spec.templates = fitting ? fitting : reader.templates;
-    *ret = reader.gpus && !is_part_of_another(object) ? gt_steal(owner) : NULL;
+    *ret = reader.gpus && !is_part_of_another(number, object) ? gt_steal(owner) : NULL;
     return 0;
 }
 

@@ -20,6 +20,8 @@ const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind);
 /* From an ownerReference, or a request's kind; `api_version` is "group/version" or the group alone. A kind of
  * that group counts even where its version is another one. GT_JOB_KINDS: none of them. */
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind);
+/* Whether a pod with such an owner may be of an object of that kind, which made the owner or is it. */
+bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *owner_kind);
 
 /* What the job's object says of its pods. With it a job can be planned as soon as its first pod exists. */
 struct gt_job_template {
@@ -29,15 +31,18 @@ struct gt_job_template {
     unsigned containers;
     const char *group, *atomic, *loss, *unplaced; /* annotations, NULL: none */
     uint32_t first;                               /* the index of the template's first pod */
-    uint32_t minimum; /* if fewer of its pods can start together, nothing of the job starts; 0: not given */
+    uint32_t per_child; /* pods of each object between the job and the pods; 0: there is none */
+    uint32_t minimum;   /* if fewer of its pods can start together, nothing of the job starts; 0: not given */
 };
 
 struct gt_job_spec {
     const struct gt_job_template *templates; /* in the order of the object */
     unsigned count;
-    const char *master; /* the role of rank 0 if it is not "master" (--master= of Volcano's plugin) */
-    uint32_t minimum;   /* if fewer of its pods can start together, none starts; 0: all pods */
-    uint32_t at_once;   /* at most so many pods exist at a time: the lowest that have not ended; 0: all */
+    const char *master;  /* the role of rank 0 if it is not "master" (--master= of Volcano's plugin) */
+    uint32_t minimum;    /* if fewer of its pods can start together, none starts; 0: all pods */
+    uint32_t at_once;    /* at most so many pods exist at a time: the lowest that have not ended; 0: all */
+    bool in_order;       /* roles have their ranks in the order of the object, also a master */
+    bool units_in_roles; /* no unit has pods of two roles */
 };
 
 struct gt_owner {
@@ -46,7 +51,8 @@ struct gt_owner {
     const char *refusal; /* a sentence why such an owner cannot have groups; NULL: it can */
     uint64_t version;    /* changes with its spec; 0: not known */
     uint64_t uid;        /* digest; 0: not known */
-    bool stopped;        /* it creates no pods now: it is suspended, has ended, or is being deleted */
+    uint32_t jobs; /* so many jobs, whose names are its own and "-0", "-1" and so on; 0: one, of its name */
+    bool stopped;  /* it creates no pods now: it is suspended, has ended, or is being deleted */
     /* Pods that have succeeded or failed for ever: they may be deleted, and are not created again. */
     uint32_t ended;     /* how many */
     uint64_t *ended_at; /* for an Indexed Job also which ones, one bit for each rank; NULL: not known */

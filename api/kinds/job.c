@@ -81,7 +81,7 @@ static void read_ended_indexes(struct gt_owner *owner, const cJSON *status)
 
 enum { BACKOFF_LIMIT = 6 }; /* the API server's default */
 
-static bool ignores_disruption(const cJSON *spec)
+bool gt_job_ignores_disruption(const cJSON *spec)
 {
     const cJSON *rule, *pattern;
     cJSON_ArrayForEach(rule, gt_get_at(spec, "podFailurePolicy", "rules"))
@@ -104,7 +104,7 @@ static bool ignores_disruption(const cJSON *spec)
 static uint32_t job_failures_left(const cJSON *spec, const cJSON *status)
 {
     uint64_t limit = BACKOFF_LIMIT, failed = 0;
-    if (ignores_disruption(spec))
+    if (gt_job_ignores_disruption(spec))
         return UINT32_MAX;
     if (gt_get(spec, "backoffLimitPerIndex"))
         return 0;

@@ -10,12 +10,17 @@ struct gt_kind {
     struct gt_owner_type type;
     const char *name;  /* in keys of jobs and in texts */
     const char *roles; /* Kubeflow's: the member of the spec with the roles */
+    /* Where its pods are made by objects of another kind: that kind, and the label by which the objects are
+     * known. They are not jobs by themselves. */
+    const char *child;
+    enum gt_pod_key child_key;
     /* Where the pod is of this kind: its job, role and index, and 1; -EINVAL where it is, and something is
      * missing. 0: it is not. NULL: its pods are known by their owner alone, and have no index. */
     int (*identify)(const struct gt_kind *kind, const struct gt_pod_meta *pod, struct gt_pod_identity *ret,
                     struct gt_err **err);
-    bool is_also_owned; /* some of its pods are known by their owner alone */
-    bool may_grow;      /* its controller may make more pods than the object says */
+    bool is_also_owned;  /* some of its pods are known by their owner alone */
+    bool units_in_roles; /* no unit has pods of two roles, unless the size is the object's own annotation */
+    bool may_grow;       /* its controller may make more pods than the object says */
     /* The templates of an object, and how many of its pods have to start together. */
     int (*read)(struct gt_template_reader *reader, const cJSON *spec);
     /* Whether its status says that it makes no pods any more. NULL: it does not. */
@@ -31,5 +36,7 @@ const struct gt_kind *gt_kind_of(enum gt_job_kind kind);
 
 /* For has_stopped(): whether a condition of that type is True. */
 bool gt_kind_condition_is_true(const cJSON *status, const char *type);
+/* Whether the evictions of its pods do not count as failures of a Job with that spec. */
+bool gt_job_ignores_disruption(const cJSON *spec);
 
 #endif

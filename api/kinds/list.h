@@ -5,7 +5,7 @@
 /*
  * The kinds of jobs. Each is a file here, and a line in this list: KIND(enum, variable). A pod belongs to the
  * first kind that says so. With gang scheduling Kubeflow's operators also write Volcano's labels, so their
- * kinds come first.
+ * kinds come first; a kind that makes objects of other kinds comes before these.
  */
 #define GT_JOB_KIND_LIST(KIND)                                                                               \
     KIND(PYTORCH, pytorch)                                                                                   \
@@ -17,6 +17,8 @@
     KIND(MPI_V1, mpi_v1)                                                                                     \
     KIND(ELASTIC, elastic)                                                                                   \
     KIND(VOLCANO, volcano)                                                                                   \
+    KIND(JOBSET, jobset)                                                                                     \
+    KIND(LEADER_WORKER_SET, leader_worker_set)                                                               \
     KIND(INDEXED, job)                                                                                       \
     KIND(STATEFULSET, statefulset)                                                                           \
     KIND(REPLICASET, replicaset)
@@ -39,6 +41,9 @@
     KEY(JOB_INDEX, "batch.kubernetes.io/job-completion-index")                                               \
     KEY(STATEFUL_SET_INDEX, "apps.kubernetes.io/pod-index")                                                  \
     KEY(LEADER_WORKER_SET, "leaderworkerset.sigs.k8s.io/name")                                               \
-    KEY(JOB_SET, "jobset.sigs.k8s.io/jobset-name")
+    KEY(LEADER_WORKER_SET_INDEX, "leaderworkerset.sigs.k8s.io/worker-index")                                 \
+    KEY(JOB_SET, "jobset.sigs.k8s.io/jobset-name")                                                           \
+    KEY(JOB_SET_ROLE, "jobset.sigs.k8s.io/replicatedjob-name")                                               \
+    KEY(JOB_SET_INDEX, "jobset.sigs.k8s.io/job-index")
 
 #endif

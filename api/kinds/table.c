@@ -36,6 +36,13 @@ enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
     return found;
 }
 
+bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *owner_kind)
+{
+    const char *child = table[kind]->child;
+    return owner_kind &&
+           ((child && strcmp(owner_kind, child) == 0) || gt_owner_kind_of(api_version, owner_kind) == kind);
+}
+
 bool gt_kind_condition_is_true(const cJSON *status, const char *type)
 {
     const cJSON *condition;

@@ -54,6 +54,7 @@ struct role {
     uint32_t base;                          /* the rank of its first pod */
     const struct gt_job_template *template; /* NULL: not in the spec */
     uint32_t planned_base;                  /* `base` when its pods were planned; GT_NONE: none was */
+    uint32_t per_child; /* pods of each object between the job and its pods; 0: there is none */
 };
 
 /* A pod while the job is made. */
@@ -104,6 +105,7 @@ static int add_templates(struct job_builder *builder)
             return gt_fail(builder->err, EINVAL, "two templates for the role \"%.60s\"", template->role);
         role->template = template;
         role->replicas = template->replicas;
+        role->per_child = template->per_child;
         total += template->replicas;
     }
     if (total > GT_PLAN_PODS_MAX)
@@ -127,25 +129,48 @@ static int identify_pods(struct job_builder *builder)
         struct role *role = find_role(builder, identity->role);
         if (!role)
             return fail_roles(builder);
-        if (!role->template && identity->has_index && identity->index >= role->replicas)
-            role->replicas = identity->index + 1;
-        uint32_t first = role->template && identity->has_index ? role->template->first : 0;
-        if (identity->index < first)
-            return gt_fail(builder->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
-                           builder->pods[i].name, identity->index, first);
-        if (role->template && identity->has_index && identity->index - first >= role->replicas &&
-            !gt_job_kind_may_grow(identity->kind))
-            continue; /* it will be deleted, or its object has changed and is not yet known */
-        builder->slots[builder->slot_count++] = (struct pod_slot){
-            (uint32_t)(role - builder->roles), identity->index - first, i, builder->pods[i].name};
+        if (!role->template && identity->index >= role->per_child)
+            role->per_child = identity->index + 1;
     }
     return 0;
+}
+
+/* Adds a pod, unless it will be deleted, or its object has changed and is not yet known. */
+static int add_pod(struct job_builder *builder, uint32_t pod)
+{
+    const struct gt_pod_identity *identity = &builder->identities[pod];
+    struct role *role = find_role(builder, identity->role);
+    uint32_t first = role->template && identity->has_index ? role->template->first : 0;
+    uint64_t index = (uint64_t)identity->child * role->per_child + identity->index;
+    if (identity->index < first || index >= GT_OWNER_REPLICAS_MAX)
+        return gt_fail(builder->err, EINVAL, "pod %.100s has number %llu, the job's first has %u",
+                       builder->pods[pod].name, (unsigned long long)index, first);
+    if (!role->template && identity->has_index && index >= role->replicas)
+        role->replicas = (uint32_t)index + 1;
+    if (role->template && identity->has_index && !gt_job_kind_may_grow(identity->kind) &&
+        (index - first >= role->replicas ||
+         (role->template->per_child && identity->index >= role->per_child)))
+        return 0;
+    builder->slots[builder->slot_count++] = (struct pod_slot){
+        (uint32_t)(role - builder->roles), (uint32_t)index - first, pod, builder->pods[pod].name};
+    return 0;
+}
+
+static int add_pods(struct job_builder *builder)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < builder->count && r >= 0; i++)
+        if (!builder->identities[i].ignored)
+            r = add_pod(builder, i);
+    return r;
 }
 
 /* The order of roles: the master, workers, then those of the spec in its order, then by name. */
 static int role_place(const struct job_builder *builder, const struct role *role)
 {
     const char *master = builder->spec && builder->spec->master ? builder->spec->master : "master";
+    if (role->template && builder->spec->in_order)
+        return 2;
     return strcasecmp(role->name, master) == 0     ? 0
            : strcasecmp(role->name, "worker") == 0 ? 1
            : role->template                        ? 2
@@ -354,9 +379,31 @@ static int read_sizes(struct job_builder *builder)
     return gt_job_sizes_read(texts, count, &builder->job->sizes, builder->err);
 }
 
+/* Where no unit has pods of two roles. */
+static int check_roles(const struct job_builder *builder)
+{
+    const struct gt_job *job = builder->job;
+    for (uint32_t i = 0, next; i < job->member_count && job->sizes.group; i = next) {
+        const struct gt_job_template *template = job->members[i].template;
+        uint64_t gpus = 0;
+        for (next = i; next < job->member_count && job->members[next].template == template; next++)
+            gpus += gt_job_pod_gpus(&job->members[next].gpus);
+        if (template && gpus % job->sizes.group)
+            return gt_fail(
+                builder->err, EINVAL,
+                "the %llu GPUs of %.60s are not a multiple of gpu-group-size %u: to have units over "
+                "all of the job, annotate its object and not its templates",
+                (unsigned long long)gpus, template->role, job->sizes.group);
+    }
+    return 0;
+}
+
 static int make_units(struct job_builder *builder)
 {
     struct gt_job *job = builder->job;
+    int r = builder->spec && builder->spec->units_in_roles ? check_roles(builder) : 0;
+    if (r < 0)
+        return r;
     gt_auto_free struct gt_job_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));
     if (!pods)
         return gt_fail_sys(builder->err, ENOMEM, "job");
@@ -390,6 +437,8 @@ static int make(struct job_builder *builder)
     if (!builder->identities || !builder->slots)
         return gt_fail_sys(builder->err, ENOMEM, "job");
     r = identify_pods(builder);
+    if (r >= 0)
+        r = add_pods(builder);
     if (r < 0)
         return r;
     builder->job->kind = builder->count ? builder->identities[0].kind : GT_JOB_POD;
@@ -399,7 +448,7 @@ static int make(struct job_builder *builder)
     r = fill_reservations(builder);
     if (r >= 0)
         r = add_members(builder);
-    if (r >= 0 && !(builder->count && builder->identities[0].unsupported))
+    if (r >= 0)
         r = read_sizes(builder);
     if (r >= 0)
         r = make_units(builder);

@@ -65,10 +65,24 @@ static int make_unit(const struct gt_job_sizes *sizes, const struct gt_job_pod *
     return 0;
 }
 
-int gt_job_units_make(const struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,
+static int set_whole(struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,
+                     struct gt_err **err)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++)
+        total += gt_job_pod_gpus(&pods[i]);
+    if (total > GT_GROUP_MAX)
+        return gt_fail(err, EINVAL, "gpu-group-size " GT_GROUP_WHOLE ": the limit is %d GPUs", GT_GROUP_MAX);
+    sizes->group = (uint32_t)total;
+    return 0;
+}
+
+int gt_job_units_make(struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,
                       struct gt_job_units *ret, struct gt_err **err)
 {
     struct gt_job_units units = {0};
+    if (sizes->whole && set_whole(sizes, pods, count, err) < 0)
+        return -EINVAL;
     if (!sizes->group) {
         if (sizes->atomic)
             units.warning =

@@ -11,6 +11,7 @@
  * units that gt_plan_job() places. A broken rule is -EINVAL with one sentence for the author of the job.
  */
 enum { GT_GROUP_MAX = GT_CHAIN_SIZE_MAX }; /* GPUs */
+#define GT_GROUP_WHOLE "group" /* the size of a unit that is the whole job, or group of a LeaderWorkerSet */
 
 /* The annotations of one template (or pod) of a job; NULL: it has none. */
 struct gt_job_texts {
@@ -27,6 +28,7 @@ enum gt_on_node_loss {
 
 struct gt_job_sizes {
     uint32_t group, atomic; /* GPUs; 0: not given */
+    bool whole;             /* all pods are one unit: `group` is known with them */
     enum gt_on_node_loss loss;
     bool recreate; /* where its pods run without a plan, all of them are evicted and it is placed again */
 };
@@ -51,10 +53,10 @@ struct gt_job_units {
 
 /*
  * Divides pods (in rank order, each with one GPU or more) into units. Without a group size there are none.
- * Units are hard without an atomic size, or where it equals the group size. The caller frees the units with
- * gt_job_units_done().
+ * Units are hard without an atomic size, or where it equals the group size. Sets the group size where it is
+ * the whole job. The caller frees the units with gt_job_units_done().
  */
-int gt_job_units_make(const struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,
+int gt_job_units_make(struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,
                       struct gt_job_units *ret, struct gt_err **err);
 
 void gt_job_units_done(struct gt_job_units *units);

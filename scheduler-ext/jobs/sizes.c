@@ -31,27 +31,31 @@ static int read_size(const char *key, const struct gt_job_texts *texts, const ch
     return 0;
 }
 
-/* The value of `key` on which all templates agree. */
+/* The value of `key` on which all templates agree. `ret_whole` NULL: it must be a number. */
 static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t count, uint32_t *ret,
-                    struct gt_err **err)
+                    bool *ret_whole, struct gt_err **err)
 {
-    uint32_t agreed = 0, first = 0;
+    const char *agreed = NULL;
+    uint32_t first = 0, sizes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const char *text = strcmp(key, GT_ANNOTATION_GROUP) == 0 ? texts[i].group : texts[i].atomic;
+        const char *text = ret_whole ? texts[i].group : texts[i].atomic;
+        bool whole = text && ret_whole && strcmp(text, GT_GROUP_WHOLE) == 0;
         uint32_t size = 0;
         if (!text)
             continue;
-        int r = read_size(key, &texts[i], text, &size, err);
+        int r = whole ? 0 : read_size(key, &texts[i], text, &size, err);
         if (r < 0)
             return r;
-        if (agreed && size != agreed)
-            return gt_fail(err, EINVAL, "%s differs within the job: %u on %s, %u on %s", short_name(key),
-                           agreed, texts[first].where, size, texts[i].where);
-        if (!agreed)
-            first = i;
-        agreed = size;
+        if (agreed && size != sizes)
+            return gt_fail(err, EINVAL, "%s differs within the job: %.20s on %s, %.20s on %s",
+                           short_name(key), agreed, texts[first].where, text, texts[i].where);
+        first = agreed ? first : i;
+        agreed = text;
+        sizes = size;
     }
-    *ret = agreed;
+    if (ret_whole)
+        *ret_whole = agreed && !sizes;
+    *ret = sizes;
     return 0;
 }
 
@@ -104,11 +108,11 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
                                               offsetof(struct gt_job_texts, unplaced),
                                               {"report", "recreate"},
                                               "report, recreate"};
-    struct gt_job_sizes sizes;
+    struct gt_job_sizes sizes = {0};
     unsigned loss = 0, again = 0;
-    int r = read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, err);
+    int r = read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, &sizes.whole, err);
     if (r >= 0)
-        r = read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, err);
+        r = read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, NULL, err);
     if (r >= 0)
         r = read_word(&losses, texts, count, &loss, err);
     if (r >= 0)

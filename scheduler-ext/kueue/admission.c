@@ -234,7 +234,7 @@ static bool is_planned(const struct gt_cache *cache, const struct gt_workload *w
         return has_place(gt_cache_find_pod(cache, workload->namespace_, workload->owner_name));
     for (unsigned number = 0; kind < GT_JOB_KINDS && more; number++) {
         gt_auto_buf struct gt_buf key = GT_BUF(1024);
-        more = gt_owner_job_key(kind, workload->namespace_, workload->owner_name, number, &key);
+        more = gt_owner_job_key(kind, NULL, workload->namespace_, workload->owner_name, number, &key);
         const struct gt_cache_job *job = more && key.data ? gt_cache_find_job(cache, key.data) : NULL;
         for (const struct gt_cache_pod *pod = job ? job->pods : NULL; pod; pod = pod->next)
             if (has_place(pod))

@@ -183,9 +183,7 @@ const char *gt_owners_broken(const struct gt_owners *owners, enum gt_job_kind ki
 enum gt_job_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,
                                  const char *owner_api_version, const char **ret_name)
 {
-    *ret_name = identity->job;
-    if (identity->unsupported)
-        return GT_JOB_KINDS;
+    *ret_name = identity->owner ? identity->owner : identity->job;
     if (identity->kind < GT_JOB_KINDS)
         return identity->kind;
     if (identity->kind != GT_JOB_OWNED)
@@ -211,18 +209,25 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
     }
 }
 
-bool gt_owner_job_key(enum gt_job_kind kind, const char *namespace_, const char *name, unsigned number,
-                      struct gt_buf *to)
+bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const char *namespace_,
+                      const char *name, unsigned number, struct gt_buf *to)
 {
     enum gt_job_kind kinds[2];
-    if (number >= gt_owner_pods_are(kind, kinds))
+    unsigned count = gt_owner_pods_are(kind, kinds), jobs = owner && owner->jobs ? owner->jobs : 1;
+    gt_auto_buf struct gt_buf job = GT_BUF(512);
+    if (number >= count * jobs)
+        return false;
+    gt_buf_printf(&job, "%s", name);
+    if (owner && owner->jobs)
+        gt_buf_printf(&job, "-%u", number / count);
+    if (!job.data)
         return false;
     struct gt_pod_meta pod = {.namespace_ = namespace_,
                               .name = "",
                               .owner_kind = gt_owner_type(kind)->kind,
                               .owner_name = name,
                               .owner_controls = true};
-    struct gt_pod_identity identity = {.kind = kinds[number], .job = name, .role = ""};
+    struct gt_pod_identity identity = {.kind = kinds[number % count], .job = job.data, .role = ""};
     gt_job_key(&pod, &identity, to);
     return true;
 }

@@ -48,9 +48,9 @@ const char *gt_owners_broken(const struct gt_owners *owners, enum gt_job_kind ki
                              const char *name);
 
 /* The keys of the jobs that an owner may have made (api/identity.h): call it with number 0, 1... until it
- * returns false. */
-bool gt_owner_job_key(enum gt_job_kind kind, const char *namespace_, const char *name, unsigned number,
-                      struct gt_buf *to);
+ * returns false. `owner` NULL: it is not known. */
+bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const char *namespace_,
+                      const char *name, unsigned number, struct gt_buf *to);
 
 struct gt_owners_counters {
     uint32_t owners;

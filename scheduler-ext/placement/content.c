@@ -216,7 +216,8 @@ static void add_job(const struct gt_cache_job *job, struct gt_gpu_placement *to)
         to->namespace_ = pod->meta.namespace_;
         to->priority = pod->priority > to->priority ? pod->priority : to->priority;
         if (to->owner_kind[0] || !pod->meta.owner_kind || !pod->meta.owner_name || !pod->owner_uid ||
-            !pod->owner_api_version || strcmp(pod->meta.owner_name, pod->identity.job) != 0)
+            !pod->owner_api_version || pod->identity.owner ||
+            strcmp(pod->meta.owner_name, pod->identity.job) != 0)
             continue;
         to->owner_api_version = pod->owner_api_version;
         to->owner_kind = pod->meta.owner_kind;

@@ -130,8 +130,7 @@ void gt_placement_add_texts(const struct gt_placement *placement, const struct g
     gt_owners_add_texts(placement->spec.owners, &pod->meta, &pod->identity, pod->owner_api_version, texts);
 }
 
-/* Pods without gate and plan are not ours, except for those of unsupported kinds that have a group size, and
- * those of jobs that want to be placed again then. */
+/* Pods without gate and plan are not ours, except for those of jobs that want to be placed again then. */
 static bool concerns_us(const struct gt_placement *placement, const struct gt_cache_pod *pod)
 {
     if (gt_cache_pod_is_unplaced(pod)) {
@@ -140,8 +139,6 @@ static bool concerns_us(const struct gt_placement *placement, const struct gt_ca
         if (texts.group && texts.unplaced && strcmp(texts.unplaced, "recreate") == 0)
             return true;
     }
-    if (pod->identity.unsupported && gt_pod_annotation(&pod->meta, GT_KEY_GROUP))
-        return true;
     return pod->state == GT_CACHE_GATED || pod->plan != GT_CACHE_PLAN_NONE;
 }
 
@@ -252,9 +249,10 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_job_kind kind
 {
     if (!placement->started)
         return;
+    const struct gt_owner *owner = gt_owners_find(placement->spec.owners, kind, namespace_, name);
     for (unsigned number = 0;; number++) {
         gt_auto_buf struct gt_buf key = GT_BUF(2048);
-        if (!gt_owner_job_key(kind, namespace_, name, number, &key))
+        if (!gt_owner_job_key(kind, owner, namespace_, name, number, &key))
             return;
         struct gt_cache_job *job = key.data ? gt_cache_find_job(placement->spec.cache, key.data) : NULL;
         struct pjob *pjob = job ? pjob_of(placement, job, concerns_us(placement, job->pods)) : NULL;

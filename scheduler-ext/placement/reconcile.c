@@ -41,9 +41,8 @@ static void find_owner(struct reconcile *reconcile)
         reconcile->kind = gt_owner_of_pod(&pod->meta, &pod->identity, pod->owner_api_version, &name);
         reconcile->owner =
             gt_owners_find(reconcile->placement->spec.owners, reconcile->kind, pod->meta.namespace_, name);
-        reconcile->expected =
-            reconcile->kind < GT_JOB_KINDS && pod->owner_api_version && pod->meta.owner_kind &&
-            gt_owner_kind_of(pod->owner_api_version, pod->meta.owner_kind) == reconcile->kind;
+        reconcile->expected = reconcile->kind < GT_JOB_KINDS &&
+                              gt_owner_makes(reconcile->kind, pod->owner_api_version, pod->meta.owner_kind);
         return;
     }
 }
@@ -400,7 +399,9 @@ static void leave_unplanned(struct reconcile *reconcile)
     const struct gt_cache_pod *first = first_gated(pjob->job);
     leave_queue(pjob);
     gt_reconcile_leave_queue(pjob);
-    if (!gt_reconcile_rests(pjob, first) && (!first || gt_reconcile_is_ready(reconcile)))
+    if (!first)
+        gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
+    else if (gt_reconcile_is_ready(reconcile))
         gt_reconcile_let_go(reconcile, first);
 }
 

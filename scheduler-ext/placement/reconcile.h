@@ -12,9 +12,7 @@ struct reconcile;
 void gt_placement_reconcile(struct pjob *pjob);
 
 /* ---- unplanned.c ---- */
-/* Of a job without units; `first_gated` NULL: no pod is gated. Whether its gates stay, or none is there. */
-bool gt_reconcile_rests(struct pjob *pjob, const struct gt_cache_pod *first_gated);
-/* Otherwise: removes its gates, or says that nothing can be planned of it. */
+/* Removes the gates of a job without units. */
 void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod *first_gated);
 
 /* ---- attempt.c ---- */

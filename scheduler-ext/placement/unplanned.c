@@ -14,45 +14,14 @@ static bool ends_condition(struct pjob *pjob, struct record *record)
     return false;
 }
 
-/* Its pods ask for a group, and are of a kind that is not planned: they keep their gates, since without a
- * plan the units would be torn. A user may remove the gates. */
-static void hold_unsupported(struct pjob *pjob)
-{
-    gt_placement_set_state(pjob, GT_PLACEMENT_REFUSED, "UnsupportedKind",
-                           gt_job_unsupported(&pjob->job->pods->identity, true));
-    gt_placement_report(pjob, NULL, NULL, true);
-}
-
-static bool asks_for_group(const struct gt_cache_job *job)
-{
-    const struct gt_cache_pod *pod = job->pods;
-    while (pod && !gt_pod_annotation(&pod->meta, GT_KEY_GROUP))
-        pod = pod->next;
-    return pod != NULL;
-}
-
-bool gt_reconcile_rests(struct pjob *pjob, const struct gt_cache_pod *first_gated)
-{
-    bool unsupported = pjob->job->pods->identity.unsupported && asks_for_group(pjob->job);
-    if (!first_gated && !unsupported)
-        gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
-    else if (first_gated && unsupported)
-        hold_unsupported(pjob);
-    else
-        return false;
-    return true;
-}
-
 void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod *first_gated)
 {
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_cache_pod *first = first_gated ? first_gated : pjob->job->pods;
-    const char *warning =
-        first_gated ? reconcile->view->job->units.warning : gt_job_unsupported(&first->identity, false);
+    const char *warning = reconcile->view->job->units.warning;
     gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "NoGroup",
                            warning ? warning : "no gpu-group-size: there is nothing to plan");
     if (pjob->reported_digest != 1)
-        gt_placement_event(pjob, first, warning != NULL, "NoGroup", "Place", pjob->text);
+        gt_placement_event(pjob, first_gated, warning != NULL, "NoGroup", "Place", pjob->text);
     pjob->reported_digest = 1;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
         struct record *record = pod->state == GT_CACHE_GATED && !pod->deleting

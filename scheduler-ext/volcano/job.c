@@ -115,8 +115,6 @@ static void judge(struct gt_volcano *volcano, struct volcano_job *job)
     const char *broken = broken_identity(pod);
     job->verdict = 0;
     set_sentence(job, NULL);
-    if (pod->identity.unsupported)
-        return;
     int r = broken ? gt_fail(&err, EINVAL, "%s", broken) : make_view(volcano, job, &err);
     if (r < 0) {
         job->verdict = r;

@@ -181,26 +181,10 @@ static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct se
     return false;
 }
 
-/* Whether it is of a kind that is not planned, and has a group size: the controller holds it. A job that runs
- * without a plan already gets its replacements. */
-static bool is_to_hold(const struct gt_webhook *webhook, const struct seen_pod *seen)
-{
-    if (!seen->identity.unsupported ||
-        (!gt_pod_annotation(&seen->pod.meta, GT_KEY_GROUP) && !sibling_is_grouped(webhook, seen)))
-        return false;
-    const struct gt_cache_pod *pod = siblings(webhook, seen);
-    for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
-        if (pod->state != GT_CACHE_GATED)
-            return false;
-    return true;
-}
-
 /* Whether its job has a group size, or may have one. */
 static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen, bool *ret_doubt)
 {
     *ret_doubt = false;
-    if (seen->identity.unsupported)
-        return false;
     if (gt_pod_annotation(&seen->pod.meta, GT_KEY_GROUP))
         return true;
     if (seen->unknown || seen->identity.ignored)
@@ -213,10 +197,8 @@ static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *
     return *ret_doubt;
 }
 
-static const char *warning_for(const struct seen_pod *seen, bool grouped, bool held)
+static const char *warning_for(const struct seen_pod *seen, bool grouped)
 {
-    if (seen->identity.unsupported && (held || gt_pod_annotation(&seen->pod.meta, GT_KEY_GROUP)))
-        return gt_job_unsupported(&seen->identity, held || seen->pod.gated);
     return gt_pod_annotation(&seen->pod.meta, GT_KEY_ATOMIC) && !grouped ? lone_atomic : NULL;
 }
 
@@ -347,14 +329,13 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
     } else if (pod->gpus.total) {
         if (own && grouped && !pod->node_name)
             gt_buf_add(&verdict.patch, own_patch.data, own_patch.len);
-        bool held = !pod->node_name && is_to_hold(webhook, &seen);
         const char *warning =
-            grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt, held);
+            grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
         if (warning)
             gt_key_warnings_add(&verdict.warnings, "%s", warning);
         if (!pod->meta.owner_kind) /* otherwise a controller made it, and nobody would see that */
             gt_user_keys_check(review.object, &verdict.warnings);
-        bool waits = (grouped || held) && !pod->node_name && !pod->gated;
+        bool waits = grouped && !pod->node_name && !pod->gated;
         bool claims = wants_claim(webhook, pod, grouped);
         /* The claim of a pod is created after the pod: its devices are written while the pod is gated. */
         if (!waits || doubt || claims || !give_place(webhook, &review, &seen, &verdict.patch)) {

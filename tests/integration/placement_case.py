@@ -220,10 +220,10 @@ class PlacementCase(unittest.TestCase):
             self.add_pod(f"{name}-{i}", indexed_pod(name, i, gpus=gpus, group=group, **more))
         return [f"{name}-{i}" for i in range(pods)]
 
-    def review(self, order, pod, operation="CREATE", dry_run=False):
+    def review(self, order, obj, operation="CREATE", dry_run=False, kind=("", "v1", "Pod")):
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-            "uid": "u", "operation": operation, "namespace": "ns", "dryRun": dry_run, "kind": {"group": "", "version": "v1", "kind": "Pod"},
-            "object": pod}}
+            "uid": "u", "operation": operation, "namespace": "ns", "dryRun": dry_run, "kind": dict(zip(("group", "version", "kind"), kind)),
+            "object": obj}}
         answer = self.host.order(f"{order} {json.dumps(body)}")
         response = answer["response"]
         self.assertEqual(response["uid"], "u")

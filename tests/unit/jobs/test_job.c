@@ -191,9 +191,10 @@ static void test_volcano(void **state)
     volcano_pod(&named[0], "a", 0);
     volcano_pod(&named[1], "a", 1);
     volcano_pod(&named[2], "chief", 0);
-    const struct gt_job_template templates[] = {{"a", 2, eight, 1, NULL, NULL, NULL, NULL, 0, 0},
-                                                {"chief", 1, eight, 1, NULL, NULL, NULL, NULL, 0, 0}};
-    const struct gt_job_spec spec = {templates, 2, "chief", 0, 0};
+    const struct gt_job_template templates[] = {
+        {.role = "a", .replicas = 2, .gpus = eight, .containers = 1},
+        {.role = "chief", .replicas = 1, .gpus = eight, .containers = 1}};
+    const struct gt_job_spec spec = {.templates = templates, .count = 2, .master = "chief"};
     gt_auto_job struct gt_job *chief = make(named, 3, &spec);
     assert_int_equal(chief->members[0].pod, 2);
     assert_int_equal(chief->members[1].pod, 0);
@@ -327,6 +328,80 @@ static void test_kubeflow(void **state)
     assert_non_null(strstr(gt_err_text(err), "replica-index is missing"));
 }
 
+static void jobset_pod(struct pod *pod, const char *role, unsigned job, unsigned index)
+{
+    pod_new(pod, "set-%s-%u-%u-x", role, job, index);
+    label(pod, "jobset.sigs.k8s.io/jobset-name", "set");
+    label(pod, "jobset.sigs.k8s.io/replicatedjob-name", role);
+    label_number(pod, "jobset.sigs.k8s.io/job-index", job);
+    annotate(pod, "jobset.sigs.k8s.io/jobset-name", "set");
+    label_number(pod, "batch.kubernetes.io/job-completion-index", index);
+    label(pod, "batch.kubernetes.io/job-name", "set-job");
+    pod->meta.owner_kind = "Job";
+    pod->meta.owner_name = "set-job";
+    pod->meta.owner_controls = true;
+}
+
+/* The rank counts over the Jobs of a set, with its object and without. */
+static void test_jobset(void **state)
+{
+    (void)state;
+    struct pod pods[4];
+    jobset_pod(&pods[0], "node", 1, 1);
+    jobset_pod(&pods[1], "node", 0, 1);
+    jobset_pod(&pods[2], "node", 1, 0);
+    jobset_pod(&pods[3], "node", 0, 0);
+    check_identity(&pods[0], "ns/JobSet/set", "node", 1);
+    const struct gt_job_template templates[] = {
+        {.role = "zero", .replicas = 1, .gpus = eight, .containers = 1, .per_child = 1},
+        {.role = "node", .replicas = 6, .gpus = eight, .containers = 1, .per_child = 2}};
+    const struct gt_job_spec spec = {.templates = templates, .count = 2, .in_order = true};
+    gt_auto_job struct gt_job *known = make(pods, 4, &spec), *unknown = make(pods, 4, NULL);
+    static const uint32_t order[] = {3, 1, 2, 0};
+    assert_int_equal(known->member_count, 7);
+    assert_int_equal(known->members[0].pod, GT_NONE);
+    assert_int_equal(unknown->member_count, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(known->members[i + 1].pod, order[i]);
+        assert_int_equal(unknown->members[i].pod, order[i]);
+    }
+    jobset_pod(&pods[1], "node", 0, 2); /* a Job that has fewer pods now */
+    gt_auto_job struct gt_job *fewer = make(pods, 4, &spec);
+    assert_int_equal(fewer->members[2].pod, GT_NONE);
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_pod_identity identity;
+    pods[0].meta.label_count = 2;
+    assert_true(gt_pod_identify(&pods[0].meta, &identity, &err) < 0);
+    assert_non_null(strstr(gt_err_text(err), "job-index is missing"));
+}
+
+/* Before the set's own webhook has labelled a worker its name has the number. */
+static void test_leader_worker_set(void **state)
+{
+    (void)state;
+    struct gt_pod_identity identity;
+    struct pod pod;
+    pod_new(&pod, "vllm-%u", 1U);
+    label(&pod, "leaderworkerset.sigs.k8s.io/name", "vllm");
+    pod.meta.owner_kind = "StatefulSet";
+    pod.meta.owner_name = "vllm";
+    pod.meta.owner_controls = true;
+    check_identity(&pod, "ns/LeaderWorkerSet/vllm-1", "leader", 0);
+    label(&pod, "leaderworkerset.sigs.k8s.io/worker-index", "0");
+    check_identity(&pod, "ns/LeaderWorkerSet/vllm-1", "leader", 0);
+    pod_new(&pod, "vllm-1-%u", 3U);
+    label(&pod, "leaderworkerset.sigs.k8s.io/name", "vllm");
+    label(&pod, "apps.kubernetes.io/pod-index", "3");
+    pod.meta.owner_kind = "StatefulSet";
+    pod.meta.owner_name = "vllm-1";
+    pod.meta.owner_controls = true;
+    check_identity(&pod, "ns/LeaderWorkerSet/vllm-1", "worker", 3);
+    label(&pod, "leaderworkerset.sigs.k8s.io/worker-index", "3");
+    check_identity(&pod, "ns/LeaderWorkerSet/vllm-1", "worker", 3);
+    assert_int_equal(gt_pod_identify(&pod.meta, &identity, NULL), 0);
+    assert_string_equal(identity.owner, "vllm");
+}
+
 /* With the gang scheduler of Volcano, a PyTorchJob's pods have Volcano's task-spec: the job stays the same.
  */
 static void test_pytorch_under_volcano(void **state)
@@ -348,9 +423,10 @@ static void test_partial(void **state)
     struct pod pods[2];
     pytorch_pod(&pods[0], "worker", 4);
     pytorch_pod(&pods[1], "worker", 0);
-    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", "16", NULL, NULL, 0, 0},
-                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, NULL, 0, 0}};
-    const struct gt_job_spec spec = {templates, 2, NULL, 0, 0};
+    const struct gt_job_template templates[] = {
+        {.role = "Master", .replicas = 1, .gpus = eight, .containers = 1, .group = "32", .atomic = "16"},
+        {.role = "Worker", .replicas = 7, .gpus = eight, .containers = 1}};
+    const struct gt_job_spec spec = {.templates = templates, .count = 2};
     gt_auto_job struct gt_job *job = make(pods, 2, &spec);
     assert_int_equal(job->member_count, 8);
     assert_int_equal(job->units.count, 2);
@@ -366,9 +442,10 @@ static void test_partial(void **state)
 
     /* A launcher without GPUs has a rank but no part in units. */
     static const unsigned zero[] = {0};
-    const struct gt_job_template launcher[] = {{"Master", 1, zero, 1, NULL, NULL, NULL, NULL, 0, 0},
-                                               {"Worker", 4, eight, 1, "8", NULL, NULL, NULL, 0, 0}};
-    const struct gt_job_spec with_launcher = {launcher, 2, NULL, 0, 0};
+    const struct gt_job_template launcher[] = {
+        {.role = "Master", .replicas = 1, .gpus = zero, .containers = 1},
+        {.role = "Worker", .replicas = 4, .gpus = eight, .containers = 1, .group = "8"}};
+    const struct gt_job_spec with_launcher = {.templates = launcher, .count = 2};
     gt_auto_job struct gt_job *four = make(pods, 1, &with_launcher);
     assert_int_equal(four->member_count, 4); /* pod 4 is beyond the replicas, and about to go */
     assert_int_equal(four->others, 1);
@@ -380,8 +457,9 @@ static void test_first_index(void **state)
 {
     (void)state;
     struct pod pods[2];
-    const struct gt_job_template templates[] = {{"", 4, eight, 1, "32", NULL, NULL, NULL, 5, 0}};
-    const struct gt_job_spec spec = {templates, 1, NULL, 0, 0};
+    const struct gt_job_template templates[] = {
+        {.role = "", .replicas = 4, .gpus = eight, .containers = 1, .group = "32", .first = 5}};
+    const struct gt_job_spec spec = {.templates = templates, .count = 1};
     for (unsigned i = 0; i < 2; i++) {
         pod_new(&pods[i], "set-%u", 8 - 2 * i);
         pods[i].meta.owner_kind = "StatefulSet";
@@ -422,9 +500,10 @@ static void test_partial_plan(void **state)
     struct pod pods[7];
     for (unsigned i = 0; i < 7; i++)
         pytorch_pod(&pods[i], "worker", i);
-    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", NULL, NULL, NULL, 0, 0},
-                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, NULL, 0, 0}};
-    const struct gt_job_spec spec = {templates, 2, NULL, 0, 0};
+    const struct gt_job_template templates[] = {
+        {.role = "Master", .replicas = 1, .gpus = eight, .containers = 1, .group = "32"},
+        {.role = "Worker", .replicas = 7, .gpus = eight, .containers = 1}};
+    const struct gt_job_spec spec = {.templates = templates, .count = 2};
     gt_auto_job struct gt_job *job = make(pods, 7, &spec);
     assert_int_equal(job->units.count, 2);
     /* Ranks 1 to 3 run in s1, ranks 4 to 7 in s0; the master, rank 0, was lost and comes again. */
@@ -496,9 +575,10 @@ static void test_malformed(void **state)
     pytorch_pod(&pods[1], "worker", 0);
     annotate(&pods[1], GT_ANNOTATION_GROUP, "16");
     refused(pods, 2, NULL, "gpu-group-size differs within the job: 32 on demo-master-0, 16 on demo-worker-0");
-    const struct gt_job_template templates[] = {{"worker", 1, eight, 1, "32", NULL, NULL, NULL, 0, 0},
-                                                {"Worker", 7, eight, 1, NULL, NULL, NULL, NULL, 0, 0}};
-    const struct gt_job_spec twice = {templates, 2, NULL, 0, 0};
+    const struct gt_job_template templates[] = {
+        {.role = "worker", .replicas = 1, .gpus = eight, .containers = 1, .group = "32"},
+        {.role = "Worker", .replicas = 7, .gpus = eight, .containers = 1}};
+    const struct gt_job_spec twice = {.templates = templates, .count = 2};
     refused(pods, 1, &twice, "two templates for the role");
 }
 
@@ -526,6 +606,8 @@ int main(void)
         cmocka_unit_test(test_indexed_and_stateful),
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_kubeflow),
+        cmocka_unit_test(test_jobset),
+        cmocka_unit_test(test_leader_worker_set),
         cmocka_unit_test(test_pytorch_under_volcano),
         cmocka_unit_test(test_partial),
         cmocka_unit_test(test_partial_plan),

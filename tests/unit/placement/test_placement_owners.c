@@ -38,6 +38,15 @@ static struct gt_owner *read_owner(enum gt_job_kind kind, const char *text)
     return owner;
 }
 
+/* A replicated job of a JobSet: `jobs` Jobs of `pods` pods each. */
+#define REPLICATED(name, jobs, pods, template)                                                               \
+    "{\"name\":\"" name "\",\"replicas\":" jobs ",\"template\":{\"spec\":{\"parallelism\":" pods             \
+    ",\"template\":" template "}}}"
+#define JOBSET(more, jobs) "{\"spec\":{" more "\"replicatedJobs\":[" jobs "]}}"
+#define LWS(more, size, leader)                                                                              \
+    "{\"spec\":{" more "\"leaderWorkerTemplate\":{\"size\":" size "," leader                                 \
+    "\"workerTemplate\":" POD("8", GROUP("\"32\"")) "}}}"
+
 #define WORKERS(roles, count)                                                                                \
     "{\"spec\":{\"" roles "\":{\"Worker\":{\"replicas\":" count ",\"template\":" POD("8", GROUP("\"32\"")) "}"
 
@@ -58,6 +67,9 @@ static const char *const manual[GT_JOB_KINDS] = {
     "},{\"replicas\":7,\"name\":\"worker\",\"template\":" POD("8", "") "}]}}",
     [GT_JOB_ELASTIC] = "{\"spec\":{\"replicaSpecs\":{\"worker\":{\"replicas\":8,\"template\":" POD(
         "8", GROUP("\"32\"")) "},\"dlrover-master\":{\"replicas\":1,\"template\":" POD("0", "") "}}}}",
+    [GT_JOB_JOBSET] = JOBSET("", REPLICATED("load", "1", "1", POD("0", "")) "," REPLICATED(
+                                     "node", "2", "4", POD("8", GROUP("\"32\"")))),
+    [GT_JOB_LEADER_WORKER_SET] = LWS("", "8", ""),
     [GT_JOB_INDEXED] = "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":8,\"completions\":8,"
                        "\"template\":" POD("8", GROUP("\"32\"")) "}}",
     [GT_JOB_STATEFULSET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("\"32\"")) "}}",
@@ -159,6 +171,82 @@ static void test_volcano_master(void **state)
     assert_int_equal(job->member_count, 4);
 }
 
+static void check_broken(enum gt_job_kind kind, const char *text, const char *says)
+{
+    gt_auto_owner struct gt_owner *owner = read_owner(kind, text);
+    gt_auto_job struct gt_job *job = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    int r = gt_owner_check(owner, &job, &err);
+    if (says ? r >= 0 || !strstr(gt_err_text(err), says) : r < 0)
+        fail_msg("%s: %d, %s", text, r, r < 0 ? gt_err_text(err) : "no rule is broken");
+}
+
+/* Ranks in the order of its Jobs, whatever their names; a unit in one replicated job, unless the size is the
+ * JobSet's own annotation. */
+static void test_jobset(void **state)
+{
+    (void)state;
+    static const char ordered[] = JOBSET("\"startupPolicy\":{\"startupPolicyOrder\":\"InOrder\"},",
+                                         REPLICATED("driver", "1", "1", POD("8", "")) "," REPLICATED(
+                                             "worker", "3", "1", POD("8", GROUP("8"))));
+    gt_auto_owner struct gt_owner *owner = read_owner(GT_JOB_JOBSET, ordered);
+    gt_auto_job struct gt_job *job = NULL;
+    assert_int_equal(gt_owner_check(owner, &job, NULL), 0);
+    assert_true(owner->sequential);
+    assert_string_equal(job->members[0].template->role, "driver");
+    assert_int_equal(job->units.count, 4);
+    static const char jobs[] = REPLICATED("driver", "1", "1", POD("8", "")) "," //
+        REPLICATED("node", "3", "1", POD("8", GROUP("\"32\"")));
+    char text[2048];
+    snprintf(text, sizeof(text), JOBSET("", "%s"), jobs);
+    check_broken(GT_JOB_JOBSET, text, "the 8 GPUs of driver are not a multiple of gpu-group-size 32");
+    static const char plain[] = REPLICATED("driver", "1", "1", POD("8", "")) "," //
+        REPLICATED("node", "3", "1", POD("8", ""));
+    snprintf(text, sizeof(text),
+             "{\"metadata\":{\"annotations\":{" GROUP("\"32\"") "}},\"spec\":{\"replicatedJobs\":[%s]}}",
+             plain);
+    check_broken(GT_JOB_JOBSET, text, NULL);
+    check_broken(
+        GT_JOB_JOBSET,
+        JOBSET(
+            "",
+            "{\"name\":\"n\",\"template\":{\"spec\":{\"parallelism\":2,\"completions\":4,\"template\":" POD(
+                "8", GROUP("8")) "}}}"),
+        "completions of a Job in a JobSet: 4 is more than its parallelism, 2");
+    /* Its Jobs are no jobs by themselves. */
+    cJSON *part = parse(
+        "{\"metadata\":{\"labels\":{\"jobset.sigs.k8s.io/jobset-name\":\"x\"}},\"spec\":{\"template\":" //
+        POD("8", GROUP("8")) "}}");
+    struct gt_owner *none = NULL;
+    assert_int_equal(gt_owner_read(GT_JOB_INDEXED, part, RESOURCE, &none, NULL), 0);
+    assert_null(none);
+    cJSON_Delete(part);
+}
+
+/* A group is a job: its leader, and workers from 1. "group": it is one unit. */
+static void test_leader_worker_set(void **state)
+{
+    (void)state;
+    gt_auto_owner struct gt_owner *owner = read_owner(
+        GT_JOB_LEADER_WORKER_SET,
+        "{\"spec\":{\"replicas\":3,\"startupPolicy\":\"LeaderReady\",\"leaderWorkerTemplate\":{\"size\":5,"
+        "\"leaderTemplate\":" POD("0", "") ",\"workerTemplate\":" POD("8", GROUP("\"group\"")) "}}}");
+    gt_auto_job struct gt_job *job = NULL;
+    assert_int_equal(gt_owner_check(owner, &job, NULL), 0);
+    assert_true(owner->sequential);
+    assert_int_equal(owner->jobs, 6);
+    assert_int_equal(owner->spec.templates[1].first, 1);
+    assert_int_equal(job->member_count, 4);
+    assert_int_equal(job->members[0].rank, 1);
+    assert_int_equal(job->units.count, 1);
+    assert_int_equal(job->sizes.group, 32);
+    check_broken(GT_JOB_LEADER_WORKER_SET, LWS("", "5", ""),
+                 "the job's 40 GPUs are not a multiple of gpu-group-size 32");
+    check_broken(GT_JOB_LEADER_WORKER_SET,
+                 LWS("", "4", "\"leaderTemplate\":" POD("8", GROUP("\"group\"")) ","),
+                 "gpu-group-size differs within the job: group on leader, 32 on worker");
+}
+
 static void test_parallel_statefulset(void **state)
 {
     (void)state;
@@ -212,7 +300,7 @@ static void test_owners_that_make_no_pods(void **state)
         check_stopped(kind, "\"metadata\":{}", false);
         check_stopped(kind, aborted, kind == GT_JOB_VOLCANO);
         bool is_kubeflow = strcmp(gt_owner_type(kind)->group, "kubeflow.org") == 0;
-        check_stopped(kind, failed, kind == GT_JOB_INDEXED || is_kubeflow);
+        check_stopped(kind, failed, kind == GT_JOB_INDEXED || kind == GT_JOB_JOBSET || is_kubeflow);
     }
     check_stopped(GT_JOB_VOLCANO, "\"status\":{\"state\":{\"phase\":\"Running\"}}", false);
     check_stopped(GT_JOB_INDEXED,
@@ -249,6 +337,12 @@ static void test_pods_that_have_ended(void **state)
         NULL);
     check_ended(GT_JOB_VOLCANO, "{\"tasks\":[{\"template\":" POD("8", "") "}]}",
                 "{\"running\":1,\"succeeded\":2}", 2, NULL);
+    check_ended(GT_JOB_JOBSET,
+                "{\"replicatedJobs\":[" REPLICATED("load", "1", "1", POD("0", "")) "," REPLICATED(
+                    "node", "3", "4", POD("8", "")) "]}",
+                "{\"replicatedJobsStatus\":[{\"name\":\"load\",\"succeeded\":1},{\"name\":\"node\","
+                "\"succeeded\":2}]}",
+                8, NULL);
 }
 
 static void test_owner_without_gpus_is_none(void **state)
@@ -432,11 +526,16 @@ static void test_keys(void **state)
     for (size_t i = 0; i < GT_COUNT(want); i++)
         for (unsigned n = 0; n < 3; n++) {
             gt_auto_buf struct gt_buf key = GT_BUF(256);
-            bool there = gt_owner_job_key(want[i].kind, "ns", "x", n, &key);
+            bool there = gt_owner_job_key(want[i].kind, NULL, "ns", "x", n, &key);
             assert_int_equal(there, n < 2 && want[i].keys[n]);
             if (there)
                 assert_string_equal(key.data, want[i].keys[n]);
         }
+    const struct gt_owner groups = {.jobs = 2};
+    gt_auto_buf struct gt_buf key = GT_BUF(256);
+    assert_true(gt_owner_job_key(GT_JOB_LEADER_WORKER_SET, &groups, "ns", "x", 1, &key));
+    assert_string_equal(key.data, "ns/LeaderWorkerSet/x-1");
+    assert_false(gt_owner_job_key(GT_JOB_LEADER_WORKER_SET, &groups, "ns", "x", 2, &key));
 }
 
 int main(void)
@@ -446,6 +545,8 @@ int main(void)
         cmocka_unit_test(test_own_metadata),
         cmocka_unit_test(test_own_metadata_changes),
         cmocka_unit_test(test_volcano_master),
+        cmocka_unit_test(test_jobset),
+        cmocka_unit_test(test_leader_worker_set),
         cmocka_unit_test(test_parallel_statefulset),
         cmocka_unit_test(test_statefulset_with_ordinals),
         cmocka_unit_test(test_pods_that_have_ended),

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "api/kinds/indices.h"
+#include "api/kinds/kind.h"
+#include "base/json_get.h"
+
+/* JobSet: sets of equal Jobs, so also the TrainJobs of Kubeflow's trainer, which makes a JobSet of its name.
+ */
+
+static int identify_jobset(const struct gt_kind *kind, const struct gt_pod_meta *pod,
+                           struct gt_pod_identity *ret, struct gt_err **err)
+{
+    (void)kind;
+    const char *job = gt_pod_key_value(pod, GT_KEY_JOB_SET),
+               *role = gt_pod_key_value(pod, GT_KEY_JOB_SET_ROLE),
+               *child = gt_pod_key_value(pod, GT_KEY_JOB_SET_INDEX),
+               *index = gt_pod_key_value(pod, GT_KEY_JOB_INDEX);
+    if (!job)
+        return 0;
+    if (!role || !child || !index)
+        return gt_index_missing(pod,
+                                !role    ? GT_KEY_JOB_SET_ROLE
+                                : !child ? GT_KEY_JOB_SET_INDEX
+                                         : GT_KEY_JOB_INDEX,
+                                err);
+    int r = gt_index_read(pod, GT_KEY_JOB_SET_INDEX, child, ret, err);
+    ret->job = job;
+    ret->role = role;
+    ret->child = ret->index;
+    return r < 0 ? r : gt_index_read(pod, GT_KEY_JOB_INDEX, index, ret, err);
+}
+
+static int read_replicated_job(struct gt_template_reader *reader, const cJSON *job)
+{
+    uint32_t replicas = 0, parallelism = 0, completions = 0;
+    const cJSON *template = gt_get(job, "template"), *spec = gt_get(template, "spec");
+    int r = gt_template_count(gt_get(job, "replicas"), "replicas", 1, &replicas, reader->err);
+    if (r >= 0)
+        r = gt_template_count(gt_get(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err);
+    if (r >= 0)
+        r = gt_template_count(gt_get(spec, "completions"), "completions", parallelism, &completions,
+                              reader->err);
+    if (r >= 0 && (uint64_t)replicas * completions > GT_OWNER_REPLICAS_MAX)
+        r = gt_fail(reader->err, E2BIG, "%u Jobs of %u pods: more than %d pods", replicas, completions,
+                    GT_OWNER_REPLICAS_MAX);
+    if (r >= 0)
+        r = gt_template_add(reader, gt_get_string(job, "name"), NULL, replicas * completions,
+                            gt_get(spec, "template"));
+    if (r < 0)
+        return r;
+    struct gt_job_template *added = &reader->templates[reader->owner->spec.count - 1];
+    added->per_child = completions;
+    if (parallelism < completions)
+        gt_template_refuse(reader->owner, "completions of a Job in a JobSet", completions, parallelism,
+                           "its parallelism");
+    for (enum gt_pod_key k = 0; r >= 0 && k < GT_KEY_SIZES; k++) /* as for a Job, its own metadata counts */
+        r = *gt_template_text(added, k)
+                ? r
+                : gt_template_copy_text(gt_get(template, "metadata"), k, added, reader->err);
+    return r;
+}
+
+static bool has_gpus(const struct gt_job_template *template)
+{
+    unsigned gpus = 0;
+    for (unsigned i = 0; i < template->containers; i++)
+        gpus += template->gpus[i];
+    return gpus;
+}
+
+/* A later Job with GPUs may come when an earlier one is ready, or has ended. */
+static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
+{
+    const cJSON *job;
+    const char *order = gt_get_string(gt_get(spec, "startupPolicy"), "startupPolicyOrder");
+    bool ordered = strcmp(order, "InOrder") == 0;
+    unsigned with_gpus = 0;
+    reader->owner->spec.in_order = true;
+    cJSON_ArrayForEach(job, gt_get(spec, "replicatedJobs"))
+    {
+        int r = read_replicated_job(reader, job);
+        if (r < 0)
+            return r;
+        if (!has_gpus(&reader->templates[reader->owner->spec.count - 1]))
+            continue;
+        ordered = ordered || cJSON_GetArraySize(gt_get(job, "dependsOn"));
+        reader->owner->sequential = ordered && with_gpus++;
+    }
+    return 0;
+}
+
+static bool has_jobset_stopped(const cJSON *status)
+{
+    return gt_kind_condition_is_true(status, "Completed") || gt_kind_condition_is_true(status, "Failed");
+}
+
+/* It counts Jobs that have succeeded. */
+static void read_ended_jobs(struct gt_owner *owner, const cJSON *status)
+{
+    const cJSON *job;
+    cJSON_ArrayForEach(job, gt_get(status, "replicatedJobsStatus"))
+    {
+        uint64_t jobs = 0;
+        gt_json_is_unsigned(gt_get(job, "succeeded"), GT_OWNER_REPLICAS_MAX, &jobs);
+        for (unsigned i = 0; i < owner->spec.count; i++) {
+            const struct gt_job_template *template = &owner->spec.templates[i];
+            if (has_gpus(template) && strcmp(template->role, gt_get_string(job, "name")) == 0)
+                owner->ended += jobs * template->per_child < template->replicas
+                                    ? (uint32_t)jobs * template->per_child
+                                    : template->replicas;
+        }
+    }
+}
+
+/* Each Job counts its failures by itself, which is not read. */
+static uint32_t jobset_failures_left(const cJSON *spec, const cJSON *status)
+{
+    const cJSON *job;
+    (void)status;
+    cJSON_ArrayForEach(job, gt_get(spec, "replicatedJobs"))
+    {
+        if (!gt_job_ignores_disruption(gt_get_at(job, "template", "spec")))
+            return 0;
+    }
+    return UINT32_MAX;
+}
+
+const struct gt_kind gt_kind_jobset = {.type = {"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"},
+                                       .name = "JobSet",
+                                       .child = "Job",
+                                       .child_key = GT_KEY_JOB_SET,
+                                       .units_in_roles = true,
+                                       .identify = identify_jobset,
+                                       .read = read_jobset,
+                                       .has_stopped = has_jobset_stopped,
+                                       .read_ended = read_ended_jobs,
+                                       .failures_left = jobset_failures_left};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/kinds/indices.h"
+#include "api/kinds/kind.h"
+#include "base/json_get.h"
+
+/*
+ * LeaderWorkerSet: each of its groups is a job, which is placed when its pods come. A group has the name of
+ * its leader, "vllm-0", and so has the StatefulSet that makes its workers, "vllm-0-1" and so on.
+ */
+
+enum { JOBS_MAX = 4096 };
+
+/* The label of a worker's number may be written after this: then its name has it. */
+static int identify_leader_worker_set(const struct gt_kind *kind, const struct gt_pod_meta *pod,
+                                      struct gt_pod_identity *ret, struct gt_err **err)
+{
+    (void)kind;
+    const char *set = gt_pod_label(pod, GT_KEY_LEADER_WORKER_SET),
+               *index = gt_pod_label(pod, GT_KEY_LEADER_WORKER_SET_INDEX);
+    if (!set || !gt_pod_is_owned_by(pod, "StatefulSet") || !pod->owner_name)
+        return 0;
+    bool leads = strcmp(pod->owner_name, set) == 0;
+    ret->job = leads ? pod->name : pod->owner_name;
+    ret->owner = set;
+    ret->role = leads ? "leader" : "worker";
+    if (index)
+        return gt_index_read(pod, GT_KEY_LEADER_WORKER_SET_INDEX, index, ret, err);
+    if (leads || gt_index_of_name(pod, pod->owner_name, ret)) {
+        ret->has_index = true;
+        return 1;
+    }
+    return gt_index_missing(pod, GT_KEY_LEADER_WORKER_SET_INDEX, err);
+}
+
+static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON *spec)
+{
+    const cJSON *group = gt_get(spec, "leaderWorkerTemplate"), *workers = gt_get(group, "workerTemplate"),
+                *leader = gt_get(group, "leaderTemplate");
+    uint32_t size = 0, replicas = 0;
+    int r = gt_template_count(gt_get(group, "size"), "size", 1, &size, reader->err);
+    if (r >= 0)
+        r = gt_template_count(gt_get(spec, "replicas"), "replicas", 1, &replicas, reader->err);
+    if (r >= 0)
+        r = gt_template_add(reader, "leader", NULL, 1, leader ? leader : workers);
+    if (r >= 0)
+        r = gt_template_add(reader, "worker", NULL, size > 1 ? size - 1 : 0, workers);
+    if (r < 0)
+        return r;
+    reader->templates[1].first = 1;
+    reader->owner->spec.in_order = true;
+    reader->owner->stopped = !replicas;
+    reader->owner->sequential = strcmp(gt_get_string(spec, "startupPolicy"), "LeaderReady") == 0;
+    /* A rollout may have as many groups more. */
+    reader->owner->jobs = replicas > JOBS_MAX / 2 ? JOBS_MAX : 2 * replicas;
+    return 0;
+}
+
+const struct gt_kind gt_kind_leader_worker_set = {
+    .type = {"leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"},
+    .name = "LeaderWorkerSet",
+    .child = "StatefulSet",
+    .child_key = GT_KEY_LEADER_WORKER_SET,
+    .identify = identify_leader_worker_set,
+    .read = read_leader_worker_set};

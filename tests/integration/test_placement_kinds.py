@@ -1,0 +1,205 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs whose pods are made by other objects in between, in the double of the API server: JobSet, LeaderWorkerSet."""
+
+import unittest
+
+from daemon_driver import wait_for
+from placement_case import PODS, PlacementCase
+from placement_driver import GROUP, PLAN, gates, owner, planned_node, pod_spec, template
+
+JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets"
+LEADER_WORKER_SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/ns/leaderworkersets"
+JOB_SET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
+
+
+def job_set_pod(name, role, job, index, group=None, attempt=0, gated=True):
+    labels = {JOB_SET + "jobset-name": name, JOB_SET + "replicatedjob-name": role, JOB_SET + "job-index": str(job),
+              "batch.kubernetes.io/job-name": f"{name}-{role}-{job}", "batch.kubernetes.io/job-completion-index": str(index),
+              JOB_SET + "restart-attempt": str(attempt)}
+    return {"metadata": {"labels": labels, "annotations": {**labels, **({GROUP: str(group)} if group else {})},
+                         "ownerReferences": [owner("batch/v1", "Job", f"{name}-{role}-{job}", f"uid-{name}-{role}-{job}-{attempt}")]},
+            "spec": pod_spec(8, gated=gated)}
+
+
+def group_pod(name, group, worker, gpus=8, size="group"):
+    """Worker 0 is the leader, which the set's own StatefulSet makes."""
+    made_by = owner("apps/v1", "StatefulSet", f"{name}-{group}" if worker else name, f"uid-{group}-{worker > 0}")
+    labels = {LWS + "name": name, LWS + "group-index": str(group), LWS + "worker-index": str(worker),
+              "apps.kubernetes.io/pod-index": str(worker or group)}
+    return {"metadata": {"labels": labels, "annotations": {GROUP: size} if size else {}, "ownerReferences": [made_by]},
+            "spec": pod_spec(gpus)}
+
+
+class Kinds(PlacementCase):
+    def replicated(self, name, jobs, pods, group=None, **more):
+        return {"name": name, "replicas": jobs, "template": {"spec": {
+            "parallelism": pods, "completions": pods, "completionMode": "Indexed", "template": template(8, group)}}, **more}
+
+    def add_set(self, name, *jobs, metadata=None, **spec):
+        self.api.add(JOB_SETS, name, metadata=metadata or {}, spec={"replicatedJobs": list(jobs), **spec})
+
+    def add_set_pods(self, name, role, jobs, pods, group=None, attempt=0):
+        names = []
+        for job in jobs:
+            for i in range(pods):
+                names.append(f"{name}-{role}-{job}-{i}-{attempt}")
+                self.add_pod(names[-1], job_set_pod(name, role, job, i, group, attempt))
+        return names
+
+    def check_units(self, names, size=4):
+        """In rank order; each unit lies in one rack."""
+        places = [planned_node(self.pod(name)) for name in names]
+        self.assertEqual([int(self.pod(name)["metadata"]["annotations"][PLAN + "rank"]) for name in names], list(range(len(names))))
+        self.assertEqual(len(set(places)), len(places), places)
+        for first in range(0, len(places), size):
+            self.assertEqual(len({place.split("-")[0] for place in places[first:first + size]}), 1, places)
+        return places
+
+    def add_workers(self, name, groups, size=4, leader=True, **more):
+        self.api.add(LEADER_WORKER_SETS, name, spec={"replicas": groups, "leaderWorkerTemplate": {
+            "size": size, "workerTemplate": template(8, "group"), **({"leaderTemplate": template(8, "group")} if leader else {})}, **more})
+
+    def add_group(self, name, group, size=4, first=0):
+        names = []
+        for worker in range(first, size):
+            names.append(f"{name}-{group}-{worker}" if worker else f"{name}-{group}")
+            self.add_pod(names[-1], group_pod(name, group, worker))
+        return names
+
+    # JobSet
+
+    def test_jobset_is_one_job(self):
+        """Two Jobs of three pods each, in units of 32 GPUs: the rank runs over both, in the order of the Jobs."""
+        self.world(3)
+        self.add_set("a", self.replicated("zz", 1, 2, 16), self.replicated("node", 2, 3, 16))
+        names = self.add_set_pods("a", "zz", [0], 2, 16) + self.add_set_pods("a", "node", [0], 3, 16)
+        self.start()
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 24))
+        self.assertFalse(self.is_lifted(names[0]))
+        names += self.add_set_pods("a", "node", [1], 3, 16)
+        self.wait_lifted(*names)
+        self.check_units(names, 2)
+        self.assertEqual(self.status("jobset-a")["phase"], "Placed")
+
+    def test_jobset_starts_in_order(self):
+        """The second replicated job comes when the first one is ready: its places are kept."""
+        self.world(2)
+        self.add_set("a", self.replicated("driver", 1, 1), self.replicated("node", 1, 3),
+                     metadata={"annotations": {GROUP: "32"}}, startupPolicy={"startupPolicyOrder": "InOrder"})
+        first = self.add_set_pods("a", "driver", [0], 1)
+        self.start()
+        self.wait_lifted(*first)
+        self.bind(first[0])
+        self.assertEqual(self.host.counters()["reservedGPUs"], 24)
+        names = first + self.add_set_pods("a", "node", [0], 3)
+        self.wait_lifted(*names)
+        self.check_units(names)
+
+    def test_jobset_restarts(self):
+        """All its Jobs are made again, and while the old pods go, the new ones get a plan of their own."""
+        self.world(2)
+        self.add_set("a", self.replicated("node", 2, 2, 32))
+        old = self.add_set_pods("a", "node", [0, 1], 2, 32)
+        self.start()
+        self.wait_lifted(*old)
+        for name in old:
+            self.bind(name)
+        for name in old:
+            self.change_pod(name, {"deletionTimestamp": "2026-01-01T01:00:00Z"})
+        new = self.add_set_pods("a", "node", [0, 1], 2, 32, attempt=1)
+        for name in old:
+            self.end(name)
+        self.wait_lifted(*new)
+        self.check_units(new)
+
+    def test_jobset_is_suspended(self):
+        self.world(2)
+        self.add_set("a", self.replicated("node", 1, 4, 32), suspend=True)
+        names = self.add_set_pods("a", "node", [0], 2, 32)
+        self.start()
+        self.assertTrue(wait_for(lambda: (self.condition(names[0]) or {}).get("reason") == "OwnerStopped"), self.pod(names[0]))
+        self.assertIn("its JobSet is suspended", self.condition(names[0])["message"])
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
+    def test_jobset_with_a_torn_unit(self):
+        self.world(2)
+        self.add_set("a", self.replicated("driver", 1, 1), self.replicated("node", 1, 3, 32))
+        names = self.add_set_pods("a", "driver", [0], 1)
+        says = ("the 8 GPUs of driver are not a multiple of gpu-group-size 32: to have units over all of the job, annotate its "
+                "object and not its templates")
+        self.start()
+        self.assertTrue(wait_for(lambda: (self.condition(names[0]) or {}).get("reason") == "RuleBroken"), self.pod(names[0]))
+        self.assertEqual(self.condition(names[0])["message"], says)
+        with self.api.lock:
+            a_set = self.api.objects[self.api.place(JOB_SETS + "/x")[0], "a"]
+        response, _ = self.review("validate", a_set, kind=("jobset.x-k8s.io", "v1alpha2", "JobSet"))
+        self.assertEqual((response["allowed"], response["status"]["message"]), (False, says))
+
+    # LeaderWorkerSet
+
+    def test_groups_are_placed_one_by_one(self):
+        """Each in one rack, its leader first; the third one waits for room, and gets it."""
+        self.world(2)
+        self.add_workers("a", 3)
+        self.start()
+        groups = {}
+        for group in (1, 0, 2):
+            groups[group] = self.add_group("a", group, size=1)
+            if group != 2:
+                self.assertTrue(wait_for(lambda g=group: self.named(f"leaderworkerset-a-{g}")), self.objects())
+            groups[group] += self.add_group("a", group, first=1)
+            if group != 2:
+                self.wait_lifted(*groups[group])
+                self.check_units(groups[group])
+                for name in groups[group]:
+                    self.bind(name)
+        self.assertTrue(wait_for(lambda: (self.condition("a-2") or {}).get("reason") == "TooFewGPUs"), self.pod("a-2"))
+        self.assertFalse(any(self.is_lifted(name) for name in groups[2]))
+        for name in groups[0]:
+            self.end(name)
+        self.wait_lifted(*groups[2])
+        self.check_units(groups[2])
+
+    def test_group_is_made_again(self):
+        """As its restart policy does: the leader goes, and its workers with it; the next group of that name is planned."""
+        self.world(1)
+        self.add_workers("a", 1, leader=False)
+        names = self.add_group("a", 0)
+        self.start()
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        for name in names:
+            self.end(name)
+        names = self.add_group("a", 0)
+        self.wait_lifted(*names)
+        self.check_units(names)
+
+    def test_workers_come_when_the_leader_is_ready(self):
+        self.world(2)
+        self.add_workers("a", 1, startupPolicy="LeaderReady")
+        names = self.add_group("a", 0, size=1)
+        self.start()
+        self.wait_lifted("a-0")
+        self.bind("a-0")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 24)
+        names += self.add_group("a", 0, first=1)
+        self.wait_lifted(*names)
+        self.check_units(names)
+
+    def test_set_becomes_known_later(self):
+        """Its object tells how many pods a group has: each group is planned when it comes."""
+        self.world(2)
+        leaders = self.add_group("a", 0, size=1) + self.add_group("a", 1, size=1)
+        self.start(owner=60000)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/LeaderWorkerSet/a-1").get("reason") == "OwnerUnknown"))
+        self.add_workers("a", 2)
+        for group in (0, 1):
+            self.assertTrue(wait_for(lambda g=group: len(self.named(f"leaderworkerset-a-{g}")) == 4), self.objects())
+        self.assertFalse(any(self.is_lifted(name) for name in leaders))
+        self.assertEqual(self.host.counters()["reservedGPUs"], 48)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
