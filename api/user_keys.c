@@ -102,13 +102,18 @@ static void check_below(const cJSON *json, unsigned depth, struct gt_key_warning
 void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to)
 {
     const cJSON *spec = gt_get(object, "spec"), *own = gt_get_at(object, "metadata", "annotations");
-    bool makes_jobs = gt_get(spec, "jobTemplate");
+    bool makes_jobs = gt_get(spec, "jobTemplate"), is_train_job = gt_get(spec, "runtimeRef");
     check_below(object, WALK_DEPTH, to);
+    if (is_train_job) /* these are its JobSet's */
+        check_metadata(spec, to);
     for (size_t i = 0; i < GT_COUNT(user_keys); i++) {
         const cJSON *value = gt_get(own, user_keys[i]);
         if (value && makes_jobs)
             gt_key_warnings_add(to, "%s of the CronJob itself does nothing: it belongs into spec.jobTemplate",
                                 user_keys[i]);
+        else if (value && is_train_job)
+            gt_key_warnings_add(
+                to, "%s of the TrainJob itself does nothing: it belongs into spec.annotations", user_keys[i]);
         else if (value && is_below(spec, user_keys[i], value, WALK_DEPTH))
             gt_key_warnings_add(to, "%s of the object itself does nothing: its templates say otherwise",
                                 user_keys[i]);

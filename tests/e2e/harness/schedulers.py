@@ -51,6 +51,23 @@ class Program:
         return text in self.log()
 
 
+def webhook_client(cluster, url):
+    """Of a program outside a pod, whose certificate is of the cluster's CA."""
+    return {"url": url, "caBundle": base64.b64encode((cluster.state / "pki" / "ca.crt").read_bytes()).decode()}
+
+
+def apply_webhooks(cluster, file, name, url, kept=""):
+    """Those whose path matches `kept`; our own pods and the cluster's need none of them."""
+    for webhooks in yaml.safe_load_all(file.read_text()):
+        if not webhooks:
+            continue
+        webhooks["metadata"]["name"] = f"{name}-{webhooks['metadata']['name']}"
+        hooks = [{**hook, "clientConfig": webhook_client(cluster, url + path), "namespaceSelector": {"matchExpressions": [
+                     {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "gputopo-system"]}]}}
+                 for hook in webhooks["webhooks"] for path in [hook["clientConfig"]["service"]["path"]] if re.search(kept, path)]
+        cluster.kubectl("apply", "--server-side", "-f", "-", data={**webhooks, "webhooks": hooks})
+
+
 class ExtendedKubeScheduler:
     """A second kube-scheduler, for pods with schedulerName gpu-scheduler, that asks the companion."""
     NAME = "gpu-scheduler"
@@ -315,7 +332,7 @@ class Kueue:
         integrations: {{frameworks: [batch/job, pod]}}
     """
     CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
-    HOOKS = re.compile("-kueue-x-k8s-io-|-batch-v1-job$|--v1-pod$")
+    HOOKS = "-kueue-x-k8s-io-|-batch-v1-job$|--v1-pod$"
 
     def __init__(self, cluster, directory):
         self.cluster, self.directory = cluster, directory
@@ -325,10 +342,6 @@ class Kueue:
             cluster.state, directory / "kueue", f"--config={self.own}/config.yaml", "--feature-gates=VisibilityOnDemand=false",
             "--zap-log-level=2")
 
-    def client(self, path):
-        authority = base64.b64encode((self.cluster.state / "pki" / "ca.crt").read_bytes()).decode()
-        return {"url": self.URL + path, "caBundle": authority}
-
     def start(self):
         self.own.mkdir()
         (self.own / "config.yaml").write_text(textwrap.dedent(self.CONFIGURATION.format(directory=self.own)))
@@ -336,21 +349,66 @@ class Kueue:
             definition = yaml.safe_load(file.read_text())
             if definition["spec"]["names"]["plural"] in self.CONVERTED:
                 definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {
-                    "clientConfig": self.client("/convert"), "conversionReviewVersions": ["v1"]}}
+                    "clientConfig": webhook_client(self.cluster, self.URL + "/convert"), "conversionReviewVersions": ["v1"]}}
             self.cluster.kubectl("apply", "--server-side", "-f", "-", data=definition)
         self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")  # else it ends
         self.cluster.kubectl("create", "namespace", "kueue-system")
         self.program.start()
         until("Kueue", lambda: self.program.alive() and self.program.said("Serving webhook server"), 90)
-        for webhooks in yaml.safe_load_all((self.directory / "webhooks.yaml").read_text()):
-            webhooks["metadata"]["name"] = f"kueue-{webhooks['metadata']['name']}"
-            kept = []
-            for hook in webhooks["webhooks"]:
-                path = hook["clientConfig"]["service"]["path"]
-                if self.HOOKS.search(path):
-                    kept.append({**hook, "clientConfig": self.client(path), "namespaceSelector": {"matchExpressions": [
-                        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "gputopo-system"]}]}})
-            self.cluster.kubectl("apply", "--server-side", "-f", "-", data={**webhooks, "webhooks": kept})
+        apply_webhooks(self.cluster, self.directory / "webhooks.yaml", "kueue", self.URL, self.HOOKS)
 
     def stop(self):
         self.program.stop()
+
+
+class KindController:
+    """Of one kind of jobs, outside a pod: each has a /tmp of its own, where it looks for its certificate."""
+    START = textwrap.dedent("""
+        state=$1 program=$2 directory=/tmp/k8s-webhook-server/serving-certs
+        mount --bind "$state" /mnt
+        mount -t tmpfs tmp /tmp
+        mkdir -p "$state" "$directory"
+        mount --bind /mnt "$state"
+        openssl req -newkey rsa:2048 -nodes -keyout "$directory/tls.key" -out /tmp/csr -subj /CN=kinds 2>/dev/null
+        echo "subjectAltName=IP:{control}" >/tmp/ext
+        openssl x509 -req -in /tmp/csr -CA "$state/pki/ca.crt" -CAkey "$state/pki/ca.key" -CAserial /tmp/serial -CAcreateserial \\
+            -days 30 -out "$directory/tls.crt" -extfile /tmp/ext 2>/dev/null
+        shift 2
+        exec "$program" "$@"
+    """).format(control=CONTROL)
+    CONFIGURATION = """
+        apiVersion: config.{group}/v1alpha1
+        kind: Configuration
+        health: {{healthProbeBindAddress: "127.0.0.1:{health}"}}
+        metrics: {{bindAddress: "0"}}
+        webhook: {{port: {port}, host: ""}}
+        leaderElection: {{leaderElect: false}}
+        {certificates}: {{enable: false}}
+    """
+
+    def __init__(self, cluster, directory, name, group, port, namespace, certificates="internalCertManagement"):
+        self.cluster, self.name, self.port, self.namespace = cluster, name, port, namespace
+        self.files, self.configuration = directory / "more" / name, cluster.state / f"{name}.yaml"
+        self.text = textwrap.dedent(self.CONFIGURATION.format(group=group, port=port, health=port + 100, certificates=certificates))
+        self.program = Program(cluster, name, "unshare", "--mount", "env", f"KUBECONFIG={cluster.state}/admin.kubeconfig", "sh", "-euc",
+                               self.START, "sh", cluster.state, directory / name, f"--config={self.configuration}")
+
+    def start(self):
+        self.configuration.write_text(self.text)
+        self.cluster.kubectl("apply", "--server-side", "-f", self.files / "crd")
+        until("the definitions", lambda: all(any(one["type"] == "Established" and one["status"] == "True" for one in
+                                                 item["status"].get("conditions") or []) for item in self.cluster.get("crd")["items"]))
+        self.cluster.kubectl("create", "namespace", self.namespace)
+        self.program.start()
+        until(self.name, lambda: self.program.alive() and self.program.said("Serving webhook server"), 90)
+        apply_webhooks(self.cluster, self.files / "webhooks.yaml", self.name, f"https://{CONTROL}:{self.port}")
+
+    def stop(self):
+        self.program.stop()
+
+
+def kind_controllers(cluster, directory):
+    """Of JobSets, LeaderWorkerSets and TrainJobs."""
+    return [KindController(cluster, directory, "jobset", "jobset.x-k8s.io", 9543, "jobset-system"),
+            KindController(cluster, directory, "lws", "lws.x-k8s.io", 9544, "lws-system"),
+            KindController(cluster, directory, "trainer-controller-manager", "trainer.kubeflow.org", 9545, "kubeflow-system", "certManagement")]

@@ -436,6 +436,12 @@ static void test_key_warnings(void **state)
          "unknown key metax-tech.com/gpu-groupsize: metax-tech.com/gpu-group-size is meant\n"
          "metax-tech.com/gpu-group-size of the CronJob itself does nothing: it belongs into "
          "spec.jobTemplate\n"},
+        {KIND("trainer.kubeflow.org", "TrainJob"),
+         "{" META(GROUP "\"8\"") ",\"spec\":{\"runtimeRef\":{\"name\":\"torch\"},\"annotations\":{"
+                                 "\"metax-tech.com/gpu-groupsize\":\"8\"}}}",
+         "unknown key metax-tech.com/gpu-groupsize: metax-tech.com/gpu-group-size is meant\n"
+         "metax-tech.com/gpu-group-size of the TrainJob itself does nothing: it belongs into "
+         "spec.annotations\n"},
         {job, "{" META("\"metax-tech.com/spare-nodes\":\"1\"") ",\"spec\":{\"template\":" TEMPLATE("") "}}",
          "metax-tech.com/spare-nodes does nothing here: it is for Supernodes\n"},
         /* Its controller would see the warning, and nobody else. */

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JobSets, TrainJobs and LeaderWorkerSets by their own controllers: objects between the job and its pods make these."""
+import yaml
+
+from harness.install import EXAMPLES
+from harness.placed import IMAGE
+from harness.report import quick
+from harness.waiting import Failed, same, until
+
+JOB_SET, LWS = "jobset.sigs.k8s.io", "leaderworkerset.sigs.k8s.io"
+GROUP = "metax-tech.com/gpu-group-size"
+
+
+class KindCases:
+    def __init__(self, placed, controllers, report):
+        self.placed, self.cluster, self.controllers, self.report = placed, placed.cluster, controllers, report
+
+    # steps
+
+    def jobset(self, **spec):
+        [manifest] = self.placed.example("jobset.yaml", lambda spec: [one["template"]["spec"]["template"] for one in spec["replicatedJobs"]])
+        manifest["spec"].update(spec)
+        return manifest
+
+    @staticmethod
+    def of(name, **more):
+        """The selector of a JobSet's pods."""
+        return ",".join([f"{JOB_SET}/jobset-name={name}", *(f"{JOB_SET}/{key.replace('_', '-')}={value}" for key, value in more.items())])
+
+    def with_driver(self, annotated):
+        """A driver with GPUs before 7 nodes; `annotated`: the JobSet itself has the size."""
+        made = self.jobset(startupPolicy={"startupPolicyOrder": "InOrder"})
+        [node] = made["spec"]["replicatedJobs"]
+        node.update(replicas=1)
+        node["template"]["spec"].update(parallelism=7, completions=7)
+        driver = yaml.safe_load(yaml.safe_dump({**node, "name": "zz-driver"}))
+        driver["template"]["spec"].update(parallelism=1, completions=1)
+        made["spec"]["replicatedJobs"] = [driver, node]
+        if annotated:
+            made["metadata"]["annotations"] = {GROUP: "32"}
+            for one in (driver, node):
+                one["template"]["spec"]["template"]["metadata"]["annotations"].clear()
+        return made
+
+    def workers(self, replicas, **spec):
+        [manifest] = self.placed.example("leaderworkerset.yaml", lambda spec: [spec["leaderWorkerTemplate"]["workerTemplate"]])
+        manifest["spec"].update(replicas=replicas, **spec)
+        return manifest
+
+    def group(self, index):
+        """Its pods, leader first, in one rack; and the rack."""
+        pods = self.placed.bound(f"{LWS}/name=vllm-demo,{LWS}/group-index={index}", 4)
+        [rack] = self.placed.check_placed(pods, 32)
+        same([pod["metadata"]["labels"][f"{LWS}/worker-index"] for pod in pods], ["0", "1", "2", "3"], f"the order of group {index}")
+        return pods, rack
+
+    # cases
+
+    @quick
+    def begin(self):
+        for controller in self.controllers:
+            controller.start()
+        runtime = yaml.safe_load((self.controllers[-1].files / "runtime.yaml").read_text())
+        for one in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+            one["template"]["spec"]["template"]["spec"].update(nodeSelector={"pool": "hollow"}, terminationGracePeriodSeconds=0)
+            for container in one["template"]["spec"]["template"]["spec"]["containers"]:
+                container.update(image=IMAGE, imagePullPolicy="Never")
+        self.placed.apply(runtime)
+
+    @quick
+    def jobset_example(self):
+        self.placed.create(self.jobset())
+        pods = self.placed.bound(self.of("jobset-demo"), 8)
+        racks = self.placed.check_placed(pods, 32)
+        same([(pod["metadata"]["labels"][f"{JOB_SET}/job-index"], pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+              for pod in pods], [(str(rank // 4), str(rank % 4)) for rank in range(8)], "Jobs and indexes in the order of ranks")
+        same([item["status"]["phase"] for item in self.cluster.get("gpl", "-n", "default")["items"]], ["Placed"], "phases")
+        return f"units in racks {', '.join(racks)}"
+
+    def jobset_in_order(self):
+        """The second replicated job comes when the first is ready; a unit has pods of both."""
+        self.placed.create(self.with_driver(True))
+        pods = self.placed.bound(self.of("jobset-demo"), 8)
+        racks = self.placed.check_placed(pods, 32)
+        same(pods[0]["metadata"]["labels"][f"{JOB_SET}/replicatedjob-name"], "zz-driver", "the pod of rank 0")
+        return f"units in racks {', '.join(racks)}"
+
+    def jobset_refused(self):
+        try:
+            self.placed.create(self.with_driver(False))
+        except Failed as refusal:
+            if "the 8 GPUs of zz-driver are not a multiple of gpu-group-size 32" not in str(refusal):
+                raise
+            return str(refusal).split(": ", 1)[-1][-200:]
+        raise Failed("a JobSet whose driver is no whole unit was admitted")
+
+    def jobset_restarts(self):
+        """One of its Jobs fails: all are made again, and placed as a whole."""
+        made = self.jobset(failurePolicy={"maxRestarts": 2})
+        made["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 0
+        self.placed.create(made)
+        pods = self.placed.bound(self.of("jobset-demo", restart_attempt=0), 8)
+        self.cluster.kubectl("patch", "pod", pods[5]["metadata"]["name"], "--subresource=status", "--type=merge", "-p", '{"status":{"phase":"Failed"}}')
+        again = self.placed.bound(self.of("jobset-demo", restart_attempt=1), 8)
+        return f"units in racks {', '.join(self.placed.check_placed(again, 32))}"
+
+    def jobset_suspended(self):
+        self.placed.create(self.jobset(suspend=True))
+        until("its Jobs", lambda: len(self.cluster.get("jobs", "-n", "default")["items"]) == 2)
+        same(list(self.placed.pods(self.of("jobset-demo"))), [], "pods of a suspended JobSet")
+        self.cluster.kubectl("patch", "jobset", "jobset-demo", "--type=merge", "-p", '{"spec":{"suspend":false}}')
+        self.placed.check_placed(self.placed.bound(self.of("jobset-demo"), 8), 32)
+
+    @quick
+    def trainjob(self):
+        [manifest] = list(yaml.safe_load_all((EXAMPLES / "trainjob.yaml").read_text()))
+        manifest["spec"]["trainer"]["image"] = IMAGE
+        self.placed.create(manifest)
+        pods = self.placed.bound(self.of("trainjob-demo"), 8)
+        racks = self.placed.check_placed(pods, 32)
+        same([pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for pod in pods], [str(rank) for rank in range(8)], "ranks")
+        return f"units in racks {', '.join(racks)}"
+
+    @quick
+    def groups(self):
+        """Each in one rack; a third comes, and one that lost a worker is made again as a whole."""
+        self.placed.create(self.workers(2))
+        racks = [self.group(index)[1] for index in (0, 1)]
+        self.cluster.kubectl("scale", "leaderworkerset", "vllm-demo", "--replicas=3")
+        racks.append(self.group(2)[1])
+        before, _ = self.group(1)
+        self.cluster.kubectl("delete", "pod", "vllm-demo-1-2", "--wait=false")
+        old = {pod["metadata"]["uid"] for pod in before}
+        until("every pod of the group to be another one",
+              lambda: not old & {pod["metadata"]["uid"] for pod in self.placed.pods(f"{LWS}/name=vllm-demo,{LWS}/group-index=1").values()})
+        racks.append(self.group(1)[1])
+        return f"groups 0, 1, 2 in racks {', '.join(racks[:3])}; group 1 again in {racks[3]}"
+
+    def rollout(self):
+        """One group more than wanted is made, and the others follow one by one."""
+        rolling = {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 1}}
+        made = self.placed.create(self.workers(2, rolloutStrategy=rolling))
+        for index in (0, 1):
+            self.group(index)
+        made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["annotations"]["round"] = "2"
+        self.cluster.kubectl("patch", "leaderworkerset", "vllm-demo", "--type=merge", "-p", yaml.safe_dump(
+            {"spec": {"leaderWorkerTemplate": {"workerTemplate": made["spec"]["leaderWorkerTemplate"]["workerTemplate"]}}}))
+
+        def renewed():
+            pods = self.placed.pods(f"{LWS}/name=vllm-demo")
+            rounds = [pod["metadata"]["annotations"].get("round") for pod in pods.values()]
+            return rounds == ["2"] * 8 or (False, self.placed.summary(pods))
+        until("both groups to be of the second round", renewed, 180)
+        return f"in racks {', '.join(self.group(index)[1] for index in (0, 1))}"
+
+    def leader_ready(self):
+        """The workers are made when the leader is ready: their places are kept."""
+        self.placed.create(self.workers(1, startupPolicy="LeaderReady"))
+        _, rack = self.group(0)
+        return f"in rack {rack}"
+
+    def run(self):
+        def case(name, run):
+            return self.report.case(name, run, before=self.placed.clean)
+        if case("the controllers of JobSet 0.10.1, LeaderWorkerSet 0.7.0 and Trainer 2.1.0 run", self.begin):
+            case("the example's JobSet, units of 32", self.jobset_example)
+            case("a JobSet that starts in order, units over all of it", self.jobset_in_order)
+            case("a JobSet whose units would have pods of two replicated jobs is refused", self.jobset_refused)
+            case("a JobSet is restarted as a whole", self.jobset_restarts)
+            case("a JobSet is suspended and resumed", self.jobset_suspended)
+            case("the example's TrainJob, units of 32", self.trainjob)
+            case("the example's LeaderWorkerSet, its groups come one by one", self.groups)
+            case("a LeaderWorkerSet is rolled", self.rollout)
+            case("a LeaderWorkerSet whose workers wait for the leader", self.leader_ready)
+        self.placed.clean()
