@@ -2,23 +2,35 @@
 #include "api/identity.h"
 
 #include "api/kinds/kind.h"
-#include "api/names.h"
+#include "api/kinds/pods.h"
 #include "api/pod_group.h"
+
+/* 1, also sets its kind; 0: it is of none. What the pod's author wrote for this comes first. */
+static int identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+{
+    int r = gt_pods_identify(pod, true, ret, err);
+    for (unsigned i = 0; !r && i < GT_JOB_KINDS; i++) {
+        const struct gt_kind *kind = gt_kind_of((enum gt_job_kind)i);
+        ret->kind = (enum gt_job_kind)i;
+        r = kind->identify ? kind->identify(kind, pod, ret, err) : 0;
+        if (r)
+            return r;
+    }
+    r = r ? r : gt_pods_identify(pod, false, ret, err);
+    ret->kind = GT_JOB_PODS;
+    return r;
+}
 
 int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
     struct gt_pod_identity identity = {.role = ""};
     const char *group = gt_pod_annotation(pod, GT_KEY_POD_GROUP);
-    for (unsigned kind = 0; kind < GT_JOB_KINDS; kind++) {
-        const struct gt_kind *one = gt_kind_of((enum gt_job_kind)kind);
-        int r = one->identify ? one->identify(one, pod, &identity, err) : 0;
-        if (r < 0)
-            return r;
-        if (r > 0) {
-            identity.kind = (enum gt_job_kind)kind;
-            *ret = identity;
-            return 0;
-        }
+    int r = identify(pod, &identity, err);
+    if (r < 0)
+        return r;
+    if (r) {
+        *ret = identity;
+        return 0;
     }
     if (pod->owner_controls && pod->owner_kind && pod->owner_name) {
         identity.kind = GT_JOB_OWNED;
@@ -37,6 +49,7 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
 const char *gt_job_kind_name(enum gt_job_kind kind)
 {
     return kind < GT_JOB_KINDS        ? gt_kind_of(kind)->name
+           : kind == GT_JOB_PODS      ? "Pods"
            : kind == GT_JOB_OWNED     ? "Owned"
            : kind == GT_JOB_POD_GROUP ? GT_KIND_POD_GROUP
                                       : "Pod";

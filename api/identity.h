@@ -15,6 +15,7 @@ struct gt_pod_identity {
     const char *owner; /* the name of the object that describes the job, where it is not the job's; or NULL */
     const char *role;  /* "master", "worker", a Volcano task; "" where the kind has none */
     uint32_t index;    /* within the role, or within its child there */
+    uint32_t pods;     /* so many has the job, as its pods say; 0: they do not */
     uint32_t child;    /* the number of the object between the job and the pod; 0: there is none, or one */
     enum gt_job_kind kind : 8;
     bool has_index;

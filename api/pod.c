@@ -13,7 +13,7 @@
 
 /* ---- labels and annotations ---- */
 
-_Static_assert(GT_POD_KEYS <= 32, "a bit for each");
+_Static_assert(GT_POD_KEYS <= 64, "a bit for each");
 
 static const char *find(const struct gt_pair *pairs, unsigned count, enum gt_pod_key key)
 {
@@ -39,12 +39,12 @@ const char *gt_pod_annotation(const struct gt_pod_meta *pod, enum gt_pod_key key
 static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
 {
     unsigned count = 0;
-    uint32_t seen = 0;
+    uint64_t seen = 0;
     for (const cJSON *item = cJSON_IsObject(object) ? object->child : NULL; item; item = item->next) {
         enum gt_pod_key key = item->string ? gt_pod_key_of(item->string) : GT_POD_KEYS;
         if (key == GT_POD_KEYS || seen >> key & 1)
             continue;
-        seen |= UINT32_C(1) << key;
+        seen |= UINT64_C(1) << key;
         if (cJSON_IsNull(item))
             continue;
         bool is_text = cJSON_IsString(item) && item->valuestring;

@@ -11,8 +11,11 @@
 
 enum { NEAR_MAX = 2, WALK_DEPTH = 12 };
 
-static const char *const user_keys[] = {GT_ANNOTATION_GROUP, GT_ANNOTATION_ATOMIC, GT_ANNOTATION_LOSS,
-                                        GT_ANNOTATION_UNPLACED};
+/* The first ones are also those of templates and of the objects that have them. */
+enum { TEMPLATE_KEYS = 4 };
+static const char *const user_keys[] = {GT_ANNOTATION_GROUP,    GT_ANNOTATION_ATOMIC,
+                                        GT_ANNOTATION_LOSS,     GT_ANNOTATION_UNPLACED,
+                                        GT_ANNOTATION_JOB_NAME, GT_ANNOTATION_JOB_PODS};
 
 void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, ...)
 {
@@ -106,7 +109,7 @@ void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to)
     check_below(object, WALK_DEPTH, to);
     if (is_train_job) /* these are its JobSet's */
         check_metadata(spec, to);
-    for (size_t i = 0; i < GT_COUNT(user_keys); i++) {
+    for (size_t i = 0; i < TEMPLATE_KEYS; i++) {
         const cJSON *value = gt_get(own, user_keys[i]);
         if (value && makes_jobs)
             gt_key_warnings_add(to, "%s of the CronJob itself does nothing: it belongs into spec.jobTemplate",
@@ -122,7 +125,7 @@ void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to)
 
 bool gt_user_keys_any(const cJSON *object)
 {
-    for (size_t i = 0; i < GT_COUNT(user_keys); i++)
+    for (size_t i = 0; i < TEMPLATE_KEYS; i++)
         if (is_below(object, user_keys[i], NULL, WALK_DEPTH))
             return true;
     return false;

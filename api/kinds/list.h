@@ -2,6 +2,8 @@
 #ifndef GPUTOPO_API_KINDS_LIST_H
 #define GPUTOPO_API_KINDS_LIST_H
 
+#include "api/names.h"
+
 /*
  * The kinds of jobs. Each is a file here, and a line in this list: KIND(enum, variable). A pod belongs to the
  * first kind that says so. With gang scheduling Kubeflow's operators also write Volcano's labels, so their
@@ -40,6 +42,13 @@
     KEY(OLD_JOB, "job-name") /* before Kubernetes 1.27 */                                                    \
     KEY(JOB_INDEX, "batch.kubernetes.io/job-completion-index")                                               \
     KEY(STATEFUL_SET_INDEX, "apps.kubernetes.io/pod-index")                                                  \
+    KEY(OWN_JOB, GT_ANNOTATION_JOB_NAME)                                                                     \
+    KEY(OWN_PODS, GT_ANNOTATION_JOB_PODS)                                                                    \
+    KEY(OWN_RANK, "metax-tech.com/rank")                                                                     \
+    KEY(KUEUE_GROUP, "kueue.x-k8s.io/pod-group-name")                                                        \
+    KEY(KUEUE_PODS, "kueue.x-k8s.io/pod-group-total-count")                                                  \
+    KEY(KUEUE_INDEX, "kueue.x-k8s.io/pod-group-pod-index")                                                   \
+    KEY(COSCHEDULING_GROUP, "scheduling.x-k8s.io/pod-group")                                                 \
     KEY(LEADER_WORKER_SET, "leaderworkerset.sigs.k8s.io/name")                                               \
     KEY(LEADER_WORKER_SET_INDEX, "leaderworkerset.sigs.k8s.io/worker-index")                                 \
     KEY(JOB_SET, "jobset.sigs.k8s.io/jobset-name")                                                           \

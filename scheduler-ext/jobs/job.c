@@ -124,6 +124,10 @@ static int identify_pods(struct job_builder *builder)
         if (identity->kind != builder->identities[0].kind)
             return gt_fail(builder->err, EINVAL, "pods of a %s and of a %s are not one job",
                            gt_job_kind_name(builder->identities[0].kind), gt_job_kind_name(identity->kind));
+        if (identity->pods != builder->identities[0].pods)
+            return gt_fail(builder->err, EINVAL, "pods %.100s and %.100s say that the job has %u and %u pods",
+                           builder->pods[0].name, builder->pods[i].name, builder->identities[0].pods,
+                           identity->pods);
         if (identity->ignored)
             continue;
         struct role *role = find_role(builder, identity->role);

@@ -172,11 +172,15 @@ static bool remember_queue(struct pjob *pjob, const char *queue, char *text, siz
     return true;
 }
 
-/* For pods that name no PodGroup, Volcano's controller creates one and writes its name on them. */
-static bool names_one_soon(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+/* For pods that name no PodGroup, Volcano's controller creates one and writes its name on them. Pods of
+ * another cluster that a syncer has made here name one that does not come. */
+static bool comes_soon(const struct reconcile *reconcile, const struct gt_cache_pod *pod, bool is_named)
 {
     uint64_t until = reconcile->pjob->new_pod_ms + reconcile->placement->times.owner_ms;
-    if (!pod->scheduler || strcmp(pod->scheduler, GT_SCHEDULER_VOLCANO) != 0 || reconcile->now >= until)
+    bool by_volcano = pod->scheduler && strcmp(pod->scheduler, GT_SCHEDULER_VOLCANO) == 0;
+    if (is_named && by_volcano) /* which does not schedule it without */
+        return true;
+    if (reconcile->now >= until || (!is_named && !by_volcano))
         return false;
     gt_placement_due(reconcile->pjob, until);
     return true;
@@ -188,15 +192,16 @@ static bool waits(struct reconcile *reconcile, const struct gt_cache_pod *pod, c
 {
     if (!name) {
         snprintf(text, size, "pod %s is in no PodGroup yet", pod->meta.name);
-        return names_one_soon(reconcile, pod);
+        return comes_soon(reconcile, pod, false);
     }
     const struct gt_pod_group *group =
         gt_pod_groups_find(reconcile->placement->spec.pod_groups, pod->meta.namespace_, name);
+    snprintf(text, size, "the PodGroup %s, which pod %s names, does not exist", name, pod->meta.name);
     if (!group)
-        snprintf(text, size, "the PodGroup %s, which pod %s names, does not exist", name, pod->meta.name);
-    else if (!group->is_admitted)
+        return comes_soon(reconcile, pod, true);
+    if (!group->is_admitted)
         snprintf(text, size, "queue %s has not let its PodGroup %s in", group->queue, name);
-    return !group || !group->is_admitted || lacks_room(reconcile, group, text, size) ||
+    return !group->is_admitted || lacks_room(reconcile, group, text, size) ||
            !remember_queue(reconcile->pjob, group->queue, text, size);
 }
 

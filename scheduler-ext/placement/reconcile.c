@@ -165,23 +165,27 @@ static bool other_gates(const struct reconcile *reconcile)
     return false;
 }
 
-/* For pods that have only their PodGroup in common, until the first gate is removed. */
+/* For pods that have only their PodGroup in common, or say themselves how many they are, until the first gate
+ * is removed. */
 static bool lacks_members(struct reconcile *reconcile)
 {
     const struct gt_cache_pod *pods = reconcile->pjob->job->pods;
-    uint32_t least = gt_reconcile_minimum(reconcile), there = 0;
+    uint32_t least = pods && pods->identity.pods ? pods->identity.pods : gt_reconcile_minimum(reconcile);
+    uint32_t there = 0;
     char text[160];
-    if (!pods || pods->identity.kind != GT_JOB_POD_GROUP)
+    if (!pods || (pods->identity.kind != GT_JOB_POD_GROUP && !pods->identity.pods))
         return false;
     for (const struct gt_cache_pod *pod = pods; pod; pod = pod->next) {
         there += gt_job_view_counts(pod);
-        if (pod->state != GT_CACHE_GATED)
+        if (pod->state != GT_CACHE_GATED || pod->identity.pods != pods->identity.pods)
             return false;
     }
     if (there >= least)
         return false;
-    snprintf(text, sizeof(text), "%u of its pods are there, the minMember of its PodGroup is %u", there,
-             least);
+    snprintf(text, sizeof(text),
+             pods->identity.pods ? "%u of the %u pods are there that its pods speak of"
+                                 : "%u of its pods are there, the minMember of its PodGroup is %u",
+             there, least);
     gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, "PodsMissing", text);
     return true;
 }
@@ -228,8 +232,9 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
         gt_placement_due(pjob, backoff_ms);
         return false;
     }
-    bool alone = reconcile->view->job->kind == GT_JOB_POD;
-    if (!reconcile->owner && !alone && reconcile->now < settled(reconcile)) {
+    const struct gt_cache_pod *pods = pjob->job->pods;
+    bool is_whole = reconcile->view->job->kind == GT_JOB_POD || (pods && pods->identity.pods);
+    if (!reconcile->owner && !is_whole && reconcile->now < settled(reconcile)) {
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown",
                                "the object that makes its pods is not known: more pods may come");
         gt_placement_due(pjob, settled(reconcile));

@@ -201,5 +201,57 @@ class Kinds(PlacementCase):
         self.assertEqual(self.host.counters()["reservedGPUs"], 48)
 
 
+    # pods whose owner is not in this cluster
+
+    def add_synced(self, name, annotations, **spec):
+        """As a syncer of a virtual cluster writes it: another owner, other labels, the annotations as they were."""
+        self.add_pod(f"{name}-x-team-x-virtual", {
+            "metadata": {"labels": {"vcluster.loft.sh/managed-by": "virtual"}, "annotations": annotations,
+                         "ownerReferences": [owner("v1", "Service", "virtual", "uid-virtual", controller=False)]},
+            "spec": pod_spec(8, **spec)})
+        return f"{name}-x-team-x-virtual"
+
+    def test_pods_say_which_job_they_form(self):
+        """They are placed when all are there that they speak of, and nothing is kept for the others."""
+        self.world(3)
+        self.start()
+        says = {GROUP: "32", "metax-tech.com/job-name": "run", "metax-tech.com/job-pods": "8"}
+        names = [self.add_synced(f"run-{rank}", says) for rank in range(7)]
+        self.assertTrue(wait_for(lambda: (self.condition(names[0]) or {}).get("reason") == "PodsMissing"), self.pod(names[0]))
+        self.assertEqual(self.condition(names[0])["message"], "7 of the 8 pods are there that its pods speak of")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        names.append(self.add_synced("run-7", says))
+        self.wait_lifted(*names)
+        self.check_units(names)
+        for name in names:
+            self.bind(name)
+        self.end(names[5])
+        names[5] = self.add_synced("run-5", says)
+        self.wait_lifted(*names)
+        self.check_units(names)
+
+    def test_pods_that_speak_of_too_many(self):
+        self.world(1)
+        self.start()
+        alone = self.add_synced("big-0", {GROUP: "32", "metax-tech.com/job-name": "big", "metax-tech.com/job-pods": "10000"})
+        self.assertTrue(wait_for(lambda: (self.condition(alone) or {}).get("reason") == "PodsMissing"), self.pod(alone))
+        other = self.add_synced("big-1", {GROUP: "32", "metax-tech.com/job-name": "big", "metax-tech.com/job-pods": "4"})
+        self.assertTrue(wait_for(lambda: (self.condition(other) or {}).get("reason") == "RuleBroken"), self.pod(other))
+        self.assertRegex(self.condition(other)["message"], r"^pods big-[01]-\S+ and big-[01]-\S+ say that the job has (4 and 10000|10000 and 4) pods$")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
+    def test_synced_volcano_job(self):
+        """Its annotations tell the job, and the PodGroup that they name is in another cluster."""
+        self.world(3)
+        self.api.add("/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups", "other", spec={"minMember": 1}, status={"phase": "Inqueue"})
+        names = [self.add_synced(f"a-worker-{rank}", {
+            GROUP: "32", "volcano.sh/job-name": "a", "volcano.sh/task-spec": "worker", "volcano.sh/task-index": str(rank),
+            "scheduling.k8s.io/group-name": "a-uid-a"}) for rank in range(8)]
+        self.start(owner=1500)
+        self.assertTrue(wait_for(lambda: (self.condition(names[0]) or {}).get("reason") == "NotAdmitted"), self.pod(names[0]))
+        self.wait_lifted(*names)
+        self.check_units(names)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

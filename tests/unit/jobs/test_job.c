@@ -402,6 +402,81 @@ static void test_leader_worker_set(void **state)
     assert_string_equal(identity.owner, "vllm");
 }
 
+/* What pods say of themselves, as syncers of virtual clusters and scripts write it. */
+static void test_pods(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *keys[3][2], *key;
+        uint32_t index, pods;
+        const char *says;
+    } want[] = {{"a-7",
+                 {{"metax-tech.com/job-name", "run"},
+                  {"metax-tech.com/job-pods", "8"},
+                  {"metax-tech.com/rank", "3"}}, //
+                 "ns/Pods/run",
+                 3,
+                 8,
+                 NULL},
+                {"a-7-x-team-x-v1", {{"metax-tech.com/job-name", "run"}}, "ns/Pods/run", 7, 0, NULL},
+                {"a-7",
+                 {{"metax-tech.com/job-name", "run"}, {"batch.kubernetes.io/job-completion-index", "2"}}, //
+                 "ns/Pods/run",
+                 2,
+                 0,
+                 NULL},
+                {"a-7",
+                 {{"kueue.x-k8s.io/pod-group-name", "g"}, {"kueue.x-k8s.io/pod-group-total-count", "4"}}, //
+                 "ns/Pods/g",
+                 7,
+                 4,
+                 NULL},
+                {"a-7", {{"scheduling.x-k8s.io/pod-group", "g"}}, "ns/Pods/g", 7, 0, NULL},
+                {"a-x",
+                 {{"metax-tech.com/job-name", "run"}},
+                 NULL,
+                 0,
+                 0,
+                 "metax-tech.com/rank is missing, its rank is not known"},
+                {"a-7",
+                 {{"metax-tech.com/job-name", "run"}, {"metax-tech.com/job-pods", "0"}},
+                 NULL,
+                 0,
+                 0, //
+                 "metax-tech.com/job-pods is \"0\", expected a number of pods from 1 to "},
+                {"a-7",
+                 {{"metax-tech.com/job-name", "run"}, {"metax-tech.com/rank", "x"}},
+                 NULL,
+                 0,
+                 0, //
+                 "metax-tech.com/rank is \"x\", expected a number from 0 to "}};
+    for (size_t i = 0; i < GT_COUNT(want); i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        struct gt_pod_identity identity;
+        struct pod pod;
+        pod_new(&pod, "%s", want[i].name);
+        for (unsigned k = 0; k < 3 && want[i].keys[k][0]; k++)
+            annotate(&pod, want[i].keys[k][0], want[i].keys[k][1]);
+        pod.meta.owner_kind = "Service";
+        pod.meta.owner_name = "syncer";
+        int r = gt_pod_identify(&pod.meta, &identity, &err);
+        if (want[i].says) {
+            assert_int_equal(r, -EINVAL);
+            assert_non_null(strstr(gt_err_text(err), want[i].says));
+            continue;
+        }
+        check_identity(&pod, want[i].key, "", want[i].index);
+        assert_int_equal(identity.pods, want[i].pods);
+    }
+    struct pod pods[2];
+    for (unsigned i = 0; i < 2; i++) {
+        pod_new(&pods[i], "a-%u", i);
+        annotate(&pods[i], "metax-tech.com/job-name", "run");
+        annotate(&pods[i], "metax-tech.com/job-pods", i ? "2" : "9");
+    }
+    refused(pods, 2, NULL, "pods a-0 and a-1 say that the job has 9 and 2 pods");
+}
+
 /* With the gang scheduler of Volcano, a PyTorchJob's pods have Volcano's task-spec: the job stays the same.
  */
 static void test_pytorch_under_volcano(void **state)
@@ -600,19 +675,13 @@ static void test_natural_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch),
-        cmocka_unit_test(test_volcano),
-        cmocka_unit_test(test_elastic),
-        cmocka_unit_test(test_indexed_and_stateful),
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_kubeflow),
-        cmocka_unit_test(test_jobset),
-        cmocka_unit_test(test_leader_worker_set),
-        cmocka_unit_test(test_pytorch_under_volcano),
-        cmocka_unit_test(test_partial),
-        cmocka_unit_test(test_partial_plan),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_natural_order),
+        cmocka_unit_test(test_pytorch),     cmocka_unit_test(test_volcano),
+        cmocka_unit_test(test_elastic),     cmocka_unit_test(test_indexed_and_stateful),
+        cmocka_unit_test(test_plain),       cmocka_unit_test(test_kubeflow),
+        cmocka_unit_test(test_jobset),      cmocka_unit_test(test_leader_worker_set),
+        cmocka_unit_test(test_pods),        cmocka_unit_test(test_pytorch_under_volcano),
+        cmocka_unit_test(test_partial),     cmocka_unit_test(test_partial_plan),
+        cmocka_unit_test(test_malformed),   cmocka_unit_test(test_natural_order),
         cmocka_unit_test(test_first_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
