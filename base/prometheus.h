@@ -25,6 +25,9 @@ void gt_prom_real(struct gt_buf *to, const char *name, const char *type, const c
  * are above all of them. */
 void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help, const double *limits,
                        const uint64_t *buckets, unsigned count, double sum);
+/* The samples alone, of one of several histograms of a name. `label` tells them apart: 'gpus="8"'. */
+void gt_prom_histogram_of(struct gt_buf *to, const char *name, const char *label, const double *limits,
+                          const uint64_t *buckets, unsigned count, double sum);
 
 /* gputopo_build_info; the process_* metrics, as far as /proc has them. */
 void gt_prom_build(struct gt_buf *to);

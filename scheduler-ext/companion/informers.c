@@ -3,12 +3,11 @@
 
 #include <errno.h>
 
-#include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "kube/informer.h"
-#include "scheduler-ext/core/capacity.h"
+#include "scheduler-ext/companion/room_metrics.h"
 #include "scheduler-ext/decide/foreign_lease.h"
 
 enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
@@ -416,31 +415,6 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
                           (double)(gt_clock_ms() - counters[kind].watch.last_received_ms) * 1e-3);
 }
 
-/* The share of the available GPUs that no unit of a size could use; a unit lies in one supernode, and its
- * pods have 8 GPUs. */
-static void write_fragmentation(const struct gt_informers *informers, struct gt_buf *to)
-{
-    enum { POD = 8 };
-    static const unsigned sizes[] = {8, 16, 32, 64, 128};
-    static const char name[] = "gputopo_fragmentation_ratio";
-    struct gt_cluster *cluster = gt_cache_cluster(informers->cache);
-    gt_auto_free uint32_t *room = NULL;
-    uint64_t available = 0;
-    struct gt_cluster_node node;
-    for (uint32_t i = 0; i < gt_cluster_nodes(cluster); i++)
-        if (gt_cluster_get_node(cluster, i, &node))
-            available += gt_bit_count(node.available);
-    if (!available || gt_capacity_of(cluster, POD, &room, NULL) < 0)
-        return;
-    gt_prom_head(to, name, "gauge", "Share of the available GPUs that no unit of so many GPUs could use.");
-    for (unsigned i = 0; i < GT_COUNT(sizes); i++) {
-        struct gt_bounds bounds;
-        if (gt_bounds_of(room, gt_cluster_supernodes(cluster), sizes[i] / POD, 0, &bounds, NULL) == 0)
-            gt_buf_printf(to, "%s{unit=\"%u\"} %.6f\n", name, sizes[i],
-                          1 - (double)(bounds.whole * sizes[i]) / (double)available);
-    }
-}
-
 /* The cache's counters, under the names of this release or of the previous one. */
 static void write_cache(const struct gt_cache_counters *counters, size_t bytes, bool old, struct gt_buf *to)
 {
@@ -490,7 +464,7 @@ void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *t
                        gt_cache_bytes(informers->cache));
         return;
     }
-    write_fragmentation(informers, to);
+    gt_room_metrics(gt_cache_cluster(informers->cache), to);
     gt_prom_number(to, "gputopo_cache_nodes_rewired", "gauge", "Nodes whose wiring changes again and again.",
                    counters.nodes_rewired);
     for (int old = 0; old < 2; old++)

@@ -11,6 +11,7 @@
 #include "scheduler-ext/companion/namespace_weights.h"
 #include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/companion/placement_metrics.h"
 #include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
@@ -493,83 +494,12 @@ static const struct gt_placement *part_placement(void *self)
 
 /* ---- metrics ---- */
 
-static void write_decisions(const struct gt_placement_counters *counters, struct gt_buf *to)
-{
-    static const char name[] = "gputopo_placement_decisions_total";
-    static const char *const reasons[] = {
-        [GT_PLAN_PLACED] = "none",
-        [GT_PLAN_TOO_FEW_GPUS] = "too_few_gpus",
-        [GT_PLAN_NO_SUPERNODE] = "no_supernode",
-        [GT_PLAN_UNIT_TORN] = "unit_torn",
-        [GT_PLAN_UNIT_STUCK] = "unit_stuck",
-        [GT_PLAN_RESERVED] = "reserved",
-        [GT_PLAN_TOO_FEW_RESOURCES] = "too_few_resources",
-        [GT_PLAN_NEVER_FITS] = "never_fits",
-    };
-    double limits[GT_PLACEMENT_BUCKETS - 1];
-    for (unsigned i = 0; i < GT_PLACEMENT_BUCKETS - 1; i++)
-        limits[i] = gt_placement_bucket_us[i] * 1e-6;
-    gt_prom_head(to, name, "counter", "Decisions on jobs, by result and reason.");
-    gt_buf_printf(to, "%s{result=\"placed\",reason=\"\"} %llu\n", name, (unsigned long long)counters->placed);
-    for (unsigned i = GT_PLAN_TOO_FEW_GPUS; i < GT_COUNT(reasons); i++)
-        gt_buf_printf(to, "%s{result=\"waits\",reason=\"%s\"} %llu\n", name, reasons[i],
-                      (unsigned long long)counters->blocked[i]);
-    gt_buf_printf(to, "%s{result=\"refused\",reason=\"rule\"} %llu\n", name,
-                  (unsigned long long)counters->refused);
-    gt_prom_histogram(to, "gputopo_placement_decision_seconds", "Time for one decision on a job.", limits,
-                      counters->decisions, GT_PLACEMENT_BUCKETS, (double)counters->decision_us * 1e-6);
-}
-
-static void write_jobs(const struct gt_placement_counters *counters, struct gt_buf *to)
-{
-    static const char name[] = "gputopo_placement_jobs";
-    gt_prom_head(to, name, "gauge", "Jobs that the controller reconciles after, by state.");
-    for (unsigned i = GT_PLACEMENT_NONE + 1; i < GT_PLACEMENT_STATES; i++)
-        gt_buf_printf(to, "%s{state=\"%s\"} %u\n", name, gt_placement_state_name((enum gt_placement_state)i),
-                      counters->jobs[i]);
-}
-
 static void part_metrics(const void *self, struct gt_buf *to)
 {
     static const char reviews[] = "gputopo_webhook_reviews_total";
     const struct placement_part *part = self;
-    struct gt_placement_counters counters;
-    gt_placement_counters(part->placement, &counters);
-    write_decisions(&counters, to);
-    write_jobs(&counters, to);
-    gt_prom_number(to, "gputopo_placement_reconciles_total", "counter",
-                   "Reconciles of a job, for any reason.", counters.reconciles);
+    gt_placement_metrics(part->placement, to);
     gt_audit_watch_metrics(part->audit, to);
-    gt_prom_number(to, "gputopo_placement_reserved_gpus", "gauge",
-                   "GPUs reserved for pods of placed jobs that are not made yet.", counters.reserved_gpus);
-    gt_prom_number(to, "gputopo_placement_reserved_nodes", "gauge",
-                   "Nodes reserved for jobs that have waited for long.", counters.reserved_node_count);
-    gt_prom_number(to, "gputopo_placement_kept_nodes", "gauge", /* until the next release */
-                   "Old name of gputopo_placement_reserved_nodes.", counters.reserved_node_count);
-    gt_prom_number(to, "gputopo_placement_pods_planned_total", "counter", "Pods that were given a place.",
-                   counters.pods_planned);
-    gt_prom_number(to, "gputopo_placement_pods_admitted_total", "counter",
-                   "Of them, those that were made with their plan, without a gate.", counters.pods_admitted);
-    gt_prom_number(to, "gputopo_placement_pods_lifted_total", "counter", "Pods whose gate was lifted.",
-                   counters.pods_lifted);
-    gt_prom_number(to, "gputopo_placement_plans_lost_total", "counter",
-                   "Pods whose place was taken before they were bound.", counters.lost);
-    gt_prom_number(to, "gputopo_placement_pods_recreated_total", "counter",
-                   "Of them, those that were deleted for their owner to make again.", counters.recreated);
-    gt_prom_number(to, "gputopo_placement_pods_evicted_total", "counter",
-                   "Pods that were evicted, for their units to move or their jobs to be planned again.",
-                   counters.evicted);
-    gt_prom_number(to, "gputopo_placement_jobs_replanned_total", "counter",
-                   "Jobs that were planned again, since their plan failed before any of their pods had run.",
-                   counters.replanned);
-    gt_prom_number(to, "gputopo_placement_objects_written_total", "counter", "Writes to GPUPlacements.",
-                   counters.objects_written);
-    gt_prom_number(to, "gputopo_placement_writes_total", "counter", "Writes to pods and GPUPlacements.",
-                   counters.writes);
-    gt_prom_number(to, "gputopo_placement_write_failures_total", "counter", "Of them, those that failed.",
-                   counters.write_failures);
-    gt_prom_number(to, "gputopo_placement_conflicts_total", "counter",
-                   "Writes that came too late: the pod had changed, or was gone.", counters.conflicts);
     gt_prom_head(to, reviews, "counter", "Questions of the API server, by kind.");
     gt_buf_printf(to,
                   "%s{kind=\"mutate\"} %llu\n%s{kind=\"validate\"} %llu\n%s{kind=\"nonsense\"} %llu\n"

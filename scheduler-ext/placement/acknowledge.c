@@ -499,8 +499,10 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
     compare(reconcile, false, &comparison);
     bool is_only_reserved_here =
         view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED] || view->states[GT_MEMBER_MOVING];
-    if (!comparison.changed && comparison.known && (object->acknowledged || !is_only_reserved_here))
+    if (!comparison.changed && comparison.known && (object->acknowledged || !is_only_reserved_here)) {
+        gt_wait_count(reconcile->pjob);
         return true;
+    }
     wait_for_offers(reconcile, &comparison);
     if (!comparison.waits && gt_write_has_room(reconcile->pjob) &&
         !write_plan(reconcile, comparison.epoch, comparison.known && !comparison.changed))

@@ -9,7 +9,11 @@
 
 /* Tries to place a waiting job, and reserves nodes for the job that has waited longest. */
 
-enum { PLAN_TEXT_MAX = 256 << 10 };
+enum {
+    PLAN_TEXT_MAX = 256 << 10,
+    FITS_LOOK_MS = 20, /* a look asks of no more jobs after that */
+    FITS_AFTER_S = 60, /* and only of those that have waited for so long: most are placed before */
+};
 
 const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1] = {10,    30,    100,    300,    1000,   3000,
                                                                    10000, 30000, 100000, 300000, 1000000};
@@ -126,6 +130,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
             pjob->plan = strdup(said);
         }
         gt_reconcile_enter_queue(reconcile);
+        gt_wait_end(reconcile);
         pjob->waits_ms = 0;
         pjob->reserved_until_ms = 0;
         pjob->lift_ms = 0;
@@ -173,6 +178,33 @@ enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
     if (result == GT_QUEUE_DONE)
         pjob->queued = false;
     return result;
+}
+
+/* ---- jobs that wait for something else than room ---- */
+
+static bool fits_now(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
+    gt_auto_free struct gt_plan_pod *places = NULL;
+    bool restricted = placement->holder && placement->holder != pjob;
+    if (pjob->state == GT_PLACEMENT_WRITES) /* it has places just now */
+        return true;
+    return gt_reconcile_make(&reconcile, NULL) == 0 &&
+           gt_decide_fits(placement->spec.cache, reconcile.view, &pjob->reservations,
+                          restricted ? &placement->reserved_nodes : NULL, &places);
+}
+
+/* The others are tried so often anyway, or have a plan. */
+void gt_placement_look(struct gt_placement *placement)
+{
+    uint64_t end_ms = gt_clock_ms() + FITS_LOOK_MS;
+    for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
+        enum gt_fits_reason reason = gt_waits_for(pjob);
+        bool asks = reason != GT_FITS_REASONS && reason != GT_FITS_RESERVED && reason != GT_FITS_PLANNED &&
+                    gt_wait_age_s(pjob) >= FITS_AFTER_S && gt_clock_ms() < end_ms;
+        pjob->fits = asks && fits_now(pjob);
+    }
 }
 
 /* ---- nodes reserved for the job that has waited longest ---- */

@@ -375,6 +375,7 @@ static void on_round(void *arg)
     gt_placement_find_spares(placement);
     if (now >= placement->next_wake_ms) {
         gt_placement_report_spares(placement);
+        gt_placement_look(placement);
         gt_queue_wake(placement->queue);
         mark_reserving(placement);
         placement->next_wake_ms = now + placement->times.retry_ms;

@@ -210,6 +210,11 @@ enum { GT_PLACEMENT_BUCKETS = 12 };
 /* Upper limits of the buckets in microseconds; the last bucket has none. */
 extern const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1];
 
+/* Waits for a place, by the GPUs of the whole job. Upper limits in seconds; the last bucket has none. */
+enum { GT_WAIT_BUCKETS = 12, GT_WAIT_SIZES = 5 };
+extern const uint32_t gt_wait_bucket_s[GT_WAIT_BUCKETS - 1];
+extern const char *const gt_wait_size_names[GT_WAIT_SIZES];
+
 struct gt_placement_counters {
     bool leads;
     uint64_t placed, pods_planned, pods_lifted, failed;
@@ -222,9 +227,34 @@ struct gt_placement_counters {
     uint64_t objects_written;                              /* GPUPlacements */
     uint64_t reconciles;                                   /* of one job, for any reason */
     uint64_t decisions[GT_PLACEMENT_BUCKETS], decision_us; /* duration of tries: histogram and sum */
+    uint64_t waits[GT_WAIT_SIZES][GT_WAIT_BUCKETS];        /* of jobs whose plan is in force: histograms */
+    double waited_s[GT_WAIT_SIZES];                        /* their sums */
     uint32_t jobs[GT_PLACEMENT_STATES];
     uint32_t reserved_gpus, reserved_node_count, writes_waiting;
 };
 void gt_placement_counters(const struct gt_placement *placement, struct gt_placement_counters *ret);
+
+/* Why a job waits that would fit now. */
+enum gt_fits_reason {
+    GT_FITS_RESERVED, /* on nodes that are reserved for another job */
+    GT_FITS_NOT_TRIED,
+    GT_FITS_FAILED,
+    GT_FITS_WRITE_REFUSED,
+    GT_FITS_PLANNED, /* its plan is not written yet */
+    GT_FITS_REASONS,
+};
+extern const char *const gt_fits_reason_names[GT_FITS_REASONS];
+
+enum { GT_WAIT_NAMESPACES = 20 };
+struct gt_placement_waits {
+    struct gt_oldest_wait {
+        const char *namespace_;
+        uint64_t age_s;
+    } oldest[GT_WAIT_NAMESPACES + 1]; /* from the oldest on; the last one stands for all others */
+    unsigned count;
+    uint64_t fitting_s[GT_FITS_REASONS]; /* the longest wait of a job that fits; 0: there is none */
+};
+/* How long the jobs have waited that wait now, as their objects say: also under earlier leaders. */
+void gt_placement_waits(const struct gt_placement *placement, struct gt_placement_waits *ret);
 
 #endif

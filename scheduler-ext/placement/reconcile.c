@@ -292,6 +292,9 @@ static void adopt_wait(struct reconcile *reconcile)
             gt_placement_recorded_since(reconcile->placement, pjob->job, content, GT_PLACEMENT_WAITS);
         pjob->waits_s = recorded && recorded < pjob->waits_s ? recorded : pjob->waits_s;
     }
+    if (!pjob->wait_ended) /* a plan that was given back has ended no wait */
+        pjob->wait_start_ms =
+            (int64_t)reconcile->now - ((int64_t)gt_placement_now_s() - pjob->waits_s) * 1000;
     if (pjob->began_in_term || pjob->object_read || !content || content->phase != GT_GPU_PLACEMENT_WAITING)
         return;
     uint64_t since = gt_placement_time_of_text(content->waiting_since);

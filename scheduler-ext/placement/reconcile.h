@@ -20,6 +20,8 @@ void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod 
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
 /* Chooses and reserves nodes for a waiting job; `pjob` NULL: ends the reservation. */
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms);
+/* Sets `fits` of jobs that wait for something else than room. */
+void gt_placement_look(struct gt_placement *placement);
 
 /* ---- report.c ---- */
 /* Reports why a job waits. `view` NULL: it has none, since it breaks a rule. */
@@ -57,6 +59,16 @@ void gt_reconcile_write_plans(struct reconcile *reconcile);
 /* Writes the hint nominatedNodeName, which a pod cannot be created with, to pods that were created with their
  * plan. */
 void gt_reconcile_hint(struct reconcile *reconcile);
+
+/* ---- waits.c ---- */
+/* A plan was found for a job that has waited. */
+void gt_wait_end(struct reconcile *reconcile);
+/* Its plan is in force: counts that wait. A plan that could not be written does not end it. */
+void gt_wait_count(struct pjob *pjob);
+/* What a job waits for other than room; GT_FITS_REASONS: for room, for its owner, or it does not wait. */
+enum gt_fits_reason gt_waits_for(const struct pjob *pjob);
+/* For how long it has been so, or has waited for room. */
+uint64_t gt_wait_age_s(const struct pjob *pjob);
 
 /* ---- pinned.c ---- */
 void gt_placement_set_lost(struct pjob *pjob, bool lost);

@@ -56,6 +56,7 @@ struct tenant {                  /* a namespace with jobs; gt_cache_namespace.us
      * pods only, so reservations are counted here. */
     uint64_t reserved;
     uint32_t jobs;
+    uint64_t oldest_wait_s; /* within gt_placement_waits(): for how long the oldest of them waits */
     /* yield.c */
     uint32_t reserving;  /* jobs with places for pods that never existed */
     uint64_t silent_ms;  /* how long it had such jobs while few pods came */
@@ -110,6 +111,10 @@ struct pjob {
     enum gt_placement_state state;
     uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
     int64_t since_s, waits_s;    /* the same in Unix time, as published: also from earlier leaders */
+    int64_t wait_start_ms;       /* waits_s as a time of gt_clock_ms(); below 0: before this machine began */
+    bool wait_ended;             /* a plan was found for it that is not in its object yet */
+    unsigned wait_size;          /* index in gt_wait_size_names; set with wait_ended */
+    bool fits;                   /* by the last gt_placement_look() */
     uint64_t reserved_until_ms;  /* end of the node reservation for it; 0: it had none */
     int64_t reserved_until_s;    /* the same in Unix time, as published: must not vary */
     uint32_t too_many_gpus; /* GPUs of missing pods, where they exceed the limit for reservations; else 0 */

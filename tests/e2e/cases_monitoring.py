@@ -114,7 +114,7 @@ class MonitoringCases:
         until("no alert", lambda: not self.firing() or (False, self.firing()), 60)
         dashboard, = load("dashboard.json")
         queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
-        answered = [self.ask("query", query=query.replace("$node", ".*").replace("$__rate_interval", "10s")) for query in queries]
+        answered = [self.ask("query", query=query.replace("$node", ".*").replace("$cluster", ".*").replace("$__rate_interval", "10s")) for query in queries]
         return f"{sum(bool(one['result']) for one in answered)} of {len(queries)} queries of the dashboard have an answer now"
 
     def user(self):

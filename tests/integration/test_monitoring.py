@@ -27,7 +27,8 @@ from served import NAMESPACE, Served, families, probing_agent
 PROGRAMS = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 HERE = os.path.dirname(os.path.abspath(__file__))
 MONITORING = os.path.join(HERE, "../../daemonset/monitoring")
-TARGET_LABELS = {"job", "instance", "namespace", "pod", "container", "node"}  # that the PodMonitors give
+TARGET_LABELS = {"job", "instance", "namespace", "pod", "container", "node",  # that the PodMonitors give
+                 "cluster"}  # where one Prometheus holds several
 SELECTOR = re.compile(r"\b((?:gputopo|process)_\w+)(?:\{([^}]*)\})?")
 
 
@@ -141,17 +142,42 @@ class Names(Case):
             self.assertIn(monitor["spec"]["podMetricsEndpoints"][0]["port"], ports)
 
 
+def in_cluster(series, cluster, well=False):
+    """An input series of alerts.yaml, as a cluster's; `well`: what it begins with lasts."""
+    values = re.sub(r"^(\S+)x\d+ .*$", r"\1x130", series["values"]) if well else series["values"]
+    return {"series": series["series"].replace("{", f'{{cluster="{cluster}",', 1), "values": values}
+
+
+def on_two_clusters(test):
+    """The test with the same series of two clusters, of which one stays well: it raises no alert, and the other one all."""
+    series = test["input_series"]
+    expected = [{**question, "expr": question["expr"].replace("ALERTS{", 'ALERTS{cluster="sick",')}
+                for question in test["promql_expr_test"]]
+    return {**test, "name": "two clusters: " + test["name"],
+            "input_series": [in_cluster(one, "sick") for one in series] + [in_cluster(one, "well", True) for one in series],
+            "promql_expr_test": [*expected, {"expr": 'count_over_time(ALERTS{cluster!="sick"}[130m])', "eval_time": "130m"}]}
+
+
 class Promtool(Case):
+    def promtool(self, *command):
+        done = subprocess.run([program("promtool"), *command], cwd=self.directory, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_rules(self):
-        promtool = program("promtool")
+        program("promtool")
         with open(f"{self.directory}/rules.yml", "w", encoding="utf-8") as file:
             yaml.safe_dump(load("rules.yaml")[0]["spec"], file)
-        with open(f"{HERE}/alerts.yaml", encoding="utf-8") as source, \
-                open(f"{self.directory}/tests.yml", "w", encoding="utf-8") as file:
-            file.write("rule_files: [rules.yml]\n" + source.read())
-        for command in (["check", "rules", "rules.yml"], ["test", "rules", "tests.yml"]):
-            done = subprocess.run([promtool, *command], cwd=self.directory, capture_output=True, text=True, check=False)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(f"{HERE}/alerts.yaml", encoding="utf-8") as file:
+            tests = yaml.safe_load(file)
+        every = tests["tests"][0]
+        raised = {word for question in every["promql_expr_test"] for sample in question.get("exp_samples", [])
+                  for word in re.findall(r'alertname="(\w+)"', sample["labels"])}
+        self.assertEqual(raised, {rule["alert"] for rule in rules()}, "the first test raises every alert")
+        tests["tests"].append(on_two_clusters(every))
+        with open(f"{self.directory}/tests.yml", "w", encoding="utf-8") as file:
+            yaml.safe_dump({"rule_files": ["rules.yml"], **tests}, file)
+        self.promtool("check", "rules", "rules.yml")
+        self.promtool("test", "rules", "tests.yml")
 
 
 class RealPrometheus(Case):
@@ -214,7 +240,7 @@ class RealPrometheus(Case):
         def empty():
             found = []
             for title, expression, _ in dashboard_queries():
-                answer = self.ask("query", query=expression.replace("$node", ".*").replace("$__rate_interval", "30s"))
+                answer = self.ask("query", query=expression.replace("$node", ".*").replace("$cluster", ".*").replace("$__rate_interval", "30s"))
                 if not answer.get("result") and "gputopo_probe_" not in expression:  # a recording needs no probe
                     found.append((title, expression))
             return found

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Since when a job is in its state, and why: condition, GPUPlacement, `gputopo explain` and /debug/model say the same, whoever leads.
+"""Since when a job is in its state, and why: condition, GPUPlacement, `gputopo explain` and /debug/model say the same, whoever leads;
+and so do the metrics of waits.
 
 Usage: test_placement_ages.py GPUTOPO_SCHEDULER GPUTOPO [unittest arguments]
 """
@@ -11,10 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
-from api_double import StrictDouble
+from api_double import Held, Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import wait_for
 from kube_driver import kubeconfig
@@ -207,6 +209,137 @@ class Ages(unittest.TestCase):
                 return {(o["regarding"]["kind"], o["type"]) for (where, _), o in self.api.objects.items()
                         if where[2] == "events" and o["reason"] == "TooFewGPUs"}
         self.assertTrue(wait_for(lambda: types() == {("Pod", "Warning"), ("Job", "Warning")}), types())
+
+    # ---- metrics of waits ----
+
+    def metric(self, companion, name, **labels):
+        text = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        return companion.metrics().get(f"gputopo_{name}{{{text}}}" if text else f"gputopo_{name}")
+
+    def waits(self, companion, gpus):
+        """{limit of a bucket: waits within it}, and the sum of the waits."""
+        limits = ("1", "5", "15", "60", "300", "900", "3600", "14400", "43200", "86400", "259200", "+Inf")
+        found = {limit: self.metric(companion, "placement_wait_duration_seconds_bucket", gpus=gpus, le=limit) for limit in limits}
+        self.assertEqual(found["+Inf"], self.metric(companion, "placement_wait_duration_seconds_count", gpus=gpus))
+        return found, self.metric(companion, "placement_wait_duration_seconds_sum", gpus=gpus)
+
+    def test_waits_are_counted_whoever_led(self):
+        """A wait is counted when its plan is in force, by all the time that the objects say."""
+        self.fill()
+        first = self.start()
+        for name, pods in (("a", 1), ("b", 2)):
+            self.add_job(name, pods, 8 * pods)
+            self.assertTrue(wait_for(lambda name=name: self.condition(f"{name}-0") and self.status(f"job-{name}")))
+        self.assertEqual(self.waits(first, "1-8")[0]["+Inf"], 0)
+        first.process.kill()
+        first.stop()
+        self.make_older("job-a", ["a-0"], 2 * HOUR)
+        self.make_older("job-b", ["b-0", "b-1"], 30 * HOUR)
+        self.add_job("new", 1, 8, ago=9 * HOUR)  # no leader has seen it
+        second = self.start()
+        self.assertTrue(wait_for(lambda: self.status("job-new").get("reason") == "TooFewGPUs"))
+        self.assertAlmostEqual(self.metric(second, "placement_oldest_wait_seconds", namespace="ns"), 30 * HOUR, delta=60)
+        for node in self.nodes[:4]:
+            self.use(node, ())
+        self.assertTrue(wait_for(lambda: [gates(self.found(PODS, f"{pod}-0")) for pod in ("a", "b", "new")] == [[]] * 3))
+        counts, total = self.waits(second, "1-8")
+        self.assertEqual({key: counts[key] for key in ("3600", "14400", "43200", "+Inf")},
+                         {"3600": 0, "14400": 1, "43200": 2, "+Inf": 2})
+        self.assertAlmostEqual(total, 11 * HOUR, delta=60)
+        counts, total = self.waits(second, "9-32")
+        self.assertEqual({key: counts[key] for key in ("86400", "259200", "+Inf")}, {"86400": 0, "259200": 1, "+Inf": 1})
+        self.assertIsNone(self.metric(second, "placement_oldest_wait_seconds", namespace="ns"))
+        self.use(self.nodes[4], ())
+        self.add_job("soon", 1, 8)
+        self.assertTrue(wait_for(lambda: gates(self.found(PODS, "soon-0")) == []))
+        self.assertEqual(self.waits(second, "1-8")[0]["300"], 1)
+        self.assertEqual(self.waits(second, "1-8")[0]["+Inf"], 3)
+
+    def test_oldest_waits_by_namespace(self):
+        """Twenty namespaces at most, and of the others the oldest."""
+        self.fill()
+        companion = self.start()
+        for i in range(24):
+            space = f"team-{i}"
+            pod = indexed_pod("a", 0, group=8)
+            self.api.add(JOBS.replace("/ns/", f"/{space}/"), "a", spec={"completionMode": "Indexed", "completions": 1,
+                                                                        "parallelism": 1, "template": template(8, 8)})
+            self.api.add(PODS.replace("/ns/", f"/{space}/"), "a-0", **{
+                "status": {"phase": "Pending"}, **pod,
+                "metadata": {**pod["metadata"], "namespace": space, "creationTimestamp": stamp((i + 1) * HOUR)}})
+
+        def oldest():
+            prefix = 'gputopo_placement_oldest_wait_seconds{namespace="'
+            return {key[len(prefix):-2]: value for key, value in companion.metrics().items() if key.startswith(prefix)}
+        self.assertTrue(wait_for(lambda: self.metric(companion, "placement_jobs", state="waits") == 24))
+        found = oldest()
+        self.assertEqual(set(found), {f"team-{i}" for i in range(4, 24)} | {"(others)"})
+        hours = {name: round(value / HOUR) for name, value in found.items()}
+        self.assertEqual(hours, {**{f"team-{i}": i + 1 for i in range(4, 24)}, "(others)": 4})
+
+    def test_units_that_fit(self):
+        """Of two supernodes with 32 GPUs each; a size is there up to the largest of them."""
+        companion = self.start()
+
+        def fitting():
+            prefix = 'gputopo_fitting_units{unit="'
+            return {int(key[len(prefix):-2]): value for key, value in companion.metrics().items() if key.startswith(prefix)}
+        self.assertTrue(wait_for(lambda: fitting() == {1: 64, 2: 32, 4: 16, 8: 8, 16: 4, 32: 2}), fitting())
+        self.use(self.nodes[0], range(3))
+        self.assertTrue(wait_for(lambda: fitting() == {1: 61, 2: 30, 4: 15, 8: 7, 16: 3, 32: 1}), fitting())
+        self.fill()
+        self.assertTrue(wait_for(lambda: fitting() == {1: 0, 2: 0, 4: 0, 8: 0, 16: 0, 32: 0}), fitting())
+
+    def fitting(self, companion):
+        prefix = 'gputopo_placement_fitting_job_wait_seconds{reason="'
+        return {key[len(prefix):-2]: value for key, value in companion.metrics().items() if key.startswith(prefix)}
+
+    def test_jobs_held_back(self):
+        """By nodes reserved for an older job; and planned ones whose pods cannot be written."""
+        for node in ("r1-n0", "r1-n1", "r2-n0"):
+            self.use(node, range(8))
+        self.api.fail(Status(403, "a policy forbids it"), times=10000, method="PATCH", path="/stuck-0$")
+        companion = self.start("--leader-elect=false", "--patience=1")
+        self.add_job("older", 4, 32, ago=2 * HOUR)
+        self.assertTrue(wait_for(lambda: self.metric(companion, "placement_reserved_nodes") == 4, 60))
+        self.assertEqual(set(self.fitting(companion).values()), {0})
+        self.add_job("held", 3, 24, ago=HOUR)
+        self.assertTrue(wait_for(lambda: self.fitting(companion)["reserved"] >= 2), self.fitting(companion))
+        self.add_job("stuck", 1, 8)
+        self.assertTrue(wait_for(lambda: self.fitting(companion)["planned"] >= 2), self.fitting(companion))
+        self.assertEqual({reason for reason, value in self.fitting(companion).items() if value}, {"reserved", "planned"})
+
+    def test_jobs_that_fit_and_wait(self):
+        """What keeps a job from GPUs that are free, and for how long; not one that has no room."""
+        for node in self.nodes[:4]:
+            self.use(node, range(8))
+        refused = {"method": "POST", "path": "/ns/gpuplacements$"}
+        self.api.fail(Status(403, "exceeded quota: objects"), times=10000, **refused)
+        self.add_job("refused", 1, 8, ago=HOUR)
+        self.add_job("large", 8, 64, ago=3 * HOUR)
+        companion = self.start()
+
+        def fitting():
+            return self.fitting(companion)
+        self.assertTrue(wait_for(lambda: fitting()["write_refused"] > 0, 60), fitting())
+        self.assertAlmostEqual(fitting()["write_refused"], HOUR, delta=90)
+        self.assertEqual({reason: value for reason, value in fitting().items() if value and reason != "write_refused"}, {})
+        answer = threading.Event()
+        self.addCleanup(answer.set)
+        self.api.faults.clear()
+        self.api.fail(Held(answer, 403, message="exceeded quota: objects"), times=10000, **refused)
+        before = len(self.api.asked(method="POST", path=PLACEMENTS))
+        self.assertTrue(wait_for(lambda: len(self.api.asked(method="POST", path=PLACEMENTS)) > before, 60))
+        self.assertAlmostEqual(fitting()["write_refused"], HOUR, delta=150)  # while it is tried again, too
+        answer.set()
+        self.fill()
+        self.assertTrue(wait_for(lambda: not any(fitting().values()), 60), fitting())
+        for node in self.nodes[4:]:
+            self.use(node, ())
+        self.api.faults.clear()
+        self.assertTrue(wait_for(lambda: gates(self.found(PODS, "refused-0")) == [], 120))
+        self.assertEqual(self.waits(companion, "1-8")[0], {**dict.fromkeys(self.waits(companion, "1-8")[0], 0),
+                                                           **dict.fromkeys(("14400", "43200", "86400", "259200", "+Inf"), 1)})
 
 
 if __name__ == "__main__":
