@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kinds/pods.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
