@@ -243,7 +243,7 @@ void gt_resource_slice_write_counters(const char *node_name, const char *node_ui
 
 int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *ret, struct gt_err **err)
 {
-    struct gt_resource_slice_head head = {"", "", "", "", 0, 0};
+    struct gt_resource_slice_head head = {"", "", "", "", 0, 0, 0};
     const struct gt_at at = {"ResourceSlice", "", err}, of_spec = {"ResourceSlice", "spec", err},
                        of_pool = {"ResourceSlice", "spec.pool", err};
     const cJSON *spec = gt_get(object, "spec"), *devices = NULL, *sets = NULL;
@@ -261,6 +261,32 @@ int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *r
         r = gt_get_array(&of_spec, spec, "sharedCounters", COUNTER_SETS_MAX, &sets, &head.counter_set_count);
     if (r < 0)
         return r;
+    gt_json_is_int(gt_get_at(spec, "pool", "generation"), &head.generation);
     *ret = head;
     return 0;
+}
+
+static bool is_tainted(const cJSON *device)
+{
+    const cJSON *taint;
+    cJSON_ArrayForEach(taint, gt_get(device, "taints"))
+    {
+        const char *effect = gt_get_string(taint, "effect");
+        if (strcmp(effect, "NoSchedule") == 0 || strcmp(effect, "NoExecute") == 0)
+            return true;
+    }
+    return false;
+}
+
+unsigned gt_resource_slice_devices(const cJSON *object, const char *names[static GT_SLICE_DEVICES_MAX])
+{
+    const cJSON *device;
+    unsigned count = 0;
+    cJSON_ArrayForEach(device, gt_get_at(object, "spec", "devices"))
+    {
+        const char *name = gt_get_string(device, "name");
+        if (*name && !is_tainted(device) && count < GT_SLICE_DEVICES_MAX)
+            names[count++] = name;
+    }
+    return count;
 }

@@ -51,8 +51,11 @@ void gt_resource_slice_write_counters(const char *node_name, const char *node_ui
 struct gt_resource_slice_head {
     const char *name, *driver, *node_name, *pool;
     unsigned device_count, counter_set_count;
+    int64_t generation; /* of its pool */
 };
 /* -EINVAL with the path of what is wrong. */
 int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *ret, struct gt_err **err);
+/* The names of the devices in it that have no taint against pods, borrowed; how many. */
+unsigned gt_resource_slice_devices(const cJSON *object, const char *names[static GT_SLICE_DEVICES_MAX]);
 
 #endif

@@ -61,6 +61,7 @@ void gt_cache_free(struct gt_cache *cache)
     gt_cache_foreign_done(cache);
     gt_cache_charges_done(cache);
     gt_cache_claims_done(cache);
+    gt_cache_slices_done(cache);
     gt_cache_claim_templates_done(cache);
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
@@ -165,6 +166,7 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .left_alone = node->left_alone,
                                   .outlived = node->outlived,
                                   .offered = node->offered,
+                                  .sliced = gt_cache_sliced_gpus(cache, node),
                                   .foreign = node->foreign_hold,
                                   .health_unknown = node->health_unknown,
                                   .observed_ms = node->observed_ms,
@@ -184,8 +186,10 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
         counters.nodes += node->id != GT_NONE;
         counters.nodes_without_topology += node->has_node && node->has_gpus && !node->has_topology;
         counters.nodes_stale += node->stale;
-        counters.nodes_offering_less +=
-            node->offered >= 0 && node->offered < (int64_t)gt_bit_count(node->healthy) && !node->left_alone;
+        bool fewer = node->offered >= 0 && node->offered < (int64_t)gt_bit_count(node->healthy);
+        fewer =
+            fewer || (node->has_topology && node->healthy & ~node->used & ~gt_cache_sliced_gpus(cache, node));
+        counters.nodes_offering_less += fewer && !node->left_alone;
         counters.nodes_rewired += node->rewires;
     }
     for (const struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
@@ -218,7 +222,8 @@ size_t gt_cache_bytes(const struct gt_cache *cache)
     const struct gt_table *const tables[] = {&cache->pods,   &cache->jobs,           &cache->namespaces,
                                              &cache->nodes,  &cache->supernodes,     &cache->constraints,
                                              &cache->texts,  &cache->taints,         &cache->requests,
-                                             &cache->claims, &cache->claims_of_pods, &cache->claim_templates};
+                                             &cache->claims, &cache->claims_of_pods, &cache->claim_templates,
+                                             &cache->slices};
     size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) +
                    gt_mix_bytes(cache->mix) + gt_class_cache_bytes(cache->classes);
     for (size_t i = 0; i < GT_COUNT(tables); i++)

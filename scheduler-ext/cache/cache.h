@@ -94,6 +94,12 @@ void gt_cache_pod_deleted(struct gt_cache *cache, const char *namespace_, const 
 void gt_cache_claim(struct gt_cache *cache, const cJSON *object);
 void gt_cache_claim_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
 
+/* ResourceSlices of our driver. Once all are known, no GPU that is given by claims and is in no slice is
+ * free. */
+void gt_cache_slice(struct gt_cache *cache, const cJSON *object);
+void gt_cache_slice_deleted(struct gt_cache *cache, const char *name);
+void gt_cache_slices_synced(struct gt_cache *cache);
+
 /* ResourceClaimTemplates, of users and of the companion. */
 void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);
 void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
@@ -295,6 +301,7 @@ struct gt_cache_node {
                          eligible */
     bool outlived;    /* its CR was written for an earlier Node of this name, and is not believed */
     int64_t offered;  /* GPUs that its Node has allocatable, where a device plugin offers them; else -1 */
+    uint64_t sliced;  /* its GPUs that claims can get, by its ResourceSlices; all where others give them */
     uint64_t foreign; /* GPUs that are assumed by gt_cache_set_foreign() */
     uint64_t health_unknown; /* GPUs whose health is not reported; they may be allocated */
     uint64_t observed_ms;    /* when the CR last changed */

@@ -60,6 +60,18 @@ uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim);
 void gt_cache_claims_done(struct gt_cache *cache);
 void gt_cache_claim_templates_done(struct gt_cache *cache);
 
+struct cache_slice {
+    struct cache_slice *node_next;
+    struct cache_node *node;
+    int64_t generation; /* of its pool: an older one does not count */
+    uint32_t hash, count;
+    uint64_t *devices; /* digests of their names */
+    char name[];
+};
+void gt_cache_slices_done(struct gt_cache *cache);
+/* The node's GPUs that its slices offer; all where claims do not give them, or slices are not known. */
+uint64_t gt_cache_sliced_gpus(const struct gt_cache *cache, const struct cache_node *node);
+
 struct cache_node {
     const char *name;
     uint32_t hash;
@@ -112,6 +124,7 @@ struct cache_node {
 
     struct cache_membership *claims;
     struct cache_claim *allocated;     /* ResourceClaims with GPUs of it */
+    struct cache_slice *slices;        /* ResourceSlices of our driver */
     struct cache_supernode *supernode; /* in which it is in the cluster */
     struct cache_pod *pods; /* pods on it, and pods without a node that are planned for it; oldest first */
     uint64_t freed;         /* GPUs of pods that left since it was last recomputed */
@@ -336,7 +349,8 @@ struct gt_cache {
     uint64_t seed, now_ms, next_job;
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
-    struct gt_table claim_templates;
+    struct gt_table claim_templates, slices;
+    bool slices_known;         /* else NodeGPUTopologies alone say what claims can get */
     struct cache_node **by_id; /* [id of the cluster] */
     uint32_t *row_of;          /* likewise: node->row */
     uint32_t by_id_size;

@@ -166,6 +166,31 @@ static void find_owned(const struct scene *scene)
     }
 }
 
+static bool has_device(const struct cache_slice *slice, uint64_t digest)
+{
+    for (uint32_t i = 0; i < slice->count; i++)
+        if (slice->devices[i] == digest)
+            return true;
+    return false;
+}
+
+uint64_t gt_cache_sliced_gpus(const struct gt_cache *cache, const struct cache_node *node)
+{
+    int64_t newest = INT64_MIN;
+    uint64_t mask = 0;
+    if (!cache->slices_known || !node->has_topology || !node->by_claims || !node->device_names)
+        return UINT64_MAX;
+    for (const struct cache_slice *slice = node->slices; slice; slice = slice->node_next)
+        newest = slice->generation > newest ? slice->generation : newest;
+    for (unsigned i = 0; i < gt_class_gpus(node->class); i++) {
+        uint64_t digest = gt_digest_mix_text(cache->seed, node->device_names[i]);
+        for (const struct cache_slice *slice = node->slices; slice; slice = slice->node_next)
+            if (slice->generation == newest && has_device(slice, digest))
+                mask |= UINT64_C(1) << i;
+    }
+    return mask;
+}
+
 uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim)
 {
     const struct cache_node *node = claim->at;
@@ -438,10 +463,11 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     gt_cache_count_taints(node);
     place(cache, node);
     bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
+    uint64_t sliced = gt_cache_sliced_gpus(cache, node);
     if (in) {
         uint64_t others = others_assumed(node, &at);
         node->is_shared = others != 0;
-        scene.room = at.all & node->healthy & ~node->used & ~others;
+        scene.room = at.all & node->healthy & sliced & ~node->used & ~others;
         scene.unnamed = node->used & ~node->owned;
     }
     find_owned(&scene);
@@ -456,7 +482,7 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     }
     forget_holds(&scene);
     forget_foreign(&scene);
-    gt_cluster_set_free(cache->cluster, node->id, ~(node->used | claimed));
+    gt_cluster_set_free(cache->cluster, node->id, sliced & ~(node->used | claimed));
     gt_cluster_set_healthy(cache->cluster, node->id, node->healthy);
     assume_holds(&scene);
     hold_foreign(&scene, node->foreign & scene.room);

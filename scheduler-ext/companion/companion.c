@@ -159,7 +159,7 @@ static int make_informers(struct gt_companion *companion, struct gt_err **err)
             spec.reports |= gt_parts[i]->reports;
         }
     if (spec.kinds >> GT_INFORMER_PLACEMENTS & 1 && options->placement.claims != GT_CLAIMS_OFF)
-        spec.kinds |= 1U << GT_INFORMER_CLAIMS | 1U << GT_INFORMER_CLAIM_TEMPLATES;
+        spec.kinds |= 1U << GT_INFORMER_CLAIMS | 1U << GT_INFORMER_CLAIM_TEMPLATES | 1U << GT_INFORMER_SLICES;
     if (!spec.kinds)
         return 0;
     int r = gt_informers_new(companion->loop, companion->kube, &spec, &companion->informers, err);

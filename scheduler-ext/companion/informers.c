@@ -29,6 +29,8 @@ static const struct {
                             "GPUs are reserved for pods that do not exist as if there were no quota"},
     [GT_INFORMER_CLAIMS] = {"resourceclaims", &gt_kube_resource_claims, NULL, NULL},
     [GT_INFORMER_CLAIM_TEMPLATES] = {"resourceclaimtemplates", &gt_kube_resource_claim_templates, NULL, NULL},
+    [GT_INFORMER_SLICES] = {"resourceslices", &gt_kube_resource_slices, "spec.driver=" GT_DRA_DRIVER,
+                            "NodeGPUTopologies alone say which GPUs claims can get"},
 };
 
 struct channel { /* the argument of an informer's callbacks */
@@ -142,6 +144,9 @@ static void came(void *arg, cJSON *object)
     case GT_INFORMER_CLAIMS:
         gt_cache_claim(informers->cache, object);
         break;
+    case GT_INFORMER_SLICES:
+        gt_cache_slice(informers->cache, object);
+        break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template(informers->cache, object);
         NOTIFY(informers, observe_claim_template, informers->handlers[i_].arg, object);
@@ -190,6 +195,9 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
     case GT_INFORMER_CLAIMS:
         gt_cache_claim_deleted(informers->cache, namespace_, name);
         break;
+    case GT_INFORMER_SLICES:
+        gt_cache_slice_deleted(informers->cache, name);
+        break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template_deleted(informers->cache, namespace_, name);
         NOTIFY(informers, observe_claim_template_deleted, informers->handlers[i_].arg, namespace_, name);
@@ -219,6 +227,8 @@ static void synced(void *arg)
         gt_info("follows again", GT_STR("resource", kinds[channel->kind].name));
     channel->failing = false;
     channel->error[0] = '\0';
+    if (channel->kind == GT_INFORMER_SLICES)
+        gt_cache_slices_synced(informers->cache);
     NOTIFY(informers, on_listed, informers->handlers[i_].arg, channel->kind);
     check_synced(informers);
 }

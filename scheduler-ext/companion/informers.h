@@ -21,6 +21,7 @@ enum gt_informer_kind {
                            listed */
     GT_INFORMER_CLAIMS, /* ResourceClaims, where the webhook turns limits into claims */
     GT_INFORMER_CLAIM_TEMPLATES, /* likewise */
+    GT_INFORMER_SLICES,          /* ResourceSlices of our driver, likewise */
     GT_INFORMER_KINDS,
 };
 enum {

@@ -269,6 +269,18 @@ static void add_allocatable(const struct gt_debug_view *view, uint32_t id, struc
                   gt_bit_count(node.all), gt_cache_gpus_left(view->cache, id));
 }
 
+/* " (2; its ResourceSlices hold 4 of 8 GPUs)" */
+static void add_free_gpus(const struct gt_debug_view *view, const struct gt_cluster_node *node, uint32_t id,
+                          struct gt_buf *to)
+{
+    struct gt_cache_node cached = {0};
+    gt_buf_printf(to, " (%u", gt_bit_count(node->available));
+    if (gt_cache_get_node(view->cache, id, &cached) && node->healthy & ~cached.sliced)
+        gt_buf_printf(to, "; its ResourceSlices hold %u of %u GPUs", gt_bit_count(node->all & cached.sliced),
+                      gt_bit_count(node->all));
+    gt_buf_puts(to, ")");
+}
+
 /* Lists at most so many names of nodes. */
 static void add_examples(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                          enum gt_refusal refusal, const struct gt_refused *refused, struct gt_buf *to)
@@ -281,7 +293,7 @@ static void add_examples(const struct gt_debug_view *view, const struct gt_cache
             continue;
         gt_buf_printf(to, "%s%s", i ? ", " : "", node.name);
         if (counts)
-            gt_buf_printf(to, " (%u)", gt_bit_count(node.available));
+            add_free_gpus(view, &node, refused->examples[i], to);
         if (refusal == GT_REFUSED_OFFERED)
             add_allocatable(view, refused->examples[i], to);
         if (refusal == GT_REFUSED_RESOURCES)

@@ -103,6 +103,9 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
         gt_picture_add_note(&note, "%u reserved by the other scheduler", gt_bit_count(cached.foreign));
     if (cached.offered >= 0 && cached.offered < gt_bit_count(found.healthy))
         gt_picture_add_note(&note, "its Node offers %lld of %u GPUs", (long long)cached.offered, node.gpus);
+    if (found.healthy & ~cached.sliced)
+        gt_picture_add_note(&note, "its ResourceSlices hold %u of %u GPUs",
+                            gt_bit_count(found.all & cached.sliced), node.gpus);
     node.note = note.data ? note.data : "";
     gt_picture_node_json(&node, supernode_of(cluster, found.supernode, &supernode),
                          time_text(view, cached.observed_ms, observed), to);

@@ -19,12 +19,13 @@ os.environ["GPUTOPO_KUBE_BIN"] = os.pathsep.join(filter(None, [
     *sorted(glob.glob(f"{CACHE}/volcano-[0-9a-f]*"))]))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
 from crds import CRDS  # noqa: E402
-from placement_driver import GATE, RESOURCE, TOPOLOGY_API, supernode_status, topology  # noqa: E402
+from placement_driver import GATE, RESOURCE, TOPOLOGY_API, resource_slice, supernode_status, topology  # noqa: E402
 from real_api import RealServer  # noqa: E402
 
 WRITERS, GPUS, PER_SUPERNODE = 12, 8, 16
 GROUP, VERSION = TOPOLOGY_API.split("/")
 TOPOLOGIES, SUPERNODES = f"/apis/{TOPOLOGY_API}/nodegputopologies", f"/apis/{TOPOLOGY_API}/supernodes"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 NAMESPACE = "team"  # in default, a policy looks at each Event
 NODES, PODS = "/api/v1/nodes", f"/api/v1/namespaces/{NAMESPACE}/pods"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
@@ -124,6 +125,8 @@ class Api(RealServer):
         requests = [(NODES, node(name, labels(n))) for n, name in enumerate(names)]
         requests += [(TOPOLOGIES, {"apiVersion": TOPOLOGY_API, "kind": "NodeGPUTopology", "metadata": {"name": name},
                                    "status": topology(name, GPUS, by_claims=by_claims)}) for name in names]
+        requests += [(SLICES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
+                               "spec": resource_slice(name, range(GPUS))}) for name in names if by_claims]
         requests += [(SUPERNODES, {"apiVersion": TOPOLOGY_API, "kind": "Supernode", "metadata": {"name": f"super-{s:04}"},
                                    "status": supernode_status(names[s * PER_SUPERNODE:(s + 1) * PER_SUPERNODE])})
                      for s in range(-(-nodes // PER_SUPERNODE))]

@@ -14,13 +14,14 @@ import unittest
 from api_double import ApiDouble, ApiError
 from daemon_driver import PATIENCE, wait_for
 from kube_driver import kubeconfig
-from placement_driver import (PLAN, Host, gates, indexed_pod, node_status, planned_node, supernode_status, template,
+from placement_driver import (PLAN, Host, gates, indexed_pod, node_status, planned_node, resource_slice, supernode_status, template,
                               topology)
 
 HOST = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 PODS = "/api/v1/namespaces/ns/pods"
 TOPOLOGIES = "/apis/topology.metax-tech.com/v1alpha1/nodegputopologies"
 SUPERNODES = "/apis/topology.metax-tech.com/v1alpha1/supernodes"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 PLACEMENTS = "/apis/topology.metax-tech.com/v1alpha1/namespaces/ns/gpuplacements"
 JOBS = "/apis/batch/v1/namespaces/ns/jobs"
 SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
@@ -145,8 +146,13 @@ class PlacementCase(unittest.TestCase):
                 self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}},
                              spec={}, status=node_status(gpus))
                 self.api.add(TOPOLOGIES, node, status=topology(node, gpus, by_claims=self.by_claims))
+                if self.by_claims:
+                    self.offer_slice(node, range(gpus))
             self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
             self.nodes += members
+
+    def offer_slice(self, node, gpus, **more):
+        self.api.add(SLICES, f"{node}-gpu.metax-tech.com", spec=resource_slice(node, gpus, **more))
 
     def add_pod(self, name, pod):
         self.api.add(PODS, name, **{"status": {"phase": "Pending"}, **pod, "metadata": {

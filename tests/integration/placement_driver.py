@@ -97,6 +97,13 @@ def topology(name, gpus=8, used=(), unhealthy=(), by_claims=False):
     }
 
 
+def resource_slice(node, gpus=range(8), tainted=(), generation=1):
+    """The spec of a ResourceSlice as the node's agent writes it."""
+    taint = {"taints": [{"key": "gpu.metax-tech.com/unhealthy", "value": "x", "effect": "NoSchedule"}]}
+    return {"driver": "gpu.metax-tech.com", "nodeName": node, "pool": {"name": node, "generation": generation, "resourceSliceCount": 1},
+            "devices": [{"name": f"gpu-0000-{i + 1:02x}-00-0", **(taint if i in tainted else {})} for i in gpus]}
+
+
 def node_status(gpus=8):
     return {"capacity": {RESOURCE: str(gpus)}, "allocatable": {RESOURCE: str(gpus)},
             "conditions": [{"type": "Ready", "status": "True", "reason": "x", "message": "x",

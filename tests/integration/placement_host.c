@@ -49,6 +49,7 @@ enum {
     KIND_POD,
     KIND_CLAIM,
     KIND_TEMPLATE,
+    KIND_SLICE,
     KINDS
 };
 
@@ -114,6 +115,9 @@ static void on_object(void *arg, cJSON *object)
     case KIND_CLAIM:
         gt_cache_claim(host.cache, object);
         break;
+    case KIND_SLICE:
+        gt_cache_slice(host.cache, object);
+        break;
     case KIND_TEMPLATE:
         gt_cache_claim_template(host.cache, object);
         gt_own_claims_observe_template(host.own_claims, gt_meta_namespace(object));
@@ -148,6 +152,9 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
     case KIND_CLAIM:
         gt_cache_claim_deleted(host.cache, namespace_, name);
         break;
+    case KIND_SLICE:
+        gt_cache_slice_deleted(host.cache, name);
+        break;
     case KIND_TEMPLATE:
         gt_cache_claim_template_deleted(host.cache, namespace_, name);
         break;
@@ -181,6 +188,8 @@ static void start_when_synced(void)
 static void on_synced(void *arg)
 {
     ((struct follower *)arg)->synced = true;
+    if (((struct follower *)arg)->kind == KIND_SLICE)
+        gt_cache_slices_synced(host.cache);
     start_when_synced();
 }
 
@@ -463,7 +472,10 @@ static int start_informers(struct gt_err **err)
                                                                     &gt_kube_resource_quotas,
                                                                     &gt_kube_pods,
                                                                     &gt_kube_resource_claims,
-                                                                    &gt_kube_resource_claim_templates};
+                                                                    &gt_kube_resource_claim_templates,
+                                                                    &gt_kube_resource_slices};
+    static const char *const selectors[KINDS] = {
+        [KIND_POD] = living, [KIND_SLICE] = "spec.driver=" GT_DRA_DRIVER};
     for (unsigned i = 0; i < KINDS; i++) {
         host.followers[i].kind = i;
         if (i >= KIND_CLAIM && host.claims == GT_CLAIMS_OFF) {
@@ -471,7 +483,7 @@ static int start_informers(struct gt_err **err)
             continue;
         }
         const struct gt_kube_informer_spec spec = {
-            .selection = {.resource = resources[i], .field_selector = i == KIND_POD ? living : NULL},
+            .selection = {.resource = resources[i], .field_selector = selectors[i]},
             .on_add = on_object,
             .on_update = on_object,
             .on_delete = on_delete,

@@ -18,13 +18,14 @@ from api_double import ApiError, Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import wait_for
 from kube_driver import kubeconfig
-from placement_driver import indexed_pod, node_status, planned_node, supernode_status, template, topology
+from placement_driver import indexed_pod, node_status, planned_node, resource_slice, supernode_status, template, topology
 
 SCHEDULER = sys.argv.pop(1)
 GROUP = "/apis/kueue.x-k8s.io"
 KUEUE = f"{GROUP}/v1beta2"
 PODS = "/api/v1/namespaces/ns/pods"
 WORKLOADS, CHECKS, FLAVORS = f"{KUEUE}/namespaces/ns/workloads", f"{KUEUE}/admissionchecks", f"{KUEUE}/resourceflavors"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CONTROLLER = "topology.metax-tech.com/supernodes"
 FITS, NOTHING = "2 units of 16 GPUs fit: ", "no gpu-group-size: there is nothing to check"
 FULL = "2 units of 16 GPUs needed, supernodes can hold 0"
@@ -106,6 +107,8 @@ class Kueue(unittest.TestCase):
             for node in members:
                 self.api.add(NODES, node, metadata={"labels": {"kubernetes.io/hostname": node, "rack": f"s{s}"}}, status=node_status())
                 self.use(node, False)
+                if self.by_claims:
+                    self.api.add(SLICES, node, spec=resource_slice(node))
             self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
 
     def use(self, node, used=True, gpus=8):

@@ -12,8 +12,8 @@ import unittest
 from api_double import Raw, Status
 from claim_case import CLAIMS, ClaimCase
 from daemon_driver import wait_for
-from placement_case import TOPOLOGIES
-from placement_driver import gates, indexed_pod, planned_node, topology
+from placement_case import SLICES, TOPOLOGIES
+from placement_driver import gates, indexed_pod, planned_node, resource_slice, topology
 
 
 class PlacementClaimsTest(ClaimCase):
@@ -261,6 +261,29 @@ class PlacementClaimsTest(ClaimCase):
             self.create(name, i)
         self.wait_checked(*names)
         self.assertEqual({planned_node(self.pod(name)) for name in names}, set(self.nodes[4:]))
+
+    def test_no_more_gpus_than_the_slices_hold(self):
+        """Its NodeGPUTopology shows 8 free GPUs, and kube-scheduler would find no devices: of none, of half, of tainted ones."""
+        names = self.begin()
+        for node, gpus, more in zip(self.nodes[4:], (range(0), range(4), range(8), range(8)), ({}, {}, {"tainted": range(7)}, {"generation": 0})):
+            self.offer_slice(node, gpus, **more)
+        self.api.add(SLICES, "newer", spec=resource_slice(self.nodes[7], range(7), generation=1))
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.wait_checked(*names)
+        self.assertEqual({planned_node(self.pod(name)) for name in names}, set(self.nodes[:4]))
+
+    def test_slice_goes_and_comes_back(self):
+        names = self.begin()
+        for node in self.nodes:
+            self.api.remove(SLICES, f"{node}-gpu.metax-tech.com")
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.assertTrue(wait_for(lambda: (self.condition(names[0]) or {}).get("reason") == "TooFewGPUs"), self.pod(names[0]))
+        self.assertIn("the cluster has 0 for pods of 8", self.condition(names[0])["message"])
+        for node in self.nodes[4:]:
+            self.offer_slice(node, range(8))
+        self.wait_checked(*names)
 
     def test_pods_without_groups_keep_their_limits(self):
         self.begin()
