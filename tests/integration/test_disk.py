@@ -29,7 +29,7 @@ class DiskTest(DraCase):
         self.log = f"{self.directory}/disk.log"
         if os.path.exists(self.log):
             os.unlink(self.log)
-        return {"LD_PRELOAD": LIBRARY, "SLOW_DISK_LOG": self.log, "ASAN_OPTIONS": "verify_asan_link_order=0",
+        return {"LD_PRELOAD": LIBRARY, "SLOW_DISK_LOG": self.log, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0",
                 **{f"SLOW_DISK_{name.upper()}": str(value) for name, value in what.items()}}
 
     def syncs(self):
