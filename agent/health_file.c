@@ -168,8 +168,10 @@ int gt_health_file_open(struct gt_health_file *file, const char *kubelet_dir, co
         file->dir = NULL;
     else if (asprintf(&file->path, "%s/unhealthy.json", file->dir) < 0)
         file->path = NULL;
-    if (file->path)
+    if (file->path) {
+        gt_file_sweep(file->path, GT_FILE_SWEPT_AFTER_S);
         return 0;
+    }
     gt_health_file_close(file);
     return gt_fail_sys(err, ENOMEM, "unhealthy GPUs of before");
 }

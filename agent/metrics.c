@@ -153,6 +153,9 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
                    metrics->probe.restarts);
     gt_prom_number(to, "gputopo_probe_failures_total", "counter",
                    "Questions that gputopo-probe did not answer.", metrics->probe.failures);
+    gt_prom_number(to, "gputopo_probe_overdue_total", "counter",
+                   "Questions for health that gputopo-probe had not answered after four seconds.",
+                   metrics->probe.late);
     if (metrics->calls)
         write_calls(metrics->calls, to);
 }

@@ -104,6 +104,7 @@ static bool is_changed(struct gt_publish *publish, enum gt_publish_lane which)
     struct lane *lane = &publish->lanes[which];
     gt_auto_buf struct gt_buf text = GT_BUF(PUBLISH_BODY_MAX);
     if (!make(publish, which, NULL, &text)) {
+        lane->was_sent = lane->was_sent && !lane->again; /* then it is sent when there is a text again */
         lane->changed = lane->again = false;
         return false;
     }

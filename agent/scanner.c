@@ -43,6 +43,7 @@ struct gt_scanner {
     struct gt_health health;
     struct gt_health_file health_file;
     bool write_failed; /* the last attempt to write it failed */
+    bool told_late;    /* that the probe's answer is overdue */
     struct gt_call_times calls;
     struct gt_fault_table faults; /* as the options of the scan have it */
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
@@ -171,16 +172,39 @@ static bool same_health(const struct gt_node *a, const struct gt_node *b)
     return true;
 }
 
-/* A health check of the GPUs that the last scan has found. False: a whole scan is needed. */
+/* `late`: the probe's answers that were overdue before. */
+static void tell_late(struct gt_scanner *scanner, uint64_t late, bool answered)
+{
+    struct gt_probe_stats stats;
+    bool is_due = gt_probe_health_is_due(scanner->options.scan.probe);
+    gt_probe_client_stats(scanner->options.scan.probe, &stats);
+    if (stats.late != late && !scanner->told_late)
+        gt_warning("gputopo-probe does not answer in time", GT_INT("after_ms", GT_PROBE_LATE_MS),
+                   GT_BOOL("replaced", !is_due && answered));
+    scanner->told_late |= stats.late != late;
+    if (scanner->told_late && answered && !is_due) {
+        gt_info("gputopo-probe answers again");
+        scanner->told_late = false;
+    }
+}
+
+/* A health check of the GPUs that the last scan has found. False: a whole scan is needed. While the probe's
+ * answer is overdue, what the agent sees itself counts alone. */
 static bool check_health(struct gt_scanner *scanner, struct gt_inventory **ret)
 {
     gt_auto_node struct gt_node *node = NULL;
     uint64_t digest;
     const struct gt_probe_client *probe = scanner->options.scan.probe;
+    struct gt_probe_stats stats = {0};
+    if (probe)
+        gt_probe_client_stats(probe, &stats);
     if (!scanner->found || (probe && gt_probe_scan_is_due(probe)) ||
         gt_scan_health(&scanner->options.scan, scanner->found, &node, &digest, NULL) < 0)
         return false;
-    if (!scanner->options.scan.from && digest != scanner->digest)
+    if (probe)
+        tell_late(scanner, stats.late, digest);
+    bool is_due = probe && gt_probe_health_is_due(probe);
+    if (!scanner->options.scan.from && !is_due && digest != scanner->digest)
         return false;
     if (scanner->found->links_reported_s && !may_keep_links(scanner))
         return false; /* they go */
@@ -308,6 +332,8 @@ static void *run(void *arg)
         pthread_mutex_lock(&scanner->lock);
         if (result.early)
             scanner->wanted |= requests;
+        else if (scanner->options.scan.probe && gt_probe_health_is_due(scanner->options.scan.probe))
+            scanner->wanted |= GT_SCAN_HEALTH; /* its answer counts when it comes */
         bool checked = result.checked;
         hand_over(scanner, result);
         if (scanner->stopping)

@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+
+#define TEMPORARY ".XXXXXX"
 
 int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len,
                  struct gt_err **err)
@@ -90,7 +93,33 @@ int gt_file_check(const char *dir, const char *name, struct gt_err **err)
     return S_ISDIR(st.st_mode) ? gt_fail(err, ENOENT, "%s is a directory", path) : 0;
 }
 
-int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err)
+/* Where the name begins in a path. */
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The directory of a file, as an open descriptor or -errno. */
+static int open_parent(const char *path)
+{
+    const char *name = base_name(path);
+    gt_auto_free char *parent = name == path ? strdup(".") : strndup(path, (size_t)(name - path));
+    int fd = parent ? open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    return fd < 0 ? -errno : fd;
+}
+
+/* A rename is on the disk when its directory is. Some file systems cannot sync one: EINVAL. */
+static int sync_parent(const char *path)
+{
+    gt_auto_close int fd = open_parent(path);
+    if (fd < 0)
+        return fd;
+    return fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
+}
+
+static int write_whole(const char *path, const void *data, size_t len, unsigned mode, bool durable,
+                       struct gt_err **err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a terminal, /dev/null, a pipe: no rename there */
@@ -99,7 +128,7 @@ int gt_file_write(const char *path, const void *data, size_t len, unsigned mode,
         return r < 0 ? gt_fail_sys(err, -r, "%s", path) : 0;
     }
     gt_auto_free char *temporary = NULL;
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+    if (asprintf(&temporary, "%s" TEMPORARY, path) < 0) {
         temporary = NULL;
         return gt_fail_sys(err, ENOMEM, "%s", path);
     }
@@ -107,13 +136,52 @@ int gt_file_write(const char *path, const void *data, size_t len, unsigned mode,
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s", path);
     int r = write_all(fd, data, len);
-    if (r == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0 || rename(temporary, path) < 0))
+    if (r == 0 && (fchmod(fd, mode) < 0 || (durable && fsync(fd) < 0) || rename(temporary, path) < 0))
         r = -errno;
-    if (r < 0) {
+    if (r < 0)
         unlink(temporary);
-        return gt_fail_sys(err, -r, "%s", path);
+    else if (durable)
+        r = sync_parent(path);
+    return r < 0 ? gt_fail_sys(err, -r, "%s", path) : 0;
+}
+
+int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err)
+{
+    return write_whole(path, data, len, mode, false, err);
+}
+
+int gt_file_write_durable(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err)
+{
+    return write_whole(path, data, len, mode, true, err);
+}
+
+/* Whether the entry is a temporary file of the file `name`: what write_whole() makes of TEMPORARY. */
+static bool is_temporary(const char *entry, const char *name)
+{
+    size_t len = strlen(name), rest = strlen(TEMPORARY);
+    if (strncmp(entry, name, len) != 0 || strlen(entry) != len + rest || entry[len] != '.')
+        return false;
+    for (const char *c = entry + len + 1; *c; c++)
+        if (!((*c >= '0' && *c <= '9') || (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z')))
+            return false;
+    return true;
+}
+
+unsigned gt_file_sweep(const char *path, unsigned age_s)
+{
+    int fd = open_parent(path);
+    gt_auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    unsigned removed = 0;
+    if (!dir && fd >= 0)
+        close(fd);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct stat st;
+        if (is_temporary(entry->d_name, base_name(path)) &&
+            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            time(NULL) - st.st_mtime >= (time_t)age_s && unlinkat(fd, entry->d_name, 0) == 0)
+            removed++;
     }
-    return 0;
+    return removed;
 }
 
 bool gt_file_beside_program(const char *name, char *to, size_t size)

@@ -25,8 +25,19 @@ int gt_file_read_attribute(int dirfd, const char *path, char *to, size_t size);
  * device. */
 int gt_file_check(const char *dir, const char *name, struct gt_err **err);
 
-/* Writes a whole file or nothing: a temporary file beside it, fsync, rename. `mode` as in open(2). */
+/* Writes a whole file or nothing: a temporary file beside it, and a rename. `mode` as in open(2). Nothing
+ * waits for the disk: after a power failure the file may be the old one, empty or missing. */
 int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err);
+
+/* The same, and on success it outlives a power failure. This takes as long as the disk does: not for the
+ * thread of an event loop. */
+int gt_file_write_durable(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err);
+
+enum { GT_FILE_SWEPT_AFTER_S = 60 }; /* for a file that another process may be writing */
+
+/* Removes what writers of `path` have left that were killed: its temporary files that were last changed at
+ * least `age_s` seconds ago. Returns how many. */
+unsigned gt_file_sweep(const char *path, unsigned age_s);
 
 /* Whether the directory of the running program also has the program `name`; its path is then in `to`. */
 bool gt_file_beside_program(const char *name, char *to, size_t size);

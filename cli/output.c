@@ -32,7 +32,7 @@ int cli_write_file(const char *verb, const char *path, const char *text)
     mode_t mask = umask(0);
     umask(mask);
     gt_auto_err struct gt_err *err = NULL;
-    if (gt_file_write(path, text, strlen(text), 0666 & ~mask, &err) < 0)
+    if (gt_file_write_durable(path, text, strlen(text), 0666 & ~mask, &err) < 0)
         return cli_failed(verb, err);
     return CLI_DONE;
 }

@@ -10,8 +10,6 @@
 #include "base/file.h"
 #include "deviceplugin/cdi_parts.h"
 
-enum { SUFFIX_LENGTH = 7 }; /* of a temporary file, ".XXXXXX" */
-
 struct gt_cdi {
     char *dir, *path, *kind, *dev_root;
 
@@ -186,19 +184,6 @@ void gt_cdi_stats(struct gt_cdi *cdi, struct gt_cdi_stats *ret)
 
 /* ---- begin and end ---- */
 
-/* Removes our temporary files of a process that was killed while it wrote. */
-static void remove_cut_off(const struct gt_cdi *cdi)
-{
-    gt_auto_dir DIR *dir = opendir(cdi->dir);
-    const char *name = strrchr(cdi->path, '/') + 1;
-    size_t len = strlen(name);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir)))
-        if (strncmp(entry->d_name, name, len) == 0 && entry->d_name[len] == '.' &&
-            strlen(entry->d_name) == len + SUFFIX_LENGTH)
-            unlinkat(dirfd(dir), entry->d_name, 0);
-}
-
 static char *without_slash(const char *path)
 {
     size_t len = strlen(path);
@@ -242,7 +227,7 @@ int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct
         cdi->path = NULL;
         return gt_fail_sys(err, ENOMEM, "CDI spec");
     }
-    remove_cut_off(cdi);
+    gt_file_sweep(cdi->path, GT_FILE_SWEPT_AFTER_S);
     *ret = gt_steal(cdi);
     return 0;
 }

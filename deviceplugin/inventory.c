@@ -264,7 +264,7 @@ int gt_inventory_withhold_some(const struct gt_inventory *inventory, uint64_t gp
     struct gt_inventory *copy = malloc(sizeof(*copy));
     if (!copy)
         return gt_fail_sys(err, ENOMEM, "inventory");
-    *copy = *inventory;
+    memcpy(copy, inventory, offsetof(struct gt_inventory, references)); /* others change that meanwhile */
     copy->references = 1;
     copy->node = gt_node_ref(inventory->node);
     copy->class = inventory->class ? gt_class_ref(inventory->class) : NULL;

@@ -129,7 +129,7 @@ static int write_plots(const char *dir, const struct gt_report *reports, uint32_
         if (r >= 0)
             r = gt_buf_check(&path, "--plot", err);
         if (r >= 0)
-            r = gt_file_write(path.data, picture.data, picture.len, 0644, err);
+            r = gt_file_write_durable(path.data, picture.data, picture.len, 0644, err);
         if (r < 0)
             return r;
     }

@@ -14,7 +14,6 @@
 enum {
     REQUEST_VARIABLES_MAX = 2,
     CUT_OFF_LENGTH = 7, /* of a temporary file, ".XXXXXX" */
-    SWEPT_AFTER_S = 60, /* another instance may be writing a newer file */
 };
 
 static void device_name(const char *uid, const char *device, char to[static GT_DRA_CDI_ID_SIZE])
@@ -241,7 +240,7 @@ static bool is_old(int dir, const char *name)
 {
     struct stat status;
     return fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-           time(NULL) - status.st_mtime >= SWEPT_AFTER_S;
+           time(NULL) - status.st_mtime >= GT_FILE_SWEPT_AFTER_S;
 }
 
 unsigned gt_dra_cdi_sweep(const struct gt_dra_cdi_options *options, const struct gt_dra_claims *claims)

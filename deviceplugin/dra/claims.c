@@ -67,6 +67,17 @@ int gt_dra_claims_add(struct gt_dra_claims *claims, const struct gt_dra_claim *c
     return 0;
 }
 
+int gt_dra_claims_copy(const struct gt_dra_claims *claims, struct gt_dra_claims *ret, struct gt_err **err)
+{
+    struct gt_dra_claim *list = claims->count ? malloc(claims->count * sizeof(*list)) : NULL;
+    if (claims->count && !list)
+        return gt_fail_sys(err, ENOMEM, "claims");
+    if (claims->count)
+        memcpy(list, claims->list, claims->count * sizeof(*list));
+    *ret = (struct gt_dra_claims){list, claims->count};
+    return 0;
+}
+
 bool gt_dra_claims_remove(struct gt_dra_claims *claims, const char *uid)
 {
     struct gt_dra_claim *claim = gt_dra_claims_find(claims, uid);

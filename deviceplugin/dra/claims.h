@@ -18,7 +18,7 @@ enum {
     GT_DRA_NAMESPACE_SIZE = 64,
     GT_DRA_NAME_SIZE = 254,
     GT_DRA_REQUEST_SIZE = 64,
-    GT_DRA_FILE_MAX = 2 << 20, /* bytes of JSON */
+    GT_DRA_FILE_MAX = 8 << 20, /* bytes of JSON: room for GT_DRA_CLAIMS_MAX of the largest */
 };
 
 struct gt_dra_claim_id {
@@ -59,6 +59,7 @@ struct gt_dra_claim *gt_dra_claims_find(const struct gt_dra_claims *claims, cons
 const struct gt_dra_claim *gt_dra_claims_holder(const struct gt_dra_claims *claims, const char *device);
 /* Adds a copy of the claim. -E2BIG beyond GT_DRA_CLAIMS_MAX, -ENOMEM, -EEXIST if the UID is there already. */
 int gt_dra_claims_add(struct gt_dra_claims *claims, const struct gt_dra_claim *claim, struct gt_err **err);
+int gt_dra_claims_copy(const struct gt_dra_claims *claims, struct gt_dra_claims *ret, struct gt_err **err);
 /* False: there is no claim with this UID. */
 bool gt_dra_claims_remove(struct gt_dra_claims *claims, const char *uid);
 void gt_dra_claims_done(struct gt_dra_claims *claims);

@@ -6,30 +6,31 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "deviceplugin/cdi.h"
+#include "deviceplugin/dra/disk.h"
 #include "deviceplugin/dra/server.h"
-#include "deviceplugin/dra/store.h"
 
 enum { WAIT_TICK_MS = 200, HEALTH_MS = 8000, DRA_ANSWER_MAX = 4 << 20 };
 
-/* One claim of a call that prepares. */
+/* One claim of a call. */
 struct gt_dra_read {
+    struct gt_dra_change change; /* the first member; what it was given: from CLAIM_WAITS on */
     struct work *work;
     struct gt_dra_claim_id id;
-    enum { CLAIM_READS, CLAIM_WAITS, CLAIM_DECIDED } state;
-    struct gt_dra_claim claim; /* what it was given; from CLAIM_WAITS on */
-    uint64_t until_ms;         /* of CLAIM_WAITS */
+    enum { CLAIM_READS, CLAIM_WAITS, CLAIM_WRITES, CLAIM_DECIDED } state;
+    uint64_t until_ms; /* of CLAIM_WAITS */
     bool prepared;
-    char *error; /* owned; NULL: none */
+    char *error; /* owned; before it is decided: the error if nobody has prepared it; NULL: none */
 };
 
-/* A call that prepares. */
 struct work {
     struct gt_dra *dra;
     struct work *next;
-    struct gt_dra_call *call; /* NULL: it is answered, and stays until its claims are read */
+    struct gt_dra_call *call; /* NULL: it is answered, and stays until nothing of it is pending */
+    bool releases;            /* a call that unprepares */
     unsigned count, open;     /* claims; of them not decided */
-    unsigned reads;           /* readings from the API server that have not ended */
+    unsigned pending;         /* readings from the API server and changes on the disk that have not ended */
     struct gt_dra_read claims[];
 };
 
@@ -39,14 +40,16 @@ struct gt_dra {
     unsigned wait_ms;
     struct gt_dra_events events;
     struct gt_dra_server *server;
-    struct gt_dra_store *store;
+    struct gt_dra_disk *disk;
     struct gt_inventory *inventory; /* NULL: not known yet */
     uint64_t others;
     const char *refusal;
-    bool taken_in; /* registered with the kubelet */
-    bool swept;    /* CDI specs of claims that are gone are removed */
+    bool taken_in;    /* registered with the kubelet */
+    bool unconfirmed; /* since then it is not known yet whether claims can be stored */
     struct work *works;
     bool in_progress; /* a call is being started: it must not be freed */
+    /* Claims that are being forgotten: those of kind GT_DRA_RELEASE. Others are tried again by the caller. */
+    struct gt_dra_change forgotten[4];
     struct gt_source *tick, *health;
     struct gt_dra_stats stats;
 };
@@ -65,50 +68,16 @@ bool gt_dra_is_left(const char *kubelet_dir, const char *driver)
     return dir && gt_dra_store_is_used(dir);
 }
 
-/* ---- the claims on disk ---- */
-
-/* Writes the specs of prepared claims that are not up to date. A claim with a lost GPU keeps its spec: lost
- * GPUs are reported elsewhere. */
-static void refresh_specs(struct gt_dra *dra)
-{
-    const struct gt_dra_claims *claims = gt_dra_store_claims(dra->store);
-    gt_auto_err struct gt_err *first = NULL;
-    for (unsigned i = 0; dra->inventory && i < claims->count; i++) {
-        const struct gt_dra_claim *claim = &claims->list[i];
-        gt_auto_err struct gt_err *err = NULL;
-        if (gt_dra_cdi_write(&dra->cdi, dra->inventory, claim, &err) < 0 && gt_err_code(err) != ENODEV &&
-            !first) {
-            gt_wrap(&err, "claim %s/%s", claim->id.namespace, claim->id.name);
-            first = gt_steal(err);
-        }
-    }
-    if (dra->inventory)
-        dra->events.specs(dra->events.arg, first ? gt_err_text(first) : NULL);
-}
-
-static int read_store(struct gt_dra *dra, struct gt_err **err)
-{
-    gt_auto_free char *why = NULL;
-    bool changed = false;
-    int r = gt_dra_store_read(dra->store, &changed, &why, err);
-    if (why)
-        dra->events.state_lost(dra->events.arg, why);
-    if (r >= 0 && !why && !dra->swept)
-        gt_dra_cdi_sweep(&dra->cdi, gt_dra_store_claims(dra->store));
-    dra->swept |= r >= 0;
-    if (changed)
-        dra->events.changed(dra->events.arg);
-    return r;
-}
+/* ---- the claims ---- */
 
 const struct gt_dra_claims *gt_dra_claims(struct gt_dra *dra)
 {
-    return gt_dra_store_claims(dra->store);
+    return gt_dra_disk_claims(dra->disk);
 }
 
 uint64_t gt_dra_held(struct gt_dra *dra)
 {
-    const struct gt_dra_claims *claims = gt_dra_store_claims(dra->store);
+    const struct gt_dra_claims *claims = gt_dra_disk_claims(dra->disk);
     uint64_t held = 0;
     for (unsigned i = 0; dra->inventory && i < claims->count; i++)
         for (unsigned k = 0; k < claims->list[i].device_count; k++) {
@@ -120,96 +89,61 @@ uint64_t gt_dra_held(struct gt_dra *dra)
     return held;
 }
 
-static int remove_claim(struct gt_dra *dra, const char *uid, struct gt_err **err)
+static bool is_known(struct gt_dra *dra, const char *uid)
 {
-    bool was_there = gt_dra_claims_find(gt_dra_store_claims(dra->store), uid);
-    int r = gt_dra_cdi_remove(&dra->cdi, uid, err);
-    if (r >= 0)
-        r = gt_dra_store_remove(dra->store, uid, err);
-    if (r >= 0 && was_there)
-        dra->events.changed(dra->events.arg);
-    return r;
+    return gt_dra_claims_find(gt_dra_disk_claims(dra->disk), uid);
 }
 
 /* ---- preparing ---- */
 
-static void decide(struct gt_dra_read *read, const struct gt_err *error)
+/* `error`: NULL if it is prepared or unprepared now. */
+static void decide(struct gt_dra_read *read, const char *error)
 {
     struct gt_dra *dra = read->work->dra;
     read->state = CLAIM_DECIDED;
     read->work->open--;
-    if (error) {
-        read->error = strdup(gt_err_text(error));
+    read->prepared = !error;
+    char *kept = error ? strdup(error) : NULL; /* it may be the one that is freed */
+    free(read->error);
+    read->error = kept;
+    if (error && !read->work->releases) {
         dra->stats.refused++;
-        dra->events.prepared(dra->events.arg, &read->id, 0, gt_err_text(error));
-    } else
-        read->prepared = true;
+        dra->events.prepared(dra->events.arg, &read->id, 0, kept ? kept : "");
+    }
 }
 
-/* It is in the store: its spec is written again, and the answer is the same as before. */
-static bool is_prepared(struct gt_dra_read *read)
+static void submit(struct gt_dra_read *read)
+{
+    read->state = CLAIM_WRITES;
+    read->work->pending++;
+    gt_dra_disk_change(read->work->dra->disk, &read->change);
+}
+
+/* Whether the claim may have its devices, as far as the loop knows; the disk's thread checks it again. */
+static int check(struct gt_dra_read *read, struct gt_err **err)
 {
     struct gt_dra *dra = read->work->dra;
-    const struct gt_dra_claim *claim = gt_dra_claims_find(gt_dra_store_claims(dra->store), read->id.uid);
-    gt_auto_err struct gt_err *err = NULL;
-    if (!claim)
-        return false;
-    gt_dra_cdi_write(&dra->cdi, dra->inventory, claim, &err);
-    dra->stats.again += !err;
-    decide(read, err);
-    return true;
+    struct gt_dra_claim *claim = &read->change.claim;
+    const struct gt_dra_facts facts = {dra->inventory, gt_dra_disk_claims(dra->disk), dra->others};
+    if (!dra->inventory)
+        return gt_fail(err, EAGAIN, "the GPUs of this node are not known yet");
+    if (!claim->device_count || is_known(dra, read->id.uid))
+        return 0;
+    int r = gt_dra_claim_expand(dra->inventory, claim, err);
+    return r < 0 ? r : gt_dra_claim_check(&facts, claim, err);
 }
 
-/* First the store, so that the devices are held, then the spec. */
-static int take(struct gt_dra *dra, const struct gt_dra_claim *claim, struct gt_err **err)
-{
-    int r = gt_dra_store_add(dra->store, claim, err);
-    if (r < 0)
-        return r;
-    r = gt_dra_cdi_write(&dra->cdi, dra->inventory, claim, err);
-    if (r < 0)
-        gt_dra_store_remove(dra->store, claim->id.uid, NULL);
-    return r;
-}
-
-/* Checks whether the claim may have its devices, and gives them to it; it waits if another holder may release
- * them soon. */
-static int check_and_take(struct gt_dra_read *read, struct gt_err **err)
-{
-    struct gt_dra *dra = read->work->dra;
-    const struct gt_dra_facts facts = {dra->inventory, gt_dra_store_claims(dra->store), dra->others};
-    if (!read->claim
-             .device_count) /* it was prepared when the call came, and another instance has unprepared it */
-        return gt_fail(err, ECANCELED, "%s", unprepared);
-    int r = gt_dra_claim_expand(dra->inventory, &read->claim, err);
-    if (r >= 0)
-        r = gt_dra_claim_check(&facts, &read->claim, err);
-    return r < 0 ? r : take(dra, &read->claim, err);
-}
-
+/* It waits if another holder may release its devices soon. */
 static void attempt(struct gt_dra_read *read)
 {
-    struct gt_dra *dra = read->work->dra;
     gt_auto_err struct gt_err *err = NULL;
-    bool may_wait = gt_clock_ms() < read->until_ms;
-    if (read_store(dra, &err) < 0) {
-        decide(read, err);
-        return;
-    }
-    if (dra->inventory && is_prepared(read))
-        return;
-    int r = dra->inventory ? check_and_take(read, &err)
-                           : gt_fail(&err, EAGAIN, "the GPUs of this node are not known yet");
-    if (r == -EAGAIN && may_wait) {
-        gt_source_arm(dra->tick, WAIT_TICK_MS);
-        return;
-    }
-    decide(read, err);
-    if (r < 0)
-        return;
-    dra->stats.prepared++;
-    dra->events.prepared(dra->events.arg, &read->id, read->claim.device_count, NULL);
-    dra->events.changed(dra->events.arg);
+    int r = check(read, &err);
+    if (r >= 0)
+        submit(read);
+    else if (r == -EAGAIN && gt_clock_ms() < read->until_ms)
+        gt_source_arm(read->work->dra->tick, WAIT_TICK_MS);
+    else
+        decide(read, read->error ? read->error : gt_err_text(err));
 }
 
 static void wait_in_queue(struct gt_dra_read *read)
@@ -217,6 +151,37 @@ static void wait_in_queue(struct gt_dra_read *read)
     read->state = CLAIM_WAITS;
     read->until_ms = gt_clock_ms() + read->work->dra->wait_ms;
     attempt(read);
+}
+
+/* Nothing says what it was given, for this reason: only if it was prepared before, it can be again. */
+static void look_up(struct gt_dra_read *read, const char *why_not)
+{
+    read->change.claim.id = read->id;
+    read->error = strdup(why_not);
+    wait_in_queue(read);
+}
+
+/* The disk's answer. */
+static void end_preparing(struct gt_dra_read *read, const struct gt_err *err)
+{
+    struct gt_dra *dra = read->work->dra;
+    if (read->state != CLAIM_WRITES) /* unprepared meanwhile */
+        return;
+    if (gt_err_code(err) == EAGAIN) {
+        read->state = CLAIM_WAITS; /* and is tried again when the disk has told all */
+        return;
+    }
+    bool is_absent = gt_err_code(err) == ENOENT && !read->change.claim.device_count;
+    if (err) {
+        decide(read, is_absent && read->error ? read->error : gt_err_text(err));
+        return;
+    }
+    decide(read, NULL);
+    dra->stats.again += read->change.found;
+    if (read->change.found)
+        return;
+    dra->stats.prepared++;
+    dra->events.prepared(dra->events.arg, &read->id, read->change.claim.device_count, NULL);
 }
 
 static void work_free(struct work *work)
@@ -232,11 +197,14 @@ static void answer(struct work *work)
     gt_auto_buf struct gt_buf message = GT_BUF(DRA_ANSWER_MAX);
     for (unsigned i = 0; i < work->count; i++) {
         const struct gt_dra_read *read = &work->claims[i];
-        const struct gt_dra_claim *claim = gt_dra_claims_find(gt_dra_store_claims(dra->store), read->id.uid);
+        const struct gt_dra_claim *claim = gt_dra_claims_find(gt_dra_disk_claims(dra->disk), read->id.uid);
         /* It may have been unprepared since, while another claim of the call waited. */
-        const char *error = read->prepared && !claim ? unprepared : read->error;
+        const char *error = read->prepared && !claim && !work->releases ? unprepared : read->error;
         const struct gt_dra_outcome outcome = {read->id.uid, read->prepared ? claim : NULL, error};
-        gt_dra_answer_prepare(&outcome, 1, dra->node_name, dra->kind, &message);
+        if (work->releases)
+            gt_dra_answer_unprepare(&outcome, 1, &message);
+        else
+            gt_dra_answer_prepare(&outcome, 1, dra->node_name, dra->kind, &message);
     }
     gt_dra_call_answer(gt_steal(work->call), &message);
 }
@@ -247,7 +215,7 @@ static void finish(struct gt_dra *dra)
     for (struct work **at = &dra->works, *work; !dra->in_progress && (work = *at);) {
         if (!work->open && work->call)
             answer(work);
-        if (work->call || work->reads) {
+        if (work->call || work->pending) {
             at = &work->next;
             continue;
         }
@@ -265,19 +233,15 @@ void gt_dra_read_done(struct gt_dra_read *read, const struct gt_dra_allocation *
 {
     struct gt_dra *dra = read->work->dra;
     gt_auto_err struct gt_err *err = NULL;
-    read->work->reads--;
-    if (read->state != CLAIM_READS) { /* unprepared meanwhile */
-        finish(dra);
-        return;
+    read->work->pending--;
+    if (read->state == CLAIM_READS) { /* not unprepared meanwhile */
+        if (error || !allocation)
+            look_up(read, error ? error : "the claim cannot be read");
+        else if (gt_dra_claim_make(&read->id, allocation, &read->change.claim, &err) < 0)
+            decide(read, gt_err_text(err));
+        else
+            wait_in_queue(read);
     }
-    if (error || !allocation)
-        gt_fail(&err, EIO, "%s", error ? error : "the claim cannot be read");
-    else
-        gt_dra_claim_make(&read->id, allocation, &read->claim, &err);
-    if (err)
-        decide(read, err);
-    else
-        wait_in_queue(read);
     finish(dra);
 }
 
@@ -293,22 +257,62 @@ static void retry_waiting(struct gt_dra *dra)
 static void begin(struct gt_dra_read *read)
 {
     struct gt_dra *dra = read->work->dra;
-    gt_auto_err struct gt_err *err = NULL;
-    if (read_store(dra, &err) < 0)
-        decide(read, err);
-    else if (gt_dra_claims_find(gt_dra_store_claims(dra->store), read->id.uid))
-        wait_in_queue(read);
-    else if (dra->refusal) {
-        gt_fail(&err, EPERM, "%s", dra->refusal);
-        decide(read, err);
-    } else {
-        read->work->reads++;
+    if (is_known(dra, read->id.uid))
+        look_up(read, unprepared); /* by another instance, if it is not there any more */
+    else if (dra->refusal)
+        look_up(read, dra->refusal);
+    else {
+        read->work->pending++;
         dra->events.read_claim(dra->events.arg, &read->id, read);
     }
 }
 
-static void prepare(struct gt_dra *dra, struct gt_dra_call *call)
+/* ---- unpreparing ---- */
+
+/* A call that is still preparing it, which the kubelet has given up, must not prepare it afterwards. */
+static void give_up_waiting(struct gt_dra *dra, const char *uid)
 {
+    for (struct work *work = dra->works; work; work = work->next)
+        for (unsigned i = 0; !work->releases && i < work->count; i++)
+            if (work->claims[i].state != CLAIM_DECIDED && strcmp(work->claims[i].id.uid, uid) == 0)
+                decide(&work->claims[i], unprepared);
+}
+
+static void begin_release(struct gt_dra_read *read)
+{
+    give_up_waiting(read->work->dra, read->id.uid);
+    read->change.kind = GT_DRA_RELEASE;
+    read->change.claim.id = read->id;
+    submit(read);
+}
+
+static void end_unpreparing(struct gt_dra_read *read, const struct gt_err *err)
+{
+    struct gt_dra *dra = read->work->dra;
+    decide(read, err ? gt_err_text(err) : NULL);
+    dra->stats.unprepared += read->change.found && !err;
+    if (read->change.found || err)
+        dra->events.unprepared(dra->events.arg, &read->id, read->error);
+}
+
+void gt_dra_forget(struct gt_dra *dra, const char *uid)
+{
+    for (unsigned i = 0; i < GT_COUNT(dra->forgotten); i++) {
+        struct gt_dra_change *change = &dra->forgotten[i];
+        if (change->kind == GT_DRA_RELEASE)
+            continue;
+        change->kind = GT_DRA_RELEASE;
+        gt_text_copy(change->claim.id.uid, sizeof(change->claim.id.uid), uid);
+        gt_dra_disk_change(dra->disk, change);
+        return;
+    }
+}
+
+/* ---- calls from outside ---- */
+
+static void on_called(void *arg, struct gt_dra_call *call)
+{
+    struct gt_dra *dra = arg;
     const struct gt_dra_request *request = gt_dra_call_request(call);
     struct work *work = calloc(1, sizeof(*work) + request->count * sizeof(work->claims[0]));
     if (!work) {
@@ -318,6 +322,7 @@ static void prepare(struct gt_dra *dra, struct gt_dra_call *call)
     }
     work->dra = dra;
     work->call = call;
+    work->releases = gt_dra_call_kind(call) == GT_DRA_CALL_UNPREPARE;
     work->count = work->open = request->count;
     for (unsigned i = 0; i < request->count; i++)
         work->claims[i] = (struct gt_dra_read){.work = work, .id = request->claims[i]};
@@ -325,84 +330,79 @@ static void prepare(struct gt_dra *dra, struct gt_dra_call *call)
     dra->works = work;
     dra->in_progress = true;
     for (unsigned i = 0; i < work->count; i++)
-        begin(&work->claims[i]);
+        if (work->releases)
+            begin_release(&work->claims[i]);
+        else
+            begin(&work->claims[i]);
     dra->in_progress = false;
     finish(dra);
 }
 
-/* ---- unpreparing ---- */
+/* ---- the disk's callbacks ---- */
 
-/* A call that is still preparing it, which the kubelet has given up, must not prepare it afterwards. */
-static void give_up_waiting(struct gt_dra *dra, const char *uid)
+static void on_done(void *arg, struct gt_dra_change *change)
 {
-    gt_auto_err struct gt_err *err = NULL;
-    gt_fail(&err, ECANCELED, "%s", unprepared);
-    for (struct work *work = dra->works; work; work = work->next)
-        for (unsigned i = 0; i < work->count; i++)
-            if (work->claims[i].state != CLAIM_DECIDED && strcmp(work->claims[i].id.uid, uid) == 0) {
-                work->claims[i].until_ms = 0;
-                decide(&work->claims[i], err);
-            }
-}
-
-static void unprepare(struct gt_dra *dra, struct gt_dra_call *call)
-{
-    const struct gt_dra_request *request = gt_dra_call_request(call);
-    gt_auto_buf struct gt_buf answer = GT_BUF(DRA_ANSWER_MAX);
-    for (unsigned i = 0; i < request->count; i++) {
-        const struct gt_dra_claim_id *id = &request->claims[i];
-        gt_auto_err struct gt_err *err = NULL;
-        give_up_waiting(dra, id->uid);
-        int r = read_store(dra, &err);
-        bool known = r >= 0 && gt_dra_claims_find(gt_dra_store_claims(dra->store), id->uid);
-        if (r >= 0)
-            r = remove_claim(dra, id->uid, &err);
-        const struct gt_dra_outcome outcome = {id->uid, NULL, r < 0 ? gt_err_text(err) : NULL};
-        gt_dra_answer_unprepare(&outcome, 1, &answer);
-        dra->stats.unprepared += known && r >= 0;
-        if (known || r < 0)
-            dra->events.unprepared(dra->events.arg, id, outcome.error);
+    struct gt_dra *dra = arg;
+    gt_auto_err struct gt_err *err = gt_steal(change->err);
+    if (change >= dra->forgotten && change < dra->forgotten + GT_COUNT(dra->forgotten)) {
+        *change = (struct gt_dra_change){0};
+        return;
     }
-    gt_dra_call_answer(call, &answer);
-    retry_waiting(dra);
-}
-
-void gt_dra_forget(struct gt_dra *dra, const char *uid)
-{
-    if (remove_claim(dra, uid, NULL) >= 0)
-        retry_waiting(dra);
-}
-
-/* ---- calls from outside ---- */
-
-static void on_called(void *arg, struct gt_dra_call *call)
-{
-    if (gt_dra_call_kind(call) == GT_DRA_CALL_PREPARE)
-        prepare(arg, call);
+    struct gt_dra_read *read = (struct gt_dra_read *)change;
+    read->work->pending--;
+    if (read->work->releases)
+        end_unpreparing(read, err);
     else
-        unprepare(arg, call);
+        end_preparing(read, err);
 }
 
 /* Registered with the kubelet, and able to store claims. */
-static void become_ready(struct gt_dra *dra)
+static void on_passed(void *arg, unsigned tasks, const char *error)
 {
-    gt_auto_err struct gt_err *err = NULL;
-    if (!dra->taken_in || dra->stats.registered)
-        return;
-    if (read_store(dra, &err) < 0 || (!dra->refusal && gt_dra_store_mark(dra->store, &err) < 0)) {
-        dra->events.registration_failed(dra->events.arg, gt_err_text(err));
-        return;
+    struct gt_dra *dra = arg;
+    bool checked = dra->refusal ? tasks & GT_DRA_READ : tasks & GT_DRA_MARK;
+    if (checked && dra->taken_in && dra->unconfirmed) {
+        dra->stats.registered = !error;
+        dra->unconfirmed = error;
+        if (error)
+            dra->events.registration_failed(dra->events.arg, error);
+        else
+            dra->events.registered(dra->events.arg);
     }
-    dra->stats.registered = true;
-    dra->events.registered(dra->events.arg);
+    retry_waiting(dra);
+}
+
+static void on_claims_changed(void *arg)
+{
+    struct gt_dra *dra = arg;
+    dra->events.changed(dra->events.arg);
+}
+
+static void on_claims_lost(void *arg, const char *why)
+{
+    struct gt_dra *dra = arg;
+    dra->events.state_lost(dra->events.arg, why);
+}
+
+static void on_specs_written(void *arg, const char *error)
+{
+    struct gt_dra *dra = arg;
+    dra->events.specs(dra->events.arg, error);
+}
+
+/* ---- the kubelet and the clock ---- */
+
+static unsigned usual_tasks(const struct gt_dra *dra)
+{
+    bool marks = dra->taken_in && dra->unconfirmed && !dra->refusal;
+    return GT_DRA_READ | GT_DRA_SPECS | (marks ? GT_DRA_MARK : 0);
 }
 
 static void on_registered(void *arg)
 {
     struct gt_dra *dra = arg;
-    dra->taken_in = true;
-    dra->stats.registered = false;
-    become_ready(dra);
+    dra->taken_in = dra->unconfirmed = true; /* meanwhile it stays registered if it was */
+    gt_dra_disk_ask(dra->disk, usual_tasks(dra));
 }
 
 static void on_failed(void *arg, const char *why)
@@ -412,9 +412,11 @@ static void on_failed(void *arg, const char *why)
     dra->events.registration_failed(dra->events.arg, why);
 }
 
+/* Another instance may have released what a claim waits for. */
 static void on_tick(void *arg)
 {
-    retry_waiting(arg);
+    struct gt_dra *dra = arg;
+    gt_dra_disk_ask(dra->disk, GT_DRA_READ);
 }
 
 static void send_health(struct gt_dra *dra)
@@ -430,9 +432,7 @@ static void on_health_timer(void *arg)
 {
     struct gt_dra *dra = arg;
     gt_source_arm(dra->health, HEALTH_MS);
-    become_ready(dra);
-    read_store(dra, NULL);
-    refresh_specs(dra);
+    gt_dra_disk_ask(dra->disk, usual_tasks(dra));
     send_health(dra);
 }
 
@@ -441,8 +441,8 @@ void gt_dra_publish(struct gt_dra *dra, const struct gt_inventory *inventory)
     struct gt_inventory *next = gt_inventory_ref(inventory);
     gt_inventory_unref(dra->inventory);
     dra->inventory = next;
-    read_store(dra, NULL);
-    refresh_specs(dra);
+    gt_dra_disk_inventory(dra->disk, inventory);
+    gt_dra_disk_ask(dra->disk, usual_tasks(dra));
     send_health(dra);
     retry_waiting(dra);
 }
@@ -463,7 +463,7 @@ void gt_dra_refuse(struct gt_dra *dra, const char *why)
 void gt_dra_retire(struct gt_dra *dra)
 {
     if (dra->refusal)
-        gt_dra_store_unmark(dra->store);
+        gt_dra_disk_ask(dra->disk, GT_DRA_UNMARK);
 }
 
 void gt_dra_stats(const struct gt_dra *dra, struct gt_dra_stats *ret)
@@ -520,11 +520,13 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
     if (r >= 0 && !dir)
         r = gt_fail_sys(err, ENOMEM, "DRA driver");
     if (r >= 0)
-        r = gt_dra_store_new(dir, &dra->store, err);
-    if (r >= 0)
         r = gt_loop_add_timer(loop, on_tick, dra, &dra->tick, err);
     if (r >= 0)
         r = gt_loop_add_timer(loop, on_health_timer, dra, &dra->health, err);
+    const struct gt_dra_disk_events news = {on_claims_changed, on_claims_lost, on_specs_written,
+                                            on_done,           on_passed,      dra};
+    if (r >= 0)
+        r = gt_dra_disk_new(loop, dir, &dra->cdi, &news, &dra->disk, err);
     const struct gt_dra_server_options server = {dra->kubelet_dir, dra->driver};
     const struct gt_dra_server_events callbacks = {on_called, on_registered, on_failed, dra};
     if (r >= 0)
@@ -541,11 +543,11 @@ void gt_dra_free(struct gt_dra *dra)
     if (!dra)
         return;
     gt_dra_server_free(dra->server);
+    gt_dra_disk_free(dra->disk);
     for (struct work *work; (work = dra->works);) {
         dra->works = work->next;
         work_free(work);
     }
-    gt_dra_store_free(dra->store);
     gt_source_free(dra->tick);
     gt_source_free(dra->health);
     gt_inventory_unref(dra->inventory);

@@ -6,11 +6,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/file.h"
-
-enum { LOCK_TRIES = 100, LOCK_PAUSE_NS = 2000000 };
 
 struct gt_dra_store {
     char *dir, *path, *aside, *lock;
@@ -103,93 +100,54 @@ int gt_dra_store_read(struct gt_dra_store *store, bool *ret_changed, char **ret_
     return 0;
 }
 
-static int write_file(struct gt_dra_store *store, struct gt_err **err)
-{
-    gt_auto_buf struct gt_buf text = GT_BUF(GT_DRA_FILE_MAX);
-    gt_dra_claims_write(&store->claims, &text);
-    int r = gt_buf_check(&text, store->path, err);
-    if (r >= 0)
-        r = gt_file_write(store->path, text.data, text.len, 0600, err);
-    if (r >= 0 && stat(store->path, &store->seen) < 0)
-        store->seen = (struct stat){0}; /* it is read again */
-    return r;
-}
-
-/* Returns a descriptor: closing it ends the lock. Another program holds the lock for milliseconds only. */
-static int lock(struct gt_dra_store *store, struct gt_err **err)
+int gt_dra_store_lock(struct gt_dra_store *store, struct gt_err **err)
 {
     if (mkdir(store->dir, 0750) < 0 && errno != EEXIST)
         return gt_fail_sys(err, errno, "%s", store->dir);
     gt_auto_close int fd = open(store->lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s", store->lock);
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
-    for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
-        if (errno != EWOULDBLOCK || i == LOCK_TRIES)
-            return gt_fail_sys(err, errno, "%s: lock", store->lock);
-        nanosleep(&pause, NULL);
-    }
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK ? gt_fail(err, EBUSY, "%s: another process holds it", store->lock)
+                                    : gt_fail_sys(err, errno, "%s", store->lock);
     return gt_steal_fd(&fd);
 }
 
-int gt_dra_store_add(struct gt_dra_store *store, const struct gt_dra_claim *claim, struct gt_err **err)
+int gt_dra_store_write(struct gt_dra_store *store, struct gt_dra_claims *claims, struct gt_err **err)
 {
-    gt_auto_close int fd = lock(store, err);
-    if (fd < 0)
-        return fd;
-    int r = gt_dra_store_read(store, NULL, NULL, err);
-    for (unsigned i = 0; r >= 0 && i < claim->device_count; i++) {
-        const struct gt_dra_claim *holder = gt_dra_claims_holder(&store->claims, claim->devices[i].device);
-        if (holder && !claim->devices[i].admin)
-            r = gt_fail(err, EBUSY, "%s is held by the claim %s/%s", claim->devices[i].device,
-                        holder->id.namespace, holder->id.name);
-    }
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_DRA_FILE_MAX);
+    gt_dra_claims_write(claims, &text);
+    int r = gt_buf_check(&text, store->path, err);
     if (r >= 0)
-        r = gt_dra_claims_add(&store->claims, claim, err);
+        r = gt_file_write_durable(store->path, text.data, text.len, 0600, err);
     if (r < 0)
         return r;
-    r = write_file(store, err);
-    if (r < 0)
-        gt_dra_claims_remove(&store->claims, claim->id.uid);
-    return r;
+    gt_dra_claims_done(&store->claims);
+    store->claims = *claims;
+    *claims = (struct gt_dra_claims){0};
+    if (stat(store->path, &store->seen) < 0)
+        store->seen = (struct stat){0}; /* it is read again */
+    return 0;
 }
 
-int gt_dra_store_remove(struct gt_dra_store *store, const char *uid, struct gt_err **err)
+void gt_dra_store_sweep(struct gt_dra_store *store)
 {
-    gt_auto_close int fd = lock(store, err);
-    if (fd < 0)
-        return fd;
-    int r = gt_dra_store_read(store, NULL, NULL, err);
-    const struct gt_dra_claim *found = r < 0 ? NULL : gt_dra_claims_find(&store->claims, uid);
-    if (!found)
-        return r;
-    gt_auto_free struct gt_dra_claim *kept = malloc(sizeof(*kept));
-    if (!kept)
-        return gt_fail_sys(err, ENOMEM, "claims");
-    *kept = *found;
-    gt_dra_claims_remove(&store->claims, uid);
-    r = write_file(store, err);
-    if (r < 0)
-        gt_dra_claims_add(&store->claims, kept, NULL); /* its place is still there */
-    return r;
+    gt_file_sweep(store->path, 0);
 }
 
-int gt_dra_store_mark(struct gt_dra_store *store, struct gt_err **err)
+bool gt_dra_store_is_there(const struct gt_dra_store *store)
 {
-    gt_auto_close int fd = lock(store, err);
-    int r = fd < 0 ? fd : gt_dra_store_read(store, NULL, NULL, err);
-    return r < 0 || access(store->path, F_OK) == 0 ? r : write_file(store, err);
+    return access(store->path, F_OK) == 0;
 }
 
 void gt_dra_store_unmark(struct gt_dra_store *store)
 {
-    gt_auto_close int fd = lock(store, NULL);
-    if (fd >= 0 && gt_dra_store_read(store, NULL, NULL, NULL) >= 0 && !store->claims.count)
+    if (!store->claims.count)
         unlink(store->path);
 }
 
 bool gt_dra_store_is_used(const char *dir)
 {
     gt_auto_dra_store struct gt_dra_store *store = NULL;
-    return gt_dra_store_new(dir, &store, NULL) >= 0 && access(store->path, F_OK) == 0;
+    return gt_dra_store_new(dir, &store, NULL) >= 0 && gt_dra_store_is_there(store);
 }

@@ -7,7 +7,8 @@
 /*
  * The prepared claims on disk, <dir>/claims.json, so that they outlive restarts of this program and of the
  * machine. Two programs may share it, as in a rolling update: a program that changes the file holds a lock,
- * and first reads what the other has written. For use by one thread.
+ * and first reads what the other has written. All functions may take as long as the disk does. For use by one
+ * thread at a time.
  */
 struct gt_dra_store;
 
@@ -28,17 +29,21 @@ const struct gt_dra_claims *gt_dra_store_claims(const struct gt_dra_store *store
  */
 int gt_dra_store_read(struct gt_dra_store *store, bool *ret_changed, char **ret_why, struct gt_err **err);
 
-/* Adds or removes one claim, both on disk and in memory; on failure in neither. -EBUSY if a device of the
- * claim now has another holder, -EEXIST if the UID is there already. Removing a claim that does not exist is
- * no error. */
-int gt_dra_store_add(struct gt_dra_store *store, const struct gt_dra_claim *claim, struct gt_err **err);
-int gt_dra_store_remove(struct gt_dra_store *store, const char *uid, struct gt_err **err);
+/* Takes the lock, without waiting: -EBUSY while another program has it. Returns a descriptor: closing it
+ * ends the lock. */
+int gt_dra_store_lock(struct gt_dra_store *store, struct gt_err **err);
 
-/* Creates the file if it does not exist, as a sign that claims were served here. */
-int gt_dra_store_mark(struct gt_dra_store *store, struct gt_err **err);
+/* The rest only with the lock, after reading. */
+
+/* Replaces the claims, on disk and in memory, and takes what they own; on failure neither changes. */
+int gt_dra_store_write(struct gt_dra_store *store, struct gt_dra_claims *claims, struct gt_err **err);
+/* Removes temporary files of programs that were killed while they wrote. */
+void gt_dra_store_sweep(struct gt_dra_store *store);
 /* Removes the file if it has no claims. */
 void gt_dra_store_unmark(struct gt_dra_store *store);
-/* Whether the file exists. */
+
+/* Whether the file exists, a sign that claims were served here. Without the lock. */
+bool gt_dra_store_is_there(const struct gt_dra_store *store);
 bool gt_dra_store_is_used(const char *dir);
 
 #endif

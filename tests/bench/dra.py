@@ -153,6 +153,9 @@ def synced_write_ms(driver):
             file.flush()
             os.fsync(file.fileno())
         os.rename(path + ".new", path)
+        directory = os.open(driver.directory, os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(directory)
+        os.close(directory)
         times.append(time.monotonic() - began)
     return percentile(times, 50)
 

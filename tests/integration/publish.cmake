@@ -10,6 +10,14 @@ if(TARGET gputopo-agent)
     add_test(NAME integration/dra
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_dra.py $<TARGET_FILE:gputopo-agent>)
     set_tests_properties(integration/dra PROPERTIES LABELS integration TIMEOUT 1500)
+    add_library(slow_disk SHARED ${CMAKE_CURRENT_LIST_DIR}/slow_disk.c)
+    set_target_properties(slow_disk PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_compile_options(slow_disk PRIVATE -fno-sanitize=all) # it is loaded before a sanitizer is
+    target_link_options(slow_disk PRIVATE -fno-sanitize=all)
+    target_link_libraries(slow_disk PRIVATE ${CMAKE_DL_LIBS})
+    add_test(NAME integration/disk
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_disk.py $<TARGET_FILE:gputopo-agent> $<TARGET_FILE:slow_disk>)
+    set_tests_properties(integration/disk PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/publish-real
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_publish_real.py $<TARGET_FILE:gputopo-agent>)
     set_tests_properties(integration/publish-real PROPERTIES LABELS integration TIMEOUT 1500 SKIP_RETURN_CODE 77)

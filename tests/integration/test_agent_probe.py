@@ -218,6 +218,37 @@ class WithTheVendorLibrary(MadeMachine):
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.assertEqual(agent.metric("gputopo_probe_failures_total"), 0, "it has not been given up")
 
+    def test_a_probe_that_is_stopped_is_replaced(self):
+        """By SIGSTOP: what only the library knows is seen soon, too."""
+        kubelet, agent = self.start_node("--health-interval", "1")
+        probe, = [pid for pid, _ in children(agent.process.pid)]
+        os.kill(probe, signal.SIGSTOP)
+        begin = time.monotonic()
+        self.set_sick(3)
+        self.assertTrue(kubelet.wait_healthy(7, 20), agent.lines)
+        self.assertLess(time.monotonic() - begin, 12)
+        said, = agent.events("gputopo-probe does not answer in time")
+        self.assertEqual((said["level"], said["replaced"]), ("warning", True))
+        self.assertEqual(agent.metric("gputopo_probe_overdue_total"), 1)
+        self.assertGreater(agent.metric("gputopo_probe_restarts_total"), 0)
+        self.assertFalse(os.path.exists(f"/proc/{probe}"))
+        self.set_sick()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(len(agent.events("gputopo-probe does not answer in time")), 1)
+        self.assertTrue(agent.events("gputopo-probe answers again"))
+
+    def test_calls_that_take_long_are_waited_for(self):
+        """A probe that is at work is not stopped: its answer counts when it comes."""
+        kubelet, agent = self.start_node("--health-interval", "1")
+        probe, = [pid for pid, _ in children(agent.process.pid)]
+        self.write_scenario(faults=[{"call": "mxSmlGetDeviceState", "do": "slow", "ms": 2500, "times": 2}],
+                            devices=[{**device, **({"state": 0} if i == 3 else {})}
+                                     for i, device in enumerate(self.vendor["devices"])])
+        self.assertTrue(kubelet.wait_healthy(7, 20), agent.lines)
+        self.assertEqual(agent.metric("gputopo_probe_overdue_total"), 1)
+        self.assertEqual(agent.metric("gputopo_probe_failures_total"), 0)
+        self.assertEqual([pid for pid, _ in children(agent.process.pid)], [probe])
+
 
 RESOURCE = "example.com/gpu-probe"
 
@@ -297,6 +328,32 @@ class TheProbesResource(MadeMachine):
         self.assertEqual(len(self.nodes_of(kubelet)), 17)
         self.assertEqual(agent.wait_event("GPUs in use")["gpus"], 2)
         self.assertEqual(agent.events("a container holds a device that is no GPU of this node"), [])
+
+    def test_a_probe_that_is_stopped_hides_nothing(self):
+        """The agent cannot replace another container's probe: it goes on with what it sees itself, and says so."""
+        probe = self.start_probe()
+        kubelet = self.kubelet()
+        agent = self.start_with_resource(kubelet, "--health-interval", "1")
+        self.assertTrue(kubelet.wait_healthy(8, 30), agent.lines)
+        probe.send_signal(signal.SIGSTOP)
+        self.addCleanup(probe.send_signal, signal.SIGCONT)
+        os.unlink(os.path.join(self.dev, "dri/renderD131"))
+        begin = time.monotonic()
+        self.assertTrue(kubelet.wait_healthy(7, 20), agent.lines)
+        self.assertLess(time.monotonic() - begin, 12)
+        said, = agent.events("gputopo-probe does not answer in time")
+        self.assertEqual((said["level"], said["replaced"]), ("warning", False))
+        self.assertEqual(agent.metric("gputopo_gpus", health="unknown"), 7)
+        # It is given up after a while. Faults are seen as soon as before also then, and the node says why it knows less.
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_probe_failures_total") >= 2), agent.lines)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_missing") > 0), agent.lines)
+        os.unlink(os.path.join(self.dev, "dri/renderD132"))
+        begin = time.monotonic()
+        self.assertTrue(kubelet.wait_healthy(6, 20), agent.lines)
+        self.assertLess(time.monotonic() - begin, 12)
+        probe.send_signal(signal.SIGCONT)
+        agent.wait_event("gputopo-probe answers again")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_gpus", health="healthy") == 6), agent.lines)
 
     def test_the_kubelet_restarts(self):
         self.start_probe()

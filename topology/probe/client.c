@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "topology/probe/protocol.h"
 
@@ -37,7 +38,10 @@ struct gt_probe_client {
     int64_t patient_until;          /* of that one, 0: it was not tried yet */
     int64_t deadline;               /* of the scan that is asked for, 0: none is */
     bool watch_due, scan_due, kept; /* answers to come; the connection is from before that scan */
-    _Atomic uint64_t scans, failures, restarts;
+    bool stale_due;                 /* an answer to come is to an earlier request */
+    bool overdue;                   /* the answer was not there in time */
+    bool silent;                    /* the last one was not there at its deadline */
+    _Atomic uint64_t scans, failures, restarts, late;
 };
 
 static void pause_ms(int64_t milliseconds)
@@ -103,7 +107,7 @@ static void disconnect(struct gt_probe_client *client)
     if (client->child)
         gt_child_end(client->child, PARTING_MS);
     client->child = 0;
-    client->watch_due = client->scan_due = false;
+    client->watch_due = client->scan_due = client->stale_due = false;
 }
 
 void gt_probe_client_free(struct gt_probe_client *client)
@@ -289,6 +293,11 @@ static int ask(struct gt_probe_client *client, int64_t until, char **ret_answers
     if (r < 0)
         return r;
     client->watch_due = false;
+    if (client->stale_due)
+        r = read_reply(client, until, &header, NULL, err);
+    if (r < 0)
+        return r;
+    client->stale_due = false;
     size_t len = strlen(client->request);
     if (!client->scan_due && send(client->fd, client->request, len, MSG_NOSIGNAL) != (ssize_t)len)
         return gt_fail(err, ECONNRESET, "the probe has hung up");
@@ -309,46 +318,85 @@ static void drain_events(struct gt_probe_client *client)
         ;
 }
 
-static const char times_request[] = "times\n";
+static const char times_request[] = "times\n", scan_request[] = "scan\n", health_request[] = "health\n";
 
 static void begin(struct gt_probe_client *client, const char *request)
 {
-    client->deadline = gt_clock_signed_ms() + client->deadline_ms;
+    /* A probe that is at work answers before DEADLINE_MS. One that did not is not waited for so long again.
+     */
+    bool is_short = client->silent && client->deadline_ms > GT_PROBE_LATE_MS;
+    client->deadline = gt_clock_signed_ms() + (is_short ? GT_PROBE_LATE_MS : client->deadline_ms);
     client->kept = client->fd >= 0;
+    client->stale_due = client->stale_due || client->scan_due;
+    client->scan_due = client->overdue = false;
     client->request = request;
-    if (strcmp(request, times_request) == 0)
+    if (request == times_request)
         return;
     drain_events(client); /* this scan finds what they report */
     atomic_fetch_add(&client->scans, 1);
+}
+
+/* Whether our child is stopped by a signal: it does not answer before somebody continues it. */
+static bool is_stopped(const struct gt_probe_client *client)
+{
+    char path[32], text[512];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)client->child);
+    if (!client->child || gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return false;
+    const char *name_end = strrchr(text, ')'); /* the name may have brackets, too */
+    return name_end && strncmp(name_end, ") T", 3) == 0;
+}
+
+/* Asks until that time. *ret_stopped: the probe has not answered, and will not. */
+static int ask_until(struct gt_probe_client *client, int64_t until, char **ret_answers, bool *ret_stopped,
+                     struct gt_err **err)
+{
+    for (;;) {
+        gt_auto_err struct gt_err *why = NULL;
+        int64_t step = gt_clock_signed_ms() + GT_PROBE_LATE_MS;
+        int r = ask(client, step < until ? step : until, ret_answers, &why);
+        bool late = r == -ETIMEDOUT;
+        if (late && client->request == health_request && !client->overdue) {
+            client->overdue = true;
+            atomic_fetch_add(&client->late, 1);
+        }
+        *ret_stopped = late && is_stopped(client);
+        if (late && !*ret_stopped && step < until)
+            continue;
+        if (r < 0 && err)
+            *err = gt_steal(why);
+        return r;
+    }
 }
 
 /* `milliseconds`: 0 without another limit than the deadline. */
 static int query_within(struct gt_probe_client *client, const char *request, int milliseconds,
                         char **ret_answers, struct gt_err **err)
 {
-    gt_auto_err struct gt_err *first = NULL;
-    if (!client->deadline)
+    gt_auto_err struct gt_err *why = NULL;
+    bool again = true, stopped;
+    if (!client->deadline || client->request != request)
         begin(client, request);
-    int64_t until = gt_clock_signed_ms() + milliseconds;
-    if (!milliseconds || until > client->deadline)
-        until = client->deadline;
-    int r = ask(client, until, ret_answers, &first);
-    if (r == -ETIMEDOUT && until < client->deadline)
-        return gt_fail(err, EINPROGRESS, "no answer from the probe yet");
-    if (r < 0)
-        disconnect(client);
-    /* A connection from before may have ended meanwhile: that alone is no failure. */
-    if (r == -ECONNRESET && client->kept) {
-        gt_err_free(gt_steal(first));
-        r = ask(client, client->deadline, ret_answers, &first);
+    int r = 0;
+    for (unsigned attempts = 0; again && attempts < 2; attempts++) {
+        int64_t until = gt_clock_signed_ms() + milliseconds;
+        if (!milliseconds || until > client->deadline)
+            until = client->deadline;
+        gt_err_free(gt_steal(why));
+        r = ask_until(client, until, ret_answers, &stopped, &why);
+        if (r == -ETIMEDOUT && until < client->deadline && !stopped)
+            return gt_fail(err, EINPROGRESS, "no answer from the probe yet");
         if (r < 0)
             disconnect(client);
+        /* A connection from before may have ended meanwhile: that alone is no failure. */
+        again = (r == -ECONNRESET && client->kept) || stopped;
     }
     client->deadline = 0;
+    client->silent = r == -ETIMEDOUT;
     if (r < 0) {
         atomic_fetch_add(&client->failures, 1);
         if (err)
-            *err = gt_steal(first);
+            *err = gt_steal(why);
     }
     return r;
 }
@@ -361,13 +409,15 @@ int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_
 int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
                          struct gt_err **err)
 {
-    return query_within(client, "scan\n", milliseconds, ret_answers, err);
+    return query_within(client, scan_request, milliseconds, ret_answers, err);
 }
 
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
 {
     gt_auto_err struct gt_err *why = NULL;
-    int r = client->knows_no_health ? -ECONNRESET : query_within(client, "health\n", 0, ret_answers, &why);
+    int r = client->knows_no_health
+                ? -ECONNRESET
+                : query_within(client, health_request, GT_PROBE_LATE_MS, ret_answers, &why);
     if (r != -ECONNRESET) {
         client->knows_health = r >= 0;
         if (r < 0 && err)
@@ -386,13 +436,18 @@ int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, st
     gt_auto_free char *text = NULL;
     if (!client->knows_health || client->deadline)
         return gt_fail(err, ENOTSUP, "the probe may not know how long calls have taken");
-    int r = query_within(client, times_request, 0, &text, err);
+    int r = query_within(client, times_request, GT_PROBE_LATE_MS, &text, err);
     return r < 0 ? r : gt_call_times_read(text, strlen(text), ret, err);
 }
 
 bool gt_probe_scan_is_due(const struct gt_probe_client *client)
 {
-    return client->deadline != 0;
+    return client->deadline != 0 && client->request == scan_request;
+}
+
+bool gt_probe_health_is_due(const struct gt_probe_client *client)
+{
+    return client->deadline != 0 && client->request == health_request;
 }
 
 void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe_stats *ret)
@@ -400,6 +455,7 @@ void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe
     ret->scans = atomic_load(&client->scans);
     ret->failures = atomic_load(&client->failures);
     ret->restarts = atomic_load(&client->restarts);
+    ret->late = atomic_load(&client->late);
 }
 
 void gt_probe_client_patience(struct gt_probe_client *client, int milliseconds)

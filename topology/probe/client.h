@@ -44,9 +44,18 @@ int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char 
                          struct gt_err **err);
 /* Whether the last call ended with -EINPROGRESS, so that its answer is still expected. */
 bool gt_probe_scan_is_due(const struct gt_probe_client *client);
-/* The same as gt_probe_scan() for health only, which costs less. An older probe that does not know this
- * request gets a full one instead. */
+
+enum { GT_PROBE_LATE_MS = 4000 }; /* the probe's 3 s for a call, and a margin */
+
+/*
+ * The same as gt_probe_scan() for health only, which costs less. An older probe that does not know this
+ * request gets a full one instead. -EINPROGRESS as above if the answer is overdue after GT_PROBE_LATE_MS:
+ * vendor calls take long, or the probe does nothing. A child that is stopped by a signal is replaced then,
+ * and the new one is asked.
+ */
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
+
+bool gt_probe_health_is_due(const struct gt_probe_client *client);
 
 /* How long vendor calls have taken. -ENOTSUP if the probe has not answered a gt_probe_health() yet: an older
  * one does not know this request. */
@@ -54,6 +63,7 @@ int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, st
 
 struct gt_probe_stats {
     uint64_t scans, failures, restarts; /* restarts: of the probe process or of its worker */
+    uint64_t late;                      /* questions for health that were overdue */
 };
 /* Safe from any thread. */
 void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe_stats *ret);

@@ -648,6 +648,21 @@ static void node_made_again(void **state)
     assert_true(count_of(w, GT_PUBLISH_WIRING) > before);
 }
 
+/* What was deleted while there was no text for it is written when there is one, also if it is the same. */
+static void deleted_while_unknown(void **state)
+{
+    struct world *w = *state;
+    begin(w);
+    unsigned before = count_of(w, GT_PUBLISH_SLICE);
+    say(w, GT_PUBLISH_SLICE, "");
+    gt_publish_again(w->publish, GT_PUBLISH_SLICE);
+    pass(w, 5000);
+    assert_int_equal(count_of(w, GT_PUBLISH_SLICE), before);
+    say(w, GT_PUBLISH_SLICE, "gpus");
+    pass(w, 5000);
+    assert_int_equal(count_of(w, GT_PUBLISH_SLICE), before + 1);
+}
+
 static void no_custom_resource(void **state)
 {
     struct world *w = *state;
@@ -750,6 +765,7 @@ int main(void)
         TEST(node_deleted),
         TEST(node_deleted_object_left),
         TEST(node_made_again),
+        TEST(deleted_while_unknown),
         TEST(no_custom_resource),
         TEST(node_without_gpus),
         TEST(node_that_lost_its_gpus),

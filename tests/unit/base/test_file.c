@@ -109,9 +109,45 @@ static void attributes(void **state)
     assert_int_equal(gt_file_read_attribute(fd, ".", text, sizeof(text)), -EISDIR);
 }
 
+static void touch(const char *name)
+{
+    gt_auto_close int fd = open(name, O_WRONLY | O_CREAT, 0600);
+    assert_return_code(fd, errno);
+}
+
+/* What killed writers have left goes; nothing else does, nor what may be written now. */
+static void leftovers(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"s.json",         "s.json.unreadable", "s.json.aB3-Z9",
+                                         "s.json.aB3xZ9x", "s.jsonaB3xZ9.",     "t.json.aB3xZ9"};
+    const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    gt_auto_free char *data = NULL;
+    for (unsigned i = 0; i < GT_COUNT(others); i++)
+        touch(others[i]);
+    touch("s.json.aB3xZ9");
+    touch("s.json.000000");
+    assert_return_code(mkdir("s.json.abcdef", 0700), errno);
+    assert_return_code(utimensat(AT_FDCWD, "s.json.000000", times, 0), errno);
+    assert_int_equal(gt_file_sweep("s.json", 60), 1);
+    assert_int_equal(access("s.json.aB3xZ9", F_OK), 0);
+    gt_auto_free char *whole = NULL;
+    assert_true(asprintf(&whole, "%s/s.json", folder) > 0);
+    assert_int_equal(gt_file_sweep(whole, 0), 1);
+    assert_int_equal(access("s.json.aB3xZ9", F_OK), -1);
+    assert_return_code(rmdir("s.json.abcdef"), errno);
+    for (unsigned i = 0; i < GT_COUNT(others); i++)
+        assert_return_code(access(others[i], F_OK), errno);
+    assert_int_equal(gt_file_sweep("no/such/s.json", 0), 0);
+    assert_return_code(gt_file_write_durable("s.json", "ab", 2, 0600, NULL), 0);
+    assert_return_code(gt_file_write_durable(whole, "abc", 3, 0600, NULL), 0);
+    assert_return_code(gt_file_read(AT_FDCWD, "s.json", 9, &data, NULL, NULL), 0);
+    assert_string_equal(data, "abc");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(whole_files), cmocka_unit_test(refused),
-                                       cmocka_unit_test(attributes)};
+                                       cmocka_unit_test(attributes), cmocka_unit_test(leftovers)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

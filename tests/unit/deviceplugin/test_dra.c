@@ -292,30 +292,49 @@ static char *path_of(const char *name)
     return path;
 }
 
+/* As the disk's thread does it: the lock, reading, one write. */
+static int change(struct gt_dra_store *store, const struct gt_dra_claim *add, const char *remove)
+{
+    struct gt_dra_claims claims = {0};
+    gt_auto_close int fd = gt_dra_store_lock(store, NULL);
+    int r = fd < 0 ? fd : gt_dra_store_read(store, NULL, NULL, NULL);
+    if (r >= 0)
+        r = gt_dra_claims_copy(gt_dra_store_claims(store), &claims, NULL);
+    if (r >= 0 && add)
+        r = gt_dra_claims_add(&claims, add, NULL);
+    if (r >= 0 && remove)
+        gt_dra_claims_remove(&claims, remove);
+    if (r >= 0)
+        r = gt_dra_store_write(store, &claims, NULL);
+    gt_dra_claims_done(&claims);
+    return r;
+}
+
 static void store_is_shared(void **state)
 {
     gt_auto_dra_store struct gt_dra_store *one = NULL, *two = NULL;
-    const struct gt_dra_claim a = make_claim("a", 3), b = make_claim("b", 2), c = make_claim("c", 4);
+    const struct gt_dra_claim a = make_claim("a", 3), c = make_claim("c", 4);
     gt_auto_free char *why = NULL;
     bool changed;
     (void)state;
     assert_return_code(gt_dra_store_new(path_of("s"), &one, NULL), 0);
     assert_return_code(gt_dra_store_new(path_of("s"), &two, NULL), 0);
     assert_false(gt_dra_store_is_used(path_of("s")));
-    assert_return_code(gt_dra_store_mark(one, NULL), 0);
+    assert_return_code(change(one, NULL, NULL), 0);
     assert_true(gt_dra_store_is_used(path_of("s")));
-    assert_return_code(gt_dra_store_add(one, &a, NULL), 0);
-    assert_int_equal(gt_dra_store_add(two, &b, NULL), -EBUSY); /* it has not read that yet */
-    assert_int_equal(gt_dra_store_add(two, &a, NULL), -EBUSY);
-    assert_return_code(gt_dra_store_add(two, &c, NULL), 0);
+    assert_return_code(change(one, &a, NULL), 0);
+    assert_int_equal(change(two, &a, NULL), -EEXIST); /* it reads that first */
+    assert_return_code(change(two, &c, NULL), 0);
     assert_return_code(gt_dra_store_read(one, &changed, NULL, NULL), 0);
     assert_true(changed);
     assert_int_equal(gt_dra_store_claims(one)->count, 2);
     assert_return_code(gt_dra_store_read(one, &changed, NULL, NULL), 0);
     assert_false(changed);
-    assert_return_code(gt_dra_store_remove(one, "uid-a", NULL), 0);
-    assert_return_code(gt_dra_store_remove(one, "uid-a", NULL), 0);
-    assert_return_code(gt_dra_store_add(two, &b, NULL), 0);
+    int lock = gt_dra_store_lock(two, NULL);
+    assert_return_code(lock, errno);
+    assert_int_equal(change(one, NULL, "uid-a"), -EBUSY);
+    close(lock);
+    assert_return_code(change(one, NULL, "uid-a"), 0);
     gt_dra_store_unmark(one);
     assert_true(gt_dra_store_is_used(path_of("s"))); /* there are claims */
     assert_return_code(gt_file_write(path_of("s/claims.json"), "{nonsense", 9, 0600, NULL), 0);
@@ -324,7 +343,7 @@ static void store_is_shared(void **state)
     assert_int_equal(access(path_of("s/claims.json.unreadable"), F_OK), 0);
     assert_int_equal(access(path_of("s/claims.json"), F_OK), -1);
     assert_return_code(gt_file_write(path_of("s/claims.json"), "{\"version\":9}", 13, 0600, NULL), 0);
-    assert_int_equal(gt_dra_store_add(one, &a, NULL), -EPROTONOSUPPORT);
+    assert_int_equal(change(one, &a, NULL), -EPROTONOSUPPORT);
     assert_int_equal(access(path_of("s/claims.json"), F_OK), 0); /* the newer release finds it again */
 }
 
@@ -334,8 +353,36 @@ static void store_needs_a_directory(void **state)
     const struct gt_dra_claim a = make_claim("a", 3);
     (void)state;
     assert_return_code(gt_dra_store_new(path_of("no/such"), &store, NULL), 0);
-    assert_int_equal(gt_dra_store_add(store, &a, NULL), -ENOENT);
+    assert_int_equal(change(store, &a, NULL), -ENOENT);
     assert_int_equal(gt_dra_store_claims(store)->count, 0);
+}
+
+/* The largest claims, as many as there can be: a write cannot fail since one claim is too large. */
+static void file_has_room(void **state)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_DRA_FILE_MAX);
+    struct gt_dra_claims claims = {calloc(GT_DRA_CLAIMS_MAX, sizeof(*claims.list)), GT_DRA_CLAIMS_MAX};
+    (void)state;
+    assert_non_null(claims.list);
+    for (unsigned i = 0; i < claims.count; i++) {
+        struct gt_dra_claim *claim = &claims.list[i];
+        memset(claim, 'x', sizeof(*claim));
+        claim->device_count = GT_DRA_CLAIM_DEVICES_MAX;
+        claim->pod_count = GT_DRA_PODS_KEPT;
+        claim->id.namespace[sizeof(claim->id.namespace) - 1] = '\0';
+        claim->id.name[sizeof(claim->id.name) - 1] = claim->id.uid[sizeof(claim->id.uid) - 1] = '\0';
+        for (unsigned k = 0; k < claim->device_count; k++) {
+            struct gt_dra_claimed_device *device = &claim->devices[k];
+            device->request[sizeof(device->request) - 1] = device->device[sizeof(device->device) - 1] = '\0';
+            device->composite[sizeof(device->composite) - 1] = '\0';
+            device->admin = true;
+        }
+        for (unsigned k = 0; k < claim->pod_count; k++)
+            claim->pods[k][sizeof(claim->pods[k]) - 1] = '\0';
+    }
+    gt_dra_claims_write(&claims, &text);
+    assert_return_code(gt_buf_check(&text, "claims", NULL), 0);
+    gt_dra_claims_done(&claims);
 }
 
 static void make_node(const char *name)
@@ -461,6 +508,7 @@ int main(void)
         cmocka_unit_test(files_are_read_back),
         cmocka_unit_test_setup_teardown(store_is_shared, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(store_needs_a_directory, make_directory, remove_directory),
+        cmocka_unit_test(file_has_room),
         cmocka_unit_test_setup_teardown(specs_of_claims, make_directory, remove_directory),
         cmocka_unit_test(messages_of_claims),
         cmocka_unit_test(requests_are_checked),

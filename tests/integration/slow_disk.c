@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * Preloaded before a program: a disk that takes its time.
+ *
+ *   SLOW_DISK_MS     what each fsync() and fdatasync() takes
+ *   SLOW_DISK_LOG    a file that gets a line for each, when it begins: "main PATH" on the first thread, else
+ *                    "thread PATH"
+ *   SLOW_DISK_KILL   a pattern as of the shell: the process is killed at the first sync of such a path
+ */
+
+static void slow(int fd)
+{
+    char link[64], path[4096] = "", line[4200];
+    const char *ms = getenv("SLOW_DISK_MS"), *log = getenv("SLOW_DISK_LOG"), *end = getenv("SLOW_DISK_KILL");
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, sizeof(path) - 1);
+    path[len > 0 ? len : 0] = '\0';
+    int to = log ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    int n = snprintf(line, sizeof(line), "%s %s\n", gettid() == getpid() ? "main" : "thread", path);
+    if (to >= 0 && write(to, line, (size_t)n) != n)
+        abort();
+    if (to >= 0)
+        close(to);
+    if (end && fnmatch(end, path, 0) == 0)
+        kill(getpid(), SIGKILL);
+    struct timespec left = {.tv_sec = ms ? atol(ms) / 1000 : 0,
+                            .tv_nsec = ms ? atol(ms) % 1000 * 1000000 : 0};
+    while (nanosleep(&left, &left) < 0)
+        continue;
+}
+
+int fsync(int fd)
+{
+    slow(fd);
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd);
+}
+
+int fdatasync(int fd)
+{
+    slow(fd);
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
+}
