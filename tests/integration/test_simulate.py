@@ -21,7 +21,7 @@ GROUP = ["gputopo", "gputopo-static", "kueue", "kueue-slices", "kueue-preferred"
          "first-fit", "best-fit", "worst-fit", "random", "kueue+most", "kueue+first", "kueue-preferred+first",
          "huawei+most", "huawei+first", "volcano+most", "volcano+first", "least-allocated", "most-allocated",
          "gpu-aware"]
-POD = ["gputopo", "fgd", "fgd-cpu", "best-fit", "dot-product", "packing", "clustering",
+POD = ["gputopo", "extender", "extender-managed", "fgd", "fgd-cpu", "best-fit", "dot-product", "packing", "clustering",
        "random"]
 SMALL = ["--cluster", "8x4x8", "--trace", "mix:1,8,16,32", "--jobs", "800"]
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,64000,1000,8,\nb,64000,1000,4,\nc,64000,1000,0,\n"
