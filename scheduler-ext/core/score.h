@@ -85,6 +85,16 @@ struct gt_aware_range {
 };
 struct gt_aware_range gt_score_range(const struct gt_aware_weights *weights);
 
+/* The worth of a value: for exact fits it rises linearly from 0.7 to 1 between `exact` and `most`; for others
+ * from 0 to 0.7 between `least` and `exact`. */
+double gt_score_worth(const struct gt_aware_weights *weights, double value);
+
+/* Scores for kube-scheduler, 0 to 10. Only the best node, with ties broken as by gt_score_first(), gets 10;
+ * where that is one without GPUs, all of these, so that kube-scheduler spreads pods over them as ever. The
+ * others get 0 to 9: floor(9 x worth). 0 where the value is NAN. */
+void gt_score_kube_scheduler(const struct gt_cluster *cluster, const struct gt_aware_weights *weights,
+                             const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret);
+
 /*
  * The best nodes for equal pods, one pod after the other, by values and the order of equal ones; all nodes
  * are evaluated only once. After a call only the returned node may change, and only to fewer available GPUs.

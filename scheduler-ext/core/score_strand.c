@@ -58,3 +58,26 @@ uint32_t gt_score_first(const struct gt_cluster *cluster, const double *values, 
             best = i;
     return best;
 }
+
+/* The worth from which on fits are exact. */
+static const double EXACT_FROM = 0.7;
+
+double gt_score_worth(const struct gt_aware_weights *weights, double value)
+{
+    struct gt_aware_range range = gt_score_range(weights);
+    if (value >= range.exact)
+        return EXACT_FROM + (1 - EXACT_FROM) * fmin((value - range.exact) / (range.most - range.exact), 1);
+    double most = isinf(range.exact) ? range.most : range.exact;
+    return most > range.least ? EXACT_FROM * fmax((value - range.least) / (most - range.least), 0) : 1;
+}
+
+void gt_score_kube_scheduler(const struct gt_cluster *cluster, const struct gt_aware_weights *weights,
+                             const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ret[i] = isnan(values[i]) ? 0 : (uint8_t)(9 * gt_score_worth(weights, values[i]));
+    uint32_t best = gt_score_first(cluster, values, ids, count);
+    for (uint32_t i = 0; i < count && best != GT_NONE; i++)
+        if (i == best || (ids[i] == GT_NONE && ids[best] == GT_NONE && !isnan(values[i])))
+            ret[i] = 10;
+}

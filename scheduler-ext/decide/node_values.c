@@ -84,28 +84,6 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
                       : (double)NAN;
 }
 
-/* The worth of a value, 0 to 1: from EXACT_FROM on for exact fits, below for others. */
-static const double EXACT_FROM = 0.7;
-
-static double share_of(const struct gt_aware_weights *weights, double value)
-{
-    struct gt_aware_range range = gt_score_range(weights);
-    if (value >= range.exact)
-        return EXACT_FROM + (1 - EXACT_FROM) * fmin((value - range.exact) / (range.most - range.exact), 1);
-    double most = isinf(range.exact) ? range.most : range.exact;
-    return most > range.least ? EXACT_FROM * fmax((value - range.least) / (most - range.least), 0) : 1;
-}
-
-void gt_kube_scheduler_scores(struct gt_cache *cache, const struct gt_aware_weights *weights,
-                              const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret)
-{
-    for (uint32_t i = 0; i < count; i++)
-        ret[i] = isnan(values[i]) ? 0 : (uint8_t)(9 * share_of(weights, values[i]));
-    uint32_t best = gt_score_first(gt_cache_cluster(cache), values, ids, count);
-    if (best != GT_NONE)
-        ret[best] = 10;
-}
-
 void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *weights, const double *values,
                        const uint32_t *ids, uint32_t count, double *ret)
 {
@@ -117,6 +95,6 @@ void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *we
         if (isinf(value))
             ret[i] = 1e6;
         else if (!isnan(value) && gt_cluster_get_node(cluster, ids[i], &node))
-            ret[i] = 100 * weights->weight * share_of(weights, value) - 1e-4 * bits(node.available);
+            ret[i] = 100 * weights->weight * gt_score_worth(weights, value) - 1e-4 * bits(node.available);
     }
 }

@@ -28,16 +28,6 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
 double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value);
 
 /*
- * The worth of a value: for exact fits (score.h) it rises linearly from 0.7 to 1 between `exact` and `most`
- * of gt_score_range(); for others from 0 to 0.7 between `least` and `exact`.
- *
- * Scores for kube-scheduler, 0 to 10. Only the best node, with ties broken as in score.h, gets 10; the others
- * get 0 to 9: floor(9 x worth). 0 where the value is NAN.
- */
-void gt_kube_scheduler_scores(struct gt_cache *cache, const struct gt_aware_weights *weights,
-                              const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret);
-
-/*
  * Scores for Volcano, which adds them to those of its plugins (0 to 100 times their weight):
  * 100 x weight x worth, less a ten-thousandth for each GPU that the node has available, so that ties are
  * broken; 0 where the value is NAN, and 1,000,000 on the planned node, which outweighs every plugin. `ret`

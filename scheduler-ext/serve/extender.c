@@ -157,7 +157,8 @@ static void prioritize(struct gt_extender *e, const struct gt_extender_args *arg
     list_names(e, &args->nodes);
     gt_node_values(e->spec.cache, &pod.asked, pod.planned, e->names, NULL, args->nodes.count, e->values,
                    e->ids);
-    gt_kube_scheduler_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, args->nodes.count, e->tens);
+    gt_score_kube_scheduler(gt_cache_cluster(e->spec.cache), &e->spec.weights, e->values, e->ids,
+                            args->nodes.count, e->tens);
     gt_prioritize_answer(to, args, e->tens);
 }
 

@@ -146,8 +146,8 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
         return gt_fail(err, ENOMEM, "no memory for %u nodes", gt_cluster_nodes(cluster));
     sort_out(view, pod, &feasible, ret);
     ret->feasible = feasible.count;
-    gt_kube_scheduler_scores(view->cache, &view->weights, feasible.values, feasible.ids, feasible.count,
-                             feasible.tens);
+    gt_score_kube_scheduler(cluster, &view->weights, feasible.values, feasible.ids, feasible.count,
+                            feasible.tens);
     gt_volcano_scores(view->cache, &view->weights, feasible.values, feasible.ids, feasible.count,
                       feasible.sums);
     for (uint32_t i = 0; i < feasible.count; i++)

@@ -190,4 +190,4 @@ def run(bench, name, scheduler, measure, gang, hints, **how):
         label = f"{name}: {'and ' if 2 < i < len(steps) - 1 else ''}{what}"
         measure(f"{label}: CPU, all, a pod", 1000 * cost, "ms")
         measure(f"{label}: the API server allocates, a pod", allocated / 1000, "kB")
-        measure(f"{label}: alone to this by work", sums[0][1] / work, "")
+        measure(f"{label}: work of all, a pod, to alone", work / sums[0][1], "")

@@ -15,9 +15,9 @@ if [ $# -lt 3 ] || [ ! -f "$1" ] || [ ! -d "$2" ]; then
     exit 2
 fi
 gputopo=$1 traces=$2 out=$3 seeds=${4:-10}
-all=gputopo,gputopo-static,kueue,slurm-block,huawei,volcano,first-fit,best-fit
-all=$all,kueue+first,kueue+most,huawei+first,huawei+most,volcano+first,volcano+most
-few=gputopo,kueue,huawei,first-fit,best-fit,kueue+first
+all=gputopo,gputopo-static,kueue,kueue-slices,kueue-preferred,slurm-block,huawei,volcano,first-fit,best-fit
+all=$all,kueue+first,kueue-preferred+first,kueue+most,huawei+first,huawei+most,volcano+first,volcano+most
+few=gputopo,kueue,kueue-slices,kueue-preferred,huawei,first-fit,best-fit,kueue+first,kueue-preferred+first
 mkdir -p "$out"
 
 run() { # experiment name cluster trace policies jobs load options...
@@ -130,7 +130,7 @@ def waiting_table(experiment, title):
         if all(float(r["waitMean"]) < 0.5 for of in runs.values() for r in of.values()):
             print(f"| {table} | all | nobody waits | | | | | | |")
             continue
-        for policy in ("gputopo", "kueue", "huawei", "first-fit", "kueue+first"):
+        for policy in ("gputopo", "kueue", "kueue-preferred", "huawei", "first-fit", "kueue-preferred+first"):
             rows = runs[policy].values()
             served = statistics.mean(100 * float(r["served"]) for r in rows)
             cells = [statistics.mean(float(r[f]) for r in rows) for f in fields]

@@ -117,21 +117,16 @@ class GpuAwareCases:
         self.scheduler.stop()
         self.scheduler.start()
 
-    def unmanaged(self):
-        """A pod without GPUs costs no request, and no pod waits for an extender that refuses it."""
-        before = self.placed.ask("/metrics")
-        plain = self.pod("no-gpus", 0, self.scheduler.NAME)
-        same(gpus_of(plain), 0, "its GPUs")
-        self.placed.create(plain)
-        self.node_of("no-gpus")
-        after = self.placed.ask("/metrics")
-
-        def answered(text):
-            return [line for line in text.splitlines() if line.startswith("gputopo_extender_requests_total{")]
-        if not answered(before):
-            raise Failed("no metric tells of requests")
-        same(answered(after), answered(before), "requests to the extender")
-        self.remove("no-gpus")
+    def without_gpus(self):
+        """Pods without GPUs go to the node whose GPUs are all in use, not where kube-scheduler alone spreads them."""
+        names = [f"no-gpus-{number}" for number in range(3)]
+        for name in names:
+            pod = self.pod(name, 0, self.scheduler.NAME)
+            same(gpus_of(pod), 0, "its GPUs")
+            pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "8", "memory": "64Gi"}}
+            self.placed.create(pod)
+            same(self.node_of(name), "hollow-2-7", f"the node of {name}")
+        self.remove(*names)
 
     @quick
     def certificate(self):
@@ -151,7 +146,7 @@ class GpuAwareCases:
         case("gpu-aware: pods at once get no GPU twice and break no whole node", self.burst)
         case("gpu-aware on kubelets: the two GPUs that are left", self.real_nodes)
         case("gpu-aware with whole nodes instead of names", self.whole_nodes)
-        case("a pod without GPUs never reaches the extender", self.unmanaged)
+        case("gpu-aware for pods without GPUs: the node whose GPUs are all in use", self.without_gpus)
         case("the extender wants kube-scheduler's certificate", self.certificate)
 
     def end(self):

@@ -17,10 +17,12 @@ BIN = ""
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRACES = os.path.join(HERE, "..", "..", "..", "shared", "data", "traces")
 TIMEOUT_S = 120
-GROUP = ["gputopo", "gputopo-static", "kueue", "slurm-block", "huawei", "volcano", "first-fit", "best-fit",
-         "worst-fit", "random", "kueue+most", "kueue+first", "huawei+most", "huawei+first", "volcano+most",
-         "volcano+first", "least-allocated", "most-allocated", "gpu-aware"]
-POD = ["gputopo", "fgd", "fgd-cpu", "best-fit", "dot-product", "packing", "clustering", "random"]
+GROUP = ["gputopo", "gputopo-static", "kueue", "kueue-slices", "kueue-preferred", "slurm-block", "huawei", "volcano",
+         "first-fit", "best-fit", "worst-fit", "random", "kueue+most", "kueue+first", "kueue-preferred+first",
+         "huawei+most", "huawei+first", "volcano+most", "volcano+first", "least-allocated", "most-allocated",
+         "gpu-aware"]
+POD = ["gputopo", "extender", "extender-managed", "fgd", "fgd-cpu", "best-fit", "dot-product", "packing", "clustering",
+       "random"]
 SMALL = ["--cluster", "8x4x8", "--trace", "mix:1,8,16,32", "--jobs", "800"]
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,64000,1000,8,\nb,64000,1000,4,\nc,64000,1000,0,\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n1,100,1,1,500\n2,100,1,2,1000\n3,100,1,0,0\n"

@@ -78,6 +78,7 @@ static bool place_with(const struct gt_group_policy *groups, bool most, void *p,
 
 PAIR(kueue_most, "kueue+most", gt_group_kueue, true);
 PAIR(kueue_first, "kueue+first", gt_group_kueue, false);
+PAIR(kueue_preferred_first, "kueue-preferred+first", gt_group_kueue_preferred, false);
 PAIR(huawei_most, "huawei+most", gt_group_huawei, true);
 PAIR(huawei_first, "huawei+first", gt_group_huawei, false);
 PAIR(volcano_most, "volcano+most", gt_group_volcano, true);

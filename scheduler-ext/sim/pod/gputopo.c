@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/sim/pod/policy.h"
@@ -15,6 +16,11 @@ struct pod_core {
     struct gt_mix *mix;
     double *values; /* [node] */
     uint32_t *ids;  /* [node] */
+    uint8_t *tens;  /* [node] */
+    bool *scored;   /* [node] */
+    uint32_t start; /* of the next search for nodes that fit */
+    struct gt_aware_weights weights;
+    struct gt_rng ties;
 };
 
 static void close_state(void *p)
@@ -24,6 +30,8 @@ static void close_state(void *p)
     gt_mix_free(state->mix);
     free(state->values);
     free(state->ids);
+    free(state->tens);
+    free(state->scored);
     free(state);
 }
 
@@ -38,7 +46,13 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     uint32_t nodes = world->site->node_count;
     state->values = calloc((size_t)nodes + 1, sizeof(*state->values));
     state->ids = calloc((size_t)nodes + 1, sizeof(*state->ids));
-    int r = state->values && state->ids ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");
+    state->tens = calloc((size_t)nodes + 1, sizeof(*state->tens));
+    state->scored = calloc((size_t)nodes + 1, sizeof(*state->scored));
+    state->weights = weights;
+    gt_rng_seed(&state->ties, setup->seed);
+    int r = state->values && state->ids && state->tens && state->scored
+                ? 0
+                : gt_fail_sys(err, ENOMEM, "policy gputopo");
     for (uint32_t node = 0; r >= 0 && node < nodes; node++)
         state->ids[node] = world->site->nodes[node].gpus ? node : GT_NONE;
     if (r >= 0)
@@ -77,9 +91,9 @@ static struct gt_mix_amounts amounts_of(unsigned gpus, uint32_t cpu_milli, uint3
         .gpus = gpus, .of = {[GT_MIX_CPU] = cpu_milli, [GT_MIX_MEMORY] = (int64_t)memory_mib << 20}};
 }
 
-/* The core's choice among the nodes that fit; GT_NONE where no node has so many whole GPUs free. */
-static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *world,
-                             const struct gt_mix_amounts *pod, const bool *fits)
+/* The values of the nodes that fit and have so many whole GPUs free; NAN for others. */
+static void set_values(struct pod_core *state, const struct gt_pod_world *world,
+                       const struct gt_mix_amounts *pod, const bool *fits)
 {
     uint32_t nodes = world->site->node_count;
     const uint8_t *available = gt_cluster_available(state->cluster);
@@ -93,7 +107,14 @@ static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *
                                ? (double)NAN
                                : gt_score_strand(state->cluster, state->mix, &left, pod, value);
     }
-    return gt_score_first(state->cluster, state->values, state->ids, nodes);
+}
+
+/* The core's choice among the nodes that fit; GT_NONE where no node has so many whole GPUs free. */
+static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *world,
+                             const struct gt_mix_amounts *pod, const bool *fits)
+{
+    set_values(state, world, pod, fits);
+    return gt_score_first(state->cluster, state->values, state->ids, world->site->node_count);
 }
 
 static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
@@ -132,3 +153,86 @@ const struct gt_pod_policy gt_pod_gputopo = {
     .changed = changed,
     .sees_cpu = true,
 };
+
+/* ---- as installed: what kube-scheduler makes of it ---- */
+
+/* Its own scores that differ between nodes, with their default weights: NodeResourcesFit with LeastAllocated,
+ * and NodeResourcesBalancedAllocation. */
+static double own_scores(const struct gt_site_node *all, const struct gt_pod_node *node, uint32_t cpu,
+                         uint32_t memory)
+{
+    double cpu_left = all->cpu_milli ? (double)(node->cpu - cpu) / all->cpu_milli : 0;
+    double memory_left = all->memory_mib ? (double)(node->memory - memory) / all->memory_mib : 0;
+    double least = trunc((trunc(cpu_left * 100) + trunc(memory_left * 100)) / 2);
+    return least + trunc((1 - fabs(cpu_left - memory_left) / 2) * 100);
+}
+
+/* kube-scheduler scores only the first nodes that fit from where it stopped the last time: of 100 and more
+ * nodes 50 % less one for each 125, at least 5 % and 100 (percentageOfNodesToScore). */
+static void find_scored(struct pod_core *state, uint32_t nodes, const bool *fits)
+{
+    uint32_t percent = 50 - (nodes / 125 < 45 ? nodes / 125 : 45), wanted = nodes * percent / 100, i = 0;
+    wanted = wanted > 100 ? wanted : 100;
+    memset(state->scored, 0, nodes * sizeof(*state->scored));
+    for (; i < nodes && wanted; i++) {
+        uint32_t n = (state->start + i) % nodes;
+        state->scored[n] = fits[n];
+        wanted -= fits[n];
+    }
+    state->start = (state->start + i) % nodes;
+}
+
+static uint32_t choose_with_extender(struct pod_core *state, const struct gt_pod_world *world,
+                                     const struct gt_pod_kind *shape, const bool *fits, bool asked)
+{
+    struct gt_mix_amounts pod = amounts_of(shape->gpus, shape->cpu, world->memory);
+    uint32_t best = GT_NONE, equal = 0, nodes = world->site->node_count;
+    double best_sum = 0;
+    find_scored(state, nodes, fits);
+    gt_mix_came(state->mix, &pod);
+    if (asked) {
+        set_values(state, world, &pod, state->scored);
+        gt_score_kube_scheduler(state->cluster, &state->weights, state->values, state->ids, nodes,
+                                state->tens);
+    }
+    for (uint32_t n = 0; n < nodes; n++) {
+        if (!state->scored[n])
+            continue;
+        double sum = own_scores(&world->site->nodes[n], &world->nodes[n], shape->cpu, world->memory) +
+                     (asked ? 100 * state->tens[n] : 0); /* weight 10, and 100 for its 10 */
+        if (best != GT_NONE && sum < best_sum)
+            continue;
+        equal = best == GT_NONE || sum > best_sum ? 1 : equal + 1;
+        best_sum = sum;
+        if (gt_rng_below(&state->ties, equal) == 0)
+            best = n;
+    }
+    return best;
+}
+
+static uint32_t choose_installed(void *state, const struct gt_pod_world *world,
+                                 const struct gt_pod_kind *shape, const bool *fits)
+{
+    return choose_with_extender(state, world, shape, fits, true);
+}
+
+static uint32_t choose_managed(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
+                               const bool *fits)
+{
+    return choose_with_extender(state, world, shape, fits, shape->gpus > 0);
+}
+
+const struct gt_pod_policy gt_pod_extender = {.name = "extender",
+                                              .open = open_state,
+                                              .close = close_state,
+                                              .choose = choose_installed,
+                                              .choose_gpus = choose_gpus,
+                                              .changed = changed,
+                                              .sees_cpu = true};
+const struct gt_pod_policy gt_pod_extender_managed = {.name = "extender-managed",
+                                                      .open = open_state,
+                                                      .close = close_state,
+                                                      .choose = choose_managed,
+                                                      .choose_gpus = choose_gpus,
+                                                      .changed = changed,
+                                                      .sees_cpu = true};

@@ -75,8 +75,8 @@ struct gt_pod_policy {
     void (*changed)(void *state, const struct gt_pod_world *world, uint32_t node);
 };
 
-extern const struct gt_pod_policy gt_pod_gputopo, gt_pod_fgd, gt_pod_fgd_cpu, gt_pod_best_fit,
-    gt_pod_dot_product, gt_pod_packing, gt_pod_clustering, gt_pod_random;
+extern const struct gt_pod_policy gt_pod_gputopo, gt_pod_extender, gt_pod_extender_managed, gt_pod_fgd,
+    gt_pod_fgd_cpu, gt_pod_best_fit, gt_pod_dot_product, gt_pod_packing, gt_pod_clustering, gt_pod_random;
 extern const struct gt_pod_policy *const gt_pod_policies[]; /* policies.c; NULL at the end */
 
 /* ---- shared, common.c ---- */

@@ -153,9 +153,10 @@ static void test_cpu_counts(void **state)
     static const char without[] =
         "{\"Pod\":{\"metadata\":{\"name\":\"w\",\"namespace\":\"ns\",\"uid\":\"w\"},"
         "\"spec\":{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"6\"}}}]}},"
-        "\"NodeNames\":[\"n1\",\"n2\",\"cpus-only\"]}";
+        "\"NodeNames\":[\"n1\",\"n2\",\"cpus-only\",\"cpus-too\"]}";
     list = post(host, "/kube-scheduler/prioritize", without);
     assert_int_equal(score_of(list, "cpus-only"), 10);
+    assert_int_equal(score_of(list, "cpus-too"), 10);         /* kube-scheduler chooses among these */
     assert_true(score_of(list, "n2") < score_of(list, "n1")); /* all of its 96 cores are for GPUs, 24 of 30 */
     cJSON_Delete(list);
     list = post(host, "/kube-scheduler/prioritize",

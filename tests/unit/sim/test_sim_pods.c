@@ -214,11 +214,77 @@ static void test_all_policies(void **state)
             }
 }
 
+/* A pod without GPUs, one node with all GPUs in use and one empty, after pods that ask for all:
+ * kube-scheduler alone spreads it to the empty one. A node where kube-scheduler's scores are better does not
+ * beat the best fit. */
+static void test_extender(void **state)
+{
+    (void)state;
+    gt_auto_free char *text =
+        copy_text("sn,cpu_milli,memory_mib,gpu,model\na,64000,9999,8,\nb,64000,9999,8,\n");
+    gt_auto_site struct gt_site *site = NULL;
+    assert_int_equal(gt_site_from_text("n", text, strlen(text), &site, NULL), 0);
+    static const struct {
+        const struct gt_pod_policy *policy;
+        uint32_t without, two; /* the nodes of a pod without GPUs, and of one with two */
+    } cases[] = {{&gt_pod_extender, 0, 0}, {&gt_pod_extender_managed, 1, 0}};
+    const struct gt_pod_kind all = {.cpu = 60000, .gpus = 8, .milli = GT_GPU_MILLI},
+                             two = {.cpu = 1000, .gpus = 2, .milli = GT_GPU_MILLI}, without = {.cpu = 4000};
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        struct gt_pod_node nodes[2] = {node_of(32000, 8), node_of(64000, 8)};
+        struct gt_pod_world world = {.site = site, .nodes = nodes};
+        struct gt_pod_setup setup = {.seed = 1, .loss_weight = 0.5};
+        const struct gt_pod_policy *policy = cases[i].policy;
+        bool fits[2] = {true, true};
+        void *own = NULL;
+        nodes[0].memory = nodes[1].memory = 9999;
+        assert_int_equal(policy->open(&world, &setup, &own, NULL), 0);
+        for (unsigned n = 0; n < 20; n++)
+            policy->choose(own, &world, &all, (const bool[]){false, true});
+        for (unsigned gpu = 0; gpu < 6; gpu++)
+            use(&nodes[0], gpu, GT_GPU_MILLI, 2);
+        policy->changed(own, &world, 0);
+        assert_int_equal(policy->choose(own, &world, &two, fits), cases[i].two);
+        for (unsigned gpu = 6; gpu < 8; gpu++)
+            use(&nodes[0], gpu, GT_GPU_MILLI, 2);
+        policy->changed(own, &world, 0);
+        assert_int_equal(policy->choose(own, &world, &without, fits), cases[i].without);
+        policy->close(own);
+    }
+}
+
+/* Of 200 nodes kube-scheduler looks at 100, then at the others. */
+static void test_extender_of_many(void **state)
+{
+    (void)state;
+    enum { NODES = 200, TIGHT = 150 };
+    gt_auto_site struct gt_site *site = make_site("200x1x8");
+    static struct gt_pod_node nodes[NODES];
+    static bool fits[NODES];
+    for (unsigned n = 0; n < NODES; n++) {
+        nodes[n] = node_of(site->nodes[n].cpu_milli, 8);
+        fits[n] = true;
+    }
+    struct gt_pod_world world = {.site = site, .nodes = nodes};
+    struct gt_pod_setup setup = {.seed = 1, .loss_weight = 0.5};
+    const struct gt_pod_kind two = {.gpus = 2, .milli = GT_GPU_MILLI};
+    void *own = NULL;
+    assert_int_equal(gt_pod_extender.open(&world, &setup, &own, NULL), 0);
+    for (unsigned gpu = 0; gpu < 6; gpu++)
+        use(&nodes[TIGHT], gpu, GT_GPU_MILLI, 2);
+    gt_pod_extender.changed(own, &world, TIGHT);
+    assert_true(gt_pod_extender.choose(own, &world, &two, fits) < 100);
+    assert_int_equal(gt_pod_extender.choose(own, &world, &two, fits), TIGHT);
+    gt_pod_extender.close(own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),       cmocka_unit_test(test_fgd),       cmocka_unit_test(test_models),
-        cmocka_unit_test(test_all_policies), cmocka_unit_test(test_published),
+        cmocka_unit_test(test_scores),           cmocka_unit_test(test_fgd),
+        cmocka_unit_test(test_models),           cmocka_unit_test(test_all_policies),
+        cmocka_unit_test(test_published),        cmocka_unit_test(test_extender),
+        cmocka_unit_test(test_extender_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -194,21 +194,6 @@ static void test_jobs_of_units(void **state)
     close_bench(&bench);
 }
 
-/* Without one that holds all, Kueue takes the largest first and ends with the smallest that suffices. */
-static void test_kueue_splits_a_job(void **state)
-{
-    (void)state;
-    static const unsigned free[SUPERS] = {4, 8, 6, 2};
-    struct bench bench;
-    uint32_t supers[5];
-    open_bench(&bench, "kueue", free, chain124, 3);
-    assert_true(put(&bench, 5, 2, supers));
-    for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(supers[i], 1);
-    assert_int_equal(supers[4], 3);
-    close_bench(&bench);
-}
-
 /* Room that no larger unit can use goes first: of 12 slots 12 mod 8 = 4 are such for the size 8. */
 static void test_churn_fills_the_remainder(void **state)
 {
@@ -336,17 +321,11 @@ static void test_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_and_four),
-        cmocka_unit_test(test_two_of_four_and_six),
-        cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_jobs_of_units),
-        cmocka_unit_test(test_kueue_splits_a_job),
-        cmocka_unit_test(test_churn_fills_the_remainder),
-        cmocka_unit_test(test_all_or_nothing),
-        cmocka_unit_test(test_allocated),
-        cmocka_unit_test(test_gpu_aware),
-        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_one_and_four),   cmocka_unit_test(test_two_of_four_and_six),
+        cmocka_unit_test(test_ties),           cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_jobs_of_units),  cmocka_unit_test(test_churn_fills_the_remainder),
+        cmocka_unit_test(test_all_or_nothing), cmocka_unit_test(test_allocated),
+        cmocka_unit_test(test_gpu_aware),      cmocka_unit_test(test_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
