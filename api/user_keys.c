@@ -9,7 +9,7 @@
 #include "base/json_get.h"
 #include "base/text.h"
 
-enum { NEAR_MAX = 2, WALK_DEPTH = 12 };
+enum { WALK_DEPTH = 12 };
 
 /* The first ones are also those of templates and of the objects that have them. */
 enum { TEMPLATE_KEYS = 4 };
@@ -31,27 +31,10 @@ void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, .
         memcpy(warnings->texts[warnings->count++], text, sizeof(text));
 }
 
-/* The key of ours that is meant; NULL: it is nothing of ours. */
-static const char *meant_key(const char *key)
-{
-    static const size_t prefix = sizeof(GT_USER_PREFIX) - 1;
-    const char *best = NULL;
-    unsigned nearest_yet = NEAR_MAX + 1;
-    if (strncmp(key, GT_USER_PREFIX, prefix) != 0 || strlen(key) > GT_TEXT_DISTANCE_MAX)
-        return NULL;
-    for (size_t i = 0; i < GT_COUNT(user_keys); i++) {
-        unsigned far = gt_text_distance(key + prefix, user_keys[i] + prefix);
-        if (far < nearest_yet) {
-            nearest_yet = far;
-            best = user_keys[i];
-        }
-    }
-    return best;
-}
-
 static void check_key(const char *key, bool is_label, struct gt_key_warnings *to)
 {
-    const char *meant = meant_key(key);
+    bool below = strncmp(key, GT_USER_PREFIX, sizeof(GT_USER_PREFIX) - 1) == 0;
+    const char *meant = below ? gt_text_meant(key, user_keys, GT_COUNT(user_keys)) : NULL;
     if (meant && strcmp(meant, key) != 0)
         gt_key_warnings_add(to, "unknown key %.100s: %s is meant%s", key, meant,
                             is_label ? ", as an annotation" : "");

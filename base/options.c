@@ -301,10 +301,8 @@ int gt_option_number(const struct gt_option *option, const char *value, void *fi
 
 int gt_option_real(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    char *end;
-    double number = strtod(value, &end);
-    if (!*value || *end || strspn(value, "0123456789.eE+-") != strlen(value) ||
-        !(number >= option->min && number <= option->max))
+    double number;
+    if (!gt_text_to_real(value, &number) || !(number >= option->min && number <= option->max))
         return refuse_number(option, value, err);
     *(double *)field = number;
     return 0;

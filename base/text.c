@@ -3,7 +3,10 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <string.h>
+
+enum { MEANT_LETTERS = 2 };
 
 unsigned gt_text_utf8_length(const char *text)
 {
@@ -235,6 +238,17 @@ bool gt_text_next_listed(const char **names, char *ret, size_t size)
     return fits;
 }
 
+/* strtod() accepts more: white space, hexadecimal, inf and nan. */
+bool gt_text_to_real(const char *text, double *ret)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (!*text || *end || strspn(text, "0123456789.eE+-") != strlen(text) || !isfinite(number))
+        return false;
+    *ret = number;
+    return true;
+}
+
 static unsigned smallest(unsigned a, unsigned b, unsigned c)
 {
     unsigned least = a < b ? a : b;
@@ -258,4 +272,18 @@ unsigned gt_text_distance(const char *a, const char *b)
         }
     }
     return row[m];
+}
+
+const char *gt_text_meant(const char *text, const char *const *names, size_t count)
+{
+    const char *best = NULL;
+    unsigned nearest_yet = MEANT_LETTERS + 1;
+    for (size_t i = 0; strlen(text) <= GT_TEXT_DISTANCE_MAX && i < count; i++) {
+        unsigned far = gt_text_distance(text, names[i]);
+        if (far < nearest_yet) {
+            nearest_yet = far;
+            best = names[i];
+        }
+    }
+    return best;
 }

@@ -27,6 +27,9 @@ bool gt_text_is_printable(const char *text);
 /* Reads a whole decimal number between 0 and max; false for anything else, *ret untouched. */
 bool gt_text_to_unsigned(const char *text, uint64_t max, uint64_t *ret);
 
+/* Reads a finite decimal number such as "0.5" or "-1e3"; false for anything else, *ret untouched. */
+bool gt_text_to_real(const char *text, double *ret);
+
 /* Appends a number, faster than gt_buf_printf() does. */
 void gt_text_add_unsigned(struct gt_buf *buf, uint64_t number);
 
@@ -63,5 +66,8 @@ bool gt_text_next_listed(const char **names, char *ret, size_t size);
  * (Levenshtein). Neither is longer than GT_TEXT_DISTANCE_MAX. */
 enum { GT_TEXT_DISTANCE_MAX = 253 };
 unsigned gt_text_distance(const char *a, const char *b);
+/* Which of `names` a text probably means: the one that it differs from least, in two letters at most; NULL:
+ * none. */
+const char *gt_text_meant(const char *text, const char *const *names, size_t count);
 
 #endif

@@ -242,6 +242,11 @@ enum gt_cache_loss {
 enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pod, uint64_t after_ms,
                                      const struct gt_cache_moment *now, uint64_t *ret_due_ms);
 
+/* Whether one of the GPUs that the pod has on its node was unhealthy or missing for `after_ms`, by a report
+ * that is not stale. *ret_due_ms: when to ask again; UINT64_MAX: after a change. */
+bool gt_cache_pod_lost_gpu(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint64_t after_ms,
+                           uint64_t now_ms, uint64_t *ret_due_ms);
+
 /* The spare nodes, which only replacements may use: of each supernode as many completely free nodes as its
  * annotation says, else `standard`; none of a supernode that has fewer nodes. */
 int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_node_set *ret,

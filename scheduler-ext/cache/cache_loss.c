@@ -51,3 +51,20 @@ enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pub, uint64_t af
     *ret_due_ms = unready_due < unhealthy_due ? unready_due : unhealthy_due;
     return GT_CACHE_LOSS_NONE;
 }
+
+bool gt_cache_pod_lost_gpu(const struct gt_cache *cache, const struct gt_cache_pod *pub, uint64_t after_ms,
+                           uint64_t now_ms, uint64_t *ret_due_ms)
+{
+    const struct cache_pod *pod = (const struct cache_pod *)pub;
+    const struct cache_node *node = pod->at;
+    *ret_due_ms = UINT64_MAX;
+    if (!node || !node->has_topology || node->outlived)
+        return false;
+    bool lost = (pub->plan != GT_CACHE_PLAN_BROKEN && has_unhealthy_gpu(node, pod)) ||
+                gt_cache_pod_gpus(cache, pub) & ~node->healthy;
+    if (lost && node->stale)
+        *ret_due_ms = now_ms + after_ms;
+    else if (lost && now_ms < node->unhealthy_ms + after_ms)
+        *ret_due_ms = node->unhealthy_ms + after_ms;
+    return lost && *ret_due_ms == UINT64_MAX;
+}

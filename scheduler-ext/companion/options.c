@@ -164,6 +164,9 @@ static int read_seconds(const struct gt_option *option, const char *value, void 
 
 static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
 
+static const char *const unhealthy_words[] = {
+    [GT_UNHEALTHY_KEEP] = "keep", [GT_UNHEALTHY_EVICT] = "evict", NULL};
+
 static const char *const claim_words[] = {
     [GT_CLAIMS_OFF] = "none", [GT_CLAIMS_OF_GROUPS] = "groups", [GT_CLAIMS_OF_ALL] = "all", NULL};
 
@@ -218,6 +221,9 @@ static const struct gt_option table[] = {
     {"node-loss-after", "SECONDS",
      "a node that is not Ready, or a GPU that is unhealthy, for so long is lost for its pods (300)",
      read_seconds, COMPANION_FIELD(placement.node_loss_ms), .min = 1, .max = WAIT_MAX_S},
+    {"on-unhealthy-gpu", "WHAT",
+     "pods with limits on a GPU that is lost in this way: keep, or evict them (keep)", gt_option_word,
+     COMPANION_FIELD(placement.unhealthy_gpu), .words = unhealthy_words},
     {"spare-nodes", "NUMBER", "free nodes of each supernode that are left to pods whose nodes were lost (0)",
      gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},
     {"reserve", "SECONDS", "a StatefulSet's places are reserved for so long after its last pod came (1800)",

@@ -130,7 +130,8 @@ void gt_placement_add_texts(const struct gt_placement *placement, const struct g
     gt_owners_add_texts(placement->spec.owners, &pod->meta, &pod->identity, pod->owner_api_version, texts);
 }
 
-/* Pods without gate and plan are not ours, except for those of jobs that want to be placed again then. */
+/* Pods without gate and plan are not ours, except for those of jobs that want to be placed again then, and
+ * those with unhealthy GPUs. */
 static bool concerns_us(const struct gt_placement *placement, const struct gt_cache_pod *pod)
 {
     if (gt_cache_pod_is_unplaced(pod)) {
@@ -139,7 +140,8 @@ static bool concerns_us(const struct gt_placement *placement, const struct gt_ca
         if (texts.group && texts.unplaced && strcmp(texts.unplaced, "recreate") == 0)
             return true;
     }
-    return pod->state == GT_CACHE_GATED || pod->plan != GT_CACHE_PLAN_NONE;
+    return pod->state == GT_CACHE_GATED || pod->plan != GT_CACHE_PLAN_NONE ||
+           gt_unhealthy_concerns(placement, pod);
 }
 
 void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod)

@@ -25,6 +25,12 @@ enum gt_lost_plan {
     GT_LOST_RECREATE, /* pods that are on no node yet are deleted; their owner creates them again, gated */
 };
 
+/* What becomes of pods that have GPUs by limits, when one of these is unhealthy. */
+enum gt_unhealthy_gpu {
+    GT_UNHEALTHY_KEEP,
+    GT_UNHEALTHY_EVICT,
+};
+
 /* Which pods' limits of GPUs the webhook turns into a claim. */
 enum gt_claims {
     GT_CLAIMS_OFF,
@@ -37,6 +43,8 @@ struct gt_placement_options {
     /* --on-lost-plan: RECREATE is for clusters where all jobs restart from a checkpoint; the default leaves
      * lost plans to a person. */
     enum gt_lost_plan lost_plan;
+    /* --on-unhealthy-gpu: EVICT is for clusters where all jobs restart from a checkpoint, or serve. */
+    enum gt_unhealthy_gpu unhealthy_gpu;
     /* --claims: to be set where agents allocate GPUs by claims. */
     enum gt_claims claims;
     /* --patience: after so long, nodes are reserved for a waiting job; 60 s. Lower where large jobs must

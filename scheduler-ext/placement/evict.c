@@ -127,11 +127,22 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
 
 /* ---- requests ---- */
 
-static struct eviction *find(struct pjob *pjob, const struct gt_cache_pod *pod)
+static struct eviction *find(const struct pjob *pjob, const struct gt_cache_pod *pod)
 {
     struct eviction *eviction = pjob->evictions;
     while (eviction && strcmp(eviction->uid, pod->uid) != 0)
         eviction = eviction->next;
+    return eviction;
+}
+
+bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod)
+{
+    return find(pjob, pod) != NULL;
+}
+
+static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_pod *pod)
+{
+    struct eviction *eviction = find(pjob, pod);
     if (eviction || !(eviction = calloc(1, sizeof(*eviction))))
         return eviction;
     eviction->pjob = pjob;
@@ -167,7 +178,7 @@ static int send(struct eviction *eviction, struct gt_err **err)
 void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     struct gt_placement *placement = reconcile->placement;
-    struct eviction *eviction = find(reconcile->pjob, pod);
+    struct eviction *eviction = find_or_make(reconcile->pjob, pod);
     gt_auto_err struct gt_err *error = NULL;
     if (eviction)
         eviction->is_named = true;

@@ -407,6 +407,9 @@ static void leave_unplanned(struct reconcile *reconcile)
     const struct gt_cache_pod *first = first_gated(pjob->job);
     leave_queue(pjob);
     gt_reconcile_leave_queue(pjob);
+    gt_evict_begin(pjob);
+    gt_unhealthy_evict(reconcile);
+    gt_evict_end(pjob);
     if (!first)
         gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
     else if (gt_reconcile_is_ready(reconcile))
@@ -470,6 +473,7 @@ static void reconcile_job(struct reconcile *reconcile)
     if (!gt_node_loss_handle(reconcile))
         return;
     gt_claims_handle_refused(reconcile);
+    gt_unhealthy_evict(reconcile);
     bool leaves = gt_unplaced_handle(reconcile) || gt_lost_plans_replan(reconcile);
     gt_evict_end(pjob);
     if (leaves) {

@@ -134,6 +134,12 @@ void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content
  * pods have still to leave, and nothing of the job is planned. */
 bool gt_unplaced_handle(struct reconcile *reconcile);
 
+/* ---- unhealthy.c ---- */
+/* Evicts pods whose GPUs are unhealthy, where that is configured, within a round of evictions. */
+void gt_unhealthy_evict(struct reconcile *reconcile);
+/* Whether that may become of the pod, as things are. */
+bool gt_unhealthy_concerns(const struct gt_placement *placement, const struct gt_cache_pod *pod);
+
 /* ---- for both ways ---- */
 
 /* The state while one job is reconciled (reconcile.c), or a waiting job is tried by the queue (attempt.c). */
@@ -283,6 +289,7 @@ const char *gt_evict_refusal(const struct pjob *pjob);
 void gt_evict_begin(struct pjob *pjob);
 void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod);
 void gt_evict_end(struct pjob *pjob);
+bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod);
 
 void gt_evictions_done(struct pjob *pjob);
 

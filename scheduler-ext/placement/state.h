@@ -124,13 +124,14 @@ struct pjob {
     bool wants_move;         /* a unit has to move, and has no new place yet */
     bool replans;            /* its pods are being evicted, since its plan failed before any of them ran */
     struct eviction *evictions;
-    uint64_t unplaced_digest; /* digest of why its pods stay although they have no plan; 0: not reported */
-    uint64_t last_leaves_ms;  /* when the last leaving pod is evicted even without a new place; 0: not set */
-    uint64_t lift_ms;         /* when gates may be removed although pods are missing; 0: not set */
-    uint64_t due_ms;          /* when it is to be reconciled again; UINT64_MAX: after an event */
-    uint64_t lacking_gpus;    /* GPUs that it may not reserve now; 0: it does not wait for that */
-    uint64_t lacking_digest;  /* digest of the limits at that time */
-    uint64_t over_limit_ms;   /* since when its reservations exceed a quota; 0: they do not */
+    uint64_t unplaced_digest;  /* digest of why its pods stay although they have no plan; 0: not reported */
+    uint64_t unhealthy_digest; /* likewise why they stay although a GPU of them is unhealthy */
+    uint64_t last_leaves_ms;   /* when the last leaving pod is evicted even without a new place; 0: not set */
+    uint64_t lift_ms;          /* when gates may be removed although pods are missing; 0: not set */
+    uint64_t due_ms;           /* when it is to be reconciled again; UINT64_MAX: after an event */
+    uint64_t lacking_gpus;     /* GPUs that it may not reserve now; 0: it does not wait for that */
+    uint64_t lacking_digest;   /* digest of the limits at that time */
+    uint64_t over_limit_ms;    /* since when its reservations exceed a quota; 0: they do not */
     uint64_t rest_ms; /* it is not reconciled before: for a large job that is expensive, and each of its pods
                          marks it */
     uint64_t tries;
@@ -183,6 +184,8 @@ struct gt_placement {
     uint32_t plans_waiting;                    /* writes of GPUPlacements with a plan, among those */
     struct pjob *first_delayed, *last_delayed; /* jobs that wait to add one */
     uint32_t evictions_running;
+    uint32_t unhealthy_node;    /* where pods are evicted for its unhealthy GPUs */
+    uint64_t unhealthy_next_ms; /* when it is the next node's turn */
     struct gt_node_set spares;
     uint64_t spares_ms; /* time of the last search for them */
     struct pjob *holder;

@@ -13,11 +13,12 @@ struct gt_placement_times {
     /* gates stay for so long after all claims of a plan were seen: a scheduler that chose one of their GPUs
      * before it saw them writes its choice in that time */
     uint64_t claims_ms;
-    uint64_t return_ms;   /* how long the place of a pod that left a running job is reserved */
-    uint64_t eviction_ms; /* how long a job with preempted pods is not planned */
-    uint64_t request_ms;  /* longest request to the API server (its --request-timeout) */
-    uint64_t retry_ms;    /* back-off after a failed write; waiting jobs are tried at least this often */
-    uint64_t report_ms;   /* after it was reported why a job waits, the text stays as it is for so long */
+    uint64_t return_ms;    /* how long the place of a pod that left a running job is reserved */
+    uint64_t eviction_ms;  /* how long a job with preempted pods is not planned */
+    uint64_t request_ms;   /* longest request to the API server (its --request-timeout) */
+    uint64_t retry_ms;     /* back-off after a failed write; waiting jobs are tried at least this often */
+    uint64_t node_turn_ms; /* pause until pods of the next node are evicted for its unhealthy GPUs */
+    uint64_t report_ms;    /* after it was reported why a job waits, the text stays as it is for so long */
 };
 
 #define GT_PLACEMENT_TIMES                                                                                   \
@@ -29,6 +30,7 @@ struct gt_placement_times {
                                  .eviction_ms = 15000,                                                       \
                                  .request_ms = 60000,                                                        \
                                  .retry_ms = 10000,                                                          \
+                                 .node_turn_ms = 10000,                                                      \
                                  .report_ms = 5000})
 
 #endif

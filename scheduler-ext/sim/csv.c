@@ -2,7 +2,6 @@
 #include "scheduler-ext/sim/csv.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,11 +72,8 @@ int gt_csv_real(const struct gt_csv *csv, unsigned field, const char *name, doub
                 struct gt_err **err)
 {
     const char *text = csv->fields[field];
-    char *end;
-    double value = strtod(text, &end);
-    /* strtod() accepts more than a trace may have: white space, signs, hexadecimal, inf and nan. */
-    if (!*text || *end || strspn(text, "0123456789.eE+-") != strlen(text) || !isfinite(value) || value < 0 ||
-        value > max)
+    double value;
+    if (!gt_text_to_real(text, &value) || value < 0 || value > max)
         return gt_fail(err, EINVAL, "%s:%u: %s: expected a number from 0 to %.0f, is '%.40s'", csv->file,
                        csv->line, name, max, text);
     *ret = value;

@@ -66,35 +66,79 @@ void gt_volcano_free(struct gt_volcano *volcano)
     free(volcano);
 }
 
-/* *value stays where there is no such argument. */
-static int read_weight(const cJSON *arguments, const char *name, double *value, struct gt_err **err)
+/* ---- arguments of gpu-aware ---- */
+
+static const char *const argument_names[] = {"weight", "score.weight", "loss.weight"};
+
+static bool take_weight(const cJSON *given, double *ret)
 {
-    const cJSON *given = cJSON_GetObjectItemCaseSensitive(arguments, name);
-    if (given && !cJSON_IsNumber(given)) {
-        char *text = cJSON_PrintUnformatted(given);
-        int r =
-            gt_fail(err, EINVAL, "argument %s: expected a number, got %.100s", name, text ? text : "none");
-        cJSON_free(text);
-        return r;
+    double number;
+    if (cJSON_IsNumber(given))
+        number = given->valuedouble;
+    else if (!cJSON_IsString(given) || !gt_text_to_real(given->valuestring, &number))
+        return false;
+    if (number >= 0)
+        *ret = number;
+    return number >= 0;
+}
+
+static void tell_wrong(const cJSON *given, double standard, struct gt_buf *told)
+{
+    char *text = cJSON_PrintUnformatted(given);
+    gt_buf_printf(told, "%sargument %s: expected a number of 0 or more, got %.100s; %g is used",
+                  told->len ? "; " : "", given->string, text ? text : "none", standard);
+    cJSON_free(text);
+}
+
+static void tell_unknown(const char *name, struct gt_buf *told)
+{
+    const char *meant = gt_text_meant(name, argument_names, GT_COUNT(argument_names));
+    gt_buf_printf(told, "%sunknown argument %.100s: %s", told->len ? "; " : "", name,
+                  meant ? meant : "there are");
+    for (size_t i = 0; !meant && i < GT_COUNT(argument_names); i++)
+        gt_buf_printf(told, "%s %s", i ? "," : "", argument_names[i]);
+    gt_buf_puts(told, meant ? " is meant" : "");
+}
+
+static void take_arguments(const cJSON *arguments, struct gt_aware_weights *weights, struct gt_buf *told)
+{
+    double *const values[] = {&weights->weight, &weights->score_weight, &weights->loss_weight};
+    const cJSON *given;
+    cJSON_ArrayForEach(given, arguments)
+    {
+        size_t i = 0;
+        while (i < GT_COUNT(argument_names) && strcmp(argument_names[i], given->string) != 0)
+            i++;
+        if (i == GT_COUNT(argument_names))
+            tell_unknown(given->string, told);
+        else if (!take_weight(given, values[i]))
+            tell_wrong(given, *values[i], told);
     }
-    if (given)
-        *value = given->valuedouble;
-    return 0;
+}
+
+/* 1 where there is something new to tell. Sessions begin every second with the same arguments. */
+static int tell_once(struct gt_volcano *volcano, const struct gt_buf *told, char *error)
+{
+    uint64_t digest = told->len ? gt_digest_keyed(told->data) : 0;
+    bool is_new = digest && digest != volcano->told;
+    volcano->told = digest;
+    return is_new ? gt_volcano_say(error, 1, told->data) : 0;
 }
 
 int gt_volcano_set_arguments(struct gt_volcano *volcano, const char *json, size_t len, char *error)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_json cJSON *arguments = NULL;
+    gt_auto_buf struct gt_buf told = GT_BUF(GT_VOLCANO_TEXT_SIZE);
     struct gt_aware_weights weights = GT_AWARE_DEFAULT;
-    if (gt_json_parse(json, len, "arguments", &arguments, &err) < 0 ||
-        read_weight(arguments, "weight", &weights.weight, &err) < 0 ||
-        read_weight(arguments, "score.weight", &weights.score_weight, &err) < 0 ||
-        read_weight(arguments, "loss.weight", &weights.loss_weight, &err) < 0 ||
-        gt_score_set_weights(gt_cache_cluster(volcano->cache), &weights, &err) < 0)
+    if (gt_json_parse(json, len, "arguments", &arguments, &err) < 0)
+        gt_buf_puts(&told, gt_err_text(err));
+    else if (cJSON_IsObject(arguments))
+        take_arguments(arguments, &weights, &told);
+    if (gt_score_set_weights(gt_cache_cluster(volcano->cache), &weights, &err) < 0)
         return say_error(error, err);
     volcano->weights = weights;
-    return 0;
+    return tell_once(volcano, &told, error);
 }
 
 size_t gt_volcano_bytes(const struct gt_volcano *volcano)

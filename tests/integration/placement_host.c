@@ -422,6 +422,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"gang", &times->gang_ms},
                    {"claims_settle", &times->claims_ms},
                    {"return", &times->return_ms},
+                   {"turn_of_node", &times->node_turn_ms},
                    {"eviction", &times->eviction_ms},
                    {"request", &times->request_ms},
                    {"retry", &times->retry_ms}};
@@ -439,6 +440,10 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
     }
     if (strncmp(text, "recreate=", 9) == 0) {
         to->lost_plan = number ? GT_LOST_RECREATE : GT_LOST_REPORT;
+        return 0;
+    }
+    if (strncmp(text, "unhealthy=", 10) == 0) {
+        to->unhealthy_gpu = number ? GT_UNHEALTHY_EVICT : GT_UNHEALTHY_KEEP;
         return 0;
     }
     for (size_t i = 0; i < GT_COUNT(numbers); i++)

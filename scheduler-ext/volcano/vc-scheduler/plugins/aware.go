@@ -22,9 +22,13 @@ func (p *aware) OnSessionOpen(ssn *framework.Session) {
 	if p.session = theEngine.open(ssn); p.session.err != nil {
 		return
 	}
-	if err := p.session.core.setArguments(p.arguments); err != nil {
-		klog.Errorf("plugin %s scores no nodes until its arguments are mended: %v", AwareName, err)
+	wrong, err := p.session.core.setArguments(p.arguments)
+	if err != nil {
+		klog.Errorf("plugin %s scores no nodes: %v", AwareName, err)
 		return
+	}
+	if wrong != "" {
+		klog.Warningf("plugin %s: %s", AwareName, wrong)
 	}
 	ssn.AddBatchNodeOrderFn(AwareName, p.score)
 }

@@ -13,9 +13,12 @@ import "C"
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"unsafe"
+
+	"volcano.sh/volcano/pkg/scheduler/framework"
 )
 
 // core is the C library's state, for one goroutine: Volcano calls all hooks but predicates from the one that runs its
@@ -98,9 +101,26 @@ func (c *core) publish() (namespace string, lease []byte) {
 	return C.GoString(ns), []byte(text)
 }
 
-func (c *core) setArguments(arguments any) error {
-	text, _ := json.Marshal(arguments) // nothing where it cannot be: the library refuses that
-	return c.result(C.gt_volcano_set_arguments(c.c, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), c.said))
+// setArguments says what is wrong with them, and nothing where it has said so before.
+func (c *core) setArguments(arguments framework.Arguments) (wrong string, err error) {
+	plain := map[string]any{}
+	for name, value := range arguments {
+		if plain[name] = value; !isPlain(value) {
+			plain[name] = fmt.Sprint(value)
+		}
+	}
+	text, _ := json.Marshal(plain)
+	r := C.gt_volcano_set_arguments(c.c, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), c.said)
+	if r > 0 {
+		wrong = C.GoString(c.said)
+	}
+	return wrong, c.result(r)
+}
+
+// isPlain says whether JSON has such a value: it has no infinite number, and no mapping with keys that are no text.
+func isPlain(value any) bool {
+	_, err := json.Marshal(value)
+	return err == nil
 }
 
 func (c *core) score(task int, nodes []uint32) ([]float64, error) {

@@ -256,7 +256,7 @@ func TestUnits(t *testing.T) {
 	test.Run([]framework.Action{allocate.New()})
 	w.checkUnits(t, allocated(ssn, "big"), "big", 8, 4)
 	w.checkUnits(t, allocated(ssn, "other"), "other", 8, 4)
-	for job, words := range map[string]string{"none": "1 unit of 64 GPUs needed", "odd": "are not a multiple of gpu-group-size 24"} {
+	for job, words := range map[string]string{"none": "a unit of 64 must lie in one", "odd": "are not a multiple of gpu-group-size 24"} {
 		if nodes := allocated(ssn, job); len(nodes) > 0 {
 			t.Errorf("%s has %v", job, nodes)
 		}
@@ -300,21 +300,40 @@ func TestArguments(t *testing.T) {
 	defer c.free()
 	for _, one := range []struct {
 		arguments framework.Arguments
-		err       string
+		wrong     string
 	}{
 		{framework.Arguments{"weight": 1, "loss.weight": 0.5}, ""},
 		{nil, ""},
-		{framework.Arguments{"weight": "1"}, "argument weight: expected a number, got \"1\""},
-		{framework.Arguments{"loss.weight": true}, "argument loss.weight: expected a number, got true"},
-		{framework.Arguments{"score.weight": nil}, "argument score.weight: expected a number, got null"},
-		{framework.Arguments{"weight": -1}, "weight: -1, expected a number of 0 or more"},
+		{framework.Arguments{"weight": "1", "loss.weight": "0.5"}, ""},
+		{framework.Arguments{"loss.weight": true}, "argument loss.weight: expected a number of 0 or more, got true; 0.5 is used"},
+		{framework.Arguments{"score.weight": nil}, "argument score.weight: expected a number of 0 or more, got null; 1 is used"},
+		{framework.Arguments{"weight": math.Inf(1)}, "argument weight: expected a number of 0 or more, got \"+Inf\"; 1 is used"},
+		{framework.Arguments{"loss": map[any]any{"weight": 1}}, "unknown argument loss: there are weight, score.weight, loss.weight"},
+		{framework.Arguments{"loss.wieght": 1}, "unknown argument loss.wieght: loss.weight is meant"},
+		{framework.Arguments{"loss.wieght": 1}, ""}, // it was told
+		{framework.Arguments{"loss.weight": 1}, ""},
+		{framework.Arguments{"loss.wieght": 1}, "unknown argument loss.wieght: loss.weight is meant"},
 	} {
-		if err = c.setArguments(one.arguments); fmt.Sprint(err) != one.err && (err != nil || one.err != "") {
-			t.Errorf("%v: %v, want %s", one.arguments, err, one.err)
+		if wrong, err := c.setArguments(one.arguments); wrong != one.wrong || err != nil {
+			t.Errorf("%v: %q, %v, want %q", one.arguments, wrong, err, one.wrong)
 		}
 	}
-	if c.setArguments(framework.Arguments{"weight": math.Inf(1)}) == nil {
-		t.Error("infinite")
+}
+
+// TestWrongArguments looks at whether nodes are scored for wrong arguments as for none.
+func TestWrongArguments(t *testing.T) {
+	w := &world{racks: 1, perRack: 2}
+	w.gang("other", 1, 4, "", false)
+	w.gang("lone", 1, 4, "", false)
+	w.run("other", 1)
+	w.publish(t)
+	tier := plug(predicates.PluginName, AwareName)
+	tier.Plugins[1].Arguments = map[string]any{"weight": "much", "loss.wieght": 1}
+	test, ssn := w.session(t, false, plug(gang.PluginName), tier)
+	defer test.Close()
+	allocate.New().Execute(ssn)
+	if nodes := allocated(ssn, "lone"); nodes["lone-worker-0"] != "r0-n1" {
+		t.Errorf("it is on %v", nodes)
 	}
 }
 

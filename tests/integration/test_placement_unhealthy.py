@@ -1,0 +1,172 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Pods with limits whose GPUs are unhealthy, in the double of the API server: with --on-unhealthy-gpu=evict they are evicted,
+as their budgets allow, node after node."""
+
+import time
+import unittest
+
+from claim_case import ClaimCase
+from daemon_driver import wait_for
+from placement_case import TOPOLOGIES, PlacementCase
+from placement_driver import indexed_pod, planned_node, pod_spec, replica, topology
+
+QUIET = 1.2  # nothing has happened for so long
+LOSS = "metax-tech.com/on-node-loss"
+
+
+class Cluster(PlacementCase):
+    def begin(self, **options):
+        self.start(nodeloss=300, retry=300, **options)
+
+    def run_pod(self, name, node, gpus, pod=None, **metadata):
+        made = pod or replica("web", gpus=len(gpus), gated=False)
+        self.add_pod(name, {**made, "metadata": {**made["metadata"], **metadata}})
+        self.run_on(name, node, gpus)
+
+    def hurt(self, node, *gpus):
+        with self.api.lock:
+            collection, _, _ = self.api.place(TOPOLOGIES + "/x")
+            owners = self.api.objects[collection, node]["status"]["owners"]
+        used = [(o["gpu"], o["namespace"], o["pod"]) for o in owners]
+        self.api.add(TOPOLOGIES, node, status=topology(node, 8, used, unhealthy=gpus, by_claims=self.by_claims))
+
+    def said(self, pod):
+        with self.api.lock:
+            return [obj["note"] for (where, _), obj in self.api.objects.items() if where[2] == "events" and
+                    obj["reason"] == "GPUUnhealthy" and obj["regarding"]["name"] == pod]
+
+    def wait_said(self, pod, words):
+        self.assertTrue(wait_for(lambda: any(words in note for note in self.said(pod))),
+                        (self.said(pod), self.api.evicted, self.host.notes[-5:]))
+
+    def wait_evicted(self, *names):
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == sorted(names)), (self.api.evicted, self.host.notes[-5:]))
+
+
+class Unhealthy(Cluster):
+    def setUp(self):
+        super().setUp()
+        self.world(1)
+
+    def test_pods_stay_unless_asked(self):
+        self.run_pod("web-0", "s0-n0", [0, 1])
+        self.begin()
+        self.hurt("s0-n0", 1)
+        time.sleep(QUIET)
+        self.assertEqual((self.api.evicted, self.said("web-0")), ([], []))
+
+    def test_the_pod_on_the_gpu_goes(self):
+        """The other one of the node stays, and so do all where a GPU heals in time."""
+        self.run_pod("web-0", "s0-n0", [0, 1])
+        self.run_pod("web-1", "s0-n0", [2, 3])
+        self.run_pod("web-2", "s0-n1", [2, 3])
+        self.start(nodeloss=1500, retry=300, unhealthy=1)
+        self.hurt("s0-n1", 2)
+        self.hurt("s0-n1")
+        self.hurt("s0-n0", 1, 5)
+        self.wait_evicted("web-0")
+        self.wait_said("web-0", "a GPU of it on node s0-n0 is unhealthy or gone: it is evicted")
+        time.sleep(QUIET)
+        self.wait_evicted("web-0")
+
+    def test_a_gang_that_does_not_move_by_itself(self):
+        """The one pod goes; its successor is placed beside the others."""
+        names = self.add_gang("a", 3, 24)
+        self.begin(unhealthy=1)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        node = planned_node(self.pod("a-1"))
+        self.hurt(node, 7)
+        self.wait_evicted("a-1")
+        self.end("a-1")
+        self.hurt(node, 7)
+        self.add_pod("a-1-again", indexed_pod("a", 1, group=24))
+        self.wait_lifted("a-1-again")
+        self.assertNotIn(planned_node(self.pod("a-1-again")), {node, *(planned_node(self.pod(n)) for n in ("a-0", "a-2"))})
+
+    def test_a_budget_refuses(self):
+        """That is told, and the pod goes when the budget allows it."""
+        self.run_pod("web-0", "s0-n0", [0])
+        refusal = ["Cannot evict pod as it would violate the pod's disruption budget."]
+        self.api.budget = lambda name: refusal and refusal[0]
+        self.begin(unhealthy=1)
+        self.hurt("s0-n0", 0)
+        self.wait_said("web-0", "its eviction is refused: ")
+        self.wait_said("web-0", "disruption budget")
+        self.assertEqual(self.api.evicted, [])
+        refusal.clear()
+        self.wait_evicted("web-0")
+        self.assertEqual(len(self.said("web-0")), 2)
+
+    def test_who_stays(self):
+        """A pod that nobody would make again, and one that asks for it; each is told once."""
+        self.run_pod("bare", "s0-n0", [0], {"metadata": {}, "spec": pod_spec(1, gated=False)})
+        self.run_pod("web-0", "s0-n0", [1], annotations={LOSS: "wait"})
+        self.run_pod("web-1", "s0-n0", [2])
+        self.begin(unhealthy=1)
+        self.hurt("s0-n0", 0, 1, 2)
+        self.wait_evicted("web-1")
+        self.wait_said("bare", "it stays, since it has no owner that would make it again")
+        self.wait_said("web-0", "it stays, since its annotation on-node-loss is wait")
+        self.hurt("s0-n0", 0, 1, 2, 3)
+        time.sleep(QUIET)
+        self.wait_evicted("web-1")
+        self.assertEqual((len(self.said("bare")), len(self.said("web-0"))), (1, 1))
+
+    def test_most_of_the_cluster(self):
+        """Where most GPUs are unhealthy at once, nothing is evicted until some are healthy again."""
+        nodes = self.nodes[:3]
+        for node in nodes:
+            self.run_pod(f"web-{node}", node, range(8))
+        self.begin(unhealthy=1, turn_of_node=100)
+        for node in nodes:
+            self.hurt(node, *range(8))
+        self.assertTrue(wait_for(lambda: any("more than half of the cluster's GPUs are unhealthy" in note
+                                             for node in nodes for note in self.said(f"web-{node}"))), self.host.notes)
+        self.assertEqual(self.api.evicted, [])
+        self.hurt(nodes[0])
+        self.wait_evicted(*(f"web-{node}" for node in nodes[1:]))
+
+    def test_node_after_node(self):
+        """The pods of one node go together, those of the next after a pause."""
+        for node in self.nodes[:2]:
+            self.run_pod(f"x-{node}", node, [0], indexed_pod("x", self.nodes.index(node), gpus=1, gated=False))
+            self.run_pod(f"y-{node}", node, [1], replica(f"y-{node}", uid=node, gpus=1, gated=False))
+        times = {}
+        self.api.budget = lambda name: times.setdefault(name, time.monotonic()) and None
+        self.begin(unhealthy=1, turn_of_node=1500)
+        for node in self.nodes[:2]:
+            self.hurt(node, 0, 1)
+        self.wait_evicted(*(f"{job}-{node}" for node in self.nodes[:2] for job in "xy"))
+        first, second = sorted(self.nodes[:2], key=lambda node: times[f"x-{node}"])
+        self.assertLess(times[f"y-{first}"], times[f"x-{second}"])
+        self.assertGreater(min(times[f"{job}-{second}"] for job in "xy") - min(times[f"{job}-{first}"] for job in "xy"), 1.3)
+
+
+class UnhealthyOfClaims(ClaimCase, Cluster):
+    def test_claims_are_left_to_kubernetes(self):
+        """It evicts their pods by the taint NoExecute, and those with limits not, which may be on the same nodes."""
+        self.world(2)
+        self.add_job("a", 4, 32)
+        self.begin(unhealthy=1, turn_of_node=100)
+        self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, gated=False))[1]))
+        names = [f"a-{rank}" for rank in range(4)]
+        for rank, name in enumerate(names):
+            self.create(name, rank)
+        self.wait_lifted(*names)
+        for name in names:
+            node = planned_node(self.pod(name))
+            self.run_on(name, node, range(8))
+            self.hurt(node, 3)
+        other = next(node for node in self.nodes if node not in {planned_node(self.pod(name)) for name in names})
+        self.run_pod("web-0", other, [0])
+        self.hurt(other, 0)
+        self.wait_evicted("web-0")
+        time.sleep(QUIET)
+        self.wait_evicted("web-0")
+
+
+if __name__ == "__main__":
+    unittest.main()
