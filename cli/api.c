@@ -162,10 +162,11 @@ int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt
         return r;
     if (err)
         gt_err_free(gt_steal(*err));
-    return gt_fail(err, ENOENT,
-                   "%s: the cluster has no custom resource %s.%s; install it with: "
-                   "kubectl apply -k daemonset/crds (in the source of gputopo)",
-                   api->config.server, list->resource->plural, list->resource->group);
+    return gt_fail(
+        err, ENOENT,
+        "%s: the cluster has no custom resource %s.%s; install it with: "
+        "kubectl apply --server-side --force-conflicts -k daemonset/crds (in the source of gputopo)",
+        api->config.server, list->resource->plural, list->resource->group);
 }
 
 static void on_got(void *arg, struct gt_kube_answer *answer)

@@ -4,9 +4,9 @@
 
 #include "cli/cli.h"
 
-static const struct cli_verb *const verbs[] = {&cli_show,     &cli_record,    &cli_loss,       &cli_plan,
-                                               &cli_simulate, &cli_cluster,   &cli_supernodes, &cli_explain,
-                                               &cli_withdraw, &cli_check_node};
+static const struct cli_verb *const verbs[] = {&cli_show,     &cli_record,     &cli_loss,       &cli_plan,
+                                               &cli_simulate, &cli_cluster,    &cli_supernodes, &cli_explain,
+                                               &cli_withdraw, &cli_check_node, &cli_apply_crds};
 
 const char *cli_program = "gputopo";
 
@@ -33,7 +33,8 @@ static const struct gt_command command = {
              "  supernodes  list the supernodes of a Kubernetes cluster\n"
              "  explain     say why a pod or a job is where it is, or waits\n"
              "  check-node  check what is taken for granted about GPUs, driver and library\n"
-             "  withdraw    take back what a removed gputopo has written into a cluster",
+             "  withdraw    take back what a removed gputopo has written into a cluster\n"
+             "  apply-crds  apply definitions of custom resources, for the Helm chart",
     .more = "VERB --help lists the options of a verb; the manual page gputopo(1) describes all.",
     .options = own_options,
     .count = GT_COUNT(own_options),

@@ -22,6 +22,8 @@ const struct gt_kube_resource gt_kube_node_gpu_topologies = {GT_API_GROUP, GT_AP
 const struct gt_kube_resource gt_kube_supernodes = {GT_API_GROUP, GT_API_VERSION, GT_PLURAL_SUPERNODE, false};
 const struct gt_kube_resource gt_kube_gpu_placements = {GT_API_GROUP, GT_API_VERSION, GT_PLURAL_GPU_PLACEMENT,
                                                         true};
+const struct gt_kube_resource gt_kube_crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
+                                              false};
 const struct gt_kube_resource gt_kube_hypernodes = {"topology.volcano.sh", "v1alpha1", "hypernodes", false};
 const struct gt_kube_resource gt_kube_nodefeatures = {"nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", true};
 

@@ -19,7 +19,7 @@ _gputopo()
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        show | record | loss | plan | simulate | cluster | supernodes | explain | check-node | withdraw)
+        show | record | loss | plan | simulate | cluster | supernodes | explain | check-node | withdraw | apply-crds)
             verb=${COMP_WORDS[i]}
             break
             ;;
@@ -34,7 +34,7 @@ _gputopo()
     fi
 
     if [[ -z $verb ]]; then
-        _gputopo_words "show record loss plan simulate cluster supernodes explain check-node withdraw --help --version" "$current"
+        _gputopo_words "show record loss plan simulate cluster supernodes explain check-node withdraw apply-crds --help --version" "$current"
         return
     fi
     case $verb$previous in
@@ -115,6 +115,7 @@ _gputopo()
         ;;
     cluster | supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
+    apply-crds) _gputopo_words "--kubeconfig --context --help" "$current" ;;
     explain) _gputopo_words "-n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;
     check-node) _gputopo_words "--from --record --root --vendor --probe -o --output --help" "$current" ;;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for gputopo
 
-set -l verbs show record loss plan simulate cluster supernodes explain check-node withdraw
+set -l verbs show record loss plan simulate cluster supernodes explain check-node withdraw apply-crds
 complete -c gputopo -f
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a show -d "Print how the GPUs of a node are wired"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a record -d "Save a node in a file"
@@ -13,6 +13,7 @@ complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a supernodes -d
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a explain -d "Explain why a pod or a job is where it is"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a check-node -d "Check what is taken for granted"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a withdraw -d "Take back what a removed gputopo has written"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a apply-crds -d "Apply definitions of custom resources"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -s V -l version -d "Print the version"
 complete -c gputopo -l help -d "Print the help"
 complete -c gputopo -n "__fish_seen_subcommand_from show loss check-node" -l from -r -F -d "Read a recording"
@@ -22,8 +23,9 @@ complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -s o -l output -x -a "matrix json yaml dot svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -d "A node of the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d "Who knows what uses the GPUs"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain withdraw" -l kubeconfig -r -F -d "How to reach the cluster"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain withdraw" -l context -x -d "Which context of that file"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain withdraw apply-crds" -l context -x -d "Which context of that file"
+complete -c gputopo -n "__fish_seen_subcommand_from apply-crds" -F
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l gates -d "Only the gates of pods that wait"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l dry-run -d "List what would be changed"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l yes -d "Do not ask"

@@ -6,14 +6,14 @@ import os
 import re
 import stat
 import subprocess
-import threading
 import time
 
 import yaml
 
 from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
 from cases_network import NetworkCases
-from harness import install, pods, previous, reboot
+from cases_releases import SUPERNODES, ReleaseCases
+from harness import install, pods, reboot
 from harness.account import Account
 from harness.claims import DraNode, claiming, template
 from harness.install import DAEMONSET, DEVICES, NAMESPACE
@@ -70,6 +70,7 @@ SETS = {  # name: values
     "labels and annotations": ("agent.podLabels.a=b", "agent.podAnnotations.c=d", "scheduler.podLabels.a=b",
                                "scheduler.podAnnotations.c=d", "agent.seLinuxOptions.type=container_device_plugin_t"),
     "no cleanup": ("cleanup.enabled=false",),
+    "definitions by other means": ("crds.upgradeJob.enabled=false",),
     "Volcano's scheduler": ("volcano.scheduler.enabled=true", "volcano.scheduler.namespace=default", "volcano.scheduler.replicas=2",
                             "volcano.scheduler.image.repository=registry.example.com/gputopo-vc-scheduler", "volcano.scheduler.image.tag=v1"),
     "roles for Volcano's own": ("volcano.scheduler.enabled=true", "volcano.scheduler.deployment=false"),
@@ -113,7 +114,7 @@ WRONG = (  # values, and what the refusal says
     (("placement.certificates.issuerRef.name=mine",), ("issuerRef", "placement.certificates.mode")),
 )
 SERVED = "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], 9443)))"
-BASE = ("namespace.create=true", "agent.nodes=all", "placement.enabled=false", "cleanup.enabled=false")
+BASE = ("namespace.create=true", "agent.nodes=all", "placement.enabled=false", "cleanup.enabled=false", "crds.upgradeJob.enabled=false")
 SAME = (  # a kustomization, components of it, and the values that say the same
     ("base", (), ()),
     ("no-probe", (), ("probe.mode=none",)),
@@ -144,42 +145,12 @@ def templates(objects):
     return [item["spec"]["template"]["spec"] for item in objects if item["kind"] in ("DaemonSet", "Deployment", "Job")]
 
 
-class Gap(threading.Thread):
-    """How long each node had fewer GPUs to give than 8, by its kubelet's usage table, while something went on."""
-
-    def __init__(self, nodes):
-        super().__init__(daemon=True)
-        self.nodes, self.longest, self.end = nodes, dict.fromkeys(nodes, 0.0), threading.Event()
-
-    def run(self):
-        since = {}
-        while not self.end.wait(0.1):  # the kubelet answers 100 questions a second, to all together
-            for number, node in self.nodes.items():
-                if len(node.usage.allocatable()) < 8:
-                    since.setdefault(number, time.monotonic())
-                elif number in since:
-                    self.longest[number] = max(self.longest[number], time.monotonic() - since.pop(number))
-        if since:
-            self.longest.update(dict.fromkeys(since, float("inf")))
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.end.set()
-        self.join()
-
-    def __str__(self):
-        return ", ".join(f"node{number} {seconds:.1f} s" for number, seconds in self.longest.items())
-
-
 class ChartCases:
     def __init__(self, report, cluster, build, manager):
         """`manager`: a CertManager, or None."""
         self.report, self.cluster, self.build, self.manager = report, cluster, build, manager
         self.nodes = {}
-        self.old, self.first = previous.commit(), ()  # what is upgraded from: its commit, and the values that say so
+        self.releases = ReleaseCases(self, RECORDED)
         self.told = (DAEMONSET.parent / "docs/reference/permissions.md").read_text()
 
     # steps
@@ -191,10 +162,10 @@ class ChartCases:
         sets = [word for value in values for word in ("--set", value)]
         return self.helm("template", "gputopo", CHART, "-n", NAMESPACE, *sets, *more)
 
-    def release(self, command, *values, wait=True, more=()):
+    def release(self, command, *values, wait=True, more=(), chart=CHART):
         """install or upgrade; what was set before stays."""
         sets = [word for value in values for word in ("--set", value)]
-        return self.helm(command, "gputopo", CHART, "-n", NAMESPACE, *(["--reset-then-reuse-values"] if command == "upgrade" else []), *sets,
+        return self.helm(command, "gputopo", chart, "-n", NAMESPACE, *(["--reset-then-reuse-values"] if command == "upgrade" else []), *sets,
                          *(["--wait", "--timeout=100s"] if wait else []), *more)
 
     def agents(self):
@@ -317,14 +288,6 @@ class ChartCases:
         return install.import_image(self.cluster, self.build, (1, 2))
 
     @quick
-    def old_image(self):
-        archive = previous.archive(self.old)
-        for number in (1, 2):
-            self.cluster.ask(number, "ctr", "images", "import", archive)
-        self.first = (f"image.tag={previous.TAG}",)
-        return f"of commit {self.old}"
-
-    @quick
     def installed(self):
         """No agent without MetaX's label on a node; with it, GPUs and objects."""
         self.nodes = {number: Node(self.cluster, self.build, recording, number)
@@ -333,7 +296,8 @@ class ChartCases:
             install.mount(self.cluster, number, node.machine.dev, DEVICES)
         self.cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", NAMESPACE,
                              *(f"--from-file=node{number}.json={node.machine.file}" for number, node in self.nodes.items()))
-        notes = self.release("install", *RECORDED, *self.first, "agent.options.heartbeat=5", wait=True)
+        before = self.releases.latest()
+        notes = self.release("install", *RECORDED, "agent.options.heartbeat=5", chart=before / "chart")
         if f"No node has the label {INSTALLED}" not in notes:
             raise Failed(f"the notes do not tell why there is no agent: {notes}")
         same(self.agents(), {}, "agents on nodes without the label")
@@ -348,6 +312,7 @@ class ChartCases:
                     for item in self.cluster.get("ngt")["items"]}
             return said == {"node1": "True", "node2": "True"} or (False, said)
         until("the nodes' objects", published)
+        self.releases.defined(before)
         return f"{seconds:.1f} s from the label to 8 GPUs"
 
     @quick
@@ -427,35 +392,13 @@ class ChartCases:
         same(set(hooks), {secret["ca.crt"]}, "the webhooks' authority")
         return secret
 
-    @quick
-    def upgrade(self):
-        """The agents are replaced one node after the other; what runs keeps its GPUs, and the certificate stays."""
-        before, secret, old = self.holds(), self.certificates(), self.agents()
-        with Gap(self.nodes) as gap:
-            self.release("upgrade", "image.tag=", "agent.options.heartbeat=6")
-            self.rolled_out()
-        same(self.heartbeats(), {"6"}, "the agents' arguments")
-        same({number: pod["metadata"]["uid"] == old[number]["metadata"]["uid"] for number, pod in self.agents().items()},
-             {1: False, 2: False}, "agents that were not replaced")
-        same(self.holds(), before, "GPUs and containers of pods after the upgrade")
-        same(self.certificates(), secret, "the certificate after the upgrade")
-        return f"no GPU to give for at most: {gap}"
-
-    def rollback(self):
-        before = self.holds()
-        with Gap(self.nodes) as gap:
-            self.helm("rollback", "gputopo", "1", "-n", NAMESPACE, "--wait", "--timeout=100s")
-            self.rolled_out()
-        same(self.heartbeats(), {"5"}, "the agents' arguments")
-        same(self.holds(), before, "GPUs and containers of pods after the rollback")
-        return f"no GPU to give for at most: {gap}"
-
     def by_hand(self):
         """OnDelete: no agent is replaced until its pod is deleted; RollingUpdate goes on with the others."""
         before, old = self.holds(), self.agents()
         self.cluster.kubectl("patch", "daemonset", "gputopo-agent", "-n", NAMESPACE, "--type=merge",
                              "-p", '{"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}}')
-        self.release("upgrade", "image.tag=", "agent.options.heartbeat=7", "agent.updateStrategy=OnDelete")
+        self.release("upgrade", "agent.options.heartbeat=7", "agent.updateStrategy=OnDelete")
+        same(self.releases.defining(), ["pre-rollback"], "when definitions are applied that are the chart's already")
 
         def observed():  # it deletes what a rolling update deletes before it says so
             found = self.cluster.get("daemonset", "gputopo-agent", "-n", NAMESPACE)
@@ -491,7 +434,9 @@ class ChartCases:
         companions = self.cluster.get("deployment", "gputopo-scheduler", "-n", NAMESPACE)["status"]
         same(companions.get("availableReplicas"), 1, "companions that answer")
         same(self.holds(), before, "GPUs and containers of pods under a broken rollout")
+        self.cluster.kubectl("patch", "crd", SUPERNODES, "--type=json", "-p", '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]')
         self.helm("rollback", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        self.releases.defined()
         self.rolled_out()
         same(self.holds(), before, "GPUs and containers of pods after all")
         return f"stopped at node{bad} for 10 s"
@@ -511,7 +456,7 @@ class ChartCases:
             install.mount(self.cluster, number, self.cluster.state / f"node{number}" / "cdi", "/var/run/cdi")
         before, start = self.holds(), time.monotonic()
         used = {number: {gpu for gpus in held.values() for gpu in gpus} for number, held in before[0].items()}
-        self.release("upgrade", "image.tag=", "agent.options.advertise=dra", "scheduler.options.claims=groups")
+        self.release("upgrade", "agent.options.advertise=dra", "scheduler.options.claims=groups")
         self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=100s")
 
         def offered():
@@ -687,7 +632,7 @@ class ChartCases:
 
     def run(self, again=False):
         """`again`: on another Kubernetes; there the quick form leaves out what Helm alone does, and the network policies."""
-        case, short = self.report.case, again and self.report.is_quick
+        case, short, releases = self.report.case, again and self.report.is_quick, self.releases
         if not short:
             case("the chart passes helm lint, the manifests are what it makes", self.drift)
         case("each kustomization is the chart with the same values", self.kustomize)
@@ -697,21 +642,25 @@ class ChartCases:
             case("wrong values are refused by name", self.wrong)
         if not case("the image is built and imported", self.new_image):
             return
-        if self.old:
-            case("the image of the programs before their last change", self.old_image)
+        if releases.old:
+            if not case("what is upgraded from: images and charts before the last changes of a definition", releases.fetch):
+                return
         else:
-            self.report.skip("the image of the programs before their last change", "there is no history here; the same one is upgraded")
+            self.report.skip("upgrades from earlier releases", "there is no history here")
         if not case("helm install: nodes have GPUs and objects", self.installed):
             return
         if case("a job is placed and runs", self.placed):
             case("gputopo explain asks by the API server", self.explained)
-            case("helm upgrade under running pods", self.upgrade)
-            case("helm rollback under running pods", self.rollback)
+            if releases.old:
+                case("the release before is upgraded under running pods by what install.md says", releases.upgrade)
+                case("helm rollback under running pods", releases.rollback)
             if case("agents are replaced by hand, one after the other", self.by_hand) and not short:
                 NetworkCases(self).run()
             case("a broken image stops at one node", self.broken)
             case("by claims, with the chart's values, and back", self.by_claims)
         if case("helm uninstall leaves nothing but running pods", self.uninstalled):
+            if len(releases.old) > 1:
+                case("the release before that is upgraded, by Helm and by kubectl, by what install.md says", releases.older)
             if case("installed again: nodes by PCI, annotations only, then without the plugin, then with it", self.again):
                 case("a node's power fails: its pods start before its plugin, and get GPUs", self.rebooted)
                 if self.manager:
@@ -719,3 +668,5 @@ class ChartCases:
                 elif not short:
                     self.report.skip("cert-manager makes the certificates", "it has not been built")
                 case("a privileged probe, then the default one: 8 GPUs", self.privileged)
+                if releases.old:
+                    case("the manifests of the releases before are upgraded by what daemonset/README.md says", releases.plain)

@@ -31,8 +31,10 @@ import xml.etree.ElementTree as ElementTree
 
 import jsonschema
 import test_cli
+import yaml
 from api_double import ApiDouble, Raw, Status
 from cluster_maker import SUPERNODES, TOPOLOGIES, busy_cluster, machine, node_status, supernode_status
+from crds import CRDS
 from daemon_driver import free_port, wait_for
 from kube_driver import kubeconfig, make_certificate
 from publish_driver import Agent
@@ -441,8 +443,8 @@ class Errors(Case):
         self.api.fail(Status(404, "the server could not find the requested resource"), times=9)
         for args, name in ((["cluster"], "supernodes"), (["supernodes"], "supernodes"),
                            (["show", "--node", "n1"], "nodegputopologies")):
-            self.fails(*args, says=f"no custom resource {name}.topology.metax-tech.com; install it with: kubectl apply -k "
-                                   "daemonset/crds")
+            self.fails(*args, says=f"no custom resource {name}.topology.metax-tech.com; install it with: kubectl apply "
+                                   "--server-side --force-conflicts -k daemonset/crds")
 
     def test_usage(self):
         for says, args in (("-o: expected table, json or svg, is 'yaml'", ["cluster", "-o", "yaml"]),
@@ -627,6 +629,19 @@ delete leases default/gputopo-scheduler
         self.fails("withdraw", "--yes", says="nodegputopologies n1: 403 .*forbidden")
 
 
+class ApplyCrds(Case):
+    def test_files_that_are_no_definitions(self):
+        job = self.write("job.json", {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}})
+        nameless = self.write("nameless.json", {"kind": "CustomResourceDefinition"})
+        self.fails("apply-crds", job, says=r"job\.json: the kind is not CustomResourceDefinition")
+        self.fails("apply-crds", nameless, says="'' cannot be a name")
+        self.fails("apply-crds", self.write("torn.json", "{"), says=r"torn\.json: line 1")
+        self.fails("apply-crds", self.path("none.json"), says=r"none\.json: No such file")
+        self.fails("apply-crds", self.write("large.json", " " * (1 << 20) + "{}"), says=r"large\.json: .*1048576")
+        self.refused(2, "apply-crds", says="expected a file")
+        self.assertEqual(self.api.requests, [])
+
+
 class FakeAgent(http.server.BaseHTTPRequestHandler):
     answer = (404, b"")
 
@@ -761,6 +776,24 @@ class Real(test_cli.Case):
             plain = self.done(*args, *config).encode()
             self.assertEqual(re.sub(rb"\d+ s ago", b"", said.stdout), re.sub(rb"\d+ s ago", b"", plain))
         self.withdrawn(config, len(topologies))
+        self.definitions(config)
+
+    def definitions(self, config):
+        """Helm has made an old one, as it does of a chart's crds/, and one is not there."""
+        crds = {}
+        for file in ("gpuplacements", "nodegputopologies", "supernodes"):
+            with open(os.path.join(CRDS, f"{file}.yaml"), encoding="utf-8") as stream:
+                crds[file] = yaml.safe_load(stream)
+        names = [crd["metadata"]["name"] for crd in crds.values()]
+        self.server.kubectl("delete", "crd", *names[:2])
+        old = copy.deepcopy(crds["supernodes"])
+        old["spec"]["versions"][0]["additionalPrinterColumns"] = []
+        old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["old"] = {"type": "string"}
+        self.server.kubectl("replace", "--field-manager=helm", "-f", "-", text=json.dumps(old))
+        files = [self.write(f"{file}.json", crd) for file, crd in crds.items()]
+        self.assertEqual(self.done("apply-crds", *config, *files), "".join(f"{name}\n" for name in names))
+        for name, crd in zip(names, crds.values()):
+            self.assertEqual(self.server.get("crd", name)["spec"]["versions"], crd["spec"]["versions"])
 
     def withdrawn(self, config, topologies):
         """What an agent applied to a Node is gone, what somebody else applied as well stays."""
@@ -789,7 +822,7 @@ if __name__ == "__main__":
         print("skipped: kube-apiserver, kubectl or etcd is not there ($GPUTOPO_KUBE_BIN, PATH)")
         sys.exit(77)
     if which == "real":
-        del Case, ClusterFile, Nonsense, Table, Picture, Errors, ShowNode, Withdraw, LocalUse
+        del Case, ClusterFile, Nonsense, Table, Picture, Errors, ShowNode, Withdraw, ApplyCrds, LocalUse
     else:
         del Real
     unittest.main(verbosity=2)

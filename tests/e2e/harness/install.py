@@ -2,6 +2,7 @@
 """gputopo in a cluster as an operator installs it: image, manifests of daemonset/, and machines for its nodes."""
 import os
 import pathlib
+import re
 import subprocess
 
 from .live import Live
@@ -66,6 +67,16 @@ def import_image(cluster, build, nodes):
     for number in nodes:
         cluster.ask(number, "ctr", "images", "import", archive)
     return done.stdout.strip()
+
+
+def commands(page, section):
+    """The blocks of commands below that heading of a page of ours, each to be run as it is in the directory of the sources."""
+    part = re.search(rf"^#+ {section}\n(.*?)(?=^#+ |\Z)", (DAEMONSET.parent / page).read_text(), re.M | re.S)
+    return re.findall(r"^```\n(.*?)^```$", part[1], re.M | re.S)
+
+
+def follow(cluster, block):
+    return cluster.ask("control", "sh", "-ec", f"cd {DAEMONSET.parent}\n{block}")
 
 
 def mount(cluster, number, directory, where):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image that an operator upgrades from: of the programs before the last change of their sources."""
+"""What an operator upgrades from: chart, manifests and programs of earlier commits."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,7 +12,6 @@ from .waiting import Failed
 
 ROOT = DAEMONSET.parent
 PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe", "gputopo-scheduler")
-TAG = "previous"
 
 
 def run(*command, **options):
@@ -21,29 +21,50 @@ def run(*command, **options):
     return done.stdout.strip()
 
 
-def commit():
-    """The last but one that touched C, or "" where the history is not here."""
-    done = subprocess.run(["git", "-C", ROOT, "log", "--skip=1", "-1", "--format=%h", "--", "*.c", "*.h"],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return done.stdout.strip() if done.returncode == 0 else ""
+def git(*words):
+    done = subprocess.run(["git", "-C", ROOT, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def commits():
+    """The commits before the last two changes of a custom resource's definition, the latest first: there are no other releases yet. Fewer where
+    the history is not here."""
+    return [before for change in git("log", "-2", "--format=%h", "--", "daemonset/crds")
+            for before in git("rev-parse", "--short", "--verify", "--quiet", f"{change}^")]
+
+
+def version(of):
+    return f"0.0.0-g{of}"
+
+
+def extract(of, to, *paths):
+    to.mkdir(parents=True)
+    run("git", "-C", ROOT, "archive", "--output", f"{to}.tar", of, *paths)
+    run("tar", "-xf", f"{to}.tar", "-C", to)
+
+
+def daemonset(of, directory):
+    """daemonset/ of that commit; its chart has a version of its own."""
+    extract(of, directory / of, "daemonset")
+    chart = directory / of / "daemonset/chart/Chart.yaml"
+    chart.write_text(re.sub(r"^(version|appVersion): .*", rf"\1: {version(of)}", chart.read_text(), flags=re.M))
+    return directory / of / "daemonset"
 
 
 def archive(of):
-    """An OCI archive of that commit, which bears our tag; made once, as it takes minutes."""
+    """An OCI archive of that commit, which bears the tag of such a chart; made once, as it takes minutes."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"), "gputopo/e2e")
-    made = cache / f"image-{of}.tar"
+    made = cache / f"release-{of}.tar"
     if made.exists():
         return made
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="gputopo-previous.") as directory:
         source, build = pathlib.Path(directory, "source"), pathlib.Path(directory, "build")
-        source.mkdir()
-        run("git", "-C", ROOT, "archive", "--output", f"{directory}/source.tar", of)
-        run("tar", "-xf", f"{directory}/source.tar", "-C", source)
+        extract(of, source)
         launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
         environment = {**os.environ, "CCACHE_BASEDIR": directory, "CCACHE_NOHASHDIR": "1"}
         run("cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *launcher, env=environment)
         run("ninja", "-C", build, *PROGRAMS, env=environment)
-        run(DAEMONSET / "image", build, f"{directory}/image.tar", "--name", f"localhost/gputopo:{TAG}")
+        run(DAEMONSET / "image", build, f"{directory}/image.tar", "--name", f"localhost/gputopo:{version(of)}")
         cache.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(f"{directory}/image.tar", f"{made}.{os.getpid()}")
         os.replace(f"{made}.{os.getpid()}", made)

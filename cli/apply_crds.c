@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/meta.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/json_get.h"
+#include "cli/api.h"
+#include "cli/cli.h"
+
+/* Applies definitions of custom resources. The chart's Job runs it before an upgrade: Helm itself never
+ * changes what is in a chart's crds/. */
+
+enum { CRD_BYTES_MAX = 1 << 20 };
+
+struct apply_crds_options {
+    struct cli_parse parse;
+    struct cli_api_options api;
+};
+
+static const struct gt_option own_options[] = {
+    CLI_API_OPTIONS(struct apply_crds_options),
+    CLI_HELP_OPTION,
+};
+
+static const struct gt_command command = {
+    .arguments = "FILE...",
+    .about = "Apply CustomResourceDefinitions, each in a file of JSON, whoever has written them before. "
+             "The Helm chart runs it before an upgrade.",
+    .options = own_options,
+    .count = GT_COUNT(own_options),
+};
+
+static int apply_crd(struct cli_api *api, const char *path, struct gt_buf *said, struct gt_err **err)
+{
+    gt_auto_free char *text = NULL;
+    gt_auto_json cJSON *crd = NULL;
+    size_t len;
+    int r = gt_file_read(AT_FDCWD, path, CRD_BYTES_MAX, &text, &len, err);
+    if (r >= 0)
+        r = gt_json_parse(text, len, path, &crd, err);
+    if (r < 0)
+        return r;
+    const char *kind = gt_get_string(crd, "kind");
+    if (!kind || strcmp(kind, "CustomResourceDefinition") != 0)
+        return gt_fail(err, EINVAL, "%s: the kind is not CustomResourceDefinition", path);
+    const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,
+                                            .resource = &gt_kube_crds,
+                                            .name = gt_meta_name(crd),
+                                            .body = text,
+                                            .field_manager = "gputopo",
+                                            .force = true,
+                                            .metadata_only = true};
+    r = cli_api_request(api, &request, NULL, err);
+    if (r >= 0)
+        gt_buf_printf(said, "%s\n", request.name);
+    return r;
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct apply_crds_options options = {.parse = {.verb = verb->name}};
+    int first, exit_code;
+    if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
+        return exit_code;
+    if (first == argc)
+        return cli_usage(verb->name, "expected a file");
+    gt_auto_err struct gt_err *err = NULL;
+    cli_auto_api struct cli_api *api = NULL;
+    gt_auto_buf struct gt_buf said = GT_BUF(CLI_OUTPUT_MAX);
+    int r = cli_api_open(&options.api, &api, &err);
+    for (int i = first; r >= 0 && i < argc; i++)
+        r = apply_crd(api, argv[i], &said, &err);
+    return r < 0 ? cli_failed(verb->name, err) : cli_print(verb->name, &said);
+}
+const struct cli_verb cli_apply_crds = {"apply-crds", run};
