@@ -262,16 +262,33 @@ class PlacementClaimsTest(ClaimCase):
         self.wait_checked(*names)
         self.assertEqual({planned_node(self.pod(name)) for name in names}, set(self.nodes[4:]))
 
-    def test_no_more_gpus_than_the_slices_hold(self):
-        """Its NodeGPUTopology shows 8 free GPUs, and kube-scheduler would find no devices: of none, of half, of tainted ones."""
+    def check_unplanned(self, gpus=range(8), newer=None, **more):
+        """All NodeGPUTopologies show 8 free GPUs, and no node's slices hold 8; it is planned once some do."""
         names = self.begin()
-        for node, gpus, more in zip(self.nodes[4:], (range(0), range(4), range(8), range(8)), ({}, {}, {"tainted": range(7)}, {"generation": 0})):
+        for node in self.nodes:
             self.offer_slice(node, gpus, **more)
-        self.api.add(SLICES, "newer", spec=resource_slice(self.nodes[7], range(7), generation=1))
+            if newer:
+                self.api.add(SLICES, f"{node}-newer", spec=resource_slice(node, newer, generation=2))
         for i, name in enumerate(names):
             self.create(name, i)
+        self.assertTrue(wait_for(lambda: "the cluster has 0 for pods of 8" in (self.condition(names[0]) or {}).get("message", "")),
+                        self.pod(names[0]))
+        for node in self.nodes[4:]:
+            self.offer_slice(node, range(8), generation=3)
         self.wait_checked(*names)
-        self.assertEqual({planned_node(self.pod(name)) for name in names}, set(self.nodes[:4]))
+        self.assertEqual({planned_node(self.pod(name)) for name in names}, set(self.nodes[4:]))
+
+    def test_slices_without_devices(self):
+        self.check_unplanned(range(0))
+
+    def test_slices_of_half_of_the_gpus(self):
+        self.check_unplanned(range(4))
+
+    def test_slices_with_a_tainted_device(self):
+        self.check_unplanned(tainted=[7])
+
+    def test_slices_of_an_older_generation(self):
+        self.check_unplanned(newer=range(7))
 
     def test_slice_goes_and_comes_back(self):
         names = self.begin()
