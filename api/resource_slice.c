@@ -243,7 +243,7 @@ void gt_resource_slice_write_counters(const char *node_name, const char *node_ui
 
 int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *ret, struct gt_err **err)
 {
-    struct gt_resource_slice_head head = {"", "", "", "", 0, 0, 0};
+    struct gt_resource_slice_head head = {.name = "", .driver = "", .node_name = "", .pool = ""};
     const struct gt_at at = {"ResourceSlice", "", err}, of_spec = {"ResourceSlice", "spec", err},
                        of_pool = {"ResourceSlice", "spec.pool", err};
     const cJSON *spec = gt_get(object, "spec"), *devices = NULL, *sets = NULL;
@@ -262,6 +262,7 @@ int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *r
     if (r < 0)
         return r;
     gt_json_is_int(gt_get_at(spec, "pool", "generation"), &head.generation);
+    gt_json_is_int(gt_get_at(spec, "pool", "resourceSliceCount"), &head.slices);
     *ret = head;
     return 0;
 }

@@ -52,6 +52,7 @@ struct gt_resource_slice_head {
     const char *name, *driver, *node_name, *pool;
     unsigned device_count, counter_set_count;
     int64_t generation; /* of its pool */
+    int64_t slices;     /* so many have all that the pool has */
 };
 /* -EINVAL with the path of what is wrong. */
 int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *ret, struct gt_err **err);

@@ -64,6 +64,7 @@ struct cache_slice {
     struct cache_slice *node_next;
     struct cache_node *node;
     int64_t generation; /* of its pool: an older one does not count */
+    int64_t of_pool;    /* so many slices are in the pool: nothing is given before all are there */
     uint32_t hash, count;
     uint64_t *devices; /* digests of their names */
     char name[];

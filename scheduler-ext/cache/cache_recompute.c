@@ -176,12 +176,19 @@ static bool has_device(const struct cache_slice *slice, uint64_t digest)
 
 uint64_t gt_cache_sliced_gpus(const struct gt_cache *cache, const struct cache_node *node)
 {
-    int64_t newest = INT64_MIN;
+    int64_t newest = INT64_MIN, missing = 0;
     uint64_t mask = 0;
     if (!cache->slices_known || !node->has_topology || !node->by_claims || !node->device_names)
         return UINT64_MAX;
     for (const struct cache_slice *slice = node->slices; slice; slice = slice->node_next)
-        newest = slice->generation > newest ? slice->generation : newest;
+        if (slice->generation > newest) {
+            newest = slice->generation;
+            missing = slice->of_pool;
+        }
+    for (const struct cache_slice *slice = node->slices; slice; slice = slice->node_next)
+        missing -= slice->generation == newest;
+    if (missing > 0)
+        return 0;
     for (unsigned i = 0; i < gt_class_gpus(node->class); i++) {
         uint64_t digest = gt_digest_mix_text(cache->seed, node->device_names[i]);
         for (const struct cache_slice *slice = node->slices; slice; slice = slice->node_next)

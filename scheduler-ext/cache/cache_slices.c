@@ -92,6 +92,7 @@ void gt_cache_slice(struct gt_cache *cache, const cJSON *object)
         slice = put_in(cache, head.name, head.node_name);
     if (slice && set_devices(cache, slice, devices, gt_resource_slice_devices(object, devices))) {
         slice->generation = head.generation;
+        slice->of_pool = head.slices;
         gt_cache_recompute(cache, slice->node);
     } else if (ours)
         cache->refused++;

@@ -97,10 +97,10 @@ def topology(name, gpus=8, used=(), unhealthy=(), by_claims=False):
     }
 
 
-def resource_slice(node, gpus=range(8), tainted=(), generation=1):
+def resource_slice(node, gpus=range(8), tainted=(), generation=1, slices=1):
     """The spec of a ResourceSlice as the node's agent writes it."""
     taint = {"taints": [{"key": "gpu.metax-tech.com/unhealthy", "value": "x", "effect": "NoSchedule"}]}
-    return {"driver": "gpu.metax-tech.com", "nodeName": node, "pool": {"name": node, "generation": generation, "resourceSliceCount": 1},
+    return {"driver": "gpu.metax-tech.com", "nodeName": node, "pool": {"name": node, "generation": generation, "resourceSliceCount": slices},
             "devices": [{"name": f"gpu-0000-{i + 1:02x}-00-0", **(taint if i in tainted else {})} for i in gpus]}
 
 

@@ -17,8 +17,9 @@ from placement_driver import gates, indexed_pod, planned_node, resource_slice, t
 
 
 class PlacementClaimsTest(ClaimCase):
-    def begin(self, pods=4):
+    def begin(self, pods=4, before=lambda: None):
         self.world(2)
+        before()
         self.add_job("a", pods, 32)
         self.start()
         self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, gated=False))[1]))
@@ -263,12 +264,16 @@ class PlacementClaimsTest(ClaimCase):
         self.assertEqual({planned_node(self.pod(name)) for name in names}, set(self.nodes[4:]))
 
     def check_unplanned(self, gpus=range(8), newer=None, **more):
-        """All NodeGPUTopologies show 8 free GPUs, and no node's slices hold 8; it is planned once some do."""
-        names = self.begin()
-        for node in self.nodes:
-            self.offer_slice(node, gpus, **more)
-            if newer:
-                self.api.add(SLICES, f"{node}-newer", spec=resource_slice(node, newer, generation=2))
+        """All NodeGPUTopologies show 8 free GPUs, and no node's slices hold 8; it is planned once some do. `gpus` None: no slices."""
+        def change_slices():
+            for node in self.nodes:
+                if gpus is None:
+                    self.api.remove(SLICES, f"{node}-gpu.metax-tech.com")
+                else:
+                    self.offer_slice(node, gpus, **more)
+                if newer:
+                    self.api.add(SLICES, f"{node}-newer", spec=resource_slice(node, newer, generation=2))
+        names = self.begin(before=change_slices)
         for i, name in enumerate(names):
             self.create(name, i)
         self.assertTrue(wait_for(lambda: "the cluster has 0 for pods of 8" in (self.condition(names[0]) or {}).get("message", "")),
@@ -277,6 +282,9 @@ class PlacementClaimsTest(ClaimCase):
             self.offer_slice(node, range(8), generation=3)
         self.wait_checked(*names)
         self.assertEqual({planned_node(self.pod(name)) for name in names}, set(self.nodes[4:]))
+
+    def test_no_slices(self):
+        self.check_unplanned(None)
 
     def test_slices_without_devices(self):
         self.check_unplanned(range(0))
@@ -290,17 +298,8 @@ class PlacementClaimsTest(ClaimCase):
     def test_slices_of_an_older_generation(self):
         self.check_unplanned(newer=range(7))
 
-    def test_slice_goes_and_comes_back(self):
-        names = self.begin()
-        for node in self.nodes:
-            self.api.remove(SLICES, f"{node}-gpu.metax-tech.com")
-        for i, name in enumerate(names):
-            self.create(name, i)
-        self.assertTrue(wait_for(lambda: (self.condition(names[0]) or {}).get("reason") == "TooFewGPUs"), self.pod(names[0]))
-        self.assertIn("the cluster has 0 for pods of 8", self.condition(names[0])["message"])
-        for node in self.nodes[4:]:
-            self.offer_slice(node, range(8))
-        self.wait_checked(*names)
+    def test_pool_that_is_not_complete(self):
+        self.check_unplanned(slices=2)
 
     def test_pods_without_groups_keep_their_limits(self):
         self.begin()
