@@ -227,6 +227,9 @@ class PlacementClaimsTest(ClaimCase):
                 self.bind(name)
         pod = self.pod("a-2")
         node = planned_node(pod)
+        claim = self.claim("a-2")
+        self.api.add(CLAIMS, self.claim_name("a-2"), **{k: v for k, v in claim.items() if k not in ("apiVersion", "kind")} | {"status": {
+            **claim["status"], "reservedFor": [{"resource": "pods", "name": "a-2", "uid": pod["metadata"]["uid"]}]}})  # before it is bound
         self.add_pod("a-2", {**pod, "spec": {**pod["spec"], "nodeName": node}})
         self.allocate("other", node, 3)
         self.run_on("other", node, [3])
