@@ -130,6 +130,7 @@ static struct gt_kube_request request_of(const struct gt_publish *publish, enum 
                  (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
         .metadata_only = which == GT_PUBLISH_OWNER,
         .no_object = !is_step(which),
+        .once = publish->lanes[which].failures, /* the pauses are the lane's then */
         .deadline_ms = publish->away ? GT_PUBLISH_AWAY_MS : GT_PUBLISH_DEADLINE_MS,
         .response_max = PUBLISH_ANSWER_MAX,
     };

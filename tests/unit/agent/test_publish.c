@@ -504,6 +504,9 @@ static void one_that_fails(void **state)
     unsigned tries = count_of(w, GT_PUBLISH_LABELS);
     assert_in_range(tries, 3, 10);
     assert_int_equal(last_of(w, GT_PUBLISH_LABELS)->request.deadline_ms, GT_PUBLISH_DEADLINE_MS);
+    assert_true(
+        last_of(w, GT_PUBLISH_LABELS)->request.once); /* its pause grows, and the client adds no tries */
+    assert_false(last_of(w, GT_PUBLISH_USAGE)->request.once);
     gt_publish_stats(w->publish, &stats);
     assert_false(stats.away);
     say(w, GT_PUBLISH_USAGE, "use 1");
