@@ -91,7 +91,11 @@ static bool read_sizes(const struct gt_audit *audit, const struct gt_cache_job *
 {
     struct gt_job_texts texts = gt_audit_texts(audit, job);
     texts.loss = texts.unplaced = NULL;
-    return gt_job_sizes_read(&texts, 1, ret, NULL) >= 0 && ret->group;
+    if (gt_job_sizes_read(&texts, 1, ret, NULL) < 0)
+        return false;
+    if (ret->whole)
+        ret->group = gt_cache_job_gpus(job);
+    return ret->group;
 }
 
 /* The first two neighbours in an atom that are in different supernodes, if its unit's first rank is `first`;

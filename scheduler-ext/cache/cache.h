@@ -204,6 +204,8 @@ struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char 
 /* Iterate in no order: NULL begins, and is returned at the end. No object may be added meanwhile. */
 struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struct gt_cache_job *job);
+/* The GPUs of all its pods. */
+uint32_t gt_cache_job_gpus(const struct gt_cache_job *job);
 
 /* Plans a pod that is on no node: assumes these GPUs for it until its object has this plan, the plan is given
  * up, or the pod is deleted. They replace those of an earlier plan, and may be the same. -EBUSY where a GPU

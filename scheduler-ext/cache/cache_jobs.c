@@ -28,6 +28,14 @@ struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struc
     return gt_table_after(&cache->jobs, hash, job);
 }
 
+uint32_t gt_cache_job_gpus(const struct gt_cache_job *job)
+{
+    uint32_t gpus = 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
+        gpus += pod->gpus;
+    return gpus;
+}
+
 static struct cache_job *new_job(struct gt_cache *cache, const char *key)
 {
     struct cache_job *job = gt_cache_alloc(&cache->bytes, sizeof(*job));

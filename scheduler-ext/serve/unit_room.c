@@ -29,7 +29,9 @@ static uint32_t unit_gpus(const struct gt_debug_view *view, const struct gt_cach
 {
     struct gt_job_texts texts;
     gt_debug_job_texts(view, job, &texts);
-    uint32_t group = size_of_text(texts.group), atomic = size_of_text(texts.atomic);
+    bool whole = texts.group && strcmp(texts.group, GT_GROUP_WHOLE) == 0;
+    uint32_t group = whole ? gt_cache_job_gpus(job) : size_of_text(texts.group),
+             atomic = size_of_text(texts.atomic);
     return group && atomic ? atomic : group;
 }
 

@@ -144,6 +144,12 @@ static void test_hard_unit(void **state)
     assert_found(scene, 1, 0, 0);
     assert_string_equal(note(scene), "unit 1 of job ns/Owned/ReplicaSet/j is in two supernodes: rank 2, pod "
                                      "j-2, on node r0 in right; rank 3, pod j-3, on node l2 in left");
+    /* "group": all pods are one unit. */
+    for (unsigned i = 0; i < 2; i++)
+        give_member(scene, MEMBER(.job = "whole", .node = i ? "l3" : "r1", .rank = i, .gpus = 8, .mask = 0xff,
+                                  .sizes = "\"metax-tech.com/gpu-group-size\":\"group\","));
+    assert_found(scene, 2, 0, 0);
+    gt_cache_pod_deleted(scene->cache, "ns", "whole-1");
     /* That pod is being deleted: its replacement may be elsewhere. */
     give_member(scene, MEMBER(.job = "j", .node = "l2", .sizes = HARD16, .rank = 3, .unit = 1, .gpus = 8,
                               .mask = 0xff, .deleting = true));
