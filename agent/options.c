@@ -69,8 +69,9 @@ static const struct gt_option table[] = {
      "offer the GPUs by plugin (the device plugin) or dra (Dynamic Resource Allocation) (plugin)",
      gt_option_word, AGENT_FIELD(advertise), .words = advertise_words},
     {"dra-taint", "EFFECT",
-     "offer unhealthy GPUs with this taint, NoSchedule or NoExecute, or none of them (none)", gt_option_word,
-     AGENT_FIELD(taint), .words = taint_words},
+     "offer unhealthy GPUs with this taint, NoSchedule or NoExecute, or none of them; NoExecute evicts only "
+     "pods that have claims of their own (none)",
+     gt_option_word, AGENT_FIELD(taint), .words = taint_words},
     {"dra-composites", NULL, "with dra: offer pairs, link zones and the whole node, too (off)", gt_option_set,
      AGENT_FIELD(composites)},
     {"device-strategy", "HOW", "containers get GPUs as devices, cdi (names) or both (devices)",

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs whose pods are made by other objects in between, in the double of the API server: JobSet, LeaderWorkerSet."""
+"""Jobs of several controllers as their pods come, in the double of the API server: JobSet, LeaderWorkerSet, MPIJob, RayCluster,
+and pods whose owner is in another cluster."""
 
 import unittest
 
@@ -9,8 +10,9 @@ from placement_case import PODS, PlacementCase
 from placement_driver import GROUP, PLAN, gates, owner, planned_node, pod_spec, template
 
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets"
+MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/ns/mpijobs"
 LEADER_WORKER_SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/ns/leaderworkersets"
-JOB_SET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
+JOB_SET, LWS, KUBEFLOW = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/", "training.kubeflow.org/"
 
 
 def job_set_pod(name, role, job, index, group=None, attempt=0, gated=True):
@@ -200,6 +202,41 @@ class Kinds(PlacementCase):
         self.assertFalse(any(self.is_lifted(name) for name in leaders))
         self.assertEqual(self.host.counters()["reservedGPUs"], 48)
 
+    # MPIJob, RayCluster
+
+    def test_mpijob(self):
+        """Of the MPI operator: its object says how many workers come. The launcher, which a Job makes, has no GPU and no rank."""
+        self.world(3)
+        self.api.add(MPI_JOBS, "a", spec={"mpiReplicaSpecs": {
+            "Launcher": {"replicas": 1, "template": {"metadata": {}, "spec": {"containers": [{"name": "main"}]}}},
+            "Worker": {"replicas": 8, "template": template(8, 32)}}})
+        self.add_pod("a-launcher-x2k9d", {"metadata": {
+            "labels": {KUBEFLOW + "job-name": "a", KUBEFLOW + "job-role": "launcher"},
+            "ownerReferences": [owner("batch/v1", "Job", "a-launcher", "uid-launcher")]},
+            "spec": {"containers": [{"name": "main"}]}})
+        names = [f"a-worker-{i}" for i in range(8)]
+        self.start()
+        for i, name in enumerate(names):
+            if i == 7:
+                self.assertTrue(wait_for(lambda: self.host.job("ns/MPIJob/a").get("reason") == "PodsMissing"), self.host.job("ns/MPIJob/a"))
+            self.add_pod(name, {"metadata": {
+                "labels": {KUBEFLOW + "job-name": "a", KUBEFLOW + "job-role": "worker", KUBEFLOW + "replica-index": str(i)},
+                "annotations": {GROUP: "32"}, "ownerReferences": [owner("kubeflow.org/v2beta1", "MPIJob", "a", "uid-mpi")]},
+                "spec": pod_spec(8)})
+        self.wait_lifted(*names)
+        self.check_units(names)
+
+    def test_raycluster(self):
+        """A kind that we do not know: the pods that are there, by name. The head without GPUs is none of them."""
+        self.world(3)
+        made = {"annotations": {GROUP: "32"}, "ownerReferences": [owner("ray.io/v1", "RayCluster", "a", "uid-ray")]}
+        self.add_pod("a-head-x2k9d", {"metadata": made, "spec": {"containers": [{"name": "main"}]}})
+        names = [f"a-{group}-worker-{i}x9d" for group in ("big", "small") for i in "bdfh"]
+        for name in reversed(names):
+            self.add_pod(name, {"metadata": made, "spec": pod_spec(8)})
+        self.start()
+        self.wait_lifted(*names)
+        self.check_units(names)
 
     # pods whose owner is not in this cluster
 
