@@ -86,7 +86,7 @@ static void test_arguments(void **state)
         assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, again, volcano_error), 0);
         assert_true(again[0] == before[0]);
     }
-    assert_int_equal(set_arguments(volcano, "{\"weight\":\"2\",\"loss.wieght\":0}"), 1);
+    assert_int_equal(set_arguments(volcano, "{\"weight\":\"2\",\"los.weight\":0}"), 1);
     assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, again, volcano_error), 0);
     assert_true(again[0] == after[0]);
     assert_int_equal(set_arguments(volcano, "{\"score.weight\":0,\"loss.weight\":\"0\"}"), 0);
