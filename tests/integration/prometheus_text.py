@@ -35,16 +35,22 @@ def _family(name, families):
 
 
 def _check_histogram(name, samples):
-    buckets = [(float(labels["le"]), value) for key, labels, value in samples if key == name + "_bucket"]
-    if [bound for bound, _ in buckets] != sorted(bound for bound, _ in buckets) or not buckets:
-        raise FormatError(f"{name}: buckets are not in order")
-    if [value for _, value in buckets] != sorted(value for _, value in buckets):
-        raise FormatError(f"{name}: buckets are not cumulative")
-    count = [value for key, _, value in samples if key == name + "_count"]
-    if buckets[-1][0] != math.inf or count != [buckets[-1][1]]:
-        raise FormatError(f"{name}: +Inf is not the count")
-    if len([1 for key, _, _ in samples if key == name + "_sum"]) != 1:
-        raise FormatError(f"{name}: no sum")
+    """Each of its other labels' values has a histogram of its own."""
+    histograms = {}
+    for key, labels, value in samples:
+        others = frozenset((label, text) for label, text in labels.items() if label != "le")
+        histograms.setdefault(others, []).append((key, labels, value))
+    for one in histograms.values():
+        buckets = [(float(labels["le"]), value) for key, labels, value in one if key == name + "_bucket"]
+        if [bound for bound, _ in buckets] != sorted(bound for bound, _ in buckets) or not buckets:
+            raise FormatError(f"{name}: buckets are not in order")
+        if [value for _, value in buckets] != sorted(value for _, value in buckets):
+            raise FormatError(f"{name}: buckets are not cumulative")
+        count = [value for key, _, value in one if key == name + "_count"]
+        if buckets[-1][0] != math.inf or count != [buckets[-1][1]]:
+            raise FormatError(f"{name}: +Inf is not the count")
+        if len([1 for key, _, _ in one if key == name + "_sum"]) != 1:
+            raise FormatError(f"{name}: no sum")
 
 
 def parse(text):
