@@ -498,6 +498,29 @@ class ChartCases:
         return f"{seconds:.1f} s until the free GPUs were in slices"
 
     @quick
+    def switched_off(self):
+        """Nobody plans any more: the pods that wait lose their gates, pods and Job say so, and what runs keeps its GPUs. Then on again."""
+        def running():
+            used, containers = self.holds()
+            return used, {name: ids for name, ids in containers.items() if ids}
+        before = running()
+        self.release("upgrade", "image.tag=", "placement.enabled=false")
+        until("the gates to be removed", lambda: self.gates("waits") == [[], []] or (False, self.gates("waits")))
+        waiting = {item["metadata"]["name"]: [one["reason"] for one in item["status"]["conditions"] if one["type"] == "GPUPlacement"]
+                   for item in self.cluster.get("pods", "-l", "job-name=waits")["items"]}
+        same(list(waiting.values()), [["PlacementOff"]] * 2, "why they have no place")
+
+        def told():
+            about = {(item["regarding"]["kind"], item["regarding"]["name"]) for item in self.cluster.get("events.events.k8s.io")["items"]
+                     if item["reason"] == "PlacementOff"}
+            return about == {("Job", "waits"), *(("Pod", name) for name in waiting)} or (False, about)
+        until("Events about them and their Job", told)
+        self.cluster.kubectl("delete", "job", "waits", "--wait", "--cascade=foreground")
+        self.release("upgrade", "placement.enabled=true")
+        self.gated("waits")
+        same(running(), before, "GPUs and containers of pods after all")
+
+    @quick
     def uninstalled(self):
         """Nothing is left but the pods that run, the custom resources' definitions and what the test itself made."""
         before = self.holds()
@@ -658,6 +681,8 @@ class ChartCases:
                 NetworkCases(self).run()
             case("a broken image stops at one node", self.broken)
             case("by claims, with the chart's values, and back", self.by_claims)
+            if not short:
+                case("placement is switched off while a job waits, and on again", self.switched_off)
         if case("helm uninstall leaves nothing but running pods", self.uninstalled):
             if len(releases.old) > 1:
                 case("the release before that is upgraded, by Helm and by kubectl, by what install.md says", releases.older)

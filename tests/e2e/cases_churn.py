@@ -152,7 +152,7 @@ class ChurnCases:
             if (now := standing()) != last:
                 last, since = now, time.monotonic()
             if time.monotonic() - since > 35:
-                audit.forget(self.cluster, kinds=("Unplaced",))  # of pods that came while there was no companion
+                audit.forget(self.cluster, kind="Unplaced")  # of pods that came while there was no companion
                 return f"{sum(bool(node) for node, _ in last.values())} of {len(last)} pods on nodes"
             time.sleep(1)
         raise Failed("pods come, go and move all the time")

@@ -7,7 +7,7 @@ import subprocess
 
 from harness import audit, install
 from harness.controlplane import ControlPlane
-from harness.placed import GATE, PLAN, annotation, gpus_of, job, pod_template, rack_of, read_metric
+from harness.placed import GATE, PLAN, annotation, gpus_of, job, pod_template, rack_of
 from harness.report import quick
 from harness.waiting import Failed, same, until
 
@@ -147,32 +147,51 @@ class CompanionFaultCases:
         self.placed.create(job("later", 8, pod_template(8, group=32)))
         self.placed.check_placed(self.placed.bound("job-name=later", 8), 32)
 
+    @quick
     def webhook_down(self):
-        """failurePolicy Ignore: pods are made, without gate and place; a gate written by hand waits for the companion."""
+        """failurePolicy Ignore: pods are made, without gate and place. The audit finds them, and asked for, the job is placed anew.
+        A gate written by hand waits for the companion."""
         with self.without_companion():
             self.placed.create(job("unplaced", 4, pod_template(8, group=32)))
-            for pod in self.placed.bound("job-name=unplaced", 4):
+            before = self.placed.bound("job-name=unplaced", 4)
+            for pod in before:
                 same(annotation(pod, "node"), None, "its plan")
             self.placed.create(job("gated", 4, GATED))
             until("its pods", lambda: len(self.placed.pods("job-name=gated")) == 4)
             self.placed.untouched(self.placed.pods("job-name=gated"))
         self.placed.check_placed(self.placed.bound("job-name=gated", 4), 32)
-        self.placed.no_gpu_twice()
+        self.finds({"Unplaced": 4})
+        names = {pod["metadata"]["name"] for pod in before}
 
-    def lost_and_reported(self):
-        """A node is drained between plan and bind: without the right to delete pods it is told, on the pod and as an event."""
+        def about():
+            told = [(item["regarding"]["kind"], item["regarding"]["name"]) for item in audit.events(self.cluster)
+                    if item["reason"] == "Unplaced"]
+            return sorted(told) == [("Job", "unplaced"), *(("Pod", name) for name in sorted(names))] or (False, told)
+        until("an Event about each pod, and one about the Job", about)
+        same(names & set(self.placed.pods("job-name=unplaced")), names, "pods that stay while nobody asks")
+        self.cluster.kubectl("annotate", "job", "unplaced", "metax-tech.com/on-unplaced=recreate")
+        until("its pods to be made again", lambda: not names & set(self.placed.pods("job-name=unplaced")))
+        racks = self.placed.check_placed(self.placed.bound("job-name=unplaced", 4), 32)
+        self.finds({})
+        self.placed.no_gpu_twice()
+        audit.forget(self.cluster, kind="Unplaced")
+        return f"from racks {', '.join(sorted({rack_of(pod['spec']['nodeName']) for pod in before}))} to rack {racks[0]}"
+
+    def drained(self):
+        """Between plan and bind a node is cordoned: no pod has run, so the job is planned again as a whole, elsewhere."""
         self.placed.create(job("lost", 4, pod_template(8, group=32, schedulerName=NOBODY)))
         pods = self.planned("lost", 4)
-        name, pod = next(iter(pods.items()))
-        node = annotation(pod, "node")
+        node = annotation(next(iter(pods.values())), "node")
         self.cluster.kubectl("cordon", node)
         try:
-            why = self.placed.waits("job-name=lost", "PlanLost")
-            self.placed.event("PlanLost")
-            same(set(self.placed.pods("job-name=lost")), set(pods), "its pods")
+            self.placed.event("PlannedAgain", "none of its pods has run")
+            until("its pods to be made again", lambda: not set(pods) & set(self.placed.pods("job-name=lost")))
+            again = self.planned("lost", 4)
         finally:
             self.cluster.kubectl("uncordon", node)
-        return f"{name}: {why}"
+        nodes = {annotation(pod, "node") for pod in again.values()}
+        same((node in nodes, len({rack_of(one) for one in nodes})), (False, 1), "the cordoned node among the new ones, racks of the unit")
+        return f"from {node} to {', '.join(sorted(nodes))}"
 
     @quick
     def lost_and_repaired(self):
@@ -278,9 +297,12 @@ class CompanionFaultCases:
             same(sum(gpus_of(pod) for pod in every if pod["spec"].get("nodeName")), 128 if stuck else 256, "GPUs of all pods together")
         return json.dumps(places) + (f"; stuck until there was room: {stuck}" if stuck else "")
 
-    def findings(self):
-        text = self.placed.ask("/metrics")
-        return {kind: number for kind in audit.KINDS if (number := read_metric(text, f'gputopo_placement_findings{{kind="{kind}"}}'))}
+    def finds(self, kinds):
+        """Waits until the audit has found so many of each kind, and no others."""
+        def told():
+            now = audit.counted(self.placed.ask("/metrics"))
+            return now == kinds or (False, now)
+        until(f"the audit to find {kinds}", told)
 
     @staticmethod
     def forged(name, index, node, gpus, planned=None, **spec):
@@ -298,7 +320,7 @@ class CompanionFaultCases:
 
     def audited(self):
         """A unit in two racks, a GPU in two plans, a pod on another node than planned: each is told, and forgotten when it has gone."""
-        same(self.findings(), {}, "what the audit has found so far")
+        self.finds({})
         with self.without_companion():
             for pod in (self.forged("torn", 0, "hollow-1-0", 8, nodeName="hollow-1-0"),
                         self.forged("torn", 1, "hollow-2-0", 8, nodeName="hollow-2-0"),
@@ -306,13 +328,12 @@ class CompanionFaultCases:
                         self.forged("two", 0, "hollow-3-0", 4, schedulerName=NOBODY),
                         self.forged("moved", 0, "hollow-4-0", 8, planned="hollow-4-1", nodeName="hollow-4-0")):
                 self.placed.create(pod)
-        one_each = {"UnitTorn": 1, "DoublePlanned": 1, "Misplaced": 1}
-        until("each to be found", lambda: self.findings() == one_each or (False, self.findings()))
+        self.finds({"UnitTorn": 1, "DoublePlanned": 1, "Misplaced": 1})
         for words in (("UnitTorn", "hollow-1-0 in rack-1", "hollow-2-0 in rack-2"), ("DoublePlanned", "default/one-0", "default/two-0"),
                       ("Misplaced", "default/moved-0 is on node hollow-4-0", "for node hollow-4-1")):
             self.placed.event(*words)
         self.placed.clean()
-        until("them to be forgotten", lambda: self.findings() == {} or (False, self.findings()))
+        self.finds({})
         audit.forget(self.cluster)
 
     def rotated(self):
@@ -337,8 +358,8 @@ class CompanionFaultCases:
         case("the companion is killed in mid-plan", self.killed)
         case("two replicas: who leads is killed, then halted, in mid-plan; the other takes over", self.replicas)
         case("the API server goes while a job is planned", self.apiserver)
-        case("the webhook is down", self.webhook_down)
-        case("a node is drained between plan and bind: reported", self.lost_and_reported)
+        case("the webhook is down: pods without a plan are found, and placed where that is asked for", self.webhook_down)
+        case("a node is drained between plan and bind: the job is planned again", self.drained)
         case("a GPU becomes unhealthy between plan and bind: repaired, where that is allowed", self.lost_and_repaired)
         case("a job is deleted while it is planned", self.deleted)
         case("the nodes' objects are stale", self.stale)

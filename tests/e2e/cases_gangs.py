@@ -15,9 +15,6 @@ class GangCases:
 
     # steps
 
-    def placement(self, name):
-        return self.cluster.get("gpuplacements.topology.metax-tech.com", name)["status"]
-
     def on_nodes(self, selector):
         return {name: pod["spec"]["nodeName"] for name, pod in self.placed.pods(selector).items() if pod["spec"].get("nodeName")}
 
@@ -33,9 +30,9 @@ class GangCases:
         self.volcano.rounds(3)
         same(self.on_nodes("volcano.sh/job-name=small"), first, "the pods that run")
         same(sorted(first), [f"small-worker-{i}" for i in range(4)], "they have the lowest ranks")
-        until("it to say so", lambda: self.placement("volcanojob-small").get("message", "").startswith("1 of its 2 units are placed; ") or
-              (False, self.placement("volcanojob-small")))
-        same(self.placement("volcanojob-small")["phase"], "Placed", "its phase")
+        until("it to say so", lambda: self.placed.placement("volcanojob-small").get("message", "").startswith("1 of its 2 units are placed; ") or
+              (False, self.placed.placement("volcanojob-small")))
+        same(self.placed.placement("volcanojob-small")["phase"], "Placed", "its phase")
         said = self.placed.waits("volcano.sh/job-name=small", "TooFewGPUs")
         self.cluster.kubectl("delete", "job", "holder", "--wait=false")
         self.placed.check_placed(self.placed.bound("volcano.sh/job-name=small", 8), 32)

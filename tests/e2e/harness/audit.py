@@ -4,7 +4,7 @@ import re
 
 from .waiting import Failed
 
-KINDS = ("UnitTorn", "DoublePlanned", "Misplaced", "DoubleClaimed", "Unplaced")
+METRIC = re.compile(r'(?m)^gputopo_placement_findings\{kind="(\w+)"\} (\d+)$')
 
 
 def events(cluster):
@@ -26,6 +26,17 @@ def check(cluster):
         raise Failed("; ".join(f"{reason}: {note}" for reason, note in sorted(wrong)))
 
 
-def forget(cluster, namespace="default", kinds=KINDS):
-    for kind in kinds:
-        cluster.kubectl("delete", "events.events.k8s.io", "-n", namespace, f"--field-selector=reason={kind}")
+def counted(metrics):
+    """{kind: findings}, of the kinds that have some, by the metrics of a companion."""
+    told = METRIC.findall(metrics)
+    if not told:
+        raise Failed("the companion counts no findings")
+    return {kind: int(count) for kind, count in told if int(count)}
+
+
+def forget(cluster, namespace="default", kind=None):
+    """`kind`: this one alone."""
+    names = [item["metadata"]["name"] for item in events(cluster) if item.get("action") == "Audit"
+             and item["metadata"]["namespace"] == namespace and kind in (None, item["reason"])]
+    if names:
+        cluster.kubectl("delete", "events.events.k8s.io", "-n", namespace, *names)

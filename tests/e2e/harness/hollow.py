@@ -54,8 +54,8 @@ class HollowNodes:
                              data={"apiVersion": "v1", "kind": "List", "items": items})
 
     @staticmethod
-    def status():
-        amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", RESOURCE: "8"}
+    def status(gpus=8):
+        amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", RESOURCE: str(gpus)}
         return {"capacity": amounts, "allocatable": amounts, "conditions": [
             {"type": kind, "status": "True" if kind == "Ready" else "False", "reason": "Hollow", "message": "a node of the test"}
             for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")]}
@@ -72,6 +72,10 @@ class HollowNodes:
         part.rename(self.directory / f"{node}.json")
 
     # use
+
+    def offer(self, node, gpus):
+        """As where the device plugin has registered so many; the agent goes on to tell of all."""
+        self.apply([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "status": self.status(gpus)}], "--subresource=status")
 
     def set_health(self, node, index, healthy):
         """Until the node's agent has published it."""

@@ -280,6 +280,13 @@ class Placed:
             return next((note for note in notes if all(word in note for word in words)), None) or (False, notes[-5:])
         return until(f"an event {reason} with {', '.join(words)}", told)
 
+    def placement(self, name):
+        """The status of its GPUPlacement."""
+        return self.cluster.get("gpuplacements.topology.metax-tech.com", name)["status"]
+
+    def explain(self, name):
+        return self.cluster.ask("control", "gputopo", "explain", "--companion", f"{self.address()}:9401", f"default/{name}")
+
     def no_gpu_twice(self):
         """Over all pods of the cluster: the nodes' own words, and the sums per node."""
         used = {}
