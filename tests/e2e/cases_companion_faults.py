@@ -149,7 +149,7 @@ class CompanionFaultCases:
 
     @quick
     def webhook_down(self):
-        """failurePolicy Ignore: pods are made, without gate and place. The audit finds them, and asked for, the job is placed anew.
+        """failurePolicy Ignore: pods are made, without gate and place. The audit finds them, and asked for, the job is placed again.
         A gate written by hand waits for the companion."""
         with self.without_companion():
             self.placed.create(job("unplaced", 4, pod_template(8, group=32)))
