@@ -44,9 +44,8 @@ static int apply_crd(struct cli_api *api, const char *path, struct gt_buf *said,
         r = gt_json_parse(text, len, path, &crd, err);
     if (r < 0)
         return r;
-    const char *kind = gt_get_string(crd, "kind");
-    if (!kind || strcmp(kind, "CustomResourceDefinition") != 0)
-        return gt_fail(err, EINVAL, "%s: the kind is not CustomResourceDefinition", path);
+    if (strcmp(gt_get_string(crd, "kind"), "CustomResourceDefinition") != 0 || !*gt_meta_name(crd))
+        return gt_fail(err, EINVAL, "%s: expected a CustomResourceDefinition with a name", path);
     const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,
                                             .resource = &gt_kube_crds,
                                             .name = gt_meta_name(crd),

@@ -633,8 +633,8 @@ class ApplyCrds(Case):
     def test_files_that_are_no_definitions(self):
         job = self.write("job.json", {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}})
         nameless = self.write("nameless.json", {"kind": "CustomResourceDefinition"})
-        self.fails("apply-crds", job, says=r"job\.json: the kind is not CustomResourceDefinition")
-        self.fails("apply-crds", nameless, says="'' cannot be a name")
+        for name, file in (("job", job), ("nameless", nameless)):
+            self.fails("apply-crds", file, says=rf"{name}\.json: expected a CustomResourceDefinition with a name")
         self.fails("apply-crds", self.write("torn.json", "{"), says=r"torn\.json: line 1")
         self.fails("apply-crds", self.path("none.json"), says=r"none\.json: No such file")
         self.fails("apply-crds", self.write("large.json", " " * (1 << 20) + "{}"), says=r"large\.json: .*1048576")
