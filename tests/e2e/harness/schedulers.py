@@ -51,6 +51,16 @@ class Program:
         return text in self.log()
 
 
+# For a program whose certificate lies at a fixed place below /tmp: that becomes its own, but for the cluster's directory.
+OWN_TMP = textwrap.dedent("""
+        state=$1 program=$2 directory=/tmp/k8s-webhook-server/serving-certs
+        mount --bind "$state" /mnt
+        mount -t tmpfs tmp /tmp
+        mkdir -p "$state" "$directory"
+        mount --bind /mnt "$state"
+""")
+
+
 def webhook_client(cluster, url):
     """Of a program outside a pod, whose certificate is of the cluster's CA."""
     return {"url": url, "caBundle": base64.b64encode((cluster.state / "pki" / "ca.crt").read_bytes()).decode()}
@@ -242,12 +252,7 @@ class TrainingOperator:
     """Kubeflow's, outside a pod. In one it would find its certificate, which it makes itself, where the kubelet mounts the
     secret; here it gets a /tmp of its own, and a copy there."""
     SECRET = "training-operator-webhook-cert"
-    START = textwrap.dedent("""
-        state=$1 program=$2 directory=/tmp/k8s-webhook-server/serving-certs
-        mount --bind "$state" /mnt
-        mount -t tmpfs tmp /tmp
-        mkdir -p "$state" "$directory"
-        mount --bind /mnt "$state"
+    START = OWN_TMP + textwrap.dedent("""\
         (
             until kubectl get secret -n kubeflow {secret} -o 'jsonpath={{.data.tls\\.crt}}' | grep -q .; do sleep .2; done
             cd "$directory"
@@ -363,12 +368,7 @@ class Kueue:
 
 class KindController:
     """Of one kind of jobs, outside a pod: each has a /tmp of its own, where it looks for its certificate."""
-    START = textwrap.dedent("""
-        state=$1 program=$2 directory=/tmp/k8s-webhook-server/serving-certs
-        mount --bind "$state" /mnt
-        mount -t tmpfs tmp /tmp
-        mkdir -p "$state" "$directory"
-        mount --bind /mnt "$state"
+    START = OWN_TMP + textwrap.dedent("""\
         openssl req -newkey rsa:2048 -nodes -keyout "$directory/tls.key" -out /tmp/csr -subj /CN=kinds 2>/dev/null
         echo "subjectAltName=IP:{control}" >/tmp/ext
         openssl x509 -req -in /tmp/csr -CA "$state/pki/ca.crt" -CAkey "$state/pki/ca.key" -CAserial /tmp/serial -CAcreateserial \\
