@@ -9,6 +9,7 @@ import concurrent.futures
 import fcntl
 import glob
 import os
+import signal
 import sys
 import time
 import unittest
@@ -204,9 +205,10 @@ class DiskTest(DraCase):
         self.agents.pop().stop()
         driver = self.start(register=False, env=self.disk(kill=path))
         self.claim("new", 1)
-        with self.assertRaises(grpc.RpcError):
+        with self.assertRaises(grpc.RpcError) as caught:
             driver.prepare("new")
-        self.agents.pop().stop()
+        agent = self.agents.pop()
+        self.assertEqual(agent.stop(), -signal.SIGKILL, (caught.exception, self.syncs(), agent.lines))
         return self.leftovers()
 
     def leftovers(self):
