@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/identity.h"
 
+#include <string.h>
+
 #include "api/kinds/kind.h"
 #include "api/kinds/pods.h"
 #include "api/pod_group.h"
@@ -60,6 +62,17 @@ bool gt_job_kind_may_grow(enum gt_job_kind kind)
     return kind < GT_JOB_KINDS && gt_kind_of(kind)->may_grow;
 }
 
+bool gt_job_kind_is_only_checked(enum gt_job_kind kind)
+{
+    return gt_kind_of(kind)->is_only_checked;
+}
+
+bool gt_job_kind_is_nameless(enum gt_job_kind kind)
+{
+    return kind < GT_JOB_KINDS ? gt_kind_of(kind)->is_nameless
+                               : kind == GT_JOB_OWNED || kind == GT_JOB_POD_GROUP;
+}
+
 unsigned gt_owner_pods_are(enum gt_job_kind owner, enum gt_job_kind ret[static 2])
 {
     const struct gt_kind *kind = gt_kind_of(owner);
@@ -77,4 +90,12 @@ void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *ide
     if (identity->kind == GT_JOB_OWNED)
         gt_buf_printf(to, "/%s", pod->owner_kind);
     gt_buf_printf(to, "/%s", identity->job);
+    if (identity->kind < GT_JOB_KINDS && gt_kind_of(identity->kind)->roles_are_jobs)
+        gt_buf_printf(to, ".%s", identity->role);
+}
+
+const char *gt_job_key_name(const char *key)
+{
+    const char *slash = strrchr(key, '/');
+    return slash ? slash + 1 : key;
 }

@@ -25,8 +25,11 @@ struct gt_pod_identity {
 /* -EINVAL where a label that must be a number is missing or invalid. Texts in *ret point into `pod`. */
 int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err);
 
-/* Appends a key that is the same for all pods of a job, and for no other: "kubeflow/PyTorchJob/demo". */
+/* Appends a key that is the same for all pods of a job, and for no other: "kubeflow/PyTorchJob/demo". Where
+ * each role is a job: "team/RayCluster/demo.workers". */
 void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity, struct gt_buf *to);
+/* The job's name in its key: "demo", "demo.workers". */
+const char *gt_job_key_name(const char *key);
 
 /* "Owned" for GT_JOB_OWNED. */
 const char *gt_job_kind_name(enum gt_job_kind kind);
@@ -36,10 +39,9 @@ bool gt_job_kind_may_grow(enum gt_job_kind kind);
 /* The kinds of the pods' identities that an owner of this kind may make: how many, at most two. */
 unsigned gt_owner_pods_are(enum gt_job_kind owner, enum gt_job_kind ret[static 2]);
 
+/* Whether it has no pods: an object that it makes has them. */
+bool gt_job_kind_is_only_checked(enum gt_job_kind kind);
 /* Whether only the order of the names gives the ranks of its pods. */
-static inline bool gt_job_kind_is_nameless(enum gt_job_kind kind)
-{
-    return kind == GT_JOB_OWNED || kind == GT_JOB_POD_GROUP;
-}
+bool gt_job_kind_is_nameless(enum gt_job_kind kind);
 
 #endif

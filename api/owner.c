@@ -10,7 +10,7 @@
 
 /* What all kinds have in common; kinds/ has a file for each. */
 
-void gt_owner_free(struct gt_owner *owner)
+static void free_job(struct gt_owner *owner)
 {
     for (unsigned i = 0; owner->spec.templates && i < owner->spec.count; i++) {
         const struct gt_job_template *template = &owner->spec.templates[i];
@@ -22,8 +22,17 @@ void gt_owner_free(struct gt_owner *owner)
     free((void *)(uintptr_t)owner->spec.templates);
     free((void *)(uintptr_t)owner->spec.master);
     free((void *)(uintptr_t)owner->refusal);
+    free((void *)(uintptr_t)owner->broken);
     free(owner->ended_at);
     free(owner);
+}
+
+void gt_owner_free(struct gt_owner *owner)
+{
+    for (struct gt_owner *next; owner; owner = next) {
+        next = owner->next;
+        free_job(owner);
+    }
 }
 
 /* ---- pods that have ended ---- */
@@ -99,18 +108,17 @@ static bool is_part_of_another(enum gt_job_kind kind, const cJSON *object)
     return false;
 }
 
-int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *resource, struct gt_owner **ret,
-                  struct gt_err **err)
+/* *ret is NULL if its templates ask for no GPUs. */
+static int read_job(const struct gt_kind *kind, const cJSON *object, unsigned job, const char *resource,
+                    struct gt_owner **ret, struct gt_err **err)
 {
-    const struct gt_kind *kind = gt_kind_of(number);
     gt_auto_owner struct gt_owner *owner = calloc(1, sizeof(*owner));
-    struct gt_template_reader reader = {.kind = kind, .resource = resource, .owner = owner, .err = err};
+    struct gt_template_reader reader = {
+        .kind = kind, .resource = resource, .job = job, .owner = owner, .err = err};
     const cJSON *spec = gt_get(object, "spec");
     if (!owner || !(reader.templates = calloc(GT_TEMPLATES_MAX, sizeof(*reader.templates))))
         return gt_fail_sys(err, ENOMEM, "owner");
     owner->spec.templates = reader.templates;
-    if (!cJSON_IsObject(spec))
-        return gt_fail(err, EINVAL, "a %s without a spec", kind->type.kind);
     int r = kind->read(&reader, spec);
     if (r < 0)
         return r;
@@ -128,7 +136,28 @@ int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *reso
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
     owner->spec.templates = fitting ? fitting : reader.templates;
-    *ret = reader.gpus && !is_part_of_another(number, object) ? gt_steal(owner) : NULL;
+    owner->role = kind->roles_are_jobs && owner->spec.count ? owner->spec.templates[0].role : NULL;
+    *ret = reader.gpus ? gt_steal(owner) : NULL;
+    return 0;
+}
+
+int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *resource, struct gt_owner **ret,
+                  struct gt_err **err)
+{
+    const struct gt_kind *kind = gt_kind_of(number);
+    const cJSON *spec = gt_get(object, "spec");
+    gt_auto_owner struct gt_owner *first = NULL;
+    struct gt_owner **last = &first;
+    if (!cJSON_IsObject(spec))
+        return gt_fail(err, EINVAL, "a %s without a spec", kind->type.kind);
+    unsigned jobs = kind->count_jobs ? kind->count_jobs(kind, spec) : 1;
+    for (unsigned job = 0; job < jobs; job++) {
+        int r = read_job(kind, object, job, resource, last, err);
+        if (r < 0)
+            return r;
+        last = *last ? &(*last)->next : last;
+    }
+    *ret = first && !is_part_of_another(number, object) ? gt_steal(first) : NULL;
     return 0;
 }
 

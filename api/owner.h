@@ -41,16 +41,20 @@ struct gt_job_spec {
     const char *master;  /* the role of rank 0 if it is not "master" (--master= of Volcano's plugin) */
     uint32_t minimum;    /* if fewer of its pods can start together, none starts; 0: all pods */
     uint32_t at_once;    /* at most so many pods exist at a time: the lowest that have not ended; 0: all */
+    uint32_t step;       /* its controller adds and removes so many pods together, by load; 0: it does not */
     bool in_order;       /* roles have their ranks in the order of the object, also a master */
     bool units_in_roles; /* no unit has pods of two roles */
 };
 
+/* One job of an object. */
 struct gt_owner {
     struct gt_job_spec spec;
-    bool sequential;     /* its pods are created one after the other, each when the one before is ready */
-    const char *refusal; /* a sentence why such an owner cannot have groups; NULL: it can */
-    uint64_t version;    /* changes with its spec; 0: not known */
-    uint64_t uid;        /* digest; 0: not known */
+    const char *role; /* of all its pods, where each role of the object is a job; NULL: it is the only job */
+    struct gt_owner *next; /* the object's next job, owned; NULL: none */
+    bool sequential;       /* its pods are created one after the other, each when the one before is ready */
+    const char *refusal;   /* a sentence why such an owner cannot have groups; NULL: it can */
+    uint64_t version;      /* changes with its spec; 0: not known */
+    uint64_t uid;          /* digest; 0: not known */
     uint32_t jobs; /* so many jobs, whose names are its own and "-0", "-1" and so on; 0: one, of its name */
     bool stopped;  /* it creates no pods now: it is suspended, has ended, or is being deleted */
     /* Pods that have succeeded or failed for ever: they may be deleted, and are not created again. */
@@ -59,13 +63,14 @@ struct gt_owner {
     /* How many of its pods may still be evicted before it gives up for good: a Job's backoffLimit.
      * UINT32_MAX: any number. */
     uint32_t failures_left;
-    uint64_t failed_s; /* Unix time of the last Event that it cannot create a pod; 0: none. Not read from the
-                          object */
+    /* Not read from the object. */
+    uint64_t failed_s;  /* Unix time of the last Event that it cannot create a pod; 0: none */
+    const char *broken; /* the sentence of gt_owner_check(), owned; NULL: it breaks no rule */
 };
 
 /* Reads an object, where an annotation of its own metadata counts for all templates, unless one of them has
  * it, too; free *ret with gt_owner_free(). `resource` is the resource of GPUs. -EINVAL if it is invalid. *ret
- * is NULL without an error if its templates ask for no GPUs. */
+ * is NULL without an error if its templates ask for no GPUs. Jobs without GPUs are left out. */
 int gt_owner_read(enum gt_job_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err);
 /* The same for the pod sets of a Workload of Kueue, each with as many pods as Kueue has assigned. */
@@ -80,7 +85,7 @@ void gt_owner_each_template(cJSON *object, void (*visit)(void *arg, cJSON *spec)
 
 /* Whether the pod of that rank is known to have ended. */
 bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank);
-/* Whether a template has the group annotation. */
+/* Whether a template of this job has the group annotation. */
 bool gt_owner_is_grouped(const struct gt_owner *owner);
 
 #endif

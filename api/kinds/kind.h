@@ -18,10 +18,16 @@ struct gt_kind {
      * missing. 0: it is not. NULL: its pods are known by their owner alone, and have no index. */
     int (*identify)(const struct gt_kind *kind, const struct gt_pod_meta *pod, struct gt_pod_identity *ret,
                     struct gt_err **err);
-    bool is_also_owned;  /* some of its pods are known by their owner alone */
-    bool units_in_roles; /* no unit has pods of two roles, unless the size is the object's own annotation */
-    bool may_grow;       /* its controller may make more pods than the object says */
-    /* The templates of an object, and how many of its pods have to start together. */
+    bool is_also_owned;   /* some of its pods are known by their owner alone */
+    bool is_nameless;     /* its pods have no index: the order of their names gives the ranks */
+    bool roles_are_jobs;  /* the pods of each role are a job of their own */
+    bool is_only_checked; /* its pods are those of an object that it makes: only the webhook reads it */
+    bool units_in_roles;  /* no unit has pods of two roles, unless the size is the object's own annotation */
+    bool may_grow;        /* its controller may make more pods than the object says */
+    /* Of a kind whose roles are jobs: how many an object has. */
+    unsigned (*count_jobs)(const struct gt_kind *kind, const cJSON *spec);
+    /* The templates of an object, or of its job with the number reader->job, and how many of its pods have to
+     * start together. */
     int (*read)(struct gt_template_reader *reader, const cJSON *spec);
     /* Whether its status says that it makes no pods any more. NULL: it does not. */
     bool (*has_stopped)(const cJSON *status);

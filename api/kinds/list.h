@@ -21,6 +21,9 @@
     KIND(VOLCANO, volcano)                                                                                   \
     KIND(JOBSET, jobset)                                                                                     \
     KIND(LEADER_WORKER_SET, leader_worker_set)                                                               \
+    KIND(RAY_CLUSTER, ray_cluster)                                                                           \
+    KIND(RAY_JOB, ray_job)                                                                                   \
+    KIND(RAY_SERVICE, ray_service)                                                                           \
     KIND(INDEXED, job)                                                                                       \
     KIND(STATEFULSET, statefulset)                                                                           \
     KIND(REPLICASET, replicaset)
@@ -53,6 +56,8 @@
     KEY(LEADER_WORKER_SET_INDEX, "leaderworkerset.sigs.k8s.io/worker-index")                                 \
     KEY(JOB_SET, "jobset.sigs.k8s.io/jobset-name")                                                           \
     KEY(JOB_SET_ROLE, "jobset.sigs.k8s.io/replicatedjob-name")                                               \
-    KEY(JOB_SET_INDEX, "jobset.sigs.k8s.io/job-index")
+    KEY(JOB_SET_INDEX, "jobset.sigs.k8s.io/job-index")                                                       \
+    KEY(RAY_CLUSTER, "ray.io/cluster")                                                                       \
+    KEY(RAY_GROUP, "ray.io/group")
 
 #endif

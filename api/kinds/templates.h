@@ -14,6 +14,7 @@ struct gt_kind;
 struct gt_template_reader {
     const struct gt_kind *kind;
     const char *resource;
+    unsigned job; /* 0 but where the object has several */
     struct gt_owner *owner;
     struct gt_job_template *templates; /* GT_TEMPLATES_MAX of them */
     bool gpus;                         /* some template asks for them */

@@ -428,6 +428,20 @@ static int check_turns(struct job_builder *builder)
     return 0;
 }
 
+/* Whether a job that is made larger and smaller by load would often have a part of a unit. */
+static int check_steps(struct job_builder *builder)
+{
+    const struct gt_job_units *units = &builder->job->units;
+    uint32_t step = builder->spec ? builder->spec->step : 0;
+    for (uint32_t u = 0; step && u < units->count; u++)
+        if (step % units->units[u].pods)
+            return gt_fail(
+                builder->err, EINVAL,
+                "it is scaled by %u pod%s at a time, which is not a multiple of the %u pods of a unit", step,
+                gt_plural(step), units->units[u].pods);
+    return 0;
+}
+
 static int make(struct job_builder *builder)
 {
     int r = add_templates(builder);
@@ -458,6 +472,8 @@ static int make(struct job_builder *builder)
         r = make_units(builder);
     if (r >= 0)
         r = check_turns(builder);
+    if (r >= 0)
+        r = check_steps(builder);
     return r;
 }
 

@@ -141,6 +141,9 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
                               .number = i,
                               .kind = type.kind,
                               .resource = {type.group, type.version, type.plural, i != QUEUES}};
+        watch->followers[i].synced = i < GT_JOB_KINDS && gt_job_kind_is_only_checked((enum gt_job_kind)i);
+        if (watch->followers[i].synced)
+            continue;
         int r = start(&watch->followers[i], err);
         if (r < 0)
             return r;

@@ -7,15 +7,10 @@
 #include "api/meta.h"
 #include "kube/index.h"
 
-struct owner_slot {
-    struct gt_owner *owner; /* NULL: the slot is empty */
-    char *broken;
-};
-
 struct gt_owners {
     const char *resource;
     struct gt_index kinds[GT_JOB_KINDS]; /* an entry's mark is an index of `slots` */
-    struct owner_slot *slots;
+    struct gt_owner **slots;             /* NULL: the slot is empty */
     uint32_t slot_count, slot_capacity;
     uint32_t *gaps;
     uint32_t gap_count;
@@ -34,20 +29,12 @@ int gt_owners_new(const char *resource, struct gt_owners **ret, struct gt_err **
     return 0;
 }
 
-static void empty(struct owner_slot *slot)
-{
-    if (slot->owner)
-        gt_owner_free(slot->owner);
-    free(slot->broken);
-    *slot = (struct owner_slot){0};
-}
-
 void gt_owners_free(struct gt_owners *owners)
 {
     if (!owners)
         return;
     for (uint32_t i = 0; i < owners->slot_count; i++)
-        empty(&owners->slots[i]);
+        gt_owner_free(owners->slots[i]);
     for (unsigned i = 0; i < GT_JOB_KINDS; i++)
         gt_index_done(&owners->kinds[i]);
     free(owners->slots);
@@ -58,7 +45,7 @@ void gt_owners_free(struct gt_owners *owners)
 static bool grow(struct gt_owners *owners)
 {
     uint32_t capacity = owners->slot_capacity ? owners->slot_capacity * 2 : 64;
-    struct owner_slot *slots = realloc(owners->slots, sizeof(*slots) * capacity);
+    struct gt_owner **slots = realloc(owners->slots, sizeof(*slots) * capacity);
     if (!slots)
         return false;
     owners->slots = slots;
@@ -76,14 +63,14 @@ void gt_owners_remove(struct gt_owners *owners, enum gt_job_kind kind, const cha
     struct gt_index_entry *entry = gt_index_take(&owners->kinds[kind], namespace_, name);
     if (!entry)
         return;
-    empty(&owners->slots[entry->mark]);
+    gt_owner_free(gt_steal(owners->slots[entry->mark]));
     owners->gaps[owners->gap_count++] = entry->mark;
     owners->counters.owners--;
     free(entry);
 }
 
-static struct owner_slot *find(const struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
-                               const char *name)
+static struct gt_owner **find(const struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
+                              const char *name)
 {
     const struct gt_index_entry *entry =
         kind < GT_JOB_KINDS ? gt_index_find(&owners->kinds[kind], namespace_, name) : NULL;
@@ -91,10 +78,10 @@ static struct owner_slot *find(const struct gt_owners *owners, enum gt_job_kind 
 }
 
 /* The slot of that name; a new empty one where there was none; NULL beyond a limit. */
-static struct owner_slot *find_or_add(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
-                                      const char *name)
+static struct gt_owner **find_or_add(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
+                                     const char *name)
 {
-    struct owner_slot *slot = find(owners, kind, namespace_, name);
+    struct gt_owner **slot = find(owners, kind, namespace_, name);
     if (slot)
         return slot;
     if (owners->counters.owners >= GT_OWNERS_MAX ||
@@ -104,7 +91,7 @@ static struct owner_slot *find_or_add(struct gt_owners *owners, enum gt_job_kind
     if (!entry)
         return NULL;
     entry->mark = owners->gap_count ? owners->gaps[--owners->gap_count] : owners->slot_count++;
-    owners->slots[entry->mark] = (struct owner_slot){0};
+    owners->slots[entry->mark] = NULL;
     owners->counters.owners++;
     return &owners->slots[entry->mark];
 }
@@ -121,63 +108,64 @@ int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_
     return 0;
 }
 
-/* Checks an owner when it changes, and not for each of its pods, nor when only its status changes. The caller
- * frees the result. */
-static char *check_rules(const struct owner_slot *before, const struct gt_owner *owner)
+static struct gt_owner *job_of(struct gt_owner *owner, const char *role)
+{
+    while (owner && owner->role && role && strcmp(owner->role, role) != 0)
+        owner = owner->next;
+    return owner;
+}
+
+/* Checks a job when its owner changes, and not for each of its pods, nor when only its status changes. */
+static void check_rules(struct gt_owner *owner, const struct gt_owner *before)
 {
     gt_auto_job struct gt_job *job = NULL;
     gt_auto_err struct gt_err *error = NULL;
-    if (before && before->owner->version && before->owner->version == owner->version)
-        return before->broken ? strdup(before->broken) : NULL;
-    return gt_owner_check(owner, &job, &error) < 0 ? strdup(gt_err_text(error)) : NULL;
+    if (before && before->version && before->version == owner->version)
+        owner->broken = before->broken ? strdup(before->broken) : NULL;
+    else if (gt_owner_check(owner, &job, &error) < 0)
+        owner->broken = strdup(gt_err_text(error));
+    if (before && before->uid == owner->uid)
+        owner->failed_s = before->failed_s;
 }
 
 void gt_owners_put(struct gt_owners *owners, enum gt_job_kind kind, const cJSON *object)
 {
     const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);
-    struct owner_slot new = {0};
-    if (gt_owner_read(kind, object, owners->resource, &new.owner, NULL) < 0)
+    gt_auto_owner struct gt_owner *new = NULL;
+    if (gt_owner_read(kind, object, owners->resource, &new, NULL) < 0)
         owners->counters.refused++;
-    if (!new.owner) {
+    if (!new) {
         gt_owners_remove(owners, kind, namespace_, name);
         return;
     }
-    const struct owner_slot *before = find(owners, kind, namespace_, name);
-    new.broken = check_rules(before, new.owner);
-    if (before && before->owner->uid == new.owner->uid)
-        new.owner->failed_s = before->owner->failed_s;
-    struct owner_slot *slot = find_or_add(owners, kind, namespace_, name);
-    if (slot) {
-        empty(slot);
-        *slot = new;
-    } else {
+    struct gt_owner **slot = find(owners, kind, namespace_, name);
+    for (struct gt_owner *job = new; job; job = job->next)
+        check_rules(job, slot ? job_of(*slot, job->role) : NULL);
+    slot = find_or_add(owners, kind, namespace_, name);
+    if (!slot) {
         owners->counters.refused++;
-        empty(&new);
+        return;
     }
+    gt_owner_free(*slot);
+    *slot = gt_steal(new);
 }
 
 bool gt_owners_failed(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                       const char *name, const char *uid, uint64_t at_s)
 {
-    const struct owner_slot *slot = find(owners, kind, namespace_, name);
-    if (!slot || slot->owner->uid != gt_digest_keyed(uid) || slot->owner->failed_s >= at_s)
+    struct gt_owner *const *slot = find(owners, kind, namespace_, name);
+    if (!slot || (*slot)->uid != gt_digest_keyed(uid) || (*slot)->failed_s >= at_s)
         return false;
-    slot->owner->failed_s = at_s;
+    for (struct gt_owner *job = *slot; job; job = job->next)
+        job->failed_s = at_s;
     return true;
 }
 
 const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
-                                      const char *namespace_, const char *name)
+                                      const char *namespace_, const char *name, const char *role)
 {
-    const struct owner_slot *slot = find(owners, kind, namespace_, name);
-    return slot ? slot->owner : NULL;
-}
-
-const char *gt_owners_broken(const struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
-                             const char *name)
-{
-    const struct owner_slot *slot = find(owners, kind, namespace_, name);
-    return slot ? slot->broken : NULL;
+    struct gt_owner *const *slot = find(owners, kind, namespace_, name);
+    return slot ? job_of(*slot, role) : NULL;
 }
 
 enum gt_job_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,
@@ -199,7 +187,7 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
     const char *name;
     enum gt_job_kind kind = gt_owner_of_pod(pod, identity, owner_api_version, &name);
     const struct gt_owner *owner =
-        kind < GT_JOB_KINDS ? gt_owners_find(owners, kind, pod->namespace_, name) : NULL;
+        kind < GT_JOB_KINDS ? gt_owners_find(owners, kind, pod->namespace_, name, identity->role) : NULL;
     for (unsigned i = 0; owner && i < owner->spec.count; i++) {
         const struct gt_job_template *template = &owner->spec.templates[i];
         texts->group = texts->group ? texts->group : template->group;
@@ -215,7 +203,14 @@ bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const
     enum gt_job_kind kinds[2];
     unsigned count = gt_owner_pods_are(kind, kinds), jobs = owner && owner->jobs ? owner->jobs : 1;
     gt_auto_buf struct gt_buf job = GT_BUF(512);
-    if (number >= count * jobs)
+    const char *role = "";
+    if (owner && owner->role) {
+        for (unsigned i = 0; i < number && owner; i++)
+            owner = owner->next;
+        if (!owner)
+            return false;
+        role = owner->role;
+    } else if (number >= count * jobs)
         return false;
     gt_buf_printf(&job, "%s", name);
     if (owner && owner->jobs)
@@ -227,7 +222,8 @@ bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const
                               .owner_kind = gt_owner_type(kind)->kind,
                               .owner_name = name,
                               .owner_controls = true};
-    struct gt_pod_identity identity = {.kind = kinds[number % count], .job = job.data, .role = ""};
+    struct gt_pod_identity identity = {
+        .kind = kinds[*role ? 0 : number % count], .job = job.data, .role = role};
     gt_job_key(&pod, &identity, to);
     return true;
 }

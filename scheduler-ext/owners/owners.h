@@ -36,17 +36,14 @@ bool gt_owners_failed(struct gt_owners *owners, enum gt_job_kind kind, const cha
 /* The owner object that describes a pod's job: its kind and name; GT_JOB_KINDS: there is none. */
 enum gt_job_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,
                                  const char *owner_api_version, const char **ret_name);
+/* The job of that role; NULL: the first of the object. */
 const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
-                                      const char *namespace_, const char *name);
+                                      const char *namespace_, const char *name, const char *role);
 /* Fills in what the owner of a pod says of the job, where `texts` has it not yet. They are borrowed until an
  * owner is added. */
 void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_meta *pod,
                          const struct gt_pod_identity *identity, const char *owner_api_version,
                          struct gt_job_texts *texts);
-/* The sentence of gt_owner_check(); NULL: the owner breaks no rule, or is not known. */
-const char *gt_owners_broken(const struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
-                             const char *name);
-
 /* The keys of the jobs that an owner may have made (api/identity.h): call it with number 0, 1... until it
  * returns false. `owner` NULL: it is not known. */
 bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const char *namespace_,

@@ -26,7 +26,7 @@ static bool name_of(const char *key, struct gt_buf *name, size_t *ret_namespace_
     while (kind[-1] != '/')
         kind--;
     snprintf(text, sizeof(text), "%.*s", (int)(last - kind), kind);
-    gt_gpu_placement_name(text, last + 1, name);
+    gt_gpu_placement_name(text, gt_job_key_name(key), name);
     *ret_namespace_len = (size_t)(first - key);
     return name->data && !name->failed;
 }

@@ -31,7 +31,9 @@ static bool find_place(struct gt_placement *placement, const struct gt_pod_meta 
     const char *name;
     enum gt_job_kind kind = gt_owner_of_pod(meta, identity, api_version, &name);
     const struct gt_owner *owner =
-        kind < GT_JOB_KINDS ? gt_owners_find(placement->spec.owners, kind, meta->namespace_, name) : NULL;
+        kind < GT_JOB_KINDS
+            ? gt_owners_find(placement->spec.owners, kind, meta->namespace_, name, identity->role)
+            : NULL;
     gt_job_key(meta, identity, &key);
     const struct gt_cache_job *job = key.data ? gt_cache_find_job(placement->spec.cache, key.data) : NULL;
     ret->pjob = job ? job->user : NULL;

@@ -251,7 +251,7 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_job_kind kind
 {
     if (!placement->started)
         return;
-    const struct gt_owner *owner = gt_owners_find(placement->spec.owners, kind, namespace_, name);
+    const struct gt_owner *owner = gt_owners_find(placement->spec.owners, kind, namespace_, name, NULL);
     for (unsigned number = 0;; number++) {
         gt_auto_buf struct gt_buf key = GT_BUF(2048);
         if (!gt_owner_job_key(kind, owner, namespace_, name, number, &key))

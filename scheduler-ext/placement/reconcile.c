@@ -39,8 +39,8 @@ static void find_owner(struct reconcile *reconcile)
         if (pod->deleting)
             continue;
         reconcile->kind = gt_owner_of_pod(&pod->meta, &pod->identity, pod->owner_api_version, &name);
-        reconcile->owner =
-            gt_owners_find(reconcile->placement->spec.owners, reconcile->kind, pod->meta.namespace_, name);
+        reconcile->owner = gt_owners_find(reconcile->placement->spec.owners, reconcile->kind,
+                                          pod->meta.namespace_, name, pod->identity.role);
         reconcile->expected = reconcile->kind < GT_JOB_KINDS &&
                               gt_owner_makes(reconcile->kind, pod->owner_api_version, pod->meta.owner_kind);
         return;

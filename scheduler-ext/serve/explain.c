@@ -52,7 +52,7 @@ static void find_pods(const struct gt_cache *cache, const char *text, struct fou
 static bool is_called(const struct gt_cache_job *job, const char *text)
 {
     const struct gt_cache_pod *pod = job->pods;
-    const char *parts[] = {pod->meta.namespace_, gt_debug_job_kind(job), pod->identity.job};
+    const char *parts[] = {pod->meta.namespace_, gt_debug_job_kind(job), gt_job_key_name(job->key)};
     const char *slash = strchr(text, '/');
     bool kind = slash && strchr(slash + 1, '/');
     for (unsigned i = slash ? 0 : 2; i < GT_COUNT(parts); i++) {

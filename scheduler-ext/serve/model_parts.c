@@ -221,7 +221,7 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     gt_json_add_text_or_null(to, "key", job->key);
     gt_json_add_text_or_null(to, "kind", gt_debug_job_kind(job));
     gt_json_add_text_or_null(to, "namespace", job->pods->meta.namespace_);
-    gt_json_add_text_or_null(to, "name", job->pods->identity.job);
+    gt_json_add_text_or_null(to, "name", gt_job_key_name(job->key));
     gt_json_add_text_or_null(to, "state", gt_debug_job_state(job, &info));
     gt_json_add_bool(to, "settled", gt_debug_is_settled(view, job, &info));
     gt_time_text(info.state == GT_PLACEMENT_NONE ? 0 : info.since_s, since);

@@ -73,7 +73,7 @@ static const struct gt_owner *find_owner(const struct gt_volcano *volcano, const
     if (!pod)
         return NULL;
     enum gt_job_kind kind = gt_owner_of_pod(&pod->meta, &pod->identity, pod->owner_api_version, &name);
-    return gt_owners_find(volcano->owners, kind, pod->meta.namespace_, name);
+    return gt_owners_find(volcano->owners, kind, pod->meta.namespace_, name, pod->identity.role);
 }
 
 static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct gt_err **err)

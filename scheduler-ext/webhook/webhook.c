@@ -128,7 +128,6 @@ struct seen_pod {
     struct gt_pod_identity identity;
     struct gt_err *unknown; /* why jobs/ cannot identify the pod */
     const struct gt_owner *owner;
-    const char *broken; /* the rule that the owner breaks; NULL: none */
     enum gt_job_kind kind;
 };
 
@@ -157,9 +156,7 @@ static void see_pod(const struct gt_webhook *webhook, const struct review *revie
         return;
     ret->kind = gt_owner_of_pod(&ret->pod.meta, &ret->identity, ret->pod.owner_api_version, &name);
     if (webhook->owners && ret->kind != GT_JOB_KINDS)
-        ret->owner = gt_owners_find(webhook->owners, ret->kind, review->namespace_, name);
-    if (ret->owner)
-        ret->broken = gt_owners_broken(webhook->owners, ret->kind, review->namespace_, name);
+        ret->owner = gt_owners_find(webhook->owners, ret->kind, review->namespace_, name, ret->identity.role);
 }
 
 /* The first of its job's pods; NULL: the cache has none. */
@@ -277,8 +274,8 @@ static void judge_pod(struct seen_pod *seen, struct gt_err **refusal)
 {
     if (seen->unknown)
         *refusal = gt_steal(seen->unknown);
-    else if (seen->broken)
-        gt_fail(refusal, EINVAL, "%s", seen->broken);
+    else if (seen->owner && seen->owner->broken)
+        gt_fail(refusal, EINVAL, "%s", seen->owner->broken);
     else
         check_pod(seen, refusal);
 }
@@ -354,35 +351,55 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
 
 /* ---- rules for owners ---- */
 
-static int check_owner(const struct gt_owner *owner, struct gt_err **err)
+/* All jobs of an object. */
+static int check_jobs(const struct gt_owner *owner, struct gt_err **err)
 {
-    gt_auto_job struct gt_job *job = NULL;
-    return gt_owner_check(owner, &job, err);
+    int r = 0;
+    for (; owner && r >= 0; owner = owner->next) {
+        gt_auto_job struct gt_job *job = NULL;
+        r = gt_owner_check(owner, &job, err);
+        if (r < 0 && owner->role)
+            gt_wrap(err, "group %.60s", owner->role);
+    }
+    return r;
+}
+
+static bool has_groups(const struct gt_owner *owner)
+{
+    while (owner && !gt_owner_is_grouped(owner))
+        owner = owner->next;
+    return owner;
 }
 
 /* It is let in all the same: hardware may come. */
 static void warn_of_never(const struct gt_webhook *webhook, const struct review *review,
                           const struct gt_owner *owner, struct review_verdict *verdict)
 {
-    gt_auto_job struct gt_job *job = NULL;
-    gt_auto_buf struct gt_buf text = GT_BUF(WARNING_MAX);
     struct gt_cache *cache = (struct gt_cache *)(uintptr_t)webhook->cache;
-    if (!cache || gt_owner_check(owner, &job, NULL) < 0 || !job)
-        return;
-    if (gt_ahead_never_fits(cache, webhook->resource, review->object, owner, job, &text) &&
-        gt_buf_check(&text, "warning", NULL) >= 0)
-        gt_key_warnings_add(&verdict->warnings, "%s: %s", GT_REASON_NEVER_FITS, text.data);
+    for (; cache && owner; owner = owner->next) {
+        gt_auto_job struct gt_job *job = NULL;
+        gt_auto_buf struct gt_buf text = GT_BUF(WARNING_MAX);
+        if (gt_owner_check(owner, &job, NULL) < 0 || !job)
+            return;
+        if (gt_ahead_never_fits(cache, webhook->resource, review->object, owner, job, &text) &&
+            gt_buf_check(&text, "warning", NULL) >= 0)
+            gt_key_warnings_add(&verdict->warnings, "%s: %s", GT_REASON_NEVER_FITS, text.data);
+    }
+}
+
+static uint64_t count_pods(const struct gt_owner *owner)
+{
+    uint64_t pods = 0;
+    for (; owner; owner = owner->next)
+        for (unsigned i = 0; i < owner->spec.count; i++)
+            pods += owner->spec.templates[i].replicas;
+    return pods;
 }
 
 /* Giving back GPUs is always allowed, since a Deployment in a rolling update does it in steps. */
 static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *before)
 {
-    uint64_t now = 0, then = 0;
-    for (unsigned i = 0; i < owner->spec.count; i++)
-        now += owner->spec.templates[i].replicas;
-    for (unsigned i = 0; i < before->spec.count; i++)
-        then += before->spec.templates[i].replicas;
-    return now < then;
+    return count_pods(owner) < count_pods(before);
 }
 
 /* `known`: its GPUs are, so that no owner was read where it asks for none. An object that was made for
@@ -418,13 +435,13 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     warn_of_owner(webhook, review->object, owner, known, &verdict->warnings);
     if (!owner)
         return;
-    if (!gt_owner_is_grouped(owner)) {
+    if (!has_groups(owner)) {
         for (unsigned i = 0; i < owner->spec.count; i++)
             if (owner->spec.templates[i].atomic)
                 gt_key_warnings_add(&verdict->warnings, "%s", lone_atomic);
         return;
     }
-    if (check_owner(owner, &verdict->refusal) >= 0) {
+    if (check_jobs(owner, &verdict->refusal) >= 0) {
         warn_of_never(webhook, review, owner, verdict);
         return;
     }
@@ -432,7 +449,7 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
         return;
     const cJSON *before = gt_get(review->request, "oldObject");
     if (gt_owner_read(kind, before, webhook->resource, &old, NULL) == 0 && old &&
-        (is_smaller(owner, old) || check_owner(old, NULL) < 0))
+        (is_smaller(owner, old) || check_jobs(old, NULL) < 0))
         gt_err_free(gt_steal(verdict->refusal));
 }
 

@@ -93,7 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((r < 0) != (err != NULL) || (r < 0 && owner))
         abort();
     if (owner)
-        check_owner(owner);
+        for (const struct gt_owner *job = owner; job; job = job->next)
+            check_owner(job);
     gt_auto_owners struct gt_owners *owners = NULL;
     if (gt_owners_new(resource, &owners, NULL) < 0)
         abort();
@@ -109,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "name"));
     const char *namespace_ = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "namespace"));
     if (name && namespace_) {
-        if ((counters.owners == 1) != (gt_owners_find(owners, kind, namespace_, name) != NULL))
+        if ((counters.owners == 1) != (gt_owners_find(owners, kind, namespace_, name, NULL) != NULL))
             abort();
         gt_owners_remove(owners, kind, namespace_, name);
         gt_owners_counters(owners, &counters);

@@ -10,6 +10,7 @@ from placement_case import PODS, PlacementCase
 from placement_driver import GROUP, PLAN, gates, owner, planned_node, pod_spec, template
 
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets"
+RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ns/rayclusters"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/ns/mpijobs"
 LEADER_WORKER_SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/ns/leaderworkersets"
 JOB_SET, LWS, KUBEFLOW = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/", "training.kubeflow.org/"
@@ -226,17 +227,50 @@ class Kinds(PlacementCase):
         self.wait_lifted(*names)
         self.check_units(names)
 
+    def add_ray(self, name, *groups, head=0, **spec):
+        self.api.add(RAY_CLUSTERS, name, spec={
+            "headGroupSpec": {"template": template(head) if head else {"spec": {"containers": [{"name": "main"}]}}},
+            "workerGroupSpecs": [{"groupName": group, "replicas": pods, "minReplicas": 0, "maxReplicas": 64, "template": template(8, size)}
+                                 for group, pods, size in groups], **spec})
+
+    def add_ray_pods(self, name, group, suffixes, size=None, gpus=8):
+        names = [f"{name}-{group}-{suffix}x9d" for suffix in suffixes]
+        for pod in reversed(names):
+            self.add_pod(pod, {"metadata": {
+                "labels": {"ray.io/cluster": name, "ray.io/group": group, "ray.io/node-type": "head" if group == "headgroup" else "worker"},
+                "annotations": {GROUP: str(size)} if size else {}, "ownerReferences": [owner("ray.io/v1", "RayCluster", name, "uid-ray")]},
+                "spec": pod_spec(gpus, gated=bool(size))})
+        return names
+
     def test_raycluster(self):
-        """A kind that we do not know: the pods that are there, by name. The head without GPUs is none of them."""
-        self.world(3)
-        made = {"annotations": {GROUP: "32"}, "ownerReferences": [owner("ray.io/v1", "RayCluster", "a", "uid-ray")]}
-        self.add_pod("a-head-x2k9d", {"metadata": made, "spec": {"containers": [{"name": "main"}]}})
-        names = [f"a-{group}-worker-{i}x9d" for group in ("big", "small") for i in "bdfh"]
-        for name in reversed(names):
-            self.add_pod(name, {"metadata": made, "spec": pod_spec(8)})
+        """Each group of workers is a job of its own, with a size of its own; the head and its GPUs are none of them."""
+        self.world(4)
+        self.add_ray("a", ("big", 4, 32), ("small", 4, 16), head=2)
+        self.add_ray_pods("a", "headgroup", "h", gpus=2)
+        small = self.add_ray_pods("a", "small", "bdfh", 16)
+        big = self.add_ray_pods("a", "big", "bdf", 32)
+        self.start()
+        self.wait_lifted(*small)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/RayCluster/a.big").get("reason") == "PodsMissing"), self.host.job("ns/RayCluster/a.big"))
+        big += self.add_ray_pods("a", "big", "h", 32)
+        self.wait_lifted(*big)
+        self.check_units(big)
+        self.check_units(small, 2)
+        self.assertEqual(self.status("raycluster-a.big")["phase"], "Placed")
+
+    def test_raycluster_is_scaled(self):
+        """By a whole unit, whose pods get names before and after those that are there."""
+        self.world(4)
+        self.add_ray("a", ("w", 4, 32))
+        names = self.add_ray_pods("a", "w", "cdef", 32)
         self.start()
         self.wait_lifted(*names)
-        self.check_units(names)
+        for name in names:
+            self.bind(name)
+        self.add_ray("a", ("w", 8, 32))
+        more = self.add_ray_pods("a", "w", "abgh", 32)
+        self.wait_lifted(*more)
+        self.check_units(names + more)
 
     # pods whose owner is not in this cluster
 

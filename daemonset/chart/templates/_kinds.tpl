@@ -22,6 +22,9 @@
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets]
   verbs: [list, watch]
+- apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [list, watch]
 {{- end }}
 {{- define "gputopo.kindHooks" -}}
 - {apiGroups: [batch.volcano.sh], apiVersions: [v1alpha1], resources: [jobs], operations: [CREATE, UPDATE], scope: Namespaced}
@@ -30,4 +33,5 @@
 - {apiGroups: [kubeflow.org], apiVersions: [v1], resources: [jaxjobs, mpijobs, paddlejobs, pytorchjobs, tfjobs, xgboostjobs], operations: [CREATE, UPDATE], scope: Namespaced}
 - {apiGroups: [kubeflow.org], apiVersions: [v2beta1], resources: [mpijobs], operations: [CREATE, UPDATE], scope: Namespaced}
 - {apiGroups: [leaderworkerset.x-k8s.io], apiVersions: [v1], resources: [leaderworkersets], operations: [CREATE, UPDATE], scope: Namespaced}
+- {apiGroups: [ray.io], apiVersions: [v1], resources: [rayclusters, rayjobs, rayservices], operations: [CREATE, UPDATE], scope: Namespaced}
 {{- end }}

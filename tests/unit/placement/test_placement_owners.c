@@ -47,6 +47,11 @@ static struct gt_owner *read_owner(enum gt_job_kind kind, const char *text)
     "{\"spec\":{" more "\"leaderWorkerTemplate\":{\"size\":" size "," leader                                 \
     "\"workerTemplate\":" POD("8", GROUP("\"32\"")) "}}}"
 
+#define RAY_GROUP(name, more, template)                                                                      \
+    "{\"groupName\":\"" name "\",\"minReplicas\":0," more "\"template\":" template "}"
+#define RAY(more, head, groups)                                                                              \
+    "{" more "\"headGroupSpec\":{\"template\":" POD(head, "") "},\"workerGroupSpecs\":[" groups "]}"
+
 #define WORKERS(roles, count)                                                                                \
     "{\"spec\":{\"" roles "\":{\"Worker\":{\"replicas\":" count ",\"template\":" POD("8", GROUP("\"32\"")) "}"
 
@@ -70,6 +75,13 @@ static const char *const manual[GT_JOB_KINDS] = {
     [GT_JOB_JOBSET] = JOBSET("", REPLICATED("load", "1", "1", POD("0", "")) "," REPLICATED(
                                      "node", "2", "4", POD("8", GROUP("\"32\"")))),
     [GT_JOB_LEADER_WORKER_SET] = LWS("", "8", ""),
+    [GT_JOB_RAY_CLUSTER] =
+        "{\"spec\":" RAY("", "0", RAY_GROUP("w", "\"replicas\":8,", POD("8", GROUP("\"32\"")))) "}",
+    [GT_JOB_RAY_JOB] = "{\"spec\":{\"rayClusterSpec\":" RAY(
+        "\"enableInTreeAutoscaling\":true,", "0",
+        RAY_GROUP("w", "\"replicas\":2,\"numOfHosts\":4,", POD("8", GROUP("\"32\"")))) "}}",
+    [GT_JOB_RAY_SERVICE] = "{\"spec\":{\"rayClusterConfig\":" RAY(
+        "", "0", RAY_GROUP("w", "\"replicas\":8,", POD("8", GROUP("\"32\"")))) "}}",
     [GT_JOB_INDEXED] = "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":8,\"completions\":8,"
                        "\"template\":" POD("8", GROUP("\"32\"")) "}}",
     [GT_JOB_STATEFULSET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("\"32\"")) "}}",
@@ -93,6 +105,62 @@ static void test_every_kind(void **state)
         assert_int_equal(job->units.units[1].pods, 4);
         assert_int_equal(owner->sequential, kind == GT_JOB_STATEFULSET);
     }
+}
+
+/* The head and each group of workers are a job of their own, with a size of its own. */
+static void test_ray(void **state)
+{
+    (void)state;
+    struct gt_owner *owner =
+        read_owner(GT_JOB_RAY_CLUSTER,
+                   "{\"metadata\":{\"uid\":\"u\"},\"spec\":" RAY(
+                       "\"enableInTreeAutoscaling\":true,", "2",
+                       RAY_GROUP("big", "\"replicas\":9,\"maxReplicas\":1,\"numOfHosts\":4,",
+                                 POD("8", GROUP("\"32\""))) ","                             //
+                       RAY_GROUP("none", "\"replicas\":3,", POD("0", "")) ","               //
+                       RAY_GROUP("small", "\"replicas\":1,", POD("8", GROUP("\"16\""))) "," //
+                       RAY_GROUP("off", "\"suspend\":true,\"replicas\":3,", POD("8", GROUP("\"8\"")))) "}");
+    static const struct {
+        const char *role, *text;
+        unsigned pods, units;
+    } want[] = {{"headgroup", NULL, 1, 0},
+                {"big", NULL, 4, 1},
+                {"small", "the job's 8 GPUs are not a multiple of gpu-group-size 16", 1, 0},
+                {"off", NULL, 0, 0}};
+    const struct gt_owner *at = owner;
+    for (unsigned i = 0; i < GT_COUNT(want); i++, at = at->next) {
+        gt_auto_job struct gt_job *job = NULL;
+        gt_auto_err struct gt_err *err = NULL;
+        gt_auto_buf struct gt_buf key = GT_BUF(256), wanted = GT_BUF(256);
+        assert_non_null(at);
+        assert_string_equal(at->role, want[i].role);
+        assert_int_equal(at->spec.templates[0].replicas, want[i].pods);
+        if (gt_owner_check(at, &job, &err) < 0)
+            assert_string_equal(gt_err_text(err), want[i].text ? want[i].text : "");
+        else
+            assert_int_equal(job->units.count, want[i].units);
+        assert_int_equal(job == NULL, want[i].text != NULL);
+        assert_true(gt_owner_job_key(GT_JOB_RAY_CLUSTER, owner, "ns", "x", i, &key));
+        gt_buf_printf(&wanted, "ns/RayCluster/x.%s", want[i].role);
+        assert_string_equal(key.data, wanted.data);
+    }
+    assert_null(at);
+    gt_owner_free(owner);
+}
+
+/* Autoscaled one by one, most of the time a part of a unit would be there. */
+static void test_ray_step(void **state)
+{
+    (void)state;
+    gt_auto_owner struct gt_owner *owner =
+        read_owner(GT_JOB_RAY_CLUSTER,
+                   "{\"spec\":" RAY("\"enableInTreeAutoscaling\":true,", "0",
+                                    RAY_GROUP("w", "\"replicas\":8,", POD("8", GROUP("\"32\"")))) "}");
+    gt_auto_job struct gt_job *job = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    assert_true(gt_owner_check(owner, &job, &err) < 0);
+    assert_string_equal(gt_err_text(err),
+                        "it is scaled by 1 pod at a time, which is not a multiple of the 4 pods of a unit");
 }
 
 /* An annotation of the object itself counts for all templates, unless one of them says otherwise. */
@@ -152,7 +220,8 @@ static void test_own_metadata_changes(void **state)
         cJSON *json = parse(object);
         gt_owners_put(owners, GT_JOB_STATEFULSET, json);
         cJSON_Delete(json);
-        const char *broken = gt_owners_broken(owners, GT_JOB_STATEFULSET, "ns", "set");
+        const struct gt_owner *owner = gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set", NULL);
+        const char *broken = owner ? owner->broken : NULL;
         if (!broken != !steps[i].broken || (broken && strcmp(broken, steps[i].broken) != 0))
             fail_msg("step %zu: %s", i, broken ? broken : "no rule is broken");
     }
@@ -456,13 +525,13 @@ static void test_cache(void **state)
     gt_owners_counters(owners, &counters);
     assert_int_equal(counters.owners, 197);
     assert_int_equal(counters.refused, 1);
-    assert_false(gt_owner_is_grouped(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-7")));
-    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-8"));
-    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-9"));
-    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "other", "set-7"));
-    assert_null(gt_owners_find(owners, GT_JOB_INDEXED, "ns", "set-7"));
+    assert_false(gt_owner_is_grouped(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-7", NULL)));
+    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-8", NULL));
+    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set-9", NULL));
+    assert_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "other", "set-7", NULL));
+    assert_null(gt_owners_find(owners, GT_JOB_INDEXED, "ns", "set-7", NULL));
     put(owners, "new", "{\"template\":" POD("8", "") "}"); /* into a gap */
-    assert_non_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "new"));
+    assert_non_null(gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "new", NULL));
 }
 
 static void put_generation(struct gt_owners *owners, const char *uid, unsigned generation, const char *spec)
@@ -494,7 +563,8 @@ static void test_broken_rule_is_kept(void **state)
     assert_int_equal(gt_owners_new(RESOURCE, &owners, NULL), 0);
     for (size_t i = 0; i < GT_COUNT(steps); i++) {
         put_generation(owners, steps[i].uid, steps[i].generation, steps[i].spec);
-        const char *broken = gt_owners_broken(owners, GT_JOB_STATEFULSET, "ns", "set");
+        const struct gt_owner *owner = gt_owners_find(owners, GT_JOB_STATEFULSET, "ns", "set", NULL);
+        const char *broken = owner ? owner->broken : NULL;
         assert_string_equal(broken ? broken : "", steps[i].says ? steps[i].says : "");
     }
 }
@@ -542,6 +612,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_kind),
+        cmocka_unit_test(test_ray),
+        cmocka_unit_test(test_ray_step),
         cmocka_unit_test(test_own_metadata),
         cmocka_unit_test(test_own_metadata_changes),
         cmocka_unit_test(test_volcano_master),
