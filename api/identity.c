@@ -7,14 +7,15 @@
 #include "api/kinds/pods.h"
 #include "api/pod_group.h"
 
-/* 1, also sets its kind; 0: it is of none. What the pod's author wrote for this comes first. */
+/* 1, also sets its kind; 0: it is of none. What the pod's author wrote for this comes first, then the kinds
+ * that users describe, whose pods may be made by objects of the others. */
 static int identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
     int r = gt_pods_identify(pod, true, ret, err);
     for (unsigned i = 0; !r && i < GT_JOB_KINDS; i++) {
-        const struct gt_kind *kind = gt_kind_of((enum gt_job_kind)i);
-        ret->kind = (enum gt_job_kind)i;
-        r = kind->identify ? kind->identify(kind, pod, ret, err) : 0;
+        ret->kind = (enum gt_job_kind)((i + GT_JOB_CUSTOM) % GT_JOB_KINDS);
+        const struct gt_kind *kind = gt_kind_of(ret->kind);
+        r = kind && kind->identify ? kind->identify(kind, pod, ret, err) : 0;
         if (r)
             return r;
     }
@@ -60,11 +61,6 @@ const char *gt_job_kind_name(enum gt_job_kind kind)
 bool gt_job_kind_may_grow(enum gt_job_kind kind)
 {
     return kind < GT_JOB_KINDS && gt_kind_of(kind)->may_grow;
-}
-
-bool gt_job_kind_is_only_checked(enum gt_job_kind kind)
-{
-    return gt_kind_of(kind)->is_only_checked;
 }
 
 bool gt_job_kind_is_nameless(enum gt_job_kind kind)

@@ -39,8 +39,6 @@ bool gt_job_kind_may_grow(enum gt_job_kind kind);
 /* The kinds of the pods' identities that an owner of this kind may make: how many, at most two. */
 unsigned gt_owner_pods_are(enum gt_job_kind owner, enum gt_job_kind ret[static 2]);
 
-/* Whether it has no pods: an object that it makes has them. */
-bool gt_job_kind_is_only_checked(enum gt_job_kind kind);
 /* Whether only the order of the names gives the ranks of its pods. */
 bool gt_job_kind_is_nameless(enum gt_job_kind kind);
 

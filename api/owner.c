@@ -63,7 +63,7 @@ static bool is_stopped(const struct gt_kind *kind, const cJSON *object)
     const cJSON *spec = gt_get(object, "spec");
     return gt_get_at(object, "metadata", "deletionTimestamp") || cJSON_IsTrue(gt_get(spec, "suspend")) ||
            cJSON_IsTrue(gt_get_at(spec, "runPolicy", "suspend")) ||
-           (kind->has_stopped && kind->has_stopped(gt_get(object, "status")));
+           (kind->has_stopped && kind->has_stopped(kind, gt_get(object, "status")));
 }
 
 /* An annotation of the object itself counts as if all templates had it, where none has it. *ret_digest
@@ -102,7 +102,7 @@ static bool is_part_of_another(enum gt_job_kind kind, const cJSON *object)
     const cJSON *labels = gt_get_at(object, "metadata", "labels");
     for (unsigned i = 0; i < GT_JOB_KINDS; i++) {
         const struct gt_kind *other = gt_kind_of((enum gt_job_kind)i);
-        if (other->child && i != kind && gt_get(labels, gt_pod_key_text(other->child_key)))
+        if (other && other->child && i != kind && gt_get(labels, gt_pod_key_text(other->child_key)))
             return true;
     }
     return false;

@@ -15,8 +15,10 @@ struct gt_owner_type {
     const char *group, *version, *plural;
     const char *kind; /* "PyTorchJob" */
 };
-/* Not for GT_JOB_KINDS and what follows it. */
+/* Not for GT_JOB_KINDS and what follows it. NULL: it is one for users, and not described. */
 const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind);
+/* The kinds whose objects are watched, by number from 0. GT_JOB_KINDS: no more. */
+enum gt_job_kind gt_owner_watched(unsigned number);
 /* From an ownerReference, or a request's kind; `api_version` is "group/version" or the group alone. A kind of
  * that group counts even where its version is another one. GT_JOB_KINDS: none of them. */
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind);

@@ -7,8 +7,8 @@
 #include "api/names.h"
 
 #define POD_KEY(name, text) [GT_KEY_##name] = {text, sizeof(text) - 1},
-static const struct {
-    const char *text;
+static struct pod_key_text {
+    const char *text; /* NULL: unused */
     size_t len;
 } keys[GT_POD_KEYS] = {POD_KEY(GROUP, GT_ANNOTATION_GROUP) POD_KEY(ATOMIC, GT_ANNOTATION_ATOMIC)
                            POD_KEY(LOSS, GT_ANNOTATION_LOSS) POD_KEY(UNPLACED, GT_ANNOTATION_UNPLACED)
@@ -25,7 +25,17 @@ enum gt_pod_key gt_pod_key_of(const char *text)
 {
     size_t len = strlen(text);
     unsigned i = 0;
-    while (i < GT_POD_KEYS && (keys[i].len != len || memcmp(keys[i].text, text, len) != 0))
+    while (i < GT_POD_KEYS && keys[i].text && (keys[i].len != len || memcmp(keys[i].text, text, len) != 0))
         i++;
-    return (enum gt_pod_key)i;
+    return i < GT_POD_KEYS && keys[i].text ? (enum gt_pod_key)i : GT_POD_KEYS;
+}
+
+enum gt_pod_key gt_pod_key_add(const char *text)
+{
+    unsigned i = GT_KEY_CUSTOM;
+    while (i < GT_POD_KEYS && keys[i].text)
+        i++;
+    if (i < GT_POD_KEYS)
+        keys[i] = (struct pod_key_text){strdup(text), strlen(text)};
+    return i < GT_POD_KEYS && keys[i].text ? (enum gt_pod_key)i : GT_POD_KEYS;
 }

@@ -16,12 +16,15 @@ enum gt_pod_key {
     GT_KEY_PLAN_UNIT = GT_KEY_SIZES,
     GT_KEY_PLAN_RANK,
     GT_KEY_POD_GROUP,
-    GT_JOB_KEY_LIST(GT_POD_KEY) GT_POD_KEYS,
+    GT_JOB_KEY_LIST(GT_POD_KEY) GT_KEY_CUSTOM, /* the first label of kinds that users describe */
+    GT_POD_KEYS = GT_KEY_CUSTOM + 24,
 };
 #undef GT_POD_KEY
 
 const char *gt_pod_key_text(enum gt_pod_key key);
 /* GT_POD_KEYS: it is none of them. */
 enum gt_pod_key gt_pod_key_of(const char *text);
+/* Adds a key, before any pod is read. GT_POD_KEYS: there are too many. */
+enum gt_pod_key gt_pod_key_add(const char *text);
 
 #endif

@@ -44,8 +44,9 @@ static int read_job(struct gt_template_reader *reader, const cJSON *spec)
     return gt_template_add(reader, "", NULL, completions, gt_get(spec, "template"));
 }
 
-static bool has_job_stopped(const cJSON *status)
+static bool has_job_stopped(const struct gt_kind *kind, const cJSON *status)
 {
+    (void)kind;
     return gt_kind_condition_is_true(status, "Complete") || gt_kind_condition_is_true(status, "Failed");
 }
 

@@ -91,8 +91,9 @@ static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
     return 0;
 }
 
-static bool has_jobset_stopped(const cJSON *status)
+static bool has_jobset_stopped(const struct gt_kind *kind, const cJSON *status)
 {
+    (void)kind;
     return gt_kind_condition_is_true(status, "Completed") || gt_kind_condition_is_true(status, "Failed");
 }
 

@@ -30,15 +30,17 @@ struct gt_kind {
      * start together. */
     int (*read)(struct gt_template_reader *reader, const cJSON *spec);
     /* Whether its status says that it makes no pods any more. NULL: it does not. */
-    bool (*has_stopped)(const cJSON *status);
+    bool (*has_stopped)(const struct gt_kind *kind, const cJSON *status);
     /* Which pods have ended, besides how many. NULL: it does not say. */
     void (*read_ended)(struct gt_owner *owner, const cJSON *status);
     /* How many pods may be evicted before it gives up. NULL: any number. */
     uint32_t (*failures_left)(const cJSON *spec, const cJSON *status);
 };
 
-/* Not for GT_JOB_KINDS and what follows it. */
+/* Not for GT_JOB_KINDS and what follows it. NULL: it is one for users, and not described. */
 const struct gt_kind *gt_kind_of(enum gt_job_kind kind);
+/* Sets one for users; NULL: it is not described any more. */
+void gt_kind_describe(unsigned number, const struct gt_kind *kind);
 
 /* For has_stopped(): whether a condition of that type is True. */
 bool gt_kind_condition_is_true(const cJSON *status, const char *type);

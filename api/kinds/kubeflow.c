@@ -94,8 +94,9 @@ static int read_tf(struct gt_template_reader *reader, const cJSON *spec)
                                       : gt_fail_sys(reader->err, ENOMEM, "owner");
 }
 
-static bool has_kubeflow_stopped(const cJSON *status)
+static bool has_kubeflow_stopped(const struct gt_kind *kind, const cJSON *status)
 {
+    (void)kind;
     return gt_kind_condition_is_true(status, "Succeeded") || gt_kind_condition_is_true(status, "Failed");
 }
 

@@ -8,16 +8,35 @@
 GT_JOB_KIND_LIST(KIND_DECLARATION)
 
 #define KIND_ENTRY(name, file) [GT_JOB_##name] = &gt_kind_##file,
-static const struct gt_kind *const table[GT_JOB_KINDS] = {GT_JOB_KIND_LIST(KIND_ENTRY)};
+static const struct gt_kind *const table[GT_JOB_CUSTOM] = {GT_JOB_KIND_LIST(KIND_ENTRY)};
+
+static const struct gt_kind *described[GT_CUSTOM_KINDS_MAX];
+
+void gt_kind_describe(unsigned number, const struct gt_kind *kind)
+{
+    described[number] = kind;
+}
 
 const struct gt_kind *gt_kind_of(enum gt_job_kind kind)
 {
-    return table[kind];
+    return kind < GT_JOB_CUSTOM ? table[kind] : described[kind - GT_JOB_CUSTOM];
 }
 
 const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind)
 {
-    return &table[kind]->type;
+    const struct gt_kind *of = gt_kind_of(kind);
+    return of ? &of->type : NULL;
+}
+
+enum gt_job_kind gt_owner_watched(unsigned number)
+{
+    unsigned i = 0;
+    for (; i < GT_JOB_KINDS; i++) {
+        const struct gt_kind *kind = gt_kind_of((enum gt_job_kind)i);
+        if (kind && !kind->is_only_checked && !number--)
+            break;
+    }
+    return (enum gt_job_kind)i;
 }
 
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
@@ -25,8 +44,8 @@ enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
     size_t len = api_version ? strcspn(api_version, "/") : 0;
     enum gt_job_kind found = GT_JOB_KINDS;
     for (unsigned i = 0; kind && api_version && i < GT_JOB_KINDS; i++) {
-        const struct gt_owner_type *type = &table[i]->type;
-        if (strcmp(type->kind, kind) != 0 || strlen(type->group) != len ||
+        const struct gt_owner_type *type = gt_owner_type((enum gt_job_kind)i);
+        if (!type || strcmp(type->kind, kind) != 0 || strlen(type->group) != len ||
             strncmp(type->group, api_version, len) != 0)
             continue;
         if (api_version[len] && strcmp(api_version + len + 1, type->version) == 0)
@@ -38,7 +57,7 @@ enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
 
 bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *owner_kind)
 {
-    const char *child = table[kind]->child;
+    const char *child = gt_kind_of(kind)->child;
     return owner_kind &&
            ((child && strcmp(owner_kind, child) == 0) || gt_owner_kind_of(api_version, owner_kind) == kind);
 }

@@ -90,8 +90,9 @@ static int read_volcano(struct gt_template_reader *reader, const cJSON *spec)
 }
 
 /* It suspends by aborting. */
-static bool has_volcano_stopped(const cJSON *status)
+static bool has_volcano_stopped(const struct gt_kind *kind, const cJSON *status)
 {
+    (void)kind;
     static const char *const phases[] = {"Aborting",    "Aborted",    "Completing", "Completed",
                                          "Terminating", "Terminated", "Failed"};
     const char *phase = gt_get_string(gt_get(status, "state"), "phase");

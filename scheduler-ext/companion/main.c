@@ -3,15 +3,18 @@
 #include "base/options.h"
 #include "base/process.h"
 #include "scheduler-ext/companion/companion.h"
+#include "scheduler-ext/owners/kinds_file.h"
 
 static const char program[] = GT_COMPANION_NAME;
 
 /* The endpoints use at most a quarter of the file descriptors for connections. */
 enum { COMPANION_DESCRIPTORS = 128 };
 
-static int run(const void *options, struct gt_err **err)
+static int run(const void *arg, struct gt_err **err)
 {
-    return gt_companion_run(options, err);
+    const struct gt_companion_options *options = arg;
+    int r = options->kinds ? gt_kinds_file_read(options->kinds, err) : 0;
+    return r < 0 ? r : gt_companion_run(options, err);
 }
 
 static int start(const struct gt_companion_options *options)

@@ -202,6 +202,8 @@ static const struct gt_option table[] = {
      COMPANION_FIELD(weights.loss_weight), .max = SCORE_WEIGHT_MAX},
     {"chain", "LIST", "sizes of units, in GPUs, that room is left for, ascending (those of the jobs seen)",
      gt_chain_option, COMPANION_FIELD(chain)},
+    {"kinds", "FILE", "further kinds of jobs, in YAML; see how-to/describe-a-kind.md", gt_option_text,
+     COMPANION_FIELD(kinds)},
     {"on-lost-plan", "WHAT",
      "a planned pod whose place is taken before it is bound: report, or recreate it (report)", gt_option_word,
      COMPANION_FIELD(placement.lost_plan), .words = lost_plans},

@@ -39,6 +39,7 @@ struct gt_companion_options {
     enum gt_log_level log_level;
     enum gt_log_format log_format;
     const char *config_file; /* NULL: none */
+    const char *kinds;       /* a file; NULL: none */
     cJSON *config;           /* the whole file of --config: mappings, lists and texts; NULL: none */
     bool help, version;      /* asked for: print it and do nothing else */
 };

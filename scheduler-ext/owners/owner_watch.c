@@ -128,22 +128,22 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
     watch->spec = *spec;
     if (!watch->spec.without_ms)
         watch->spec.without_ms = WITHOUT_MS;
-    for (unsigned i = 0; i < FOLLOWERS; i++) {
+    for (unsigned at = 0, i; at < FOLLOWERS; at++) {
         static const struct gt_owner_type pod_groups = {GT_VOLCANO_GROUP, GT_VOLCANO_VERSION,
                                                         GT_PLURAL_POD_GROUP, GT_KIND_POD_GROUP},
                                           queues = {GT_VOLCANO_GROUP, GT_VOLCANO_VERSION,
                                                     GT_PLURAL_VOLCANO_QUEUE, GT_KIND_VOLCANO_QUEUE};
-        struct gt_owner_type type = i == POD_GROUPS ? pod_groups
-                                    : i == QUEUES   ? queues
-                                                    : *gt_owner_type((enum gt_job_kind)i);
+        i = at < GT_JOB_KINDS ? gt_owner_watched(at) : at;
+        if (i == GT_JOB_KINDS && at < GT_JOB_KINDS)
+            continue;
+        const struct gt_owner_type *type = i == POD_GROUPS ? &pod_groups
+                                           : i == QUEUES   ? &queues
+                                                           : gt_owner_type((enum gt_job_kind)i);
         watch->followers[i] =
             (struct follower){.watch = watch,
                               .number = i,
-                              .kind = type.kind,
-                              .resource = {type.group, type.version, type.plural, i != QUEUES}};
-        watch->followers[i].synced = i < GT_JOB_KINDS && gt_job_kind_is_only_checked((enum gt_job_kind)i);
-        if (watch->followers[i].synced)
-            continue;
+                              .kind = type->kind,
+                              .resource = {type->group, type->version, type->plural, i != QUEUES}};
         int r = start(&watch->followers[i], err);
         if (r < 0)
             return r;
@@ -166,10 +166,11 @@ static bool is_given_up(const struct follower *follower)
     return follower->problem_ms && gt_clock_ms() - follower->problem_ms >= follower->watch->spec.without_ms;
 }
 
+/* Kinds that are not watched have no informer. */
 bool gt_owner_watch_is_synced(const struct gt_owner_watch *watch)
 {
     for (unsigned i = 0; i < FOLLOWERS; i++)
-        if (!watch->followers[i].synced && !is_given_up(&watch->followers[i]))
+        if (watch->followers[i].informer && !watch->followers[i].synced && !is_given_up(&watch->followers[i]))
             return false;
     return true;
 }

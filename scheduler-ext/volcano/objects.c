@@ -21,14 +21,21 @@ static const struct gt_volcano_resource fixed[VOLCANO_OWNERS] = {
                         "places that gputopo-scheduler has reserved for pods to come are taken for free"},
 };
 
+/* GT_JOB_KINDS: it is none of them. */
+static enum gt_job_kind kind_of_resource(unsigned resource)
+{
+    return resource < VOLCANO_OWNERS ? GT_JOB_KINDS : gt_owner_watched(resource - VOLCANO_OWNERS);
+}
+
 const struct gt_volcano_resource *gt_volcano_resource(unsigned resource)
 {
     static struct gt_volcano_resource owners[GT_JOB_KINDS];
     if (resource < VOLCANO_OWNERS)
         return &fixed[resource];
-    if (resource >= VOLCANO_RESOURCES)
+    enum gt_job_kind kind = kind_of_resource(resource);
+    if (kind == GT_JOB_KINDS)
         return NULL;
-    const struct gt_owner_type *type = gt_owner_type((enum gt_job_kind)(resource - VOLCANO_OWNERS));
+    const struct gt_owner_type *type = gt_owner_type(kind);
     struct gt_volcano_resource *made = &owners[resource - VOLCANO_OWNERS];
     *made = (struct gt_volcano_resource){type->group, type->version, type->plural, "", 0, without_owner};
     return made;
@@ -80,7 +87,7 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
         gt_volcano_put_lease(volcano, object);
         break;
     default:
-        gt_owners_put(volcano->owners, (enum gt_job_kind)(resource - VOLCANO_OWNERS), object);
+        gt_owners_put(volcano->owners, kind_of_resource(resource), object);
     }
     know(volcano, resource, object);
     cJSON_Delete(object);
@@ -107,7 +114,7 @@ static void forget(struct gt_volcano *volcano, unsigned resource, const char *na
         gt_volcano_remove_lease(volcano, namespace_);
         break;
     default:
-        gt_owners_remove(volcano->owners, (enum gt_job_kind)(resource - VOLCANO_OWNERS), namespace_, name);
+        gt_owners_remove(volcano->owners, kind_of_resource(resource), namespace_, name);
     }
 }
 

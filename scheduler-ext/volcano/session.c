@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "scheduler-ext/decide/node_values.h"
+#include "scheduler-ext/owners/kinds_file.h"
 #include "scheduler-ext/volcano/engine.h"
 
 /* The library's handle, and the nodes and tasks of a session. */
@@ -21,7 +22,7 @@ const char *gt_volcano_gpu_resource(void)
     return GT_RESOURCE_GPU;
 }
 
-int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, char *error)
+int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, const char *kinds, char *error)
 {
     gt_auto_err struct gt_err *err = NULL;
     struct gt_volcano *made = calloc(1, sizeof(*made));
@@ -34,7 +35,9 @@ int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, char *error)
     made->weights = GT_AWARE_DEFAULT;
     if (!gt_text_copy(made->trusted, sizeof(made->trusted), *namespace_ ? namespace_ : "gputopo-system"))
         made->trusted[0] = '\0';
-    int r = gt_cache_new(&spec, &made->cache, &err);
+    int r = *kinds ? gt_kinds_file_read(kinds, &err) : 0;
+    if (r >= 0)
+        r = gt_cache_new(&spec, &made->cache, &err);
     if (r >= 0)
         r = gt_owners_new(GT_RESOURCE_GPU, &made->owners, &err);
     if (r < 0) {

@@ -31,8 +31,9 @@ enum {
 struct gt_volcano;
 
 /* `namespace_` is that of gputopo-scheduler; "": gputopo-system. Its Lease is believed only there: in others,
- * users may write Leases of any name. */
-int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, char *error);
+ * users may write Leases of any name. `kinds`: a file with further kinds of jobs, "" none; the first file
+ * that is read counts in all of the process. */
+int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, const char *kinds, char *error);
 void gt_volcano_free(struct gt_volcano *volcano);
 
 /* The extended resource of GPUs; pods that ask for it are ours. */

@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    enum gt_job_kind kind = (enum gt_job_kind)(data[0] % GT_JOB_KINDS);
+    enum gt_job_kind kind = (enum gt_job_kind)(data[0] % GT_JOB_CUSTOM);
     cJSON *object = cJSON_ParseWithLength((const char *)data + 1, size - 1);
     gt_auto_owner struct gt_owner *owner = NULL;
     gt_auto_err struct gt_err *err = NULL;

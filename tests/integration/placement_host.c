@@ -26,6 +26,7 @@
 #include "kube/kubeconfig.h"
 #include "kube/lines.h"
 #include "scheduler-ext/companion/own_claims.h"
+#include "scheduler-ext/owners/kinds_file.h"
 #include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
@@ -428,6 +429,8 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"retry", &times->retry_ms}};
     const char *value = strchr(text, '=');
     uint64_t number;
+    if (strncmp(text, "kinds=", 6) == 0)
+        return gt_kinds_file_read(value + 1, err);
     if (!value || !gt_text_to_unsigned(value + 1, UINT32_MAX, &number))
         return gt_fail(err, EINVAL, "%s: expected NAME=NUMBER", text);
     if (strncmp(text, "claims=", 7) == 0) {

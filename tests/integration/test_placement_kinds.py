@@ -10,6 +10,7 @@ from placement_case import PODS, PlacementCase
 from placement_driver import GROUP, PLAN, gates, owner, planned_node, pod_spec, template
 
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets"
+TRAININGS = "/apis/example.com/v1/namespaces/ns/trainings"
 RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ns/rayclusters"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/ns/mpijobs"
 LEADER_WORKER_SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/ns/leaderworkersets"
@@ -271,6 +272,44 @@ class Kinds(PlacementCase):
         more = self.add_ray_pods("a", "w", "abgh", 32)
         self.wait_lifted(*more)
         self.check_units(names + more)
+
+    # a kind that an administrator describes
+
+    def add_training_pods(self, name, role, count, size=32):
+        names = [f"{name}-{role}-{i}" for i in range(count)]
+        for i, pod in enumerate(names):
+            self.add_pod(pod, {"metadata": {
+                "labels": {"example.com/training": name, "example.com/role": role, "batch.kubernetes.io/job-completion-index": str(i)},
+                "annotations": {GROUP: str(size)}, "ownerReferences": [owner("batch/v1", "Job", f"{name}-{role}", f"uid-{name}-{role}")]},
+                "spec": pod_spec(8)})
+        return names
+
+    def test_described_kind(self):
+        """Its object says which pods come; the rank runs over its roles, in their order."""
+        kinds = f"{self.folder}/kinds.yaml"
+        with open(kinds, "w", encoding="ascii") as file:
+            file.write("""
+kinds:
+- apiVersion: example.com/v1
+  kind: Training
+  resource: trainings
+  child: Job
+  labels: {job: example.com/training, role: example.com/role, index: batch.kubernetes.io/job-completion-index}
+  templates:
+  - {each: .spec.groups, path: .pod, role: .name, replicas: .size}
+  suspend: .spec.paused
+""")
+        self.world(3)
+        spec = {"groups": [{"name": "b", "size": 4, "pod": template(8, 32)}, {"name": "a", "size": 8, "pod": template(8, 32)}]}
+        self.api.add(TRAININGS, "x", spec=spec)
+        names = self.add_training_pods("x", "b", 4)
+        self.start(kinds=kinds)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Training/x").get("reason") == "PodsMissing"), self.host.job("ns/Training/x"))
+        self.assertEqual(self.host.counters()["reservedGPUs"], 64)
+        names += self.add_training_pods("x", "a", 8)
+        self.wait_lifted(*names)
+        self.check_units(names)
+        self.assertEqual(self.status("training-x")["phase"], "Placed")
 
     # pods whose owner is not in this cluster
 

@@ -54,6 +54,13 @@ tiers:
 {{- end -}}
 {{- end }}
 
+{{/* The file with further kinds of jobs; nothing where there are none. */}}
+{{- define "gputopo.kinds" -}}
+{{- with .Values.placement.kinds }}
+{{- dict "kinds" . | toYaml }}
+{{- end }}
+{{- end }}
+
 {{- define "gputopo.port" -}}
 {{ regexFind "[0-9]+$" . }}
 {{- end }}

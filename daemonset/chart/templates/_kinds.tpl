@@ -25,6 +25,11 @@
 - apiGroups: [ray.io]
   resources: [rayclusters]
   verbs: [list, watch]
+{{- range .Values.placement.kinds }}
+- apiGroups: [{{ first (splitList "/" .apiVersion) }}]
+  resources: [{{ .resource }}]
+  verbs: [list, watch]
+{{- end }}
 {{- end }}
 {{- define "gputopo.kindHooks" -}}
 - {apiGroups: [batch.volcano.sh], apiVersions: [v1alpha1], resources: [jobs], operations: [CREATE, UPDATE], scope: Namespaced}
@@ -34,4 +39,7 @@
 - {apiGroups: [kubeflow.org], apiVersions: [v2beta1], resources: [mpijobs], operations: [CREATE, UPDATE], scope: Namespaced}
 - {apiGroups: [leaderworkerset.x-k8s.io], apiVersions: [v1], resources: [leaderworkersets], operations: [CREATE, UPDATE], scope: Namespaced}
 - {apiGroups: [ray.io], apiVersions: [v1], resources: [rayclusters, rayjobs, rayservices], operations: [CREATE, UPDATE], scope: Namespaced}
+{{- range .Values.placement.kinds }}
+- {apiGroups: [{{ first (splitList "/" .apiVersion) }}], apiVersions: [{{ last (splitList "/" .apiVersion) }}], resources: [{{ .resource }}], operations: [CREATE, UPDATE], scope: Namespaced}
+{{- end }}
 {{- end }}

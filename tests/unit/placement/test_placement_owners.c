@@ -92,7 +92,7 @@ static const char *const manual[GT_JOB_KINDS] = {
 static void test_every_kind(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < GT_JOB_KINDS; kind++) {
+    for (int kind = 0; kind < GT_JOB_CUSTOM; kind++) {
         gt_auto_owner struct gt_owner *owner = read_owner((enum gt_job_kind)kind, manual[kind]);
         gt_auto_job struct gt_job *job = NULL;
         gt_auto_err struct gt_err *err = NULL;
@@ -167,7 +167,7 @@ static void test_ray_step(void **state)
 static void test_own_metadata(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < GT_JOB_KINDS; kind++) {
+    for (int kind = 0; kind < GT_JOB_CUSTOM; kind++) {
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
         static const char *const in_template[] = {GROUP("\"32\""), GROUP("32")};
         const char *from = manual[kind];
@@ -363,7 +363,7 @@ static void test_owners_that_make_no_pods(void **state)
     static const char failed[] = "\"status\":{\"conditions\":[{\"type\":\"Suspended\",\"status\":\"False\"},"
                                  "{\"type\":\"Failed\",\"status\":\"True\"}]}";
     (void)state;
-    for (int i = 0; i < GT_JOB_KINDS; i++) {
+    for (int i = 0; i < GT_JOB_CUSTOM; i++) {
         enum gt_job_kind kind = (enum gt_job_kind)i;
         check_stopped(kind, "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}", true);
         check_stopped(kind, "\"metadata\":{}", false);

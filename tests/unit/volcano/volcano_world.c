@@ -55,7 +55,7 @@ struct gt_volcano *new_world(void)
 struct gt_volcano *new_world_beside(const char *namespace_)
 {
     struct gt_volcano *volcano = NULL;
-    assert_int_equal(gt_volcano_new(&volcano, namespace_, volcano_error), 0);
+    assert_int_equal(gt_volcano_new(&volcano, namespace_, "", volcano_error), 0);
     for (unsigned rack = 0; rack < RACKS; rack++) {
         char name[16];
         struct world_supernode supernode = {.name = name, .tier = 1};

@@ -31,7 +31,7 @@ type core struct {
 
 func newCore() (*core, error) {
 	made := &core{said: &new([C.GT_VOLCANO_TEXT_SIZE]C.char)[0], notes: &new([C.GT_VOLCANO_ANNOTATIONS_SIZE]C.char)[0]}
-	return made, made.result(C.gt_volcano_new(&made.c, text(os.Getenv("GPUTOPO_NAMESPACE")), made.said))
+	return made, made.result(C.gt_volcano_new(&made.c, text(os.Getenv("GPUTOPO_NAMESPACE")), text(os.Getenv("GPUTOPO_KINDS")), made.said))
 }
 
 func (c *core) result(r C.int) error {

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/kinds/custom.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/kinds/indices.h"
+#include "api/kinds/kind.h"
+#include "base/json_get.h"
+
+/* Kinds as data. The document is checked when it is loaded, and asked then for each object and pod. */
+
+enum { CUSTOM_TEMPLATES_MAX = 16, CUSTOM_NAME_MAX = 63, CUSTOM_VALUES_MAX = 16, CUSTOM_AT_MAX = 96 };
+
+struct custom_kind {
+    struct gt_kind kind; /* the first member */
+    char group[254], version[CUSTOM_NAME_MAX + 1];
+    enum gt_pod_key job, role, index; /* GT_POD_KEYS: its pods have no such label */
+    const cJSON *says;
+};
+
+static struct custom_kind custom_kinds[GT_CUSTOM_KINDS_MAX];
+static cJSON *custom_document; /* the kinds point into it */
+
+/* ---- an object, a pod ---- */
+
+/* `.a.b` below the object; the object itself for "". */
+static const cJSON *follow_path(const cJSON *json, const char *path)
+{
+    while (json && *path == '.') {
+        char name[CUSTOM_NAME_MAX + 1];
+        size_t len = strcspn(++path, ".");
+        snprintf(name, sizeof(name), "%.*s", (int)len, path);
+        json = gt_get(json, name);
+        path += len;
+    }
+    return json;
+}
+
+/* Paths of the document begin with .spec or .status, which is `json`. */
+static const cJSON *follow_from(const cJSON *json, const char *path)
+{
+    return follow_path(json, path + strcspn(path + 1, ".") + 1);
+}
+
+static int add_custom_template(struct gt_template_reader *reader, const cJSON *template, const cJSON *from,
+                               bool below)
+{
+    const cJSON *(*follow)(const cJSON *, const char *) = below ? follow_path : follow_from;
+    const char *role = gt_get_string(template, "role"), *replicas = gt_get_string(template, "replicas");
+    const cJSON *pod = follow(from, gt_get_string(template, "path"));
+    if (!pod)
+        return 0;
+    if (*role == '.')
+        role = cJSON_GetStringValue(follow(from, role));
+    else if (!*role && below && from->string)
+        role = from->string;
+    return gt_template_add(reader, role ? role : "", *replicas ? follow(from, replicas) : NULL, 1, pod);
+}
+
+static int read_custom(struct gt_template_reader *reader, const cJSON *spec)
+{
+    const struct custom_kind *custom = (const struct custom_kind *)reader->kind;
+    const char *minimum = gt_get_string(custom->says, "minimum"),
+               *suspend = gt_get_string(custom->says, "suspend");
+    const cJSON *template, *from;
+    uint32_t pods = 0;
+    int r = 0;
+    reader->owner->spec.in_order = true;
+    cJSON_ArrayForEach(template, gt_get(custom->says, "templates"))
+    {
+        const char *each = gt_get_string(template, "each");
+        if (!*each)
+            r = add_custom_template(reader, template, spec, false);
+        else
+            cJSON_ArrayForEach(from, follow_from(spec, each)) if (r >= 0) r =
+                add_custom_template(reader, template, from, true);
+        if (r < 0)
+            return r;
+    }
+    if (*minimum)
+        r = gt_template_count(follow_from(spec, minimum), minimum, 0, &pods, reader->err);
+    if (pods)
+        gt_template_set_minimum(reader->owner, minimum, pods);
+    reader->owner->stopped = *suspend && cJSON_IsTrue(follow_from(spec, suspend));
+    return r;
+}
+
+static bool has_custom_stopped(const struct gt_kind *kind, const cJSON *status)
+{
+    const cJSON *ended = gt_get(((const struct custom_kind *)kind)->says, "ended"), *one;
+    const char *path = gt_get_string(ended, "path");
+    cJSON_ArrayForEach(one, gt_get(ended, "conditions"))
+    {
+        if (gt_kind_condition_is_true(status, one->valuestring))
+            return true;
+    }
+    const char *value = *path ? cJSON_GetStringValue(follow_from(status, path)) : NULL;
+    cJSON_ArrayForEach(one, gt_get(ended, "values"))
+    {
+        if (value && strcmp(one->valuestring, value) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *custom_value(const struct gt_pod_meta *pod, enum gt_pod_key key)
+{
+    return key == GT_POD_KEYS ? NULL : gt_pod_key_value(pod, key);
+}
+
+static int identify_custom(const struct gt_kind *kind, const struct gt_pod_meta *pod,
+                           struct gt_pod_identity *ret, struct gt_err **err)
+{
+    const struct custom_kind *custom = (const struct custom_kind *)kind;
+    const char *role = custom_value(pod, custom->role), *index = custom_value(pod, custom->index);
+    ret->job = custom->job != GT_POD_KEYS                 ? custom_value(pod, custom->job)
+               : gt_pod_is_owned_by(pod, kind->type.kind) ? pod->owner_name
+                                                          : NULL;
+    if (!ret->job)
+        return 0;
+    if (!role && custom->role != GT_POD_KEYS)
+        return gt_index_missing(pod, custom->role, err);
+    if (!index && custom->index != GT_POD_KEYS)
+        return gt_index_missing(pod, custom->index, err);
+    ret->role = role ? role : "";
+    return index ? gt_index_read(pod, custom->index, index, ret, err) : 1;
+}
+
+/* ---- the document ---- */
+
+/* That it is an object with only these members. */
+static int check_members(const struct gt_at *at, const cJSON *object, const char *const *names)
+{
+    const cJSON *member;
+    if (!cJSON_IsObject(object))
+        return gt_at_fail(at, "", "it is %s, expected a mapping", gt_json_type(object));
+    cJSON_ArrayForEach(member, object)
+    {
+        const char *const *name = names;
+        while (*name && strcmp(*name, member->string) != 0)
+            name++;
+        if (!*name)
+            return gt_at_fail(at, member->string, "there is no such member");
+    }
+    return 0;
+}
+#define check_members_(at, object, ...)                                                                      \
+    check_members((at), (object), (const char *const[]){__VA_ARGS__, NULL})
+
+/* A path below `root` (".spec"; "" any). */
+static int check_path(const struct gt_at *at, const cJSON *object, const char *key, const char *root)
+{
+    const cJSON *member = gt_get(object, key);
+    const char *path = cJSON_GetStringValue(member);
+    size_t len = strlen(root);
+    if (!member)
+        return 0;
+    for (const char *p = path; p && *p; p++) {
+        size_t name = *p == '.' ? strcspn(p + 1, ".") : 0;
+        if (!name || name > CUSTOM_NAME_MAX)
+            path = NULL;
+        p += name;
+    }
+    if (!path || !*path || strncmp(path, root, len) != 0 || path[len] != '.')
+        return gt_at_fail(at, key, "expected a path such as %s.worker.replicas", root);
+    return 0;
+}
+
+static int check_texts(const struct gt_at *at, const cJSON *object, const char *key)
+{
+    const cJSON *list = gt_get(object, key), *one;
+    int count = 0;
+    cJSON_ArrayForEach(one, list) count +=
+        cJSON_IsString(one) && *one->valuestring ? 1 : CUSTOM_VALUES_MAX + 1;
+    if (list && (!cJSON_IsArray(list) || !count || count > CUSTOM_VALUES_MAX))
+        return gt_at_fail(at, key, "expected a list of 1 to %d texts", CUSTOM_VALUES_MAX);
+    return 0;
+}
+
+static int check_template(const struct gt_at *at, const cJSON *template)
+{
+    const char *root = *gt_get_string(template, "each") ? "" : ".spec";
+    int r = check_members_(at, template, "each", "path", "role", "replicas");
+    if (r >= 0)
+        r = check_path(at, template, "each", ".spec");
+    if (r >= 0 && !*gt_get_string(template, "path"))
+        r = gt_at_fail(at, "path", "it is missing: the path of a pod's template");
+    if (r >= 0)
+        r = check_path(at, template, "path", root);
+    if (r >= 0)
+        r = check_path(at, template, "replicas", root);
+    if (r >= 0 && *gt_get_string(template, "role") == '.')
+        r = check_path(at, template, "role", root);
+    return r;
+}
+
+static int check_templates(const struct gt_at *at, const cJSON *kind)
+{
+    const cJSON *templates = gt_get(kind, "templates"), *template;
+    int count = cJSON_IsArray(templates) ? cJSON_GetArraySize(templates) : 0, number = 0;
+    if (!count || count > CUSTOM_TEMPLATES_MAX)
+        return gt_at_fail(at, "templates", "expected a list of 1 to %d templates", CUSTOM_TEMPLATES_MAX);
+    cJSON_ArrayForEach(template, templates)
+    {
+        char path[CUSTOM_AT_MAX];
+        snprintf(path, sizeof(path), "%s.templates[%d]", at->path, number++);
+        int r = check_template(&(struct gt_at){at->source, path, at->err}, template);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int check_ended(const struct gt_at *at, const cJSON *kind)
+{
+    const cJSON *ended = gt_get(kind, "ended");
+    char path[CUSTOM_AT_MAX];
+    snprintf(path, sizeof(path), "%s.ended", at->path);
+    const struct gt_at below = {at->source, path, at->err};
+    if (!ended)
+        return 0;
+    int r = check_members_(&below, ended, "conditions", "path", "values");
+    if (r >= 0)
+        r = check_texts(&below, ended, "conditions");
+    if (r >= 0)
+        r = check_texts(&below, ended, "values");
+    if (r >= 0)
+        r = check_path(&below, ended, "path", ".status");
+    if (r >= 0 && !gt_get(ended, "path") != !gt_get(ended, "values"))
+        r = gt_at_fail(&below, "values", "path and values go together");
+    return r;
+}
+
+/* The number of that label: that of another kind, or a new one. */
+static enum gt_pod_key key_of_label(const cJSON *labels, const char *name)
+{
+    const char *text = gt_get_string(labels, name);
+    enum gt_pod_key key = *text ? gt_pod_key_of(text) : GT_POD_KEYS;
+    return *text && key == GT_POD_KEYS ? gt_pod_key_add(text) : key;
+}
+
+static int fill_kind(const struct gt_at *at, const cJSON *says, struct custom_kind *custom)
+{
+    const char *version = gt_get_string(says, "apiVersion"), *slash = strchr(version, '/'),
+               *kind = gt_get_string(says, "kind"), *resource = gt_get_string(says, "resource"),
+               *child = gt_get_string(says, "child");
+    const cJSON *labels = gt_get(says, "labels"), *label;
+    if (!slash || slash == version || !slash[1] || (size_t)(slash - version) >= sizeof(custom->group) ||
+        strlen(slash + 1) > CUSTOM_NAME_MAX)
+        return gt_at_fail(at, "apiVersion", "expected GROUP/VERSION");
+    if (!*kind || strlen(kind) > CUSTOM_NAME_MAX)
+        return gt_at_fail(at, "kind", "expected a kind, for instance Training");
+    if (!*resource || strlen(resource) > CUSTOM_NAME_MAX)
+        return gt_at_fail(at, "resource", "expected the name of the resource, for instance trainings");
+    if (gt_owner_kind_of(version, kind) != GT_JOB_KINDS)
+        return gt_at_fail(at, "kind", "%s of %s is known already", kind, version);
+    cJSON_ArrayForEach(label, labels)
+    {
+        if (!cJSON_IsString(label) || !*label->valuestring ||
+            strlen(label->valuestring) > 253 + 1 + CUSTOM_NAME_MAX)
+            return gt_at_fail(at, "labels", "%s is no name of a label", label->string);
+    }
+    snprintf(custom->group, sizeof(custom->group), "%.*s", (int)(slash - version), version);
+    snprintf(custom->version, sizeof(custom->version), "%s", slash + 1);
+    custom->job = key_of_label(labels, "job");
+    custom->role = key_of_label(labels, "role");
+    custom->index = key_of_label(labels, "index");
+    custom->says = says;
+    custom->kind = (struct gt_kind){.type = {custom->group, custom->version, resource, kind},
+                                    .name = kind,
+                                    .child = *child ? child : NULL,
+                                    .child_key = custom->job,
+                                    .is_nameless = custom->index == GT_POD_KEYS,
+                                    .identify = identify_custom,
+                                    .read = read_custom,
+                                    .has_stopped = has_custom_stopped};
+    return 0;
+}
+
+static int check_kind(const struct gt_at *at, const cJSON *says)
+{
+    char path[CUSTOM_AT_MAX];
+    snprintf(path, sizeof(path), "%s.labels", at->path);
+    int r = check_members_(at, says, "apiVersion", "kind", "resource", "child", "labels", "templates",
+                           "minimum", "suspend", "ended");
+    if (r >= 0 && gt_get(says, "labels"))
+        r = check_members_((&(struct gt_at){at->source, path, at->err}), gt_get(says, "labels"), "job",
+                           "role", "index");
+    if (r >= 0 && *gt_get_string(says, "child") && !*gt_get_string(gt_get(says, "labels"), "job"))
+        r = gt_at_fail(at, "child", "labels.job is missing, by which its objects and pods are known");
+    if (r >= 0)
+        r = check_templates(at, says);
+    if (r >= 0)
+        r = check_path(at, says, "minimum", ".spec");
+    if (r >= 0)
+        r = check_path(at, says, "suspend", ".spec");
+    return r < 0 ? r : check_ended(at, says);
+}
+
+static void forget_kinds(void)
+{
+    for (unsigned i = 0; i < GT_CUSTOM_KINDS_MAX; i++)
+        gt_kind_describe(i, NULL);
+}
+
+int gt_custom_kinds_load(const cJSON *document, const char *source, struct gt_err **err)
+{
+    cJSON *own = cJSON_Duplicate(document, true);
+    const struct gt_at top = {source, "", err};
+    const cJSON *kinds = gt_get(own, "kinds"), *says;
+    unsigned count = 0;
+    forget_kinds();
+    int r = own ? check_members_(&top, own, "kinds") : gt_fail_sys(err, ENOMEM, "%s", source);
+    if (r >= 0 && (!cJSON_IsArray(kinds) || cJSON_GetArraySize(kinds) > GT_CUSTOM_KINDS_MAX))
+        r = gt_at_fail(&top, "kinds", "expected a list of at most %d kinds", GT_CUSTOM_KINDS_MAX);
+    cJSON_ArrayForEach(says, kinds)
+    {
+        char path[CUSTOM_AT_MAX];
+        snprintf(path, sizeof(path), "kinds[%u]", count);
+        const struct gt_at at = {source, path, err};
+        r = r < 0 ? r : check_kind(&at, says);
+        if (r >= 0)
+            r = fill_kind(&at, says, &custom_kinds[count]);
+        if (r < 0)
+            break;
+        gt_kind_describe(count, &custom_kinds[count].kind);
+        count++;
+    }
+    if (r < 0)
+        forget_kinds();
+    cJSON_Delete(custom_document);
+    custom_document = own;
+    return r;
+}
