@@ -28,7 +28,7 @@ static const struct gt_command command = {
              "  record      save a node in a file that --from replays\n"
              "  loss        choose the best connected GPUs of those that are free\n"
              "  plan        place a job on a cluster that a file describes\n"
-             "  simulate    play jobs through a cluster and compare policies of placement\n"
+             "  simulate    play jobs through a cluster in simulated time\n"
              "  cluster     show the GPUs of a Kubernetes cluster and who uses them\n"
              "  supernodes  list the supernodes of a Kubernetes cluster\n"
              "  explain     say why a pod or a job is where it is, or waits\n"

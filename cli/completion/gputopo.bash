@@ -55,7 +55,7 @@ _gputopo()
         return
         ;;
     simulate-o | simulate--output)
-        _gputopo_words "table csv json svg" "$current"
+        _gputopo_words "table csv json" "$current"
         return
         ;;
     simulate--trace)
@@ -64,8 +64,7 @@ _gputopo()
         return
         ;;
     simulate--policy)
-        _gputopo_words "gputopo gputopo-static kueue slurm-block huawei volcano first-fit best-fit worst-fit random
-            least-allocated most-allocated gpu-aware fgd dot-product packing clustering" "$current"
+        _gputopo_words "gputopo gputopo-static gpu-aware" "$current"
         return
         ;;
     simulate--queue)
@@ -74,10 +73,6 @@ _gputopo()
         ;;
     simulate--on-node-loss)
         _gputopo_words "restart wait unit" "$current"
-        return
-        ;;
-    simulate--ties)
-        _gputopo_words "name random" "$current"
         return
         ;;
     loss-o | loss--output | plan-o | plan--output)
@@ -93,7 +88,7 @@ _gputopo()
         _gputopo_words "none 127.0.0.1:9400" "$current"
         return
         ;;
-    *--from | *--root | *--kubeconfig | *--cluster | simulate--plot | record-o | record--output | check-node--record)
+    *--from | *--root | *--kubeconfig | *--cluster | record-o | record--output | check-node--record)
         _gputopo_files "$current"
         return
         ;;
@@ -127,7 +122,7 @@ _gputopo()
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience
             --reserve-waiting --reserve-waiting-percent --quota --minimum --group --atomic --mtbf --repair --on-node-loss
-            --node-loss-after --restart-cost --spare-nodes --warm-up --whole-gpus --gpu-only --ties --loss-weight --chain -o --output --plot --help" "$current"
+            --node-loss-after --restart-cost --spare-nodes --warm-up --loss-weight --chain -o --output --help" "$current"
         ;;
     esac
 }

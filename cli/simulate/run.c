@@ -72,27 +72,41 @@ static bool read_trace(const struct cli_simulation *options, struct gt_trace **r
     return r >= 0;
 }
 
-/* Splits the names in `list`, which is changed; NULL: all policies. */
-static bool choose_policies(struct cli_simulation *options, char *list, enum gt_trace_kind kind)
+static const struct gt_group_policy *find_policy(const struct gt_group_policy *const *known, const char *name,
+                                                 size_t len)
+{
+    while (*known && (strlen((*known)->name) != len || strncmp((*known)->name, name, len) != 0))
+        known++;
+    return *known;
+}
+
+static bool is_unknown(const struct cli_simulation *options, const char *name, size_t len)
+{
+    gt_auto_buf struct gt_buf names = GT_BUF(1024);
+    for (size_t i = 0; options->known[i]; i++)
+        gt_buf_printf(&names, "%s%s", i ? ", " : "", options->known[i]->name);
+    cli_usage(options->parse.verb, "--policy: expected of %s, is '%.*s'", names.data ? names.data : "",
+              (int)(len < 100 ? len : 100), name);
+    return false;
+}
+
+/* Finds the policies of the option, or all; false after an error line on stderr. */
+static bool choose_policies(struct cli_simulation *options)
 {
     struct gt_experiment *experiment = &options->experiment;
-    for (char *name = list; name;) {
-        char *comma = strchr(name, ',');
-        if (comma)
-            *comma++ = '\0';
-        if (experiment->policy_count == GT_EXPERIMENT_POLICIES_MAX) {
+    uint32_t *count = &experiment->policy_count;
+    for (; !options->policy && options->known[*count]; ++*count)
+        experiment->policies[*count] = options->known[*count];
+    for (const char *name = options->policy; name;) {
+        size_t len = strcspn(name, ",");
+        if (*count == GT_EXPERIMENT_POLICIES_MAX) {
             cli_usage(options->parse.verb, "--policy: at most %d policies", GT_EXPERIMENT_POLICIES_MAX);
             return false;
         }
-        if (options->policy && !gt_experiment_has(kind, name)) {
-            gt_auto_buf struct gt_buf names = GT_BUF(1024);
-            gt_experiment_names(kind, &names);
-            cli_usage(options->parse.verb, "--policy: expected of %s, is '%.100s'",
-                      names.data ? names.data : "", name);
-            return false;
-        }
-        experiment->policies[experiment->policy_count++] = name;
-        name = comma;
+        experiment->policies[*count] = find_policy(options->known, name, len);
+        if (!experiment->policies[(*count)++])
+            return is_unknown(options, name, len);
+        name = name[len] ? name + len + 1 : NULL;
         while (name && *name == ' ')
             name++;
     }
@@ -115,27 +129,6 @@ static void show_progress(void *arg, uint32_t done, uint32_t total)
     fprintf(stderr, "\r[%s] %3u%%", bar, percent);
 }
 
-static int write_plots(const char *dir, const struct gt_report *reports, uint32_t count, const char *title,
-                       enum gt_chart_axis axis, struct gt_err **err)
-{
-    if (mkdir(dir, 0777) < 0 && errno != EEXIST)
-        return gt_fail_sys(err, errno, "--plot: %s", dir);
-    for (unsigned chart = 0; gt_chart_names[chart]; chart++) {
-        gt_auto_buf struct gt_buf picture = GT_BUF(CLI_OUTPUT_MAX);
-        gt_auto_buf struct gt_buf path = GT_BUF(4096);
-        gt_report_chart(reports, count, title, (enum gt_chart)chart, axis, &picture);
-        gt_buf_printf(&path, "%s/%s.svg", dir, gt_chart_names[chart]);
-        int r = gt_buf_check(&picture, "the picture", err);
-        if (r >= 0)
-            r = gt_buf_check(&path, "--plot", err);
-        if (r >= 0)
-            r = gt_file_write_durable(path.data, picture.data, picture.len, 0644, err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 /* The base name of a file, without its extension. */
 static void write_name(const char *path, struct gt_buf *to)
 {
@@ -146,26 +139,18 @@ static void write_name(const char *path, struct gt_buf *to)
 static void write_title(const struct cli_simulation *options, struct gt_buf *to)
 {
     const struct gt_experiment *experiment = &options->experiment;
-    bool pods = experiment->trace->kind == GT_TRACE_PODS;
     const struct gt_site *site = experiment->site;
     write_name(options->cluster, to);
-    if (site->single_nodes)
-        gt_buf_printf(to, " (%u nodes, %u GPUs), ", site->node_count, site->gpus);
-    else
-        gt_buf_printf(to, " (%u supernodes, %u nodes, %u GPUs), ", site->super_count, site->node_count,
-                      site->gpus);
+    gt_buf_printf(to, " (%u supernodes, %u nodes, %u GPUs), ", site->super_count, site->node_count,
+                  site->gpus);
     write_name(options->trace, to);
-    gt_buf_printf(to, ", load %g", pods ? experiment->pod.load : experiment->draw.load);
-    if (!pods && experiment->draw.departures)
+    gt_buf_printf(to, ", load %g", experiment->draw.load);
+    if (experiment->draw.departures)
         gt_buf_printf(to, ", %u jobs%s", experiment->draw.jobs, experiment->draw.replay ? " replayed" : "");
     else
         gt_buf_puts(to, ", no departures");
     if (options->mtbf_hours > 0)
         gt_buf_printf(to, ", a node fails every %g h", options->mtbf_hours);
-    if (pods)
-        gt_buf_printf(to, "%s%s, ties by %s", options->whole ? ", whole GPUs only" : "",
-                      experiment->pod.gpu_only ? ", scores without CPU" : "",
-                      experiment->pod.random_ties ? "chance" : "name");
     gt_buf_printf(to, ", seed %llu", (unsigned long long)experiment->seed);
     if (experiment->seeds > 1)
         gt_buf_printf(to, " to %llu", (unsigned long long)(experiment->seed + experiment->seeds - 1));
@@ -187,22 +172,16 @@ static int simulate(struct cli_simulation *options, struct gt_err **err, struct 
     if (r < 0)
         return r;
     uint32_t count = experiment->policy_count;
-    bool stay = experiment->trace->kind == GT_TRACE_PODS || !experiment->draw.departures;
-    enum gt_chart_axis axis = stay ? GT_AXIS_ARRIVED : GT_AXIS_HOURS;
     gt_auto_buf struct gt_buf title = GT_BUF(4096);
     write_title(options, &title);
     r = gt_buf_check(&title, "the title", err);
-    if (r >= 0 && options->plot)
-        r = write_plots(options->plot, reports, count, title.data, axis, err);
     if (r >= 0) {
         if (options->format == CLI_SIM_TABLE)
             gt_report_table(reports, count, title.data, to);
         else if (options->format == CLI_SIM_CSV)
             gt_report_csv(reports, count, to);
-        else if (options->format == CLI_SIM_JSON)
-            gt_report_json(reports, count, to);
         else
-            gt_report_charts(reports, count, title.data, axis, to);
+            gt_report_json(reports, count, to);
     }
     gt_experiment_done(reports, count);
     return r;
@@ -218,36 +197,28 @@ int cli_simulate_run(struct cli_simulation *options)
     if (!read_trace(options, &trace, &exit_code) || !read_cluster(options, &site, &exit_code))
         return exit_code;
     gt_auto_err struct gt_err *err = NULL;
-    if (options->whole && gt_trace_drop_shared(trace, &err) < 0)
-        return cli_failed(verb, err);
-    gt_auto_buf struct gt_buf all = GT_BUF(4096), text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options->policy)
-        gt_buf_puts(&all, options->policy);
-    else
-        gt_experiment_names(trace->kind, &all);
-    if (gt_buf_check(&all, "--policy", &err) < 0)
-        return cli_failed(verb, err);
-    if (!choose_policies(options, all.data, trace->kind))
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    if (!choose_policies(options))
         return CLI_USAGE;
 
-    bool stay = trace->kind == GT_TRACE_PODS || !experiment->draw.departures;
+    bool stay = !experiment->draw.departures;
     double load = options->load > 0 ? options->load : stay ? 1.3 : 1;
     if (experiment->draw.replay && stay)
-        return cli_usage(verb, "--replay: not where pods never leave");
+        return cli_usage(verb, "--replay: not where jobs never leave");
     experiment->site = site;
     experiment->trace = trace;
-    experiment->draw.load = experiment->pod.load = load;
+    experiment->draw.load = load;
     experiment->group.mtbf = options->mtbf_hours * 3600;
     experiment->group.repair = options->repair_hours * 3600;
     bool waits = experiment->group.queue != GT_QUEUE_NONE && !stay;
     if (gt_group_needs_parts(&experiment->group) && !waits)
         return cli_usage(verb, "--on-node-loss, --spare-nodes, --minimum: only where jobs wait and leave");
     for (uint32_t p = 0; p < experiment->policy_count && gt_group_needs_parts(&experiment->group); p++)
-        if (!gt_experiment_places_parts(experiment->policies[p]))
+        if (!experiment->policies[p]->plan)
             return cli_usage(verb,
                              "--policy: %s places whole jobs only, not with --on-node-loss, "
                              "--spare-nodes or --minimum",
-                             experiment->policies[p]);
+                             experiment->policies[p]->name);
     if (!experiment->draw.departures)
         experiment->draw.jobs = GT_EXPERIMENT_JOBS_MAX;
     if (simulate(options, &err, &text) < 0)

@@ -12,8 +12,7 @@
 enum {
     GT_DRA_CLAIMS_MAX = 512,
     GT_DRA_CLAIM_DEVICES_MAX = 32, /* as Kubernetes has it */
-    GT_DRA_CLAIM_PODS_MAX = 256,   /* as Kubernetes has it; the first GT_DRA_PODS_KEPT are kept */
-    GT_DRA_PODS_KEPT = 4,
+    GT_DRA_PODS_KEPT = 4,          /* the first; Kubernetes lets 256 share a claim */
     GT_DRA_UID_SIZE = 64,
     GT_DRA_NAMESPACE_SIZE = 64,
     GT_DRA_NAME_SIZE = 254,

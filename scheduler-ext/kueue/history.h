@@ -16,8 +16,6 @@ enum { GT_HISTORY_MEMBERS_MAX = 1 << 18 };
 
 int gt_member_history_new(uint64_t keep_ms, struct gt_member_history **ret, struct gt_err **err);
 void gt_member_history_free(struct gt_member_history *history); /* NULL is allowed */
-GT_DEFINE_CLEANUP(struct gt_member_history *, gt_member_history_free)
-#define gt_auto_member_history GT_CLEANUP(gt_member_history_free)
 
 /* Adds the cluster as it is now; to be called at least every five minutes, else it begins again. */
 void gt_member_history_note(struct gt_member_history *history, const struct gt_cluster *cluster,

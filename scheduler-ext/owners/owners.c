@@ -14,7 +14,7 @@ struct gt_owners {
     uint32_t slot_count, slot_capacity;
     uint32_t *gaps;
     uint32_t gap_count;
-    struct gt_owners_counters counters;
+    uint32_t count;
 };
 
 int gt_owners_new(const char *resource, struct gt_owners **ret, struct gt_err **err)
@@ -65,7 +65,7 @@ void gt_owners_remove(struct gt_owners *owners, enum gt_job_kind kind, const cha
         return;
     gt_owner_free(gt_steal(owners->slots[entry->mark]));
     owners->gaps[owners->gap_count++] = entry->mark;
-    owners->counters.owners--;
+    owners->count--;
     free(entry);
 }
 
@@ -84,7 +84,7 @@ static struct gt_owner **find_or_add(struct gt_owners *owners, enum gt_job_kind 
     struct gt_owner **slot = find(owners, kind, namespace_, name);
     if (slot)
         return slot;
-    if (owners->counters.owners >= GT_OWNERS_MAX ||
+    if (owners->count >= GT_OWNERS_MAX ||
         (!owners->gap_count && owners->slot_count == owners->slot_capacity && !grow(owners)))
         return NULL;
     struct gt_index_entry *entry = gt_index_add(&owners->kinds[kind], namespace_, name);
@@ -92,7 +92,7 @@ static struct gt_owner **find_or_add(struct gt_owners *owners, enum gt_job_kind 
         return NULL;
     entry->mark = owners->gap_count ? owners->gaps[--owners->gap_count] : owners->slot_count++;
     owners->slots[entry->mark] = NULL;
-    owners->counters.owners++;
+    owners->count++;
     return &owners->slots[entry->mark];
 }
 
@@ -132,8 +132,7 @@ void gt_owners_put(struct gt_owners *owners, enum gt_job_kind kind, const cJSON 
 {
     const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);
     gt_auto_owner struct gt_owner *new = NULL;
-    if (gt_owner_read(kind, object, owners->resource, &new, NULL) < 0)
-        owners->counters.refused++;
+    gt_owner_read(kind, object, owners->resource, &new, NULL);
     if (!new) {
         gt_owners_remove(owners, kind, namespace_, name);
         return;
@@ -142,10 +141,8 @@ void gt_owners_put(struct gt_owners *owners, enum gt_job_kind kind, const cJSON 
     for (struct gt_owner *job = new; job; job = job->next)
         check_rules(job, slot ? job_of(*slot, job->role) : NULL);
     slot = find_or_add(owners, kind, namespace_, name);
-    if (!slot) {
-        owners->counters.refused++;
+    if (!slot)
         return;
-    }
     gt_owner_free(*slot);
     *slot = gt_steal(new);
 }
@@ -226,9 +223,4 @@ bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const
         .kind = kinds[*role ? 0 : number % count], .job = job.data, .role = role};
     gt_job_key(&pod, &identity, to);
     return true;
-}
-
-void gt_owners_counters(const struct gt_owners *owners, struct gt_owners_counters *ret)
-{
-    *ret = owners->counters;
 }

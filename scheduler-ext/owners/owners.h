@@ -49,10 +49,4 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
 bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const char *namespace_,
                       const char *name, unsigned number, struct gt_buf *to);
 
-struct gt_owners_counters {
-    uint32_t owners;
-    uint64_t refused; /* invalid, or beyond GT_OWNERS_MAX */
-};
-void gt_owners_counters(const struct gt_owners *owners, struct gt_owners_counters *ret);
-
 #endif

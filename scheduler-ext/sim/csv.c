@@ -47,9 +47,9 @@ int gt_csv_next(struct gt_csv *csv, struct gt_err **err)
     return 0;
 }
 
-bool gt_csv_is(const struct gt_csv *csv, const char *const *names, unsigned count, bool more)
+bool gt_csv_is(const struct gt_csv *csv, const char *const *names, unsigned count)
 {
-    if (csv->field_count < count || (!more && csv->field_count != count))
+    if (csv->field_count != count)
         return false;
     for (unsigned i = 0; i < count; i++)
         if (strcmp(csv->fields[i], names[i]) != 0)

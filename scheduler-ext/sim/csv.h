@@ -27,8 +27,8 @@ void gt_csv_open(struct gt_csv *csv, const char *file, char *text, size_t len);
  * fields). */
 int gt_csv_next(struct gt_csv *csv, struct gt_err **err);
 
-/* Whether the row is exactly this header, or begins with it where `more` is allowed. */
-bool gt_csv_is(const struct gt_csv *csv, const char *const *names, unsigned count, bool more);
+/* Whether the row is this header. */
+bool gt_csv_is(const struct gt_csv *csv, const char *const *names, unsigned count);
 
 /* Fields as numbers, with errors that name the column. */
 int gt_csv_whole(const struct gt_csv *csv, unsigned field, const char *name, uint32_t max, uint32_t *ret,

@@ -2,44 +2,6 @@
 #include "scheduler-ext/sim/experiment.h"
 
 #include <errno.h>
-#include <string.h>
-
-static const struct gt_group_policy *find_group(const char *name)
-{
-    for (size_t i = 0; gt_group_policies[i]; i++)
-        if (strcmp(gt_group_policies[i]->name, name) == 0)
-            return gt_group_policies[i];
-    return NULL;
-}
-
-static const struct gt_pod_policy *find_pod(const char *name)
-{
-    for (size_t i = 0; gt_pod_policies[i]; i++)
-        if (strcmp(gt_pod_policies[i]->name, name) == 0)
-            return gt_pod_policies[i];
-    return NULL;
-}
-
-void gt_experiment_names(enum gt_trace_kind kind, struct gt_buf *to)
-{
-    if (kind == GT_TRACE_PODS)
-        for (size_t i = 0; gt_pod_policies[i]; i++)
-            gt_buf_printf(to, "%s%s", i ? ", " : "", gt_pod_policies[i]->name);
-    else
-        for (size_t i = 0; gt_group_policies[i]; i++)
-            gt_buf_printf(to, "%s%s", i ? ", " : "", gt_group_policies[i]->name);
-}
-
-bool gt_experiment_has(enum gt_trace_kind kind, const char *policy)
-{
-    return kind == GT_TRACE_PODS ? find_pod(policy) != NULL : find_group(policy) != NULL;
-}
-
-bool gt_experiment_places_parts(const char *policy)
-{
-    const struct gt_group_policy *found = find_group(policy);
-    return found && found->plan;
-}
 
 /* Progress over all runs. */
 struct progress {
@@ -62,7 +24,6 @@ static void progress(void *arg, uint32_t done, uint32_t total)
 static int run_seed(const struct gt_experiment *experiment, uint32_t number, struct progress *state,
                     struct gt_report *reports, struct gt_err **err)
 {
-    bool pods = experiment->trace->kind == GT_TRACE_PODS;
     uint64_t seed = experiment->seed + number;
     struct gt_sim_watch watch = {.nanoseconds = experiment->watch.nanoseconds,
                                  .progress = experiment->watch.progress ? progress : NULL,
@@ -70,24 +31,13 @@ static int run_seed(const struct gt_experiment *experiment, uint32_t number, str
     gt_auto_jobs struct gt_jobs jobs = {0};
     struct gt_draw draw = experiment->draw;
     draw.seed = seed;
-    int r = pods ? 0 : gt_trace_draw(experiment->trace, experiment->site, &draw, &jobs, err);
+    int r = gt_trace_draw(experiment->trace, experiment->site, &draw, &jobs, err);
     for (uint32_t p = 0; p < experiment->policy_count && r >= 0; p++, state->done++) {
-        struct gt_result *run = &reports[p].run[number];
-        if (pods) {
-            struct gt_pod_options options = experiment->pod;
-            options.seed = seed;
-            options.loss_weight = experiment->loss_weight;
-            options.watch = watch;
-            r = gt_pod_run(experiment->site, experiment->trace, find_pod(experiment->policies[p]), &options,
-                           run, err);
-        } else {
-            struct gt_group_options options = experiment->group;
-            options.seed = seed;
-            options.loss_weight = experiment->loss_weight;
-            options.watch = watch;
-            r = gt_group_run(experiment->site, &jobs, find_group(experiment->policies[p]), &options, run,
-                             err);
-        }
+        struct gt_group_options options = experiment->group;
+        options.seed = seed;
+        options.watch = watch;
+        r = gt_group_run(experiment->site, &jobs, experiment->policies[p], &options, &reports[p].run[number],
+                         err);
     }
     return r;
 }
@@ -100,7 +50,7 @@ int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report *
         return gt_fail_sys(err, ENOMEM, "experiment");
     int r = 0;
     for (uint32_t p = 0; p < count && r >= 0; p++) {
-        reports[p] = (struct gt_report){.policy = experiment->policies[p],
+        reports[p] = (struct gt_report){.policy = experiment->policies[p]->name,
                                         .seed = experiment->seed,
                                         .runs = experiment->seeds,
                                         .run = calloc(experiment->seeds, sizeof(struct gt_result))};

@@ -3,7 +3,6 @@
 #define GPUTOPO_SIM_EXPERIMENT_H
 
 #include "scheduler-ext/sim/group/engine.h"
-#include "scheduler-ext/sim/pod/engine.h"
 
 /* One experiment: a cluster, a source of jobs, some policies, some seeds. Every policy gets the same jobs. */
 enum { GT_EXPERIMENT_POLICIES_MAX = 32, GT_EXPERIMENT_SEEDS_MAX = 1000, GT_EXPERIMENT_JOBS_MAX = 1 << 22 };
@@ -13,23 +12,12 @@ struct gt_experiment {
     const struct gt_trace *trace;
     struct gt_draw draw; /* its seed is not used */
     struct gt_group_options group;
-    struct gt_pod_options pod;
-    double loss_weight; /* of gpu-aware, as in core/score.h */
     uint64_t seed;
     uint32_t seeds;
-    const char *policies[GT_EXPERIMENT_POLICIES_MAX];
+    const struct gt_group_policy *policies[GT_EXPERIMENT_POLICIES_MAX];
     uint32_t policy_count;
     struct gt_sim_watch watch; /* progress counts all runs */
 };
-
-/* Appends the names of the policies for a kind of trace, separated by commas, for messages. */
-void gt_experiment_names(enum gt_trace_kind kind, struct gt_buf *to);
-
-/* Whether there is such a policy for the kind of trace. */
-bool gt_experiment_has(enum gt_trace_kind kind, const char *policy);
-
-/* Whether it can place a part of a job (gt_group_policy.plan). */
-bool gt_experiment_places_parts(const char *policy);
 
 /* *ret has one report for each policy, in the order of `policies`; gt_experiment_done() frees them. */
 int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report **ret, struct gt_err **err);

@@ -12,7 +12,7 @@
 enum { GT_SERIES_MAX = 256 };
 
 struct gt_sample { /* at equal steps of the run */
-    double at;     /* seconds; where pods never end: requested GPUs over all GPUs */
+    double at;     /* seconds; where jobs never end: requested GPUs over all GPUs */
     double occupancy, acceptance, spread, fragmentation;
 };
 
@@ -78,14 +78,5 @@ struct gt_mean gt_report_mean(const struct gt_report *report, double (*get)(cons
 void gt_report_table(const struct gt_report *reports, uint32_t count, const char *title, struct gt_buf *to);
 void gt_report_csv(const struct gt_report *reports, uint32_t count, struct gt_buf *to);
 void gt_report_json(const struct gt_report *reports, uint32_t count, struct gt_buf *to);
-
-/* SVG charts of the first run of each policy, plot.c: one chart, or all four in a column. */
-enum gt_chart { GT_CHART_OCCUPANCY, GT_CHART_ACCEPTANCE, GT_CHART_SPREAD, GT_CHART_FRAGMENTATION };
-extern const char *const gt_chart_names[]; /* by enum gt_chart, NULL at the end */
-enum gt_chart_axis { GT_AXIS_HOURS, GT_AXIS_ARRIVED };
-void gt_report_chart(const struct gt_report *reports, uint32_t count, const char *title, enum gt_chart chart,
-                     enum gt_chart_axis axis, struct gt_buf *to);
-void gt_report_charts(const struct gt_report *reports, uint32_t count, const char *title,
-                      enum gt_chart_axis axis, struct gt_buf *to);
 
 #endif

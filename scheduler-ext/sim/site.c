@@ -96,11 +96,8 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
         return gt_fail_sys(err, ENOMEM, "cluster %s", text);
     for (unsigned i = 0; i < count; super += shapes[i++].supers)
         for (uint32_t n = 0; n < shapes[i].supers * shapes[i].nodes; n++)
-            site->nodes[node++] = (struct gt_site_node){.super = super + n / shapes[i].nodes,
-                                                        .gpus = shapes[i].gpus,
-                                                        .linked = shapes[i].linked,
-                                                        .cpu_milli = GT_SITE_CPU_MILLI,
-                                                        .memory_mib = GT_SITE_MEMORY_MIB};
+            site->nodes[node++] = (struct gt_site_node){
+                .super = super + n / shapes[i].nodes, .gpus = shapes[i].gpus, .linked = shapes[i].linked};
     site_finish(site);
     *ret = site;
     return 0;
@@ -108,9 +105,8 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
 
 /* A row of a file, until names are sorted and replaced by numbers. */
 struct node_row {
-    const char *super[2], *name, *model;
+    const char *super[2], *name;
     unsigned line;
-    struct gt_site_node node;
 };
 
 static int by_super(const struct node_row *a, const struct node_row *b)
@@ -133,51 +129,28 @@ static int by_place(const void *a, const void *b)
 }
 
 static const char *const topo_header[] = {"ip", "DSW", "PSW", "ASW"};
-static const char *const openb_header[] = {"sn", "cpu_milli", "memory_mib", "gpu", "model"};
 
-static int read_row(const struct gt_csv *csv, bool topo, struct node_row *ret, struct gt_err **err)
+static int read_row(const struct gt_csv *csv, struct node_row *ret, struct gt_err **err)
 {
-    unsigned fields = topo ? GT_COUNT(topo_header) : GT_COUNT(openb_header);
-    if (csv->field_count != fields)
-        return gt_fail(err, EINVAL, "%s:%u: expected %u fields, is %u", csv->file, csv->line, fields,
-                       csv->field_count);
+    if (csv->field_count != GT_COUNT(topo_header))
+        return gt_fail(err, EINVAL, "%s:%u: expected %zu fields, is %u", csv->file, csv->line,
+                       GT_COUNT(topo_header), csv->field_count);
     if (!*csv->fields[0])
-        return gt_fail(err, EINVAL, "%s:%u: %s: expected a name, is empty", csv->file, csv->line,
-                       topo ? "ip" : "sn");
-    *ret = (struct node_row){.name = csv->fields[0], .line = csv->line, .super = {"", ""}, .model = ""};
-    if (topo) {
-        ret->super[0] = csv->fields[2];
-        ret->super[1] = csv->fields[3];
-        ret->node = (struct gt_site_node){.gpus = SHAPE_GPUS,
-                                          .linked = LINKED,
-                                          .cpu_milli = GT_SITE_CPU_MILLI,
-                                          .memory_mib = GT_SITE_MEMORY_MIB};
-        return 0;
-    }
-    ret->super[0] = csv->fields[0];
-    ret->node.linked = LINKED;
-    int r = gt_csv_whole(csv, 1, "cpu_milli", UINT32_MAX / 2, &ret->node.cpu_milli, err);
-    if (r >= 0)
-        r = gt_csv_whole(csv, 2, "memory_mib", UINT32_MAX / 2, &ret->node.memory_mib, err);
-    if (r >= 0)
-        r = gt_csv_whole(csv, 3, "gpu", GT_GPUS_MAX, &ret->node.gpus, err);
-    ret->model = csv->fields[4];
-    return r;
+        return gt_fail(err, EINVAL, "%s:%u: ip: expected a name, is empty", csv->file, csv->line);
+    *ret = (struct node_row){
+        .name = csv->fields[0], .line = csv->line, .super = {csv->fields[2], csv->fields[3]}};
+    return 0;
 }
 
-static int read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_count, bool *ret_topo,
-                     struct gt_err **err)
+static int read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_count, struct gt_err **err)
 {
     uint32_t capacity = 0, count = 0;
     int r = gt_csv_next(csv, err);
     if (r < 0)
         return r;
-    bool topo = r && gt_csv_is(csv, topo_header, GT_COUNT(topo_header), false);
-    if (!topo && !(r && gt_csv_is(csv, openb_header, GT_COUNT(openb_header), false)))
-        return gt_fail(err, EINVAL,
-                       "%s:%u: not a cluster: expected the header ip,DSW,PSW,ASW or "
-                       "sn,cpu_milli,memory_mib,gpu,model",
-                       csv->file, csv->line ? csv->line : 1);
+    if (!(r && gt_csv_is(csv, topo_header, GT_COUNT(topo_header))))
+        return gt_fail(err, EINVAL, "%s:%u: not a cluster: expected the header ip,DSW,PSW,ASW", csv->file,
+                       csv->line ? csv->line : 1);
     while ((r = gt_csv_next(csv, err)) > 0) {
         if (count == GT_SITE_NODES_MAX)
             return gt_fail(err, E2BIG, "%s:%u: more than %d nodes", csv->file, csv->line, GT_SITE_NODES_MAX);
@@ -188,7 +161,7 @@ static int read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_c
                 return gt_fail_sys(err, ENOMEM, "%s", csv->file);
             *rows = grown;
         }
-        r = read_row(csv, topo, &(*rows)[count], err);
+        r = read_row(csv, &(*rows)[count], err);
         if (r < 0)
             return r;
         count++;
@@ -198,30 +171,6 @@ static int read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_c
     if (!count)
         return gt_fail(err, EINVAL, "%s: no nodes", csv->file);
     *ret_count = count;
-    *ret_topo = topo;
-    return 0;
-}
-
-uint32_t gt_site_model_number(const struct gt_site *site, const char *name)
-{
-    for (uint32_t i = 1; i <= site->model_count; i++)
-        if (strcmp(site->models[i], name) == 0)
-            return i;
-    return 0;
-}
-
-static int name_model(struct gt_site *site, const char *file, const struct node_row *row, uint32_t *ret,
-                      struct gt_err **err)
-{
-    *ret = *row->model ? gt_site_model_number(site, row->model) : 0;
-    if (*ret || !*row->model)
-        return 0;
-    if (site->model_count == GT_SITE_MODELS_MAX)
-        return gt_fail(err, E2BIG, "%s:%u: more than %d models", file, row->line, GT_SITE_MODELS_MAX);
-    if (!gt_text_copy(site->models[site->model_count + 1], GT_SITE_MODEL_LEN, row->model))
-        return gt_fail(err, EINVAL, "%s:%u: model: expected a name of at most %d characters, is '%.80s'",
-                       file, row->line, GT_SITE_MODEL_LEN - 1, row->model);
-    *ret = ++site->model_count;
     return 0;
 }
 
@@ -231,8 +180,7 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
     gt_csv_open(&csv, file, text, len);
     gt_auto_free struct node_row *rows = NULL;
     uint32_t count = 0;
-    bool topo = false;
-    int r = read_rows(&csv, &rows, &count, &topo, err);
+    int r = read_rows(&csv, &rows, &count, err);
     if (r < 0)
         return r;
     qsort(rows, count, sizeof(*rows), by_name);
@@ -246,36 +194,10 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
     uint32_t super = 0;
     for (uint32_t i = 0; i < count; i++) {
         super += i && by_super(&rows[i - 1], &rows[i]) != 0;
-        site->nodes[i] = rows[i].node;
-        site->nodes[i].super = super;
-        r = name_model(site, file, &rows[i], &site->nodes[i].model, err);
-        if (r < 0)
-            return r;
+        site->nodes[i] = (struct gt_site_node){.super = super, .gpus = SHAPE_GPUS, .linked = LINKED};
     }
-    site->single_nodes = !topo;
     site_finish(site);
     *ret = gt_steal(site);
-    return 0;
-}
-
-int gt_site_shuffle(const struct gt_site *from, struct gt_rng *rng, struct gt_site **ret, struct gt_err **err)
-{
-    uint32_t count = from->node_count;
-    struct gt_site *site = site_new(count);
-    if (!site)
-        return gt_fail_sys(err, ENOMEM, "cluster");
-    for (uint32_t i = 0; i < count; i++) { /* each is swapped into a random position of those so far */
-        uint32_t at = gt_rng_below(rng, i + 1);
-        site->nodes[i] = site->nodes[at];
-        site->nodes[at] = from->nodes[i];
-    }
-    for (uint32_t i = 0; i < count; i++)
-        site->nodes[i].super = i;
-    memcpy(site->models, from->models, sizeof(site->models));
-    site->model_count = from->model_count;
-    site->single_nodes = true;
-    site_finish(site);
-    *ret = site;
     return 0;
 }
 

@@ -8,7 +8,6 @@
 
 #include "base/err.h"
 #include "scheduler-ext/core/cluster.h"
-#include "scheduler-ext/sim/rng.h"
 
 /*
  * The simulated cluster: nodes in supernodes, immutable. Nodes of one supernode have consecutive numbers;
@@ -18,46 +17,29 @@
 enum {
     GT_SITE_NODES_MAX = 1 << 17,
     GT_SITE_TEXT_MAX = 64 << 20, /* bytes of a cluster or trace file */
-    GT_SITE_CPU_MILLI = 128000,  /* of each node where the site is a shape and pods ask for CPU and memory */
-    GT_SITE_MEMORY_MIB = 2 << 20,
-    GT_SITE_MODELS_MAX = 62, /* of GPUs */
-    GT_SITE_MODEL_LEN = 32,
 };
 
 struct gt_site_node {
     uint32_t super;
     uint32_t gpus;   /* 0 to 64 */
     uint32_t linked; /* size of the groups of consecutive GPUs with direct links */
-    uint32_t cpu_milli, memory_mib;
-    uint32_t model; /* model of its GPUs, an index of `models`; 0: not known */
 };
 
 struct gt_site {
     struct gt_site_node *nodes;
     uint32_t node_count;
     uint32_t super_count;
-    uint32_t *first_node;                                   /* [super_count + 1] */
-    uint32_t gpus;                                          /* of all nodes */
-    char models[GT_SITE_MODELS_MAX + 1][GT_SITE_MODEL_LEN]; /* [model] names, from 1 on */
-    uint32_t model_count;                                   /* without 0 */
-    bool single_nodes; /* a list without supernodes: each node is one by itself */
+    uint32_t *first_node; /* [super_count + 1] */
+    uint32_t gpus;        /* of all nodes */
 };
 
 /* "SxN", "SxNxG" or "SxNxGxL": S supernodes of N nodes of G GPUs (default 8), with direct links in groups of
  * L GPUs (default 4); several shapes separated by "+". -EINVAL when the text is not a shape. */
 int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **err);
 
-/* The text of a file, recognised by its header line: "ip,DSW,PSW,ASW" (the Lingjun topology: hosts of 8 GPUs,
- * a supernode is a rack, that is a PSW and an ASW) or "sn,cpu_milli,memory_mib,gpu,model" (the openb node
- * list). `file` names it in errors, FILE:LINE: what. The text is changed. */
+/* The text of a file with the header "ip,DSW,PSW,ASW", the Lingjun topology: hosts of 8 GPUs, a supernode is
+ * a rack, that is a PSW and an ASW. `file` names it in errors, FILE:LINE: what. The text is changed. */
 int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err);
-
-/* The same nodes in random order, each a supernode by itself. */
-int gt_site_shuffle(const struct gt_site *site, struct gt_rng *rng, struct gt_site **ret,
-                    struct gt_err **err);
-
-/* The number of a model by its name; 0: the site has no such model. */
-uint32_t gt_site_model_number(const struct gt_site *site, const char *name);
 
 void gt_site_free(struct gt_site *site);
 GT_DEFINE_CLEANUP(struct gt_site *, gt_site_free)

@@ -15,7 +15,6 @@ void gt_trace_free(struct gt_trace *trace)
     if (!trace)
         return;
     free(trace->rows);
-    free(trace->specs);
     free(trace);
 }
 
@@ -124,53 +123,7 @@ int gt_trace_from_name(const char *name, struct gt_trace **ret, struct gt_err **
 
 /* ---- files ---- */
 
-static const char *const openb_header[] = {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"};
 static const char *const philly_header[] = {"timestamp", "duration", "num_gpus", "gpu_time", "cluster"};
-
-static int read_openb(const struct gt_csv *csv, struct gt_trace_row *ret, struct gt_err **err)
-{
-    int r = gt_csv_whole(csv, 1, "cpu_milli", UINT32_MAX / 2, &ret->cpu_milli, err);
-    if (r >= 0)
-        r = gt_csv_whole(csv, 2, "memory_mib", UINT32_MAX / 2, &ret->memory_mib, err);
-    if (r >= 0)
-        r = gt_csv_whole(csv, 3, "num_gpu", GT_GPUS_MAX, &ret->gpus, err);
-    if (r >= 0)
-        r = gt_csv_whole(csv, 4, "gpu_milli", 1000, &ret->milli, err);
-    if (r < 0)
-        return r;
-    if (ret->gpus == 0)
-        ret->milli = 0;
-    else if (ret->milli == 0 || (ret->gpus > 1 && ret->milli != 1000))
-        return gt_fail(err, EINVAL, "%s:%u: gpu_milli: %u for %u GPUs, expected %s", csv->file, csv->line,
-                       ret->milli, ret->gpus, ret->gpus > 1 ? "1000" : "1 to 1000");
-    return 0;
-}
-
-/* The number of the models that a pod can use, where the file has the column. */
-static int read_spec(const struct gt_csv *csv, int column, struct gt_trace *trace, uint32_t *ret,
-                     struct gt_err **err)
-{
-    const char *text = column < 0 ? "" : csv->fields[column];
-    *ret = 0;
-    if (!*text)
-        return 0;
-    for (uint32_t i = 1; i <= trace->spec_count && !*ret; i++)
-        *ret = strcmp(trace->specs[i], text) == 0 ? i : 0;
-    if (*ret)
-        return 0;
-    if (trace->spec_count == GT_TRACE_SPECS_MAX)
-        return gt_fail(err, E2BIG, "%s:%u: more than %d values of gpu_spec", csv->file, csv->line,
-                       GT_TRACE_SPECS_MAX);
-    if (!trace->specs)
-        trace->specs = calloc(GT_TRACE_SPECS_MAX + 1, sizeof(*trace->specs));
-    if (!trace->specs)
-        return gt_fail_sys(err, ENOMEM, "%s", csv->file);
-    if (!gt_text_copy(trace->specs[trace->spec_count + 1], GT_TRACE_SPEC_LEN, text))
-        return gt_fail(err, EINVAL, "%s:%u: gpu_spec: expected at most %d characters, is '%.40s...'",
-                       csv->file, csv->line, GT_TRACE_SPEC_LEN - 1, text);
-    *ret = ++trace->spec_count;
-    return 0;
-}
 
 /* The namespaces of a file, each with its number. */
 struct tenant_name {
@@ -236,7 +189,6 @@ static int read_philly(const struct gt_csv *csv, struct gt_table *tenants, struc
         r = gt_csv_whole(csv, 2, "num_gpus", GT_TRACE_JOB_GPUS_MAX, &ret->gpus, err);
     if (r >= 0 && ret->gpus == 0)
         return gt_fail(err, EINVAL, "%s:%u: num_gpus: expected 1 or more, is 0", csv->file, csv->line);
-    ret->milli = 1000;
     ret->submitted = read_time(csv->fields[0]);
     return r < 0 ? r : tenant_of(tenants, csv, csv->fields[4], &ret->tenant, err);
 }
@@ -248,21 +200,16 @@ static int read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_tra
     int r = gt_csv_next(csv, err);
     if (r < 0)
         return r;
-    bool philly = r && gt_csv_is(csv, philly_header, GT_COUNT(philly_header), false);
-    if (!philly && !(r && gt_csv_is(csv, openb_header, GT_COUNT(openb_header), true)))
+    if (!(r && gt_csv_is(csv, philly_header, GT_COUNT(philly_header))))
         return gt_fail(err, EINVAL,
-                       "%s:%u: not a trace: expected the header name,cpu_milli,memory_mib,num_gpu,"
-                       "gpu_milli or timestamp,duration,num_gpus,gpu_time,cluster",
+                       "%s:%u: not a trace: expected the header "
+                       "timestamp,duration,num_gpus,gpu_time,cluster",
                        csv->file, csv->line ? csv->line : 1);
-    unsigned fields = csv->field_count;
-    int spec = -1;
-    for (unsigned i = GT_COUNT(openb_header); i < fields && !philly; i++)
-        spec = strcmp(csv->fields[i], "gpu_spec") == 0 ? (int)i : spec;
-    trace->kind = philly ? GT_TRACE_FILE : GT_TRACE_PODS;
+    trace->kind = GT_TRACE_FILE;
     while ((r = gt_csv_next(csv, err)) > 0) {
-        if (csv->field_count != fields)
-            return gt_fail(err, EINVAL, "%s:%u: expected %u fields, is %u", csv->file, csv->line, fields,
-                           csv->field_count);
+        if (csv->field_count != GT_COUNT(philly_header))
+            return gt_fail(err, EINVAL, "%s:%u: expected %zu fields, is %u", csv->file, csv->line,
+                           GT_COUNT(philly_header), csv->field_count);
         if (trace->row_count == GT_TRACE_JOBS_MAX)
             return gt_fail(err, E2BIG, "%s:%u: more than %d jobs", csv->file, csv->line, GT_TRACE_JOBS_MAX);
         if (trace->row_count == capacity) {
@@ -273,21 +220,16 @@ static int read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_tra
             trace->rows = grown;
         }
         struct gt_trace_row row = {0};
-        r = philly ? read_philly(csv, tenants, &row, err) : read_openb(csv, &row, err);
-        if (r >= 0 && !philly)
-            r = read_spec(csv, spec, trace, &row.spec, err);
+        r = read_philly(csv, tenants, &row, err);
         if (r < 0)
             return r;
-        if (!philly || row.duration > 0) /* a job that ended at once used nothing */
+        if (row.duration > 0) /* a job that ended at once used nothing */
             trace->rows[trace->row_count++] = row;
     }
     if (r < 0)
         return r;
     trace->tenants = tenants->count;
-    bool any_gpu = false;
-    for (uint32_t i = 0; i < trace->row_count; i++)
-        any_gpu |= trace->rows[i].gpus > 0;
-    return any_gpu ? 0 : gt_fail(err, EINVAL, "%s: no jobs with GPUs", csv->file);
+    return trace->row_count ? 0 : gt_fail(err, EINVAL, "%s: no jobs", csv->file);
 }
 
 int gt_trace_from_text(const char *file, char *text, size_t len, struct gt_trace **ret, struct gt_err **err)
@@ -303,20 +245,5 @@ int gt_trace_from_text(const char *file, char *text, size_t len, struct gt_trace
     if (r < 0)
         return r;
     *ret = gt_steal(trace);
-    return 0;
-}
-
-int gt_trace_drop_shared(struct gt_trace *trace, struct gt_err **err)
-{
-    uint32_t kept = 0;
-    bool any_gpu = false;
-    for (uint32_t i = 0; i < trace->row_count; i++)
-        if (trace->rows[i].gpus == 0 || trace->rows[i].milli == 1000) {
-            any_gpu |= trace->rows[i].gpus > 0;
-            trace->rows[kept++] = trace->rows[i];
-        }
-    if (trace->row_count && !any_gpu)
-        return gt_fail(err, EINVAL, "no pod of the trace asks for a whole GPU");
-    trace->row_count = kept;
     return 0;
 }

@@ -14,8 +14,6 @@ enum {
     GT_TRACE_JOB_GPUS_MAX = 1 << 16,
     GT_TRACE_TENANTS_MAX = 1 << 16,
     GT_MIX_MAX = 16,
-    GT_TRACE_SPECS_MAX = 255,
-    GT_TRACE_SPEC_LEN = 128,
 };
 
 /* A row of a trace file. */
@@ -23,14 +21,10 @@ struct gt_trace_row {
     double duration;   /* seconds */
     int64_t submitted; /* Unix time; 0: not in the file */
     uint32_t gpus;
-    uint32_t milli; /* thousandths of each GPU; less than 1000 only for one GPU */
-    uint32_t cpu_milli, memory_mib;
     uint32_t tenant; /* its namespace */
-    uint32_t spec;   /* models of GPUs that it can use, an index of `specs`; 0: any */
 };
 
 enum gt_trace_kind {
-    GT_TRACE_PODS, /* single pods with CPU and memory: the openb pod list */
     GT_TRACE_FILE, /* jobs with run times: Philly */
     GT_TRACE_CDF,  /* a named distribution */
     GT_TRACE_MIX,  /* a few sizes, equally likely */
@@ -46,9 +40,7 @@ struct gt_trace {
     enum gt_trace_kind kind;
     struct gt_trace_row *rows; /* of a file */
     uint32_t row_count;
-    uint32_t tenants;                 /* number of namespaces of the rows; 0: they name none */
-    char (*specs)[GT_TRACE_SPEC_LEN]; /* [spec_count + 1] names separated by "|", from 1 on */
-    uint32_t spec_count;
+    uint32_t tenants;                         /* number of namespaces of the rows; 0: they name none */
     struct gt_size_class classes[GT_MIX_MAX]; /* of a distribution */
     unsigned class_count;
 };
@@ -57,16 +49,12 @@ struct gt_trace {
  * -EINVAL for a bad mix. */
 int gt_trace_from_name(const char *name, struct gt_trace **ret, struct gt_err **err);
 
-/* The text of a file, recognised by its header: the openb pod list or the Philly jobs. Errors are
- * FILE:LINE: what. The text is changed. */
+/* The text of a file, the Philly jobs. Errors are FILE:LINE: what. The text is changed. */
 int gt_trace_from_text(const char *file, char *text, size_t len, struct gt_trace **ret, struct gt_err **err);
 
 void gt_trace_free(struct gt_trace *trace);
 GT_DEFINE_CLEANUP(struct gt_trace *, gt_trace_free)
 #define gt_auto_trace GT_CLEANUP(gt_trace_free)
-
-/* Leaves out the pods that ask for a part of a GPU. -EINVAL when nothing is left. */
-int gt_trace_drop_shared(struct gt_trace *trace, struct gt_err **err);
 
 /* A job of the simulator. Pods are in rank order and all equal; units and atoms are runs of pods. */
 struct gt_sim_job {

@@ -30,7 +30,6 @@
 enum {
     GT_SCAN_DEPTH_MAX = 128,  /* nested objects and arrays */
     GT_SCAN_SHAPES_MAX = 24,  /* nested objects and arrays with a shape */
-    GT_SCAN_MEMBERS_MAX = 64, /* of one shape */
     GT_SCAN_KEY_MAX = 512,    /* bytes; a longer key is never a wanted member */
     GT_SCAN_NUMBER_MAX = 128, /* characters; a longer number is an error everywhere */
     GT_SCAN_BYTES_MAX = 4 << 10,

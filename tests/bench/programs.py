@@ -83,12 +83,12 @@ def main():
         for name, write in (("60 wirings of 16 GPUs", wirings), ("2,500 cubes of 64 GPUs", cubes)):
             write(path, random.Random(1))
             measure(f"gputopo plan, {name}", [gputopo, "plan", "--cluster", path, "--pods", "4", "--gpus", "8"], 5, "<200")
-        simulate = [gputopo, "simulate", "--cluster", "20x16x8", "--trace", "seren", "--policy", "gputopo", "--load", "1.1",
-                    "--queue", "none", "-o", "csv"]
-        measure("gputopo simulate, 4,000 jobs", [*simulate, "--jobs", "4000"], 5)
+        jobs = ["--cluster", "20x16x8", "--trace", "seren", "--load", "1.1", "--queue", "none", "--jobs", "4000", "-o", "csv", "--policy"]
+        measure("gputopo simulate, 4,000 jobs", [gputopo, "simulate", *jobs, "gputopo"], 5)
+        with_peers = os.path.join(os.path.dirname(gputopo), "bench_simulate")
         for policy in ("kueue", "best-fit"):
-            measure(f"gputopo simulate, 4,000 jobs, {policy}",
-                    [policy if part == "gputopo" else part for part in simulate] + ["--jobs", "4000"], 5)
+            command = [with_peers] if os.path.exists(with_peers) else [gputopo, "simulate"]  # of an older commit
+            measure(f"simulate, 4,000 jobs, {policy}", [*command, *jobs, policy], 5)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

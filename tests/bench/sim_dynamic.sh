@@ -5,16 +5,16 @@
 # Markdown tables; the runs themselves go to OUT/*.csv, and what is there is not run again. Takes about ten
 # minutes on one core, so `./dev bench` does not call it.
 #
-#     tests/bench/sim_dynamic.sh PATH/gputopo TRACES-DIRECTORY OUT [SEEDS]
+#     tests/bench/sim_dynamic.sh BUILD/bin TRACES-DIRECTORY OUT [SEEDS]
 #
 # TRACES-DIRECTORY holds philly/philly.csv and lingjun/topo.csv.
 set -eu
 
-if [ $# -lt 3 ] || [ ! -f "$1" ] || [ ! -d "$2" ]; then
-    echo "usage: $0 PATH/gputopo TRACES-DIRECTORY OUT [SEEDS]" >&2
+if [ $# -lt 3 ] || [ ! -f "$1/bench_simulate" ] || [ ! -d "$2" ]; then
+    echo "usage: $0 BUILD/bin TRACES-DIRECTORY OUT [SEEDS]" >&2
     exit 2
 fi
-gputopo=$1 traces=$2 out=$3 seeds=${4:-10}
+simulate=$1/bench_simulate traces=$2 out=$3 seeds=${4:-10}
 all=gputopo,gputopo-static,kueue,kueue-slices,kueue-preferred,slurm-block,huawei,volcano,first-fit,best-fit
 all=$all,kueue+first,kueue-preferred+first,kueue+most,huawei+first,huawei+most,volcano+first,volcano+most
 few=gputopo,kueue,kueue-slices,kueue-preferred,huawei,first-fit,best-fit,kueue+first,kueue-preferred+first
@@ -26,7 +26,7 @@ run() { # experiment name cluster trace policies jobs load options...
     [ $on = lingjun ] && on=$traces/lingjun/topo.csv
     [ $of = philly ] && of=$traces/philly/philly.csv
     [ -s "$file" ] || {
-        "$gputopo" simulate --cluster "$on" --trace "$of" --policy "$policies" --seeds "$seeds" --load "$load" \
+        "$simulate" --cluster "$on" --trace "$of" --policy "$policies" --seeds "$seeds" --load "$load" \
             --jobs "$jobs" -o csv "$@" >"$file.new"
         mv "$file.new" "$file"
     }

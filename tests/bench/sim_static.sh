@@ -4,21 +4,21 @@
 # The static experiments of docs/placement-benchmarks.md: the openb pods until the cluster is full, nothing
 # leaves. Prints the tables; about three minutes on one core.
 #
-#     tests/bench/sim_static.sh PATH/gputopo TRACES-DIRECTORY [SEEDS]
+#     tests/bench/sim_static.sh BUILD/bin TRACES-DIRECTORY [SEEDS]
 #
 # TRACES-DIRECTORY holds openb/.
 set -eu
 
-if [ $# -lt 2 ] || [ ! -f "$1" ] || [ ! -d "$2/openb" ]; then
-    echo "usage: $0 PATH/gputopo TRACES-DIRECTORY [SEEDS]" >&2
+if [ $# -lt 2 ] || [ ! -f "$1/bench_pods" ] || [ ! -d "$2/openb" ]; then
+    echo "usage: $0 BUILD/bin TRACES-DIRECTORY [SEEDS]" >&2
     exit 2
 fi
-gputopo=$1 openb=$2/openb seeds=${3:-10}
+place=$1/bench_pods openb=$2/openb seeds=${3:-10}
 
-exec /usr/bin/python3 - "$gputopo" "$openb" "$seeds" <<'EOF'
+exec /usr/bin/python3 - "$place" "$openb" "$seeds" <<'EOF'
 import csv, io, math, os, random, statistics, subprocess, sys, tempfile
 
-gputopo, openb, seeds = sys.argv[1:]
+place, openb, seeds = sys.argv[1:]
 T95 = [0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
 LISTS = ("default", "multigpu20", "multigpu50")
 # What the paper's own simulator gave at 130 % arrival, the median of ten runs: its cached results lie beside the
@@ -59,8 +59,7 @@ def list_of(name):
 
 
 def shares(path, options):
-    command = [gputopo, "simulate", "--cluster", f"{openb}/openb_node_list_gpu_node.csv", "--trace", path, "--seeds",
-               seeds, "-o", "csv", *options]
+    command = [place, "--cluster", f"{openb}/openb_node_list_gpu_node.csv", "--pods", path, "--seeds", seeds, *options]
     text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     of = {}
     for row in csv.DictReader(io.StringIO(text)):

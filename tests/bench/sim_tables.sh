@@ -5,15 +5,15 @@
 # the other, about three quarters of an hour of one core. The tables go to OUT/*.md and are printed; what is there is
 # not run again.
 #
-#     tests/bench/sim_tables.sh PATH/gputopo TRACES-DIRECTORY OUT [SEEDS]
+#     tests/bench/sim_tables.sh BUILD/bin TRACES-DIRECTORY OUT [SEEDS]
 set -eu
 
-if [ $# -lt 3 ] || [ ! -f "$1" ] || [ ! -d "$2" ]; then
-    echo "usage: $0 PATH/gputopo TRACES-DIRECTORY OUT [SEEDS]" >&2
+if [ $# -lt 3 ] || [ ! -f "$1/gputopo" ] || [ ! -d "$2" ]; then
+    echo "usage: $0 BUILD/bin TRACES-DIRECTORY OUT [SEEDS]" >&2
     exit 2
 fi
 here=$(cd "$(dirname "$0")" && pwd)
-gputopo=$1 traces=$2 out=$3 seeds=${4:-10}
+programs=$1 traces=$2 out=$3 seeds=${4:-10}
 mkdir -p "$out"
 
 tables() { # name command...
@@ -25,6 +25,6 @@ tables() { # name command...
     }
     cat "$out/$name.md"
 }
-tables static "$here/sim_static.sh" "$gputopo" "$traces" "$seeds"
-tables dynamic "$here/sim_dynamic.sh" "$gputopo" "$traces" "$out" "$seeds"
-tables defaults "$here/sim_defaults.py" "$gputopo" "$traces" "$seeds"
+tables static "$here/sim_static.sh" "$programs" "$traces" "$seeds"
+tables dynamic "$here/sim_dynamic.sh" "$programs" "$traces" "$out" "$seeds"
+tables defaults "$here/sim_defaults.py" "$programs/gputopo" "$traces" "$seeds"

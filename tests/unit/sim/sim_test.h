@@ -28,13 +28,4 @@ static inline struct gt_site *make_site(const char *shape)
     return site;
 }
 
-static inline const struct gt_group_policy *group_policy(const char *name)
-{
-    for (size_t i = 0; gt_group_policies[i]; i++)
-        if (strcmp(gt_group_policies[i]->name, name) == 0)
-            return gt_group_policies[i];
-    fail_msg("no policy %s", name);
-    return NULL;
-}
-
 #endif

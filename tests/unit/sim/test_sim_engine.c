@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "tests/bench/sim/peers.h"
 #include "tests/unit/sim/sim_test.h"
 
 static struct gt_trace *make_trace(const char *name)
@@ -103,15 +104,15 @@ static void test_the_holder_is_served(void **state)
     struct gt_group_options options = {
         .queue = GT_QUEUE_BACKFILL, .check = true, .patience = 60, .reservation = 600};
     static struct gt_result kept, free_for_all;
-    for (size_t p = 0; gt_group_policies[p]; p++) {
-        if (!gt_group_policies[p]->keeps_groups)
+    for (size_t p = 0; peer_policies[p]; p++) {
+        if (!peer_policies[p]->keeps_groups)
             continue;
         options.patience = 60;
-        run_policy(site, &jobs, gt_group_policies[p], &options, &kept);
+        run_policy(site, &jobs, peer_policies[p], &options, &kept);
         options.patience = (double)INFINITY;
-        run_policy(site, &jobs, gt_group_policies[p], &options, &free_for_all);
+        run_policy(site, &jobs, peer_policies[p], &options, &free_for_all);
         if (!(kept.slowdown_supernode < 5 && free_for_all.slowdown_supernode > 20))
-            fail_msg("%s: slowdown %g with nodes kept, %g without", gt_group_policies[p]->name,
+            fail_msg("%s: slowdown %g with nodes kept, %g without", peer_policies[p]->name,
                      kept.slowdown_supernode, free_for_all.slowdown_supernode);
     }
     gt_site_free(site);
@@ -150,7 +151,7 @@ static void test_conservation_and_determinism(void **state)
             .load = 1.2, .jobs = 1500, .departures = true, .seed = 42 + t, .atom = t == 2 ? 8 : 0};
         gt_auto_jobs struct gt_jobs jobs = {0};
         assert_int_equal(gt_trace_draw(trace, site, &draw, &jobs, NULL), 0);
-        for (size_t p = 0; gt_group_policies[p]; p++)
+        for (size_t p = 0; peer_policies[p]; p++)
             for (unsigned queue = 0; queue < 4; queue++) {
                 struct gt_group_options options = {.queue = (enum gt_queue_policy)queue,
                                                    .warm_up = 0.2,
@@ -161,17 +162,17 @@ static void test_conservation_and_determinism(void **state)
                                                    .seed = 9,
                                                    .check = true};
                 static struct gt_result first, again;
-                run_policy(site, &jobs, gt_group_policies[p], &options, &first);
-                run_policy(site, &jobs, gt_group_policies[p], &options, &again);
+                run_policy(site, &jobs, peer_policies[p], &options, &first);
+                run_policy(site, &jobs, peer_policies[p], &options, &again);
                 assert_memory_equal(&first, &again, sizeof(first));
                 if (!(first.occupancy > 0 && first.occupancy <= 1))
-                    fail_msg("%s, %s, queue %u: occupancy %g", traces[t], gt_group_policies[p]->name, queue,
+                    fail_msg("%s, %s, queue %u: occupancy %g", traces[t], peer_policies[p]->name, queue,
                              first.occupancy);
                 assert_true(first.acceptance > 0 && first.acceptance <= 1);
                 assert_int_equal((int)first.jobs, 1500);
                 if (queue)
                     assert_int_equal((int)(first.placed + first.rejected), 1500);
-                if (gt_group_policies[p]->keeps_groups && !draw.atom)
+                if (peer_policies[p]->keeps_groups && !draw.atom)
                     assert_true(first.split_share == 0);
             }
         gt_trace_free(trace);
@@ -194,10 +195,10 @@ static void test_static_is_never_below(void **state)
         struct gt_group_options options = {.seed = seed, .check = true};
         static struct gt_result ours, peer;
         run_policy(site, &jobs, &gt_group_gputopo, &options, &ours);
-        for (size_t p = 0; gt_group_policies[p]; p++) {
-            run_policy(site, &jobs, gt_group_policies[p], &options, &peer);
-            if (gt_group_policies[p]->keeps_groups && peer.rejected == 0 && ours.rejected > 0)
-                fail_msg("seed %d: %s placed all, gputopo not", (int)seed, gt_group_policies[p]->name);
+        for (size_t p = 0; peer_policies[p]; p++) {
+            run_policy(site, &jobs, peer_policies[p], &options, &peer);
+            if (peer_policies[p]->keeps_groups && peer.rejected == 0 && ours.rejected > 0)
+                fail_msg("seed %d: %s placed all, gputopo not", (int)seed, peer_policies[p]->name);
         }
     }
     gt_trace_free(trace);

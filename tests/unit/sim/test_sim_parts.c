@@ -164,8 +164,8 @@ static void test_needs_a_policy_that_can(void **state)
     const struct gt_group_options options = {.queue = GT_QUEUE_BACKFILL, .spares = 1};
     gt_auto_err struct gt_err *err = NULL;
     struct gt_result result;
-    assert_true(gt_group_run(site, &jobs, &gt_group_kueue, &options, &result, &err) < 0);
-    assert_string_equal(gt_err_text(err), "policy kueue places whole jobs only");
+    assert_true(gt_group_run(site, &jobs, &gt_group_gpu_aware, &options, &result, &err) < 0);
+    assert_string_equal(gt_err_text(err), "policy gpu-aware places whole jobs only");
     gt_site_free(site);
 }
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 /*
  * Fragmentation gradient descent (Weng et al., USENIX ATC 2023): the node whose expected fragment, over the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/pod/engine.h"
+#include "tests/bench/sim/pods/engine.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "scheduler-ext/sim/links.h"
 
-enum { MEMO_MAX = 32 << 20, POD_PROGRESS_STEP = 256 };
+enum { MEMO_MAX = 32 << 20 };
 
 /* A score, and the version of the node for which it was computed. */
 struct memo {
@@ -22,11 +22,11 @@ struct rest {
 };
 
 struct pod_run {
-    const struct gt_trace *trace;
+    const struct openb_pods *pods;
     const struct gt_pod_policy *policy;
     const struct gt_pod_options *options;
-    struct gt_site *site; /* the nodes in a random order */
-    bool gpu_only;        /* the policy sees no CPU */
+    struct openb_nodes all; /* the nodes in a random order */
+    bool gpu_only;          /* the policy sees no CPU */
     struct gt_pod_world world;
     struct gt_pod_kind *shapes;
     uint32_t *shape_of; /* [row] */
@@ -39,7 +39,6 @@ struct pod_run {
     struct gt_links links;
     struct gt_rng rng, ties;
     uint64_t capacity, asked, used; /* thousandths of a GPU */
-    uint64_t nanoseconds, decisions;
     struct gt_result result;
 };
 
@@ -56,17 +55,17 @@ static void run_done(struct pod_run *run)
     free(run->fits);
     free(run->scores);
     gt_links_done(&run->links);
-    gt_site_free(run->site);
+    openb_nodes_done(&run->all);
 }
 
 /* ---- shapes: pods that are equal for a policy ---- */
 
-static _Thread_local const struct gt_trace_row *sort_rows;
+static _Thread_local const struct openb_pod *sort_rows;
 static _Thread_local bool sort_cpu;
 
 static int by_shape(const void *a, const void *b)
 {
-    const struct gt_trace_row *x = &sort_rows[*(const uint32_t *)a], *y = &sort_rows[*(const uint32_t *)b];
+    const struct openb_pod *x = &sort_rows[*(const uint32_t *)a], *y = &sort_rows[*(const uint32_t *)b];
     if (sort_cpu && x->cpu_milli != y->cpu_milli)
         return x->cpu_milli < y->cpu_milli ? -1 : 1;
     if (x->gpus != y->gpus)
@@ -78,36 +77,36 @@ static int by_shape(const void *a, const void *b)
 
 /* The mask of a spec such as "A10|T4": one bit for each model of the cluster; an unknown model is the last
  * bit, which no node has. */
-static uint64_t models_of(const struct gt_site *site, const char *spec)
+static uint64_t models_of(const struct openb_nodes *nodes, const char *spec)
 {
-    char name[GT_TRACE_SPEC_LEN];
+    char name[OPENB_SPEC_LEN];
     uint64_t models = 0;
     for (const char *end; *spec; spec = end + (*end == '|')) {
         end = strchrnul(spec, '|');
         snprintf(name, sizeof(name), "%.*s", (int)(end - spec), spec);
-        uint32_t number = gt_site_model_number(site, name);
-        models |= UINT64_C(1) << (number ? number : GT_SITE_MODELS_MAX + 1);
+        uint32_t number = openb_model_number(nodes, name);
+        models |= UINT64_C(1) << (number ? number : OPENB_MODELS_MAX + 1);
     }
     return models;
 }
 
 static void make_shapes(struct pod_run *run)
 {
-    const struct gt_trace *trace = run->trace;
+    const struct openb_pods *pods = run->pods;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < trace->row_count; i++)
+    for (uint32_t i = 0; i < pods->count; i++)
         run->order[i] = i;
-    sort_rows = trace->rows;
+    sort_rows = pods->pod;
     sort_cpu = !run->gpu_only;
-    qsort(run->order, trace->row_count, sizeof(*run->order), by_shape);
-    for (uint32_t i = 0; i < trace->row_count; i++) {
-        const struct gt_trace_row *row = &trace->rows[run->order[i]];
+    qsort(run->order, pods->count, sizeof(*run->order), by_shape);
+    for (uint32_t i = 0; i < pods->count; i++) {
+        const struct openb_pod *row = &pods->pod[run->order[i]];
         if (i == 0 || by_shape(&run->order[i - 1], &run->order[i]) != 0)
             run->shapes[count++] = (struct gt_pod_kind){
                 .cpu = sort_cpu ? row->cpu_milli : 0,
                 .gpus = row->gpus,
                 .milli = row->milli,
-                .models = row->spec ? models_of(run->site, trace->specs[row->spec]) : 0,
+                .models = row->spec ? models_of(&run->all, pods->specs[row->spec]) : 0,
                 .type = row->gpus == 0              ? 0
                         : row->milli < GT_GPU_MILLI ? 1
                                                     : 1 + row->gpus,
@@ -117,19 +116,19 @@ static void make_shapes(struct pod_run *run)
     }
     run->world.shapes = run->shapes;
     run->world.shape_count = count;
-    run->world.pod_rows = trace->row_count;
+    run->world.pod_rows = pods->count;
 }
 
-static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_err **err)
+static int run_open(struct pod_run *run, const struct openb_nodes *from, struct gt_err **err)
 {
-    uint32_t rows = run->trace->row_count, nodes = site->node_count;
+    uint32_t rows = run->pods->count, nodes = from->count;
     gt_rng_seed(&run->ties, run->options->seed ^ UINT64_C(0x7135));
-    if (run->trace->spec_count && !site->model_count)
+    if (run->pods->spec_count && !from->model_count)
         return gt_fail(err, EINVAL, "the pods ask for models of GPUs (gpu_spec), and the cluster names none");
-    int r = gt_site_shuffle(site, &run->ties, &run->site, err);
+    int r = openb_shuffle(from, &run->ties, &run->all, err);
     if (r < 0)
         return r;
-    site = run->world.site = run->site;
+    run->world.all = &run->all;
     run->gpu_only = run->options->gpu_only && !run->policy->sees_cpu;
     run->world.nodes = calloc(nodes, sizeof(*run->world.nodes));
     run->shapes = calloc(rows, sizeof(*run->shapes));
@@ -146,18 +145,18 @@ static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_e
         run->memo = calloc((size_t)run->world.shape_count * nodes + 1, sizeof(*run->memo));
     for (uint32_t i = 0; i < nodes; i++) {
         struct gt_pod_node *node = &run->world.nodes[i];
-        const struct gt_site_node *from = &site->nodes[i];
-        run->rest[i] = (struct rest){from->cpu_milli, from->memory_mib};
-        *node = (struct gt_pod_node){.cpu = run->gpu_only ? 0 : from->cpu_milli,
-                                     .memory = run->gpu_only ? 0 : from->memory_mib,
-                                     .gpus = from->gpus,
-                                     .gpu_free = from->gpus * GT_GPU_MILLI,
-                                     .model = from->model,
+        const struct openb_node *empty = &run->all.node[i];
+        run->rest[i] = (struct rest){empty->cpu_milli, empty->memory_mib};
+        *node = (struct gt_pod_node){.cpu = run->gpu_only ? 0 : empty->cpu_milli,
+                                     .memory = run->gpu_only ? 0 : empty->memory_mib,
+                                     .gpus = empty->gpus,
+                                     .gpu_free = empty->gpus * GT_GPU_MILLI,
+                                     .model = empty->model,
                                      .version = 1};
-        for (uint32_t g = 0; g < from->gpus; g++)
+        for (uint32_t g = 0; g < empty->gpus; g++)
             node->gpu[g] = GT_GPU_MILLI;
     }
-    run->capacity = (uint64_t)site->gpus * GT_GPU_MILLI;
+    run->capacity = (uint64_t)run->all.gpus * GT_GPU_MILLI;
     gt_rng_seed(&run->rng, run->options->seed);
     for (uint32_t i = 0; i < rows; i++)
         run->order[i] = i;
@@ -167,7 +166,10 @@ static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_e
         run->order[j] = row;
     }
     struct gt_pod_setup setup = {.seed = run->options->seed, .loss_weight = run->options->loss_weight};
-    r = gt_links_open(&run->links, site, err);
+    gt_auto_site struct gt_site *site = NULL;
+    r = openb_site(&run->all, &site, err);
+    if (r >= 0)
+        r = gt_links_open(&run->links, site, err);
     return r >= 0 && run->policy->open ? run->policy->open(&run->world, &setup, &run->state, err) : r;
 }
 
@@ -178,7 +180,7 @@ static double score_of(struct pod_run *run, uint32_t shape, uint32_t node)
     const struct gt_pod_node *from = &run->world.nodes[node];
     if (!run->memo)
         return run->policy->score(run->state, from, &run->shapes[shape]);
-    struct memo *memo = &run->memo[(size_t)shape * run->world.site->node_count + node];
+    struct memo *memo = &run->memo[(size_t)shape * run->all.count + node];
     if (memo->version != from->version)
         *memo =
             (struct memo){(float)run->policy->score(run->state, from, &run->shapes[shape]), from->version};
@@ -187,7 +189,7 @@ static double score_of(struct pod_run *run, uint32_t shape, uint32_t node)
 
 static uint32_t choose_by_score(struct pod_run *run, uint32_t shape)
 {
-    uint32_t nodes = run->world.site->node_count, best = GT_NONE, equal = 0;
+    uint32_t nodes = run->all.count, best = GT_NONE, equal = 0;
     double low = (double)INFINITY, high = -(double)INFINITY, best_score = 0;
     for (uint32_t n = 0; n < nodes; n++) {
         if (!run->fits[n])
@@ -216,7 +218,7 @@ static uint32_t choose_by_score(struct pod_run *run, uint32_t shape)
     return best;
 }
 
-static void take(struct pod_run *run, uint32_t number, uint32_t shape_number, const struct gt_trace_row *row)
+static void take(struct pod_run *run, uint32_t number, uint32_t shape_number, const struct openb_pod *row)
 {
     struct gt_pod_node *node = &run->world.nodes[number];
     const struct gt_pod_kind *shape = &run->shapes[shape_number];
@@ -253,7 +255,7 @@ static void take(struct pod_run *run, uint32_t number, uint32_t shape_number, co
 static bool is_sound(const struct pod_run *run)
 {
     uint64_t free = 0;
-    for (uint32_t n = 0; n < run->world.site->node_count; n++) {
+    for (uint32_t n = 0; n < run->all.count; n++) {
         const struct gt_pod_node *node = &run->world.nodes[n];
         uint32_t sum = 0;
         for (uint32_t i = 0; i < node->gpus; i++) {
@@ -261,7 +263,7 @@ static bool is_sound(const struct pod_run *run)
                 return false;
             sum += node->gpu[i];
         }
-        if (sum != node->gpu_free || run->rest[n].cpu > run->world.site->nodes[n].cpu_milli)
+        if (sum != node->gpu_free || run->rest[n].cpu > run->all.node[n].cpu_milli)
             return false;
         free += sum;
     }
@@ -270,11 +272,10 @@ static bool is_sound(const struct pod_run *run)
 
 static int place(struct pod_run *run, uint32_t row_number, struct gt_err **err)
 {
-    const struct gt_trace_row *row = &run->trace->rows[row_number];
-    const struct gt_sim_watch *watch = &run->options->watch;
+    const struct openb_pod *row = &run->pods->pod[row_number];
     uint32_t shape = run->shape_of[row_number], feasible = 0, node = GT_NONE;
-    uint64_t milli = (uint64_t)row->gpus * row->milli, begin = watch->nanoseconds ? watch->nanoseconds() : 0;
-    for (uint32_t n = 0; n < run->world.site->node_count; n++) {
+    uint64_t milli = (uint64_t)row->gpus * row->milli;
+    for (uint32_t n = 0; n < run->all.count; n++) {
         run->fits[n] = row->cpu_milli <= run->rest[n].cpu && row->memory_mib <= run->rest[n].memory &&
                        gt_pod_fits(&run->world.nodes[n], &run->shapes[shape]);
         feasible += run->fits[n];
@@ -284,8 +285,6 @@ static int place(struct pod_run *run, uint32_t row_number, struct gt_err **err)
         node = run->policy->choose
                    ? run->policy->choose(run->state, &run->world, &run->shapes[shape], run->fits)
                    : choose_by_score(run, shape);
-    run->nanoseconds += watch->nanoseconds ? watch->nanoseconds() - begin : 0;
-    run->decisions++;
     run->asked += milli;
     run->result.jobs++;
     if (node == GT_NONE && !feasible) {
@@ -307,7 +306,7 @@ static int place(struct pod_run *run, uint32_t row_number, struct gt_err **err)
 static double broken_share(const struct pod_run *run)
 {
     uint64_t free = run->capacity - run->used, broken = 0;
-    for (uint32_t n = 0; n < run->world.site->node_count; n++)
+    for (uint32_t n = 0; n < run->all.count; n++)
         for (uint32_t i = 0; i < run->world.nodes[n].gpus; i++)
             broken += run->world.nodes[n].gpu[i] < GT_GPU_MILLI ? run->world.nodes[n].gpu[i] : 0;
     return free ? (double)broken / (double)free : 0;
@@ -323,47 +322,29 @@ static uint64_t idle_gpus(const void *arg, uint32_t number)
     return mask;
 }
 
-static void sample(struct pod_run *run)
-{
-    double capacity = (double)run->capacity;
-    run->result.series[run->result.samples++] = (struct gt_sample){
-        .at = (double)run->asked / capacity,
-        .occupancy = (double)run->used / capacity,
-        .acceptance = run->asked ? (double)run->used / (double)run->asked : 1,
-        .spread = 1,
-        .fragmentation = broken_share(run),
-    };
-}
-
 static int go(struct pod_run *run, struct gt_err **err)
 {
-    const struct gt_sim_watch *watch = &run->options->watch;
-    uint32_t rows = run->trace->row_count;
+    uint32_t rows = run->pods->count;
     double wanted = run->options->load * (double)run->capacity;
-    for (uint32_t i = 0; i < GT_TRACE_JOBS_MAX; i++) {
+    for (uint32_t i = 0; i < OPENB_PODS_MAX; i++) {
         uint32_t row = i < rows ? run->order[i] : gt_rng_below(&run->rng, rows);
         if ((double)run->asked >= wanted)
             break;
         int r = place(run, row, err);
         if (r < 0)
             return r;
-        while (run->result.samples < GT_SERIES_MAX &&
-               (double)run->asked >= (run->result.samples + 1) * wanted / GT_SERIES_MAX)
-            sample(run);
-        if (watch->progress && i % POD_PROGRESS_STEP == 0)
-            watch->progress(watch->arg, (uint32_t)(run->asked / GT_GPU_MILLI),
-                            (uint32_t)(wanted / GT_GPU_MILLI));
     }
     return is_sound(run) ? 0 : gt_fail(err, EUCLEAN, "policy %s used a GPU twice", run->policy->name);
 }
 
-int gt_pod_run(const struct gt_site *site, const struct gt_trace *trace, const struct gt_pod_policy *policy,
-               const struct gt_pod_options *options, struct gt_result *ret, struct gt_err **err)
+int gt_pod_run(const struct openb_nodes *nodes, const struct openb_pods *pods,
+               const struct gt_pod_policy *policy, const struct gt_pod_options *options,
+               struct gt_result *ret, struct gt_err **err)
 {
-    if (!site->gpus)
+    if (!nodes->gpus)
         return gt_fail(err, EINVAL, "the cluster has no GPUs");
-    struct pod_run run = {.trace = trace, .policy = policy, .options = options};
-    int r = run_open(&run, site, err);
+    struct pod_run run = {.pods = pods, .policy = policy, .options = options};
+    int r = run_open(&run, nodes, err);
     if (r >= 0)
         r = go(&run, err);
     if (r >= 0) {
@@ -374,8 +355,6 @@ int gt_pod_run(const struct gt_site *site, const struct gt_trace *trace, const s
         run.result.spread_mean = run.result.spread_p99 = run.result.spread_bound = 1;
         run.result.link_share = gt_links_share(&run.links);
         run.result.link_fragmentation = gt_links_fragmentation(&run.links, idle_gpus, &run);
-        if (run.nanoseconds)
-            run.result.decisions_per_second = (double)run.decisions * 1e9 / (double)run.nanoseconds;
         *ret = run.result;
     }
     run_done(&run);

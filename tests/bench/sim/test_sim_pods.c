@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/file.h"
+#include "tests/bench/sim/pods/engine.h"
 #include "tests/unit/sim/sim_test.h"
 
 #include <fcntl.h>
@@ -78,21 +79,22 @@ static void test_models(void **state)
     gt_auto_free char *pods = copy_text(
         "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n1,1,9,4,1000,T4|V100\n2,1,9,4,1000,A10\n"
         "3,1,9,4,1000,H9\n4,1,9,4,1000,H8|H9\n");
-    gt_auto_site struct gt_site *site = NULL, *shape = NULL;
-    gt_auto_trace struct gt_trace *trace = NULL;
-    assert_int_equal(gt_site_from_text("n", nodes, strlen(nodes), &site, NULL), 0);
-    assert_int_equal(gt_trace_from_text("p", pods, strlen(pods), &trace, NULL), 0);
-    assert_int_equal(trace->spec_count, 4);
+    gt_auto_free char *nameless = copy_text("sn,cpu_milli,memory_mib,gpu,model\na,32000,9999,4,\n");
+    auto_openb_nodes struct openb_nodes all, none;
+    auto_openb_pods struct openb_pods asking;
+    assert_int_equal(openb_read_nodes("n", nodes, strlen(nodes), &all, NULL), 0);
+    assert_int_equal(openb_read_nodes("n", nameless, strlen(nameless), &none, NULL), 0);
+    assert_int_equal(openb_read_pods("p", pods, strlen(pods), &asking, NULL), 0);
+    assert_int_equal(asking.spec_count, 4);
     struct gt_pod_options options = {.load = 1, .seed = 1, .loss_weight = 0.5};
     static struct gt_result result;
     for (size_t p = 0; gt_pod_policies[p]; p++) {
-        assert_int_equal(gt_pod_run(site, trace, gt_pod_policies[p], &options, &result, NULL), 0);
+        assert_int_equal(gt_pod_run(&all, &asking, gt_pod_policies[p], &options, &result, NULL), 0);
         assert_int_equal((int)result.placed, 2);
         assert_int_equal((int)result.rejected, 2);
     }
     gt_auto_err struct gt_err *err = NULL;
-    assert_int_equal(gt_site_from_shape("2x2x8", &shape, NULL), 0);
-    assert_int_equal(gt_pod_run(shape, trace, &gt_pod_fgd, &options, &result, &err), -EINVAL);
+    assert_int_equal(gt_pod_run(&none, &asking, &gt_pod_fgd, &options, &result, &err), -EINVAL);
     assert_non_null(strstr(gt_err_text(err), "gpu_spec"));
 }
 
@@ -118,24 +120,10 @@ static void test_fgd(void **state)
     gt_pod_fgd.close(fgd);
 }
 
-static struct gt_site *read_site(const char *path)
+/* False: the data is not here. */
+static bool read_file(const char *path, char **ret, size_t *ret_len)
 {
-    gt_auto_free char *text = NULL;
-    size_t len;
-    struct gt_site *site = NULL;
-    if (gt_file_read(AT_FDCWD, path, GT_SITE_TEXT_MAX, &text, &len, NULL) >= 0)
-        assert_int_equal(gt_site_from_text(path, text, len, &site, NULL), 0);
-    return site;
-}
-
-static struct gt_trace *read_trace(const char *path)
-{
-    gt_auto_free char *text = NULL;
-    size_t len;
-    struct gt_trace *trace = NULL;
-    if (gt_file_read(AT_FDCWD, path, GT_SITE_TEXT_MAX, &text, &len, NULL) >= 0)
-        assert_int_equal(gt_trace_from_text(path, text, len, &trace, NULL), 0);
-    return trace;
+    return gt_file_read(AT_FDCWD, path, GT_SITE_TEXT_MAX, ret, ret_len, NULL) >= 0;
 }
 
 #define OPENB TEST_SOURCE_DIR "/../../shared/data/traces/openb/"
@@ -159,20 +147,26 @@ static void test_published(void **state)
                      {&gt_pod_clustering, 2, {91.79, 93.59, 95.78}, 0.5},
                      {&gt_pod_dot_product, 2, {90.80, 92.02, 94.88}, 0.5},
                      {&gt_pod_random, 2, {87.38, 88.66, 90.23}, 0.5}};
-    gt_auto_site struct gt_site *site = read_site(OPENB "openb_node_list_gpu_node.csv");
-    if (!site)
+    static const char node_list[] = OPENB "openb_node_list_gpu_node.csv";
+    gt_auto_free char *node_text = NULL;
+    auto_openb_nodes struct openb_nodes nodes = {0};
+    size_t len;
+    if (!read_file(node_list, &node_text, &len))
         skip();
-    assert_int_equal(site->gpus, 6212);
+    assert_int_equal(openb_read_nodes(node_list, node_text, len, &nodes, NULL), 0);
+    assert_int_equal(nodes.gpus, 6212);
     for (size_t i = 0; i < LISTS; i++) {
-        gt_auto_trace struct gt_trace *trace = read_trace(lists[i]);
-        if (!trace)
+        gt_auto_free char *text = NULL;
+        auto_openb_pods struct openb_pods pods = {0};
+        if (!read_file(lists[i], &text, &len))
             skip();
+        assert_int_equal(openb_read_pods(lists[i], text, len, &pods, NULL), 0);
         for (size_t p = 0; p < GT_COUNT(published); p++) {
             double share = 0;
             for (unsigned seed = 0; seed < published[p].seeds; seed++) {
                 struct gt_pod_options options = {.load = 1.3, .seed = 42 + seed, .loss_weight = 0.5};
                 static struct gt_result result;
-                assert_int_equal(gt_pod_run(site, trace, published[p].peer, &options, &result, NULL), 0);
+                assert_int_equal(gt_pod_run(&nodes, &pods, published[p].peer, &options, &result, NULL), 0);
                 share += 100 * result.occupancy / published[p].seeds;
             }
             if (fabs(share - published[p].share[i]) > published[p].within)
@@ -186,15 +180,15 @@ static void test_published(void **state)
 static void test_all_policies(void **state)
 {
     (void)state;
-    gt_auto_free char *nodes =
+    gt_auto_free char *node_text =
         copy_text("sn,cpu_milli,memory_mib,gpu,model\na,32000,9999,8,\nb,32000,9999,2,\n"
                   "c,64000,9999,0,\ne,16000,9999,4,\n");
-    gt_auto_free char *pods = copy_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n1,1000,9,1,460\n"
-                                        "2,2000,9,2,1000\n3,500,9,0,0\n4,100,9,1,1000\n5,100,9,4,1000\n");
-    gt_auto_site struct gt_site *site = NULL;
-    gt_auto_trace struct gt_trace *trace = NULL;
-    assert_int_equal(gt_site_from_text("n", nodes, strlen(nodes), &site, NULL), 0);
-    assert_int_equal(gt_trace_from_text("p", pods, strlen(pods), &trace, NULL), 0);
+    gt_auto_free char *pod_text = copy_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n1,1000,9,1,460\n"
+                                            "2,2000,9,2,1000\n3,500,9,0,0\n4,100,9,1,1000\n5,100,9,4,1000\n");
+    auto_openb_nodes struct openb_nodes nodes;
+    auto_openb_pods struct openb_pods pods;
+    assert_int_equal(openb_read_nodes("n", node_text, strlen(node_text), &nodes, NULL), 0);
+    assert_int_equal(openb_read_pods("p", pod_text, strlen(pod_text), &pods, NULL), 0);
     for (size_t p = 0; gt_pod_policies[p]; p++)
         for (uint64_t seed = 1; seed <= 20; seed++)
             for (unsigned mode = 0; mode < 4; mode++) {
@@ -205,9 +199,9 @@ static void test_all_policies(void **state)
                                                  .loss_weight = 0.5};
                 static struct gt_result first, again;
                 gt_auto_err struct gt_err *err = NULL;
-                if (gt_pod_run(site, trace, gt_pod_policies[p], &options, &first, &err) < 0)
+                if (gt_pod_run(&nodes, &pods, gt_pod_policies[p], &options, &first, &err) < 0)
                     fail_msg("%s", gt_err_text(err));
-                assert_int_equal(gt_pod_run(site, trace, gt_pod_policies[p], &options, &again, NULL), 0);
+                assert_int_equal(gt_pod_run(&nodes, &pods, gt_pod_policies[p], &options, &again, NULL), 0);
                 assert_memory_equal(&first, &again, sizeof(first));
                 assert_int_equal((int)first.jobs, (int)(first.placed + first.rejected));
                 assert_true(first.occupancy > 0.5 && first.occupancy <= 1);
@@ -222,8 +216,8 @@ static void test_extender(void **state)
     (void)state;
     gt_auto_free char *text =
         copy_text("sn,cpu_milli,memory_mib,gpu,model\na,64000,9999,8,\nb,64000,9999,8,\n");
-    gt_auto_site struct gt_site *site = NULL;
-    assert_int_equal(gt_site_from_text("n", text, strlen(text), &site, NULL), 0);
+    auto_openb_nodes struct openb_nodes cluster;
+    assert_int_equal(openb_read_nodes("n", text, strlen(text), &cluster, NULL), 0);
     static const struct {
         const struct gt_pod_policy *policy;
         uint32_t without, two; /* the nodes of a pod without GPUs, and of one with two */
@@ -232,7 +226,7 @@ static void test_extender(void **state)
                              two = {.cpu = 1000, .gpus = 2, .milli = GT_GPU_MILLI}, without = {.cpu = 4000};
     for (size_t i = 0; i < GT_COUNT(cases); i++) {
         struct gt_pod_node nodes[2] = {node_of(32000, 8), node_of(64000, 8)};
-        struct gt_pod_world world = {.site = site, .nodes = nodes};
+        struct gt_pod_world world = {.all = &cluster, .nodes = nodes};
         struct gt_pod_setup setup = {.seed = 1, .loss_weight = 0.5};
         const struct gt_pod_policy *policy = cases[i].policy;
         bool fits[2] = {true, true};
@@ -258,14 +252,16 @@ static void test_extender_of_many(void **state)
 {
     (void)state;
     enum { NODES = 200, TIGHT = 150 };
-    gt_auto_site struct gt_site *site = make_site("200x1x8");
+    struct openb_node empty[NODES];
+    const struct openb_nodes all = {.node = empty, .count = NODES, .gpus = NODES * 8};
     static struct gt_pod_node nodes[NODES];
     static bool fits[NODES];
     for (unsigned n = 0; n < NODES; n++) {
-        nodes[n] = node_of(site->nodes[n].cpu_milli, 8);
+        empty[n] = (struct openb_node){.gpus = 8, .cpu_milli = 128000, .memory_mib = 2 << 20};
+        nodes[n] = node_of(empty[n].cpu_milli, 8);
         fits[n] = true;
     }
-    struct gt_pod_world world = {.site = site, .nodes = nodes};
+    struct gt_pod_world world = {.all = &all, .nodes = nodes};
     struct gt_pod_setup setup = {.seed = 1, .loss_weight = 0.5};
     const struct gt_pod_kind two = {.gpus = 2, .milli = GT_GPU_MILLI};
     void *own = NULL;
@@ -278,13 +274,84 @@ static void test_extender_of_many(void **state)
     gt_pod_extender.close(own);
 }
 
+static void expect_error(bool nodes, const char *from, const char *expected)
+{
+    gt_auto_free char *text = copy_text(from);
+    gt_auto_err struct gt_err *err = NULL;
+    auto_openb_nodes struct openb_nodes all = {0};
+    auto_openb_pods struct openb_pods pods = {0};
+    assert_true((nodes ? openb_read_nodes("f.csv", text, strlen(text), &all, &err)
+                       : openb_read_pods("f.csv", text, strlen(text), &pods, &err)) < 0);
+    if (!strstr(gt_err_text(err), expected))
+        fail_msg("'%s' does not say '%s'", gt_err_text(err), expected);
+}
+
+#define NODE_HEADER "sn,cpu_milli,memory_mib,gpu,model\n"
+#define POD_HEADER  "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"
+
+static void test_bad_lists(void **state)
+{
+    (void)state;
+    expect_error(true, "", "f.csv:1: not a list of nodes");
+    expect_error(true, NODE_HEADER, "f.csv: no nodes");
+    expect_error(true, NODE_HEADER "n,1,1,65,x\n", "f.csv:2: gpu: expected a number");
+    expect_error(true, NODE_HEADER "n,-1,1,6,x\n", "f.csv:2: cpu_milli");
+    expect_error(true, NODE_HEADER "n,1,1,6,x,y\n", "f.csv:2: expected 5 fields, is 6");
+    expect_error(true, NODE_HEADER ",1,1,6,x\n", "f.csv:2: sn: expected a name");
+    expect_error(true, NODE_HEADER "a,1,1,6,x\nb,1,1,6,x\na,1,1,6,x\n", "f.csv:4: node a is there twice");
+    expect_error(false, "nonsense", "f.csv:1: not a list of pods");
+    expect_error(false, POD_HEADER, "f.csv: no pods with GPUs");
+    expect_error(false, POD_HEADER "p,1,1,1,1001\n", "f.csv:2: gpu_milli");
+    expect_error(false, POD_HEADER "p,1,1,1,0\n", "f.csv:2: gpu_milli");
+    expect_error(false, POD_HEADER "p,1,1,2,500\n", "f.csv:2: gpu_milli");
+    expect_error(false, POD_HEADER "what is this\n", "f.csv:2: expected 5 fields, is 1");
+}
+
+static void test_good_lists(void **state)
+{
+    (void)state;
+    gt_auto_free char *node_text = copy_text(NODE_HEADER "n2,64000,1024,8,G2\nn1,32000,2048,0,\n");
+    gt_auto_free char *pod_text = copy_text(POD_HEADER "p1,1000,10,1,460\np2,2000,20,4,1000\np3,500,5,0,0\n");
+    auto_openb_nodes struct openb_nodes nodes, shuffled;
+    auto_openb_pods struct openb_pods pods;
+    assert_int_equal(openb_read_nodes("f", node_text, strlen(node_text), &nodes, NULL), 0);
+    assert_int_equal(nodes.count, 2);
+    assert_int_equal(nodes.gpus, 8);
+    assert_int_equal(nodes.node[0].gpus, 0); /* by name: n1 */
+    assert_int_equal(nodes.node[1].cpu_milli, 64000);
+    assert_string_equal(nodes.models[nodes.node[1].model], "G2");
+    gt_auto_site struct gt_site *site = NULL;
+    gt_auto_cluster struct gt_cluster *model = NULL;
+    assert_int_equal(openb_site(&nodes, &site, NULL), 0);
+    assert_int_equal(gt_site_model(site, &model, NULL), 0);
+    assert_int_equal(gt_cluster_nodes(model), 2);
+
+    assert_int_equal(openb_read_pods("f", pod_text, strlen(pod_text), &pods, NULL), 0);
+    assert_int_equal(pods.count, 3);
+    assert_int_equal(pods.pod[0].milli, 460);
+    assert_int_equal(openb_drop_shared(&pods, NULL), 0);
+    assert_int_equal(pods.count, 2);
+
+    unsigned first = 0; /* the node with GPUs comes first for some seeds */
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct gt_rng rng;
+        gt_rng_seed(&rng, seed);
+        assert_int_equal(openb_shuffle(&nodes, &rng, &shuffled, NULL), 0);
+        assert_int_equal(shuffled.node[0].gpus + shuffled.node[1].gpus, 8);
+        first += shuffled.node[0].gpus > 0;
+        openb_nodes_done(&shuffled);
+    }
+    assert_in_range(first, 1, 19);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores),           cmocka_unit_test(test_fgd),
         cmocka_unit_test(test_models),           cmocka_unit_test(test_all_policies),
         cmocka_unit_test(test_published),        cmocka_unit_test(test_extender),
-        cmocka_unit_test(test_extender_of_many),
+        cmocka_unit_test(test_extender_of_many), cmocka_unit_test(test_good_lists),
+        cmocka_unit_test(test_bad_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/policy.h"
+#include "tests/bench/sim/peers.h"
 
 /*
  * Topology-aware scheduling of Kueue 0.19, pkg/cache/scheduler/tas_flavor_snapshot.go, with the levels
- * supernode and node; tests/unit/sim/kueue has its own answers. A unit is a slice. The supernode with the
+ * supernode and node; tests/bench/sim/kueue has its own answers. A unit is a slice. The supernode with the
  * fewest slices that holds the whole job is chosen. Where none does, a job that asks for slices alone fills
  * the supernodes with the fewest slices first (LeastFreeCapacity, since 0.15). One that prefers a supernode,
  * too (kueue-preferred), takes those with most first, and for the rest the one with the fewest that holds it

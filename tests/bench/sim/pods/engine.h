@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_POD_ENGINE_H
-#define GPUTOPO_SIM_POD_ENGINE_H
+#ifndef GPUTOPO_BENCH_SIM_PODS_ENGINE_H
+#define GPUTOPO_BENCH_SIM_PODS_ENGINE_H
 
-#include "scheduler-ext/sim/pod/policy.h"
 #include "scheduler-ext/sim/result.h"
+#include "tests/bench/sim/pods/policy.h"
 
 /*
  * The static protocol of the FGD paper (Weng et al., USENIX ATC 2023): the pods of the list in random order,
@@ -17,10 +17,10 @@ struct gt_pod_options {
     bool gpu_only;      /* CPU and memory count for feasibility only, not for scores */
     double loss_weight; /* of gpu-aware */
     uint64_t seed;
-    struct gt_sim_watch watch;
 };
 
-int gt_pod_run(const struct gt_site *site, const struct gt_trace *trace, const struct gt_pod_policy *policy,
-               const struct gt_pod_options *options, struct gt_result *ret, struct gt_err **err);
+int gt_pod_run(const struct openb_nodes *nodes, const struct openb_pods *pods,
+               const struct gt_pod_policy *policy, const struct gt_pod_options *options,
+               struct gt_result *ret, struct gt_err **err);
 
 #endif

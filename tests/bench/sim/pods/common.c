@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {

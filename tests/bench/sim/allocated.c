@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/policy.h"
+#include "tests/bench/sim/peers.h"
 
 /*
  * kube-scheduler's LeastAllocated and MostAllocated on the GPUs of a node: an integer from 0 to 100, with the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/policy.h"
+#include "tests/bench/sim/peers.h"
 
 /* Random: any supernode that holds the unit. */
 static uint32_t choose(void *state, const struct gt_world *world, const uint32_t *slots, uint32_t pods)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 /* GPU clustering: requests of one type are placed together, then the fuller node wins; a pod without GPUs is
  * placed anywhere. */

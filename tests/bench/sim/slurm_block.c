@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/policy.h"
+#include "tests/bench/sim/peers.h"
 
 /*
  * Slurm's topology/block with --segment: the selection is repeated for each segment (unit) on what is left:

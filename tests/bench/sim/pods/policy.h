@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_POD_POLICY_H
-#define GPUTOPO_SIM_POD_POLICY_H
+#ifndef GPUTOPO_BENCH_SIM_PODS_POLICY_H
+#define GPUTOPO_BENCH_SIM_PODS_POLICY_H
 
-#include "scheduler-ext/sim/trace.h"
+#include "tests/bench/sim/pods/openb.h"
 
 /*
  * Policies that place single pods one after the other; pods never end (the protocol of the FGD paper). Ours
@@ -29,17 +29,17 @@ struct gt_pod_node {
 struct gt_pod_kind {
     uint32_t cpu;         /* 0 where CPU counts for feasibility only */
     uint32_t gpus, milli; /* milli of each; 1000 for whole GPUs, 0 without */
-    uint32_t count;       /* rows of the trace of this kind */
+    uint32_t count;       /* rows of the list of this kind */
     uint64_t models;      /* a bit for each model that it can use; 0: any */
     unsigned type;
 };
 
 struct gt_pod_world {
-    const struct gt_site *site;
+    const struct openb_nodes *all; /* as they are when empty */
     struct gt_pod_node *nodes;
     const struct gt_pod_kind *shapes;
     uint32_t shape_count;
-    uint32_t pod_rows; /* of the trace */
+    uint32_t pod_rows; /* of the list */
     uint32_t memory;   /* MiB that the current pod asks for; 0 likewise */
 };
 

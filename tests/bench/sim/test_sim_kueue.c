@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/bench/sim/peers.h"
 #include "tests/unit/sim/sim_test.h"
 
 /* 4 supernodes of 4 nodes: the free GPUs of each node, a job, and how many of its pods Kueue itself puts on
@@ -10,7 +11,7 @@ static const struct {
     unsigned gpus, unit, pods;
     const char *to;
 } cases[] = {
-#include "tests/unit/sim/kueue/cases.inc"
+#include "tests/bench/sim/kueue/cases.inc"
 };
 
 static void test_as_kueue_itself(void **state)
@@ -27,7 +28,7 @@ static void test_as_kueue_itself(void **state)
         assert_int_equal(gt_world_track(world, job.gpus, NULL), 0);
         for (uint32_t node = 0; node < NODES; node++)
             gt_world_take(world, node, UINT64_C(0xff) >> (cases[i].free[node] - '0'));
-        if (!group_policy(cases[i].policy)->place(NULL, world, &job, places)) {
+        if (!peer_policy(cases[i].policy)->place(NULL, world, &job, places)) {
             assert_string_equal(cases[i].to, "");
             continue;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 /* Dot product: the node whose free resources are least aligned with the request. */
 static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)

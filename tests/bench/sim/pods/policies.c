@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 const struct gt_pod_policy *const gt_pod_policies[] = {
     &gt_pod_gputopo,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 /* Best fit: the least CPU and GPU left over, with equal weights, normalized to 0..100. */
 static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "scheduler-ext/core/score.h"
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 /*
  * Ours: gpu-aware of the decision core, with CPU and memory, as in the extender, for pods with whole GPUs and
@@ -38,12 +38,13 @@ static void close_state(void *p)
 static int open_state(const struct gt_pod_world *world, const struct gt_pod_setup *setup, void **ret,
                       struct gt_err **err)
 {
+    gt_auto_site struct gt_site *site = NULL;
     struct gt_aware_weights weights = GT_AWARE_DEFAULT;
     weights.loss_weight = setup->loss_weight;
     struct pod_core *state = calloc(1, sizeof(*state));
     if (!state)
         return gt_fail_sys(err, ENOMEM, "policy gputopo");
-    uint32_t nodes = world->site->node_count;
+    uint32_t nodes = world->all->count;
     state->values = calloc((size_t)nodes + 1, sizeof(*state->values));
     state->ids = calloc((size_t)nodes + 1, sizeof(*state->ids));
     state->tens = calloc((size_t)nodes + 1, sizeof(*state->tens));
@@ -54,11 +55,13 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
                 ? 0
                 : gt_fail_sys(err, ENOMEM, "policy gputopo");
     for (uint32_t node = 0; r >= 0 && node < nodes; node++)
-        state->ids[node] = world->site->nodes[node].gpus ? node : GT_NONE;
+        state->ids[node] = world->all->node[node].gpus ? node : GT_NONE;
     if (r >= 0)
         r = gt_mix_new(&state->mix, err);
     if (r >= 0)
-        r = gt_site_model(world->site, &state->cluster, err);
+        r = openb_site(world->all, &site, err);
+    if (r >= 0)
+        r = gt_site_model(site, &state->cluster, err);
     if (r >= 0)
         r = gt_score_set_weights(state->cluster, &weights, err);
     if (r < 0) {
@@ -95,7 +98,7 @@ static struct gt_mix_amounts amounts_of(unsigned gpus, uint32_t cpu_milli, uint3
 static void set_values(struct pod_core *state, const struct gt_pod_world *world,
                        const struct gt_mix_amounts *pod, const bool *fits)
 {
-    uint32_t nodes = world->site->node_count;
+    uint32_t nodes = world->all->count;
     const uint8_t *available = gt_cluster_available(state->cluster);
     if (pod->gpus)
         gt_score_all(state->cluster, pod->gpus, state->values);
@@ -114,7 +117,7 @@ static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *
                              const struct gt_mix_amounts *pod, const bool *fits)
 {
     set_values(state, world, pod, fits);
-    return gt_score_first(state->cluster, state->values, state->ids, world->site->node_count);
+    return gt_score_first(state->cluster, state->values, state->ids, world->all->count);
 }
 
 static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
@@ -127,7 +130,7 @@ static uint32_t choose(void *p, const struct gt_pod_world *world, const struct g
         gt_mix_came(state->mix, &pod);
         return choose_whole(state, world, &pod, fits);
     }
-    for (uint32_t n = 0; n < world->site->node_count; n++) {
+    for (uint32_t n = 0; n < world->all->count; n++) {
         const struct gt_pod_node *node = &world->nodes[n];
         if (fits[n] && node->gpu[gt_pod_tightest_gpu(node, shape->milli)] < best_room) {
             best = n;
@@ -158,7 +161,7 @@ const struct gt_pod_policy gt_pod_gputopo = {
 
 /* Its own scores that differ between nodes, with their default weights: NodeResourcesFit with LeastAllocated,
  * and NodeResourcesBalancedAllocation. */
-static double own_scores(const struct gt_site_node *all, const struct gt_pod_node *node, uint32_t cpu,
+static double own_scores(const struct openb_node *all, const struct gt_pod_node *node, uint32_t cpu,
                          uint32_t memory)
 {
     double cpu_left = all->cpu_milli ? (double)(node->cpu - cpu) / all->cpu_milli : 0;
@@ -186,7 +189,7 @@ static uint32_t choose_with_extender(struct pod_core *state, const struct gt_pod
                                      const struct gt_pod_kind *shape, const bool *fits, bool asked)
 {
     struct gt_mix_amounts pod = amounts_of(shape->gpus, shape->cpu, world->memory);
-    uint32_t best = GT_NONE, equal = 0, nodes = world->site->node_count;
+    uint32_t best = GT_NONE, equal = 0, nodes = world->all->count;
     double best_sum = 0;
     find_scored(state, nodes, fits);
     gt_mix_came(state->mix, &pod);
@@ -198,7 +201,7 @@ static uint32_t choose_with_extender(struct pod_core *state, const struct gt_pod
     for (uint32_t n = 0; n < nodes; n++) {
         if (!state->scored[n])
             continue;
-        double sum = own_scores(&world->site->nodes[n], &world->nodes[n], shape->cpu, world->memory) +
+        double sum = own_scores(&world->all->node[n], &world->nodes[n], shape->cpu, world->memory) +
                      (asked ? 100 * state->tens[n] : 0); /* weight 10, and 100 for its 10 */
         if (best != GT_NONE && sum < best_sum)
             continue;

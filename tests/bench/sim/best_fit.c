@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/policy.h"
+#include "tests/bench/sim/peers.h"
 
 /* Best fit: the supernode with the least room that holds the unit; the first of equals. */
 static uint32_t choose(void *state, const struct gt_world *world, const uint32_t *slots, uint32_t pods)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/policy.h"
+#include "tests/bench/sim/peers.h"
 
 /*
  * The remainder table of Huawei's sp-block, without a reserve: a supernode that holds q whole blocks (units)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 /* GPU packing: shares are placed on GPUs in use first, then on idle GPUs of nodes in use, then on idle
  * nodes. */

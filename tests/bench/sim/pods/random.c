@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "scheduler-ext/sim/pod/policy.h"
+#include "tests/bench/sim/pods/policy.h"
 
 /* Random: any node on which the pod fits, any GPU that has room. */
 static int open_state(const struct gt_pod_world *world, const struct gt_pod_setup *setup, void **ret,
@@ -21,7 +21,7 @@ static uint32_t choose(void *state, const struct gt_pod_world *world, const stru
 {
     (void)shape;
     uint32_t chosen = 0, feasible = 0;
-    for (uint32_t node = 0; node < world->site->node_count; node++)
+    for (uint32_t node = 0; node < world->all->count; node++)
         if (fits[node] && gt_rng_below(state, ++feasible) == 0)
             chosen = node;
     return chosen;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "scheduler-ext/sim/group/policy.h"
+#include "tests/bench/sim/peers.h"
 
 /*
  * Volcano's network topology: of the HyperNodes of the lowest tier that hold the whole job, the one that is
