@@ -72,6 +72,7 @@
 #define GT_ANNOTATION_ATOMIC   "metax-tech.com/atomic-gpu-group-size"
 #define GT_ANNOTATION_LOSS     "metax-tech.com/on-node-loss"
 #define GT_ANNOTATION_UNPLACED "metax-tech.com/on-unplaced"
+#define GT_ANNOTATION_SPREAD   "metax-tech.com/spread"
 #define GT_ANNOTATION_JOB_NAME "metax-tech.com/job-name"
 #define GT_ANNOTATION_JOB_PODS "metax-tech.com/job-pods"
 #define GT_USER_PREFIX         "metax-tech.com/" /* of the annotations of users */

@@ -31,8 +31,9 @@ struct gt_job_template {
     uint32_t replicas;
     const unsigned *gpus; /* of each container */
     unsigned containers;
-    const char *group, *atomic, *loss, *unplaced; /* annotations, NULL: none */
-    uint32_t first;                               /* the index of the template's first pod */
+    const char *group, *atomic, *loss, *unplaced, *spread; /* annotations, NULL: none */
+    uint32_t subgroup;  /* GPUs of each subgroup of its pods; 0: it has none */
+    uint32_t first;     /* the index of the template's first pod */
     uint32_t per_child; /* pods of each object between the job and the pods; 0: there is none */
     uint32_t minimum;   /* if fewer of its pods can start together, nothing of the job starts; 0: not given */
 };

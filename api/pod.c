@@ -39,10 +39,11 @@ const char *gt_pod_annotation(const struct gt_pod_meta *pod, enum gt_pod_key key
 static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
 {
     unsigned count = 0;
-    uint64_t seen = 0;
+    uint64_t seen = 0; /* keys */
+    _Static_assert(GT_POD_KEYS <= 64, "one bit for each key");
     for (const cJSON *item = cJSON_IsObject(object) ? object->child : NULL; item; item = item->next) {
         enum gt_pod_key key = item->string ? gt_pod_key_of(item->string) : GT_POD_KEYS;
-        if (key == GT_POD_KEYS || seen >> key & 1)
+        if (key == GT_POD_KEYS || key == GT_KEY_SCHEDULING_GROUP || seen >> key & 1)
             continue;
         seen |= UINT64_C(1) << key;
         if (cJSON_IsNull(item))
@@ -160,8 +161,18 @@ struct gt_pod_where gt_pod_where_read(const cJSON *spec)
                                  .has_terms = required != NULL};
 }
 
+/* The PodGroup of Kubernetes, kept as a label is. */
+static void read_scheduling_group(const cJSON *spec, struct gt_pod *to, bool *bad)
+{
+    const char *group = text_of(gt_get(spec, "schedulingGroup"), "podGroupName", bad);
+    if (group)
+        to->label_pairs[to->meta.label_count++] =
+            (struct gt_pair){gt_pod_key_text(GT_KEY_SCHEDULING_GROUP), group};
+}
+
 static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
 {
+    read_scheduling_group(spec, to, bad);
     text_of(spec, "nodeName", bad); /* they were read, and may be bad */
     text_of(spec, "schedulerName", bad);
     to->priority_class = text_of(spec, "priorityClassName", bad);

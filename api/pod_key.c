@@ -10,11 +10,11 @@
 static struct pod_key_text {
     const char *text; /* NULL: unused */
     size_t len;
-} keys[GT_POD_KEYS] = {POD_KEY(GROUP, GT_ANNOTATION_GROUP) POD_KEY(ATOMIC, GT_ANNOTATION_ATOMIC)
-                           POD_KEY(LOSS, GT_ANNOTATION_LOSS) POD_KEY(UNPLACED, GT_ANNOTATION_UNPLACED)
-                               POD_KEY(PLAN_UNIT, GT_PLAN_ANNOTATION_UNIT)
-                                   POD_KEY(PLAN_RANK, GT_PLAN_ANNOTATION_RANK)
-                                       POD_KEY(POD_GROUP, GT_ANNOTATION_POD_GROUP) GT_JOB_KEY_LIST(POD_KEY)};
+} keys[GT_POD_KEYS] = {POD_KEY(GROUP, GT_ANNOTATION_GROUP) POD_KEY(ATOMIC, GT_ANNOTATION_ATOMIC) POD_KEY(
+    LOSS, GT_ANNOTATION_LOSS) POD_KEY(UNPLACED, GT_ANNOTATION_UNPLACED) POD_KEY(SPREAD, GT_ANNOTATION_SPREAD)
+                           POD_KEY(PLAN_UNIT, GT_PLAN_ANNOTATION_UNIT)
+                               POD_KEY(PLAN_RANK, GT_PLAN_ANNOTATION_RANK)
+                                   POD_KEY(POD_GROUP, GT_ANNOTATION_POD_GROUP) GT_JOB_KEY_LIST(POD_KEY)};
 
 const char *gt_pod_key_text(enum gt_pod_key key)
 {

@@ -12,6 +12,7 @@ enum gt_pod_key {
     GT_KEY_ATOMIC,
     GT_KEY_LOSS,
     GT_KEY_UNPLACED,
+    GT_KEY_SPREAD,
     GT_KEY_SIZES, /* so many */
     GT_KEY_PLAN_UNIT = GT_KEY_SIZES,
     GT_KEY_PLAN_RANK,

@@ -62,14 +62,6 @@ static int read_replicated_job(struct gt_template_reader *reader, const cJSON *j
     return r;
 }
 
-static bool has_gpus(const struct gt_job_template *template)
-{
-    unsigned gpus = 0;
-    for (unsigned i = 0; i < template->containers; i++)
-        gpus += template->gpus[i];
-    return gpus;
-}
-
 /* A later Job with GPUs may come when an earlier one is ready, or has ended. */
 static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
 {
@@ -83,7 +75,7 @@ static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
         int r = read_replicated_job(reader, job);
         if (r < 0)
             return r;
-        if (!has_gpus(&reader->templates[reader->owner->spec.count - 1]))
+        if (!gt_template_gpus(&reader->templates[reader->owner->spec.count - 1]))
             continue;
         ordered = ordered || cJSON_GetArraySize(gt_get(job, "dependsOn"));
         reader->owner->sequential = ordered && with_gpus++;
@@ -107,7 +99,7 @@ static void read_ended_jobs(struct gt_owner *owner, const cJSON *status)
         gt_json_is_unsigned(gt_get(job, "succeeded"), GT_OWNER_REPLICAS_MAX, &jobs);
         for (unsigned i = 0; i < owner->spec.count; i++) {
             const struct gt_job_template *template = &owner->spec.templates[i];
-            if (has_gpus(template) && strcmp(template->role, gt_get_string(job, "name")) == 0)
+            if (gt_template_gpus(template) && strcmp(template->role, gt_get_string(job, "name")) == 0)
                 owner->ended += jobs * template->per_child < template->replicas
                                     ? (uint32_t)jobs * template->per_child
                                     : template->replicas;

@@ -38,7 +38,7 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
 {
     const cJSON *group = gt_get(spec, "leaderWorkerTemplate"), *workers = gt_get(group, "workerTemplate"),
                 *leader = gt_get(group, "leaderTemplate");
-    uint32_t size = 0, replicas = 0;
+    uint32_t size = 0, replicas = 0, subgroup = 0;
     int r = gt_template_count(gt_get(group, "size"), "size", 1, &size, reader->err);
     if (r >= 0)
         r = gt_template_count(gt_get(spec, "replicas"), "replicas", 1, &replicas, reader->err);
@@ -49,6 +49,11 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
     if (r < 0)
         return r;
     reader->templates[1].first = 1;
+    r = gt_template_count(gt_get_at(group, "subGroupPolicy", "subGroupSize"), "subGroupSize", 0, &subgroup,
+                          reader->err);
+    if (r < 0)
+        return r;
+    reader->templates[1].subgroup = subgroup * gt_template_gpus(&reader->templates[1]);
     reader->owner->spec.in_order = true;
     reader->owner->stopped = !replicas;
     reader->owner->sequential = strcmp(gt_get_string(spec, "startupPolicy"), "LeaderReady") == 0;

@@ -52,6 +52,7 @@
     KEY(KUEUE_PODS, "kueue.x-k8s.io/pod-group-total-count")                                                  \
     KEY(KUEUE_INDEX, "kueue.x-k8s.io/pod-group-pod-index")                                                   \
     KEY(COSCHEDULING_GROUP, "scheduling.x-k8s.io/pod-group")                                                 \
+    KEY(SCHEDULING_GROUP, "spec.schedulingGroup.podGroupName") /* no label: the pod's spec has it */         \
     KEY(LEADER_WORKER_SET, "leaderworkerset.sigs.k8s.io/name")                                               \
     KEY(LEADER_WORKER_SET_INDEX, "leaderworkerset.sigs.k8s.io/worker-index")                                 \
     KEY(JOB_SET, "jobset.sigs.k8s.io/jobset-name")                                                           \

@@ -9,7 +9,8 @@
 
 /*
  * Pods that say themselves which job they form, since the object that made them is not in this cluster or is
- * of no known kind: our own annotations, the pod groups of Kueue, those of the scheduler plugin Coscheduling.
+ * of no known kind: our own annotations, the pod groups of Kueue, of the scheduler plugin Coscheduling, and
+ * of Kubernetes itself.
  */
 
 static const struct {
@@ -18,6 +19,7 @@ static const struct {
     {GT_KEY_OWN_JOB, GT_KEY_OWN_PODS, GT_KEY_OWN_RANK},
     {GT_KEY_KUEUE_GROUP, GT_KEY_KUEUE_PODS, GT_KEY_KUEUE_INDEX},
     {GT_KEY_COSCHEDULING_GROUP, GT_POD_KEYS, GT_POD_KEYS},
+    {GT_KEY_SCHEDULING_GROUP, GT_POD_KEYS, GT_POD_KEYS},
 };
 
 /* What other controllers number their pods by, where no convention does. */

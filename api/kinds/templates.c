@@ -20,11 +20,20 @@ static const size_t texts_at[GT_KEY_SIZES] = {
     [GT_KEY_ATOMIC] = offsetof(struct gt_job_template, atomic),
     [GT_KEY_LOSS] = offsetof(struct gt_job_template, loss),
     [GT_KEY_UNPLACED] = offsetof(struct gt_job_template, unplaced),
+    [GT_KEY_SPREAD] = offsetof(struct gt_job_template, spread),
 };
 
 const char **gt_template_text(const struct gt_job_template *template, enum gt_pod_key key)
 {
     return (const char **)((uintptr_t) template + texts_at[key]);
+}
+
+uint32_t gt_template_gpus(const struct gt_job_template *template)
+{
+    uint32_t gpus = 0;
+    for (unsigned i = 0; i < template->containers; i++)
+        gpus += template->gpus[i];
+    return gpus;
 }
 
 int gt_template_count(const cJSON *json, const char *what, uint32_t fallback, uint32_t *ret,

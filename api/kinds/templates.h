@@ -21,6 +21,8 @@ struct gt_template_reader {
     struct gt_err **err;
 };
 
+/* Of one pod. */
+uint32_t gt_template_gpus(const struct gt_job_template *template);
 /* A count or number of pods; `fallback` where it is not given. */
 int gt_template_count(const cJSON *json, const char *what, uint32_t fallback, uint32_t *ret,
                       struct gt_err **err);

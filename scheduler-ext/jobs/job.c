@@ -36,15 +36,24 @@ int gt_natural_order(const char *a, const char *b)
 
 struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template, const char *where)
 {
-    return (struct gt_job_texts){where, template->group, template->atomic, template->loss,
-                                 template->unplaced};
+    return (struct gt_job_texts){where,
+                                 template->group,
+                                 template->atomic,
+                                 template->loss,
+                                 template->unplaced,
+                                 template->spread,
+                                 template->subgroup};
 }
 
 struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where)
 {
-    return (struct gt_job_texts){where, gt_pod_annotation(pod, GT_KEY_GROUP),
-                                 gt_pod_annotation(pod, GT_KEY_ATOMIC), gt_pod_annotation(pod, GT_KEY_LOSS),
-                                 gt_pod_annotation(pod, GT_KEY_UNPLACED)};
+    return (struct gt_job_texts){where,
+                                 gt_pod_annotation(pod, GT_KEY_GROUP),
+                                 gt_pod_annotation(pod, GT_KEY_ATOMIC),
+                                 gt_pod_annotation(pod, GT_KEY_LOSS),
+                                 gt_pod_annotation(pod, GT_KEY_UNPLACED),
+                                 gt_pod_annotation(pod, GT_KEY_SPREAD),
+                                 0};
 }
 
 /* A role: how many pods it has or will have. */

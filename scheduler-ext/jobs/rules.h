@@ -12,11 +12,13 @@
  */
 enum { GT_GROUP_MAX = GT_CHAIN_SIZE_MAX }; /* GPUs */
 #define GT_GROUP_WHOLE "group" /* the size of a unit that is the whole job, or group of a LeaderWorkerSet */
+#define GT_GROUP_PART  "subgroup" /* of one that is a subgroup of a LeaderWorkerSet's group */
 
 /* The annotations of one template (or pod) of a job; NULL: it has none. */
 struct gt_job_texts {
     const char *where; /* "template Master", "pod demo-worker-3", "" */
-    const char *group, *atomic, *loss, *unplaced;
+    const char *group, *atomic, *loss, *unplaced, *spread;
+    uint32_t subgroup; /* GPUs of what GT_GROUP_PART means; 0: nothing */
 };
 
 /* What happens to a unit that loses a node (docs/reference/placement-controller.md). */
@@ -30,6 +32,7 @@ struct gt_job_sizes {
     uint32_t group, atomic; /* GPUs; 0: not given */
     bool whole;             /* all pods are one unit: `group` is known with them */
     enum gt_on_node_loss loss;
+    bool spread;   /* the jobs of its object lie in different supernodes where they can */
     bool recreate; /* where its pods run without a plan, all of them are evicted and it is placed again */
 };
 

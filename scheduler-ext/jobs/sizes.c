@@ -31,6 +31,21 @@ static int read_size(const char *key, const struct gt_job_texts *texts, const ch
     return 0;
 }
 
+/* The job's object says how large a subgroup is. */
+static int read_subgroup(const struct gt_job_texts *texts, uint32_t count, uint32_t at, uint32_t *ret,
+                         struct gt_err **err)
+{
+    for (uint32_t i = 0; i < count && !*ret; i++)
+        *ret = texts[i].subgroup;
+    if (*ret > GT_GROUP_MAX)
+        return gt_fail(err, EINVAL, "gpu-group-size " GT_GROUP_PART ": the limit is %d GPUs", GT_GROUP_MAX);
+    return *ret ? 0
+                : gt_fail(err, EINVAL,
+                          "gpu-group-size%s%s: \"" GT_GROUP_PART
+                          "\" is for a LeaderWorkerSet with a subGroupPolicy",
+                          texts[at].where[0] ? " of " : "", texts[at].where);
+}
+
 /* The value of `key` on which all templates agree. `ret_whole` NULL: it must be a number. */
 static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t count, uint32_t *ret,
                     bool *ret_whole, struct gt_err **err)
@@ -40,10 +55,13 @@ static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         const char *text = ret_whole ? texts[i].group : texts[i].atomic;
         bool whole = text && ret_whole && strcmp(text, GT_GROUP_WHOLE) == 0;
+        bool part = text && ret_whole && strcmp(text, GT_GROUP_PART) == 0;
         uint32_t size = 0;
         if (!text)
             continue;
-        int r = whole ? 0 : read_size(key, &texts[i], text, &size, err);
+        int r = whole  ? 0
+                : part ? read_subgroup(texts, count, i, &size, err)
+                       : read_size(key, &texts[i], text, &size, err);
         if (r < 0)
             return r;
         if (agreed && size != sizes)
@@ -108,8 +126,12 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
                                               offsetof(struct gt_job_texts, unplaced),
                                               {"report", "recreate"},
                                               "report, recreate"};
+    static const struct word_rule spreads = {GT_ANNOTATION_SPREAD,
+                                             offsetof(struct gt_job_texts, spread),
+                                             {"none", "supernode"},
+                                             "none, supernode"};
     struct gt_job_sizes sizes = {0};
-    unsigned loss = 0, again = 0;
+    unsigned loss = 0, again = 0, spread = 0;
     int r = read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, &sizes.whole, err);
     if (r >= 0)
         r = read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, NULL, err);
@@ -117,10 +139,13 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
         r = read_word(&losses, texts, count, &loss, err);
     if (r >= 0)
         r = read_word(&unplaced, texts, count, &again, err);
+    if (r >= 0)
+        r = read_word(&spreads, texts, count, &spread, err);
     if (r < 0)
         return r;
     sizes.loss = (enum gt_on_node_loss)loss;
     sizes.recreate = again;
+    sizes.spread = spread;
     *ret = sizes;
     return 0;
 }

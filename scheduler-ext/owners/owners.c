@@ -191,6 +191,7 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
         texts->atomic = texts->atomic ? texts->atomic : template->atomic;
         texts->loss = texts->loss ? texts->loss : template->loss;
         texts->unplaced = texts->unplaced ? texts->unplaced : template->unplaced;
+        texts->subgroup = texts->subgroup ? texts->subgroup : template->subgroup;
     }
 }
 

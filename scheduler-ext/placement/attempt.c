@@ -93,7 +93,8 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         .keep = true,
     };
     gt_auto_err struct gt_err *error = NULL;
-    if (gt_placement_pinned(pjob, &reconcile->pinned, &error) < 0) {
+    if (gt_placement_pinned(pjob, &reconcile->pinned, &error) < 0 ||
+        gt_placement_spread(reconcile, &reconcile->pinned, &error) < 0) {
         gt_placement_fail(pjob, gt_err_text(error));
         return GT_QUEUE_FAILED;
     }

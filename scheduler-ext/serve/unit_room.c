@@ -30,7 +30,10 @@ static uint32_t unit_gpus(const struct gt_debug_view *view, const struct gt_cach
     struct gt_job_texts texts;
     gt_debug_job_texts(view, job, &texts);
     bool whole = texts.group && strcmp(texts.group, GT_GROUP_WHOLE) == 0;
-    uint32_t group = whole ? gt_cache_job_gpus(job) : size_of_text(texts.group),
+    bool part = texts.group && strcmp(texts.group, GT_GROUP_PART) == 0;
+    uint32_t group = whole  ? gt_cache_job_gpus(job)
+                     : part ? texts.subgroup
+                            : size_of_text(texts.group),
              atomic = size_of_text(texts.atomic);
     return group && atomic ? atomic : group;
 }

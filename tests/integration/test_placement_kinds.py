@@ -204,6 +204,32 @@ class Kinds(PlacementCase):
         self.assertFalse(any(self.is_lifted(name) for name in leaders))
         self.assertEqual(self.host.counters()["reservedGPUs"], 48)
 
+    def test_groups_are_spread(self):
+        """Each in a supernode of its own, as long as there is one; the third where there is room."""
+        self.world(2, nodes_each=8)
+        self.api.add(LEADER_WORKER_SETS, "a", metadata={"annotations": {"metax-tech.com/spread": "supernode"}}, spec={
+            "replicas": 3, "leaderWorkerTemplate": {"size": 4, "workerTemplate": template(8, "group")}})
+        self.start()
+        groups = []
+        for group in range(3):
+            groups.append(self.add_group("a", group))
+            self.wait_lifted(*groups[-1])
+        racks = [self.check_units(names)[0].split("-")[0] for names in groups]
+        self.assertEqual(sorted(racks[:2]), ["s0", "s1"])
+        self.assertIn(racks[2], ("s0", "s1"))
+
+    def test_subgroups_are_units(self):
+        """Two of two pods each, though no rack has room for all four."""
+        self.world(2, nodes_each=2)
+        self.api.add(LEADER_WORKER_SETS, "a", spec={"replicas": 1, "leaderWorkerTemplate": {
+            "size": 4, "workerTemplate": template(8, "subgroup"), "subGroupPolicy": {"subGroupSize": 2}}})
+        self.start()
+        names = [f"a-0-{worker}" if worker else "a-0" for worker in range(4)]
+        for worker, name in enumerate(names):
+            self.add_pod(name, group_pod("a", 0, worker, size="subgroup"))
+        self.wait_lifted(*names)
+        self.check_units(names, 2)
+
     # MPIJob, RayCluster
 
     def test_mpijob(self):
@@ -320,6 +346,18 @@ kinds:
                          "ownerReferences": [owner("v1", "Service", "virtual", "uid-virtual", controller=False)]},
             "spec": pod_spec(8, **spec)})
         return f"{name}-x-team-x-virtual"
+
+    def test_pod_group_of_kubernetes(self):
+        """Pods of a script that name one: planned when no more come."""
+        self.world(3)
+        self.start()
+        names = [f"run-{rank}" for rank in range(8)]
+        for name in names:
+            self.add_pod(name, {"metadata": {"annotations": {GROUP: "32"}},
+                                "spec": {**pod_spec(8), "schedulingGroup": {"podGroupName": "run"}}})
+        self.wait_lifted(*names)
+        self.check_units(names)
+        self.assertEqual(self.status("pods-run")["phase"], "Placed")
 
     def test_pods_say_which_job_they_form(self):
         """They are placed when all are there that they speak of, and nothing is kept for the others."""

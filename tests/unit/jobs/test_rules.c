@@ -143,24 +143,23 @@ static void test_templates(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts one[] = {{"Master", "32", NULL, NULL, NULL}, {"Worker", NULL, "16", NULL, NULL}};
+    struct gt_job_texts one[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .atomic = "16"}};
     assert_int_equal(gt_job_sizes_read(one, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_int_equal(sizes.atomic, 16);
-    struct gt_job_texts equal[] = {{"Master", "32", NULL, NULL, NULL}, {"Worker", "032", NULL, NULL, NULL}};
+    struct gt_job_texts equal[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .group = "032"}};
     assert_int_equal(gt_job_sizes_read(equal, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_int_equal(sizes.atomic, 0);
 
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_job_texts differ[] = {{"Master", "32", NULL, NULL, NULL},
-                                    {"Evaluator", NULL, NULL, NULL, NULL},
-                                    {"Worker", "16", NULL, NULL, NULL}};
+    struct gt_job_texts differ[] = {
+        {.where = "Master", .group = "32"}, {.where = "Evaluator"}, {.where = "Worker", .group = "16"}};
     assert_int_equal(gt_job_sizes_read(differ, 3, &sizes, &err), -EINVAL);
     assert_string_equal(gt_err_text(err),
                         "gpu-group-size differs within the job: 32 on Master, 16 on Worker");
     gt_auto_err struct gt_err *bad = NULL;
-    struct gt_job_texts where[] = {{"Master", "32", NULL, NULL, NULL}, {"Worker", "x", NULL, NULL, NULL}};
+    struct gt_job_texts where[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .group = "x"}};
     assert_int_equal(gt_job_sizes_read(where, 2, &sizes, &bad), -EINVAL);
     assert_string_equal(gt_err_text(bad), "gpu-group-size of Worker: \"x\" is not a number of GPUs");
 }
@@ -169,7 +168,7 @@ static void test_node_loss(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts texts[] = {{"Master", "32", NULL, NULL, NULL}, {"Worker", NULL, NULL, "unit", NULL}};
+    struct gt_job_texts texts[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .loss = "unit"}};
     assert_int_equal(gt_job_sizes_read(texts, 1, &sizes, NULL), 0);
     assert_int_equal(sizes.loss, GT_ON_NODE_LOSS_WAIT);
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
@@ -183,6 +182,30 @@ static void test_node_loss(void **state)
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &differ), -EINVAL);
     assert_string_equal(gt_err_text(differ),
                         "on-node-loss differs within the job: job on Master, unit on Worker");
+}
+
+static void test_spread_and_subgroup(void **state)
+{
+    (void)state;
+    struct gt_job_sizes sizes;
+    struct gt_job_texts texts[] = {{.where = "leader", .group = "subgroup", .spread = "supernode"},
+                                   {.where = "worker", .subgroup = 32}};
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
+    assert_int_equal(sizes.group, 32);
+    assert_true(sizes.spread);
+    gt_auto_err struct gt_err *bad = NULL, *none = NULL, *two = NULL;
+    texts[1].spread = "rack";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &bad), -EINVAL);
+    assert_string_equal(gt_err_text(bad), "spread of worker: \"rack\" is none of none, supernode");
+    texts[1].spread = NULL;
+    texts[1].group = "group";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &two), -EINVAL);
+    assert_string_equal(gt_err_text(two),
+                        "gpu-group-size differs within the job: subgroup on leader, group on worker");
+    assert_int_equal(gt_job_sizes_read(texts, 1, &sizes, &none), -EINVAL);
+    assert_string_equal(gt_err_text(none),
+                        "gpu-group-size of leader: \"subgroup\" is for a LeaderWorkerSet with "
+                        "a subGroupPolicy");
 }
 
 static void test_on_unplaced(void **state)
@@ -206,10 +229,15 @@ static void test_on_unplaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_manual),     cmocka_unit_test(test_no_group),
-        cmocka_unit_test(test_sentences),  cmocka_unit_test(test_mixed_sizes),
-        cmocka_unit_test(test_containers), cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_node_loss),  cmocka_unit_test(test_on_unplaced),
+        cmocka_unit_test(test_manual),
+        cmocka_unit_test(test_no_group),
+        cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_mixed_sizes),
+        cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_node_loss),
+        cmocka_unit_test(test_on_unplaced),
+        cmocka_unit_test(test_spread_and_subgroup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
