@@ -72,6 +72,8 @@
 #define GT_ANNOTATION_ATOMIC   "metax-tech.com/atomic-gpu-group-size"
 #define GT_ANNOTATION_LOSS     "metax-tech.com/on-node-loss"
 #define GT_ANNOTATION_UNPLACED "metax-tech.com/on-unplaced"
+#define GT_GROUP_WHOLE         "group"    /* a unit is the whole job, or group of a LeaderWorkerSet */
+#define GT_GROUP_PART          "subgroup" /* or a subgroup of such a group */
 #define GT_ANNOTATION_SPREAD   "metax-tech.com/spread"
 #define GT_ANNOTATION_JOB_NAME "metax-tech.com/job-name"
 #define GT_ANNOTATION_JOB_PODS "metax-tech.com/job-pods"

@@ -173,8 +173,8 @@ static const cJSON *assigned_count(const cJSON *workload, const char *name)
     return NULL;
 }
 
-int gt_owner_read_pod_sets(const cJSON *workload, const char *resource, struct gt_owner **ret,
-                           struct gt_err **err)
+int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const char *resource,
+                           struct gt_owner **ret, struct gt_err **err)
 {
     gt_auto_owner struct gt_owner *owner = calloc(1, sizeof(*owner));
     struct gt_template_reader reader = {.resource = resource, .owner = owner, .err = err};
@@ -190,7 +190,14 @@ int gt_owner_read_pod_sets(const cJSON *workload, const char *resource, struct g
                                 gt_get(pod_set, "template"));
         if (r < 0)
             return r;
+        /* How large a subgroup is a Workload does not say: such units are not checked. */
+        const char **group = gt_template_text(&reader.templates[owner->spec.count - 1], GT_KEY_GROUP);
+        if (*group && strcmp(*group, GT_GROUP_PART) == 0) {
+            free((void *)(uintptr_t)*group);
+            *group = NULL;
+        }
     }
+    owner->spec.sizes_of_roles = kind < GT_JOB_KINDS && gt_kind_of(kind)->roles_are_jobs;
     *ret = reader.gpus ? gt_steal(owner) : NULL;
     return 0;
 }

@@ -47,6 +47,7 @@ struct gt_job_spec {
     uint32_t step;       /* its controller adds and removes so many pods together, by load; 0: it does not */
     bool in_order;       /* roles have their ranks in the order of the object, also a master */
     bool units_in_roles; /* no unit has pods of two roles */
+    bool sizes_of_roles; /* each role has sizes of its own, or none */
 };
 
 /* One job of an object. */
@@ -76,9 +77,10 @@ struct gt_owner {
  * is NULL without an error if its templates ask for no GPUs. Jobs without GPUs are left out. */
 int gt_owner_read(enum gt_job_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err);
-/* The same for the pod sets of a Workload of Kueue, each with as many pods as Kueue has assigned. */
-int gt_owner_read_pod_sets(const cJSON *workload, const char *resource, struct gt_owner **ret,
-                           struct gt_err **err);
+/* The same for the pod sets of a Workload of Kueue, each with as many pods as Kueue has assigned, made from
+ * an object of that kind. */
+int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const char *resource,
+                           struct gt_owner **ret, struct gt_err **err);
 void gt_owner_free(struct gt_owner *owner);
 GT_DEFINE_CLEANUP(struct gt_owner *, gt_owner_free)
 #define gt_auto_owner GT_CLEANUP(gt_owner_free)

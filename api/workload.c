@@ -205,7 +205,8 @@ static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char
         if (!read_asked(gt_get_at(from, "template", "spec"), item, pod_set++))
             return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
     }
-    if (gt_owner_read_pod_sets(object, resource, &to->job, &error) >= 0)
+    enum gt_job_kind kind = gt_owner_kind_of(to->owner_api_version, to->owner_kind);
+    if (gt_owner_read_pod_sets(kind, object, resource, &to->job, &error) >= 0)
         return 0;
     to->refusal = strdup(gt_err_text(error));
     return to->refusal ? 0 : gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);

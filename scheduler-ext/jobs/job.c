@@ -411,6 +411,53 @@ static int check_roles(const struct job_builder *builder)
     return 0;
 }
 
+/* The units of `count` pods of one role, with the sizes of that. They become the members from `to` on, or
+ * others where the role has no size. */
+static int add_units_of_role(struct job_builder *builder, const struct gt_job_pod *pods, uint32_t first,
+                             uint32_t count, uint32_t *to)
+{
+    struct gt_job *job = builder->job;
+    const struct gt_job_template *template = job->members[first].template;
+    const struct gt_job_texts texts = gt_job_template_texts(template, template->role);
+    struct gt_job_sizes sizes;
+    struct gt_job_units units = {0};
+    int r = gt_job_sizes_read(&texts, 1, &sizes, builder->err);
+    if (r >= 0)
+        r = gt_job_units_make(&sizes, pods + first, count, &units, builder->err);
+    if (r < 0)
+        return gt_wrap(builder->err, "group %.60s", template->role);
+    job->sizes = sizes.group > job->sizes.group ? sizes : job->sizes;
+    for (uint32_t u = 0; u < units.count; u++) {
+        units.units[u].first += *to;
+        job->units.units[job->units.count++] = units.units[u];
+    }
+    if (units.count)
+        memmove(&job->members[*to], &job->members[first], count * sizeof(*job->members));
+    *to += units.count ? count : 0;
+    job->others += units.count ? 0 : count;
+    gt_job_units_done(&units);
+    return 0;
+}
+
+static int make_units_of_roles(struct job_builder *builder, const struct gt_job_pod *pods)
+{
+    struct gt_job *job = builder->job;
+    uint32_t kept = 0;
+    int r = 0;
+    job->units.units = calloc((size_t)job->member_count + 1, sizeof(*job->units.units));
+    if (!job->units.units)
+        return gt_fail_sys(builder->err, ENOMEM, "job");
+    for (uint32_t i = 0, next; r >= 0 && i < job->member_count; i = next) {
+        for (next = i; next < job->member_count && job->members[next].template == job->members[i].template;)
+            next++;
+        r = add_units_of_role(builder, pods, i, next - i, &kept);
+    }
+    job->member_count = kept;
+    if (!job->units.count)
+        gt_job_units_done(&job->units);
+    return r;
+}
+
 static int make_units(struct job_builder *builder)
 {
     struct gt_job *job = builder->job;
@@ -422,7 +469,9 @@ static int make_units(struct job_builder *builder)
         return gt_fail_sys(builder->err, ENOMEM, "job");
     for (uint32_t i = 0; i < job->member_count; i++)
         pods[i] = job->members[i].gpus;
-    return gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, builder->err);
+    return builder->spec && builder->spec->sizes_of_roles
+               ? make_units_of_roles(builder, pods)
+               : gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, builder->err);
 }
 
 /* Whether in a job that runs unit by unit some unit could never exist as a whole. */
@@ -475,7 +524,7 @@ static int make(struct job_builder *builder)
     r = fill_reservations(builder);
     if (r >= 0)
         r = add_members(builder);
-    if (r >= 0)
+    if (r >= 0 && !(builder->spec && builder->spec->sizes_of_roles))
         r = read_sizes(builder);
     if (r >= 0)
         r = make_units(builder);

@@ -11,8 +11,6 @@
  * units that gt_plan_job() places. A broken rule is -EINVAL with one sentence for the author of the job.
  */
 enum { GT_GROUP_MAX = GT_CHAIN_SIZE_MAX }; /* GPUs */
-#define GT_GROUP_WHOLE "group" /* the size of a unit that is the whole job, or group of a LeaderWorkerSet */
-#define GT_GROUP_PART  "subgroup" /* of one that is a subgroup of a LeaderWorkerSet's group */
 
 /* The annotations of one template (or pod) of a job; NULL: it has none. */
 struct gt_job_texts {

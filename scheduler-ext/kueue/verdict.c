@@ -293,8 +293,9 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
         say_what_else(spec, unsuitable, kept, text);
         return GT_FIT_NO;
     }
-    gt_buf_printf(text, "%u unit%s of %u GPU%s fit%s", job->units.count, gt_plural(job->units.count),
-                  job->sizes.group, gt_plural(job->sizes.group), job->units.count == 1 ? "s" : "");
+    gt_buf_printf(text, "%u unit%s of %s%u GPU%s fit%s", job->units.count, gt_plural(job->units.count),
+                  workload->job->spec.sizes_of_roles ? "at most " : "", job->sizes.group,
+                  gt_plural(job->sizes.group), job->units.count == 1 ? "s" : "");
     name_supernodes(cluster, &job->units, text);
     return GT_FIT_YES;
 }

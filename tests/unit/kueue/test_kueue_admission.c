@@ -262,6 +262,51 @@ static void test_a_pod_set_without_gpus(void **state)
     teardown(&fixture);
 }
 
+#define POD_SET(name, count, size, gpus)                                                                     \
+    "{\"name\":\"" name "\",\"count\":" count ",\"template\":{\"metadata\":{\"annotations\":{" size          \
+    "}},\"spec\":{"                                                                                          \
+    "\"containers\":[{\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"" gpus "\"}}}]}}}"
+#define SIZE(size) "\"metax-tech.com/gpu-group-size\":\"" size "\""
+
+/* The groups of a RayCluster are jobs of their own: each has its own size, or none. */
+static void test_a_raycluster(void **state)
+{
+    static const char *const sets[] = {
+        POD_SET("head", "1", "", "2") "," POD_SET("big", "2", SIZE("16"), "8") "," POD_SET("small", "4",
+                                                                                           SIZE("8"), "4"),
+        POD_SET("head", "1", "", "2") "," POD_SET("big", "2", SIZE("16"), "8") "," POD_SET("small", "3",
+                                                                                           SIZE("8"), "4")};
+    static const char *const says[] = {"a Ready", "a Rejected"};
+    for (unsigned i = 0; i < 2; i++) {
+        struct fixture fixture;
+        char text[4096];
+        (void)state;
+        setup(&fixture);
+        snprintf(
+            text, sizeof(text),
+            "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"resourceVersion\":\"1\","
+            "\"ownerReferences\":["
+            "{\"apiVersion\":\"ray.io/"
+            "v1\",\"kind\":\"RayCluster\",\"name\":\"x\",\"controller\":true}]},\"spec\":{"
+            "\"podSets\":[%s]},\"status\":{\"conditions\":[{\"type\":\"QuotaReserved\",\"status\":\"True\","
+            "\"lastTransitionTime\":\"t\"}],\"admissionChecks\":[{\"name\":\"ours\",\"state\":\"Pending\"}]}"
+            "}",
+            sets[i]);
+        cJSON *json = cJSON_Parse(text);
+        assert_non_null(json);
+        assert_int_equal(gt_admission_put(fixture.admission, json, true, NULL), 0);
+        cJSON_Delete(json);
+        decide(&fixture, 1000);
+        expect(&fixture, says[i]);
+        if (!i) { /* its places are held */
+            struct gt_admission_counters counters;
+            gt_admission_counters(fixture.admission, &counters);
+            assert_int_equal(counters.held, 1);
+        }
+        teardown(&fixture);
+    }
+}
+
 /* One that asks for no groups takes no places, also where a new leader finds it. */
 static void test_nothing_is_held_for_no_groups(void **state)
 {
@@ -546,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_held_gpus_go),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_a_pod_set_without_gpus),
+        cmocka_unit_test(test_a_raycluster),
         cmocka_unit_test(test_nothing_is_held_for_no_groups),
         cmocka_unit_test(test_asked_again_while_it_holds),
         cmocka_unit_test(test_nodes_that_lack_resources),
