@@ -37,10 +37,11 @@ static const struct gt_option own_options[] = {
 };
 
 static const struct gt_command command = {
-    .arguments = "POD|JOB",
+    .arguments = "POD|JOB|NODE",
     .about = "Explain why a pod or a job is where it is: its plan, what nodes are worth to it, or the reason "
              "why it "
-             "waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as well.",
+             "waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as well. "
+             "Of a node: who has its GPUs, or to whom they are promised.",
     .options = own_options,
     .count = GT_COUNT(own_options),
 };

@@ -150,13 +150,12 @@ static void say_no_node(struct cli_plan *plan)
  * may change. */
 static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
 {
-    enum { OWNER = 1 };
     __attribute__((cleanup(gt_score_rank_free_p))) struct gt_score_rank *rank = NULL;
     int r = gt_score_rank_new(plan->cluster, plan->gpus, &rank, err);
     plan->placed = true;
     for (uint32_t i = 0; i < plan->pod_count && plan->placed && r >= 0; i++) {
         struct gt_score_parts parts;
-        uint32_t assumption, node = gt_score_rank_best(rank);
+        uint32_t promise, node = gt_score_rank_best(rank);
         plan->placed = node != GT_NONE && gt_score_one(plan->cluster, node, plan->gpus, &parts);
         if (!plan->placed)
             break;
@@ -168,11 +167,12 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
         plan->units[i].tier = 1;
         plan->units[i].supernodes = 1;
         plan->found++;
-        r = gt_cluster_assume(plan->cluster, node, parts.choice.mask, OWNER, UINT64_MAX, &assumption, err);
+        r = gt_cluster_promise(plan->cluster, node, &(struct gt_promise){.mask = parts.choice.mask}, &promise,
+                               err);
     }
     if (!plan->placed)
         say_no_node(plan);
-    gt_cluster_forget_owner(plan->cluster, OWNER);
+    gt_cluster_end_promises(plan->cluster, GT_PROMISE_PLANNED, 0);
     return r;
 }
 

@@ -90,19 +90,17 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
     if (now_ms > cache->now_ms)
         cache->now_ms = now_ms;
     gt_cache_expire_foreign(cache);
-    bool expired = gt_cluster_expire(cache->cluster, cache->now_ms);
     for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node)) {
         gt_cache_calm_wiring(cache, node);
         if (!node->has_topology)
             continue;
         bool stale = cache->now_ms - node->observed_ms > cache->spec.stale_ms;
-        if (stale == node->stale && !node->is_shared) /* callers may have ended assumptions of theirs there */
+        if (stale == node->stale && !node->is_shared) /* callers may have ended promises of theirs there */
             continue;
         node->stale = stale;
         gt_cache_recompute(cache, node);
     }
-    cache->room |= expired;
     gt_cache_notify(cache);
 }
 

@@ -175,9 +175,9 @@ struct gt_cache_pod {
     uint32_t node; /* where it is; GT_NONE: nowhere, or on an unknown node */
     const char *node_name;
 
-    uint64_t plan_mask;  /* the plan's GPUs that exist on its node */
-    uint32_t plan_node;  /* GT_NONE: the node is unknown, or the pod is on another one */
-    uint32_t assumption; /* GT_NONE: none. It may change whenever an object is added */
+    uint64_t plan_mask; /* the plan's GPUs that exist on its node */
+    uint32_t plan_node; /* GT_NONE: the node is unknown, or the pod is on another one */
+    uint32_t promise; /* its entry in the ledger; GT_NONE: none. It may change whenever an object is added */
 
     struct gt_pod_identity identity;
     const char *identity_error; /* a sentence where jobs/ refused it; then the pod is a job by itself */
@@ -188,7 +188,7 @@ struct gt_cache_pod {
 
 struct gt_cache_job {
     const char *key; /* of gt_job_key(), see api/identity.h */
-    uint64_t number; /* the owner number of its assumptions; never used again for another job */
+    uint64_t number; /* the owner number of its promises; never used again for another job */
     struct gt_cache_pod *pods;
     uint32_t pod_count;
     void *user; /* the placement controller's, which frees it with the last pod, and before the cache */

@@ -80,7 +80,7 @@ struct cache_node {
     uint32_t id;   /* in the cluster, GT_NONE: it is not */
     uint32_t row;  /* of its resources */
     bool has_topology, has_node;
-    bool is_shared; /* callers have assumptions of their own on it */
+    bool is_shared; /* callers have promises of their own on it */
 
     /* of the CR */
     struct gt_class *class;
@@ -130,7 +130,7 @@ struct cache_node {
     struct cache_pod *pods; /* pods on it, and pods without a node that are planned for it; oldest first */
     uint64_t freed;         /* GPUs of pods that left since it was last recomputed */
     uint64_t foreign, foreign_hold; /* reserved by the other scheduler; of them assumed */
-    uint32_t foreign_assumption;    /* the assumption of foreign_hold */
+    uint32_t foreign_promise;       /* of foreign_hold */
 };
 
 /* The record of that name, made if need be; NULL without memory. */
@@ -249,7 +249,7 @@ struct cache_pod {
     uint64_t reported;       /* digest of the object's plan, 0: none */
     uint64_t overridden;     /* with `overrides`: digest of the object's plan that is no longer in force */
     uint64_t resolved;       /* the plan's GPUs */
-    uint64_t hold;           /* the mask of pub.assumption */
+    uint64_t hold;           /* the mask of pub.promise */
     uint64_t owned;          /* during recompute: GPUs for which the CR names the pod */
     uint64_t next_hold;      /* during recompute: the next `hold` */
     struct cache_node *node;

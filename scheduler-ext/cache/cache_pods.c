@@ -233,7 +233,7 @@ static void exchange(struct cache_pod *pod, struct cache_pod *new)
     pod->pub.plan = kept->plan;
     pod->pub.plan_node = kept->plan_node;
     pod->pub.plan_mask = kept->plan_mask;
-    pod->pub.assumption = kept->assumption;
+    pod->pub.promise = kept->promise;
     pod->pub.namespace_ = kept->namespace_;
     pod->pub.job = kept->job;
     pod->pub.next = kept->next;
@@ -274,7 +274,7 @@ static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *ne
     if (!pod)
         return NULL;
     pod->pub.state = GT_CACHE_WAITING;
-    pod->pub.node = pod->pub.plan_node = pod->pub.assumption = GT_NONE;
+    pod->pub.node = pod->pub.plan_node = pod->pub.promise = GT_NONE;
     pod->hash = gt_cache_pod_hash(cache, new->pub.meta.namespace_, new->pub.meta.name);
     if (gt_cache_join_namespace(cache, pod, new->pub.meta.namespace_) < 0) {
         gt_cache_release(&cache->bytes, pod);

@@ -11,7 +11,6 @@
  * for pods on the node without a plan; these get the agent's choice among the rest. Each kind is served by
  * age, but planned pods without a gate come before gated ones, since they can no longer be planned again.
  */
-#define FOREIGN_OWNER UINT64_MAX /* an owner number of no job and no caller */
 
 struct scene {
     struct gt_cache *cache;
@@ -34,7 +33,7 @@ static void take_out(struct gt_cache *cache, struct cache_node *node)
     node->id = GT_NONE;
     node->supernode = NULL;
     for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
-        pod->pub.assumption = GT_NONE;
+        pod->pub.promise = GT_NONE;
         pod->hold = 0;
     }
     cache->foreign_gpus -= gt_bit_count(node->foreign_hold);
@@ -372,8 +371,8 @@ static void forget_holds(const struct scene *scene)
 {
     for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next)
         if (pod->hold && pod->hold != pod->next_hold) {
-            gt_cluster_forget(scene->cache->cluster, pod->pub.assumption);
-            pod->pub.assumption = GT_NONE;
+            gt_cluster_end_promise(scene->cache->cluster, pod->pub.promise);
+            pod->pub.promise = GT_NONE;
             pod->hold = 0;
         }
 }
@@ -386,8 +385,9 @@ static void assume_holds(const struct scene *scene)
             continue;
         /* Only available GPUs can be assumed, and those of an ineligible node are not available. */
         gt_cluster_set_eligible(cluster, scene->node->id, true);
-        if (gt_cluster_assume(cluster, scene->node->id, pod->next_hold, pod->pub.job->number, UINT64_MAX,
-                              &pod->pub.assumption, NULL) == 0)
+        if (gt_cluster_promise(cluster, scene->node->id,
+                               &(struct gt_promise){GT_PROMISE_PLANNED, pod->pub.job->number, pod->next_hold},
+                               &pod->pub.promise, NULL) == 0)
             pod->hold = pod->next_hold;
         else
             scene->cache->refused++;
@@ -402,8 +402,8 @@ static void hold_foreign(const struct scene *scene, uint64_t hold)
     if (!hold)
         return;
     gt_cluster_set_eligible(cluster, node->id, true);
-    if (gt_cluster_assume(cluster, node->id, hold, FOREIGN_OWNER, UINT64_MAX, &node->foreign_assumption,
-                          NULL) == 0) {
+    if (gt_cluster_promise(cluster, node->id, &(struct gt_promise){GT_PROMISE_FOREIGN, 0, hold},
+                           &node->foreign_promise, NULL) == 0) {
         node->foreign_hold = hold;
         scene->cache->foreign_gpus += bits(hold);
     }
@@ -414,7 +414,7 @@ static void forget_foreign(const struct scene *scene)
     struct cache_node *node = scene->node;
     if (!node->foreign_hold)
         return;
-    gt_cluster_forget(scene->cache->cluster, node->foreign_assumption);
+    gt_cluster_end_promise(scene->cache->cluster, node->foreign_promise);
     scene->cache->foreign_gpus -= bits(node->foreign_hold);
     node->foreign_hold = 0;
 }
@@ -440,7 +440,7 @@ static int64_t offered_gpus(const struct cache_node *node)
     return node->allocatable < 0 && node->by_plugin ? 0 : node->allocatable;
 }
 
-/* The mask of callers' assumptions on the node. */
+/* The mask of callers' promises on the node. */
 static uint64_t others_assumed(const struct cache_node *node, const struct gt_cluster_node *at)
 {
     uint64_t ours = node->foreign_hold;

@@ -147,9 +147,9 @@ void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod)
     pod->node = NULL;
     pod->node_next = pod->node_previous = NULL;
     if (pod->hold) {
-        gt_cluster_forget(cache->cluster, pod->pub.assumption);
+        gt_cluster_end_promise(cache->cluster, pod->pub.promise);
         node->freed |= pod->hold;
     }
-    pod->pub.assumption = GT_NONE;
+    pod->pub.promise = GT_NONE;
     pod->hold = 0;
 }

@@ -16,7 +16,7 @@ int gt_cluster_new(struct gt_cluster **ret, struct gt_err **err)
         return gt_fail_sys(err, ENOMEM, "cluster");
     cluster->slot_size[0] = 1;
     cluster->slot_sizes = 1;
-    cluster->assumption_free = GT_NONE;
+    cluster->promise_free = GT_NONE;
     cluster->weights = GT_AWARE_DEFAULT;
     cluster->generation = 1;
     *ret = cluster;
@@ -37,32 +37,19 @@ void gt_cluster_free(struct gt_cluster *cluster)
         free(cluster->slots[t]);
         free(cluster->whole[t]);
     }
-    void *const arrays[] = {cluster->free,
-                            cluster->healthy,
-                            cluster->total,
-                            cluster->assumed,
-                            cluster->available,
-                            cluster->count,
-                            cluster->size,
-                            cluster->usable,
-                            cluster->class,
-                            cluster->super,
-                            cluster->next,
-                            cluster->previous,
-                            cluster->same,
-                            cluster->eligible,
-                            cluster->first_assumption,
-                            cluster->node_gaps,
-                            cluster->supers,
-                            cluster->mark,
-                            cluster->super_gaps,
-                            cluster->heap,
-                            cluster->scratch,
-                            cluster->assumptions,
-                            cluster->draft_changed,
-                            cluster->draft_available,
-                            cluster->draft_count,
-                            cluster};
+    void *const arrays[] = {cluster->free,          cluster->healthy,
+                            cluster->total,         cluster->assumed,
+                            cluster->available,     cluster->count,
+                            cluster->size,          cluster->usable,
+                            cluster->class,         cluster->super,
+                            cluster->next,          cluster->previous,
+                            cluster->same,          cluster->eligible,
+                            cluster->first_promise, cluster->node_gaps,
+                            cluster->supers,        cluster->mark,
+                            cluster->super_gaps,    cluster->heap,
+                            cluster->scratch,       cluster->promises,
+                            cluster->draft_changed, cluster->draft_available,
+                            cluster->draft_count,   cluster};
     for (size_t i = 0; i < GT_COUNT(arrays); i++)
         free(arrays[i]);
 }
@@ -88,7 +75,7 @@ static int grow_nodes(struct gt_cluster *cluster, struct gt_err **err)
         RESIZE(available, old, new) || RESIZE(count, old, new) || RESIZE(size, old, new) ||
         RESIZE(usable, old, new) || RESIZE(class, old, new) || RESIZE(same, old, new) ||
         RESIZE(super, old, new) || RESIZE(next, old, new) || RESIZE(previous, old, new) ||
-        RESIZE(eligible, old, new) || RESIZE(node_gaps, old, new) || RESIZE(first_assumption, old, new) ||
+        RESIZE(eligible, old, new) || RESIZE(node_gaps, old, new) || RESIZE(first_promise, old, new) ||
         RESIZE(draft_changed, gt_core_words(old), gt_core_words(new)) || RESIZE(draft_available, old, new) ||
         RESIZE(draft_count, old, new) || gt_names_grow(&cluster->node_names, old, new) < 0)
         return gt_fail_sys(err, ENOMEM, "cluster");
@@ -336,7 +323,7 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     cluster->assumed[id] = cluster->available[id] = 0;
     cluster->class[id] = (uint16_t) class;
     cluster->eligible[id] = true;
-    cluster->first_assumption[id] = GT_NONE;
+    cluster->first_promise[id] = GT_NONE;
     cluster->count[id] = cluster->usable[id] = cluster->draft_count[id] = 0;
     cluster->nodes_of[gpus]++;
     join(cluster, id, leaf);
@@ -367,8 +354,8 @@ void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
 {
     if (!gt_core_has_node(cluster, node))
         return;
-    while (cluster->first_assumption[node] != GT_NONE)
-        gt_cluster_forget(cluster, cluster->first_assumption[node]);
+    while (cluster->first_promise[node] != GT_NONE)
+        gt_cluster_end_promise(cluster, cluster->first_promise[node]);
     leave(cluster, node);
     cluster->nodes_of[cluster->size[node]]--;
     if (--cluster->class_nodes[cluster->class[node]] == 0)
@@ -500,6 +487,6 @@ size_t gt_cluster_bytes(const struct gt_cluster *cluster)
     return sizeof(*cluster) + cluster->node_capacity * per_node + cluster->super_capacity * per_super +
            gt_names_bytes(&cluster->node_names, cluster->node_capacity) +
            gt_names_bytes(&cluster->super_names, cluster->super_capacity) +
-           cluster->assumption_capacity * sizeof(struct assumption) + cluster->values_bytes +
+           cluster->promise_capacity * sizeof(struct promise) + cluster->values_bytes +
            cluster->pod_tables_bytes;
 }

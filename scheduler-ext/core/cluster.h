@@ -12,13 +12,13 @@
 /*
  * The cluster on which decisions are made: nodes with a hardware class and masks of GPUs, in a forest of
  * supernodes. No I/O, no clock (the caller passes times), one thread at a time. Memory is allocated when
- * nodes, supernodes or assumptions grow in number, and with the first query about a pod size or a class;
+ * nodes, supernodes or promises grow in number, and with the first query about a pod size or a class;
  * otherwise nothing allocates.
  *
  * Ids are small numbers from 0, given in the order of adding; ids of removed nodes are reused. Masks have bit
  * i for GPU i of the node.
  *
- * A GPU is available when it is free (no pod uses it), healthy, and not assumed for a planned pod, and its
+ * A GPU is available when it is free (no pod uses it), healthy, and not promised to somebody, and its
  * node is eligible.
  */
 enum {
@@ -79,11 +79,11 @@ int gt_cluster_remove_supernode(struct gt_cluster *cluster, uint32_t supernode, 
 int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t class, uint32_t supernode,
                         uint32_t *ret, struct gt_err **err);
 
-/* Moves a node into another supernode, or out of all (GT_NONE). It keeps its id, state and assumptions. On
+/* Moves a node into another supernode, or out of all (GT_NONE). It keeps its id, state and promises. On
  * failure nothing changes. */
 int gt_cluster_move_node(struct gt_cluster *cluster, uint32_t node, uint32_t supernode, struct gt_err **err);
 
-/* Its assumptions are forgotten. */
+/* Its promises end. */
 void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node);
 
 /* Set the state of a node. Bits beyond its GPUs are ignored. */
@@ -123,20 +123,33 @@ bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t superno
 bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t *common);
 
 /*
- * Assumptions: GPUs that a pod is planned to use and does not use yet. `owner` is the caller's number for the
- * job, `expires` a time of the caller. An assumption ends by
- *   forget:  the pod is gone; they are available again;
- *   expire:  like forget, for all whose time is over.
+ * The ledger: GPUs that are promised to somebody and not used yet. They are not available to others until the
+ * promise ends; that ends, too, when its node is removed.
  */
+enum gt_promise_kind {
+    GT_PROMISE_PLANNED,  /* to a pod that is planned, by the number of its job */
+    GT_PROMISE_RESERVED, /* to pods of that job that are to come, or wait for more room */
+    GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in */
+    GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others */
+    GT_PROMISE_FOREIGN,  /* by another scheduler */
+};
+struct gt_promise {
+    enum gt_promise_kind kind;
+    uint64_t owner; /* a number of the caller */
+    uint64_t mask;
+};
 /* -EBUSY when a GPU of the mask is not available; then nothing has changed. */
-int gt_cluster_assume(struct gt_cluster *cluster, uint32_t node, uint64_t mask, uint64_t owner,
-                      uint64_t expires, uint32_t *ret, struct gt_err **err);
-void gt_cluster_forget(struct gt_cluster *cluster, uint32_t assumption);
-uint32_t gt_cluster_expire(struct gt_cluster *cluster, uint64_t now); /* returns how many */
-uint32_t gt_cluster_forget_owner(struct gt_cluster *cluster, uint64_t owner);
-/* The owner's assumption of exactly these GPUs; GT_NONE: none. */
-uint32_t gt_cluster_find_assumption(const struct gt_cluster *cluster, uint32_t node, uint64_t mask,
-                                    uint64_t owner);
+int gt_cluster_promise(struct gt_cluster *cluster, uint32_t node, const struct gt_promise *promise,
+                       uint32_t *ret, struct gt_err **err);
+void gt_cluster_end_promise(struct gt_cluster *cluster, uint32_t id);
+/* All of this kind to that owner; returns how many. */
+uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner);
+/* Exactly this one; GT_NONE: none. */
+uint32_t gt_cluster_find_promise(const struct gt_cluster *cluster, uint32_t node,
+                                 const struct gt_promise *promise);
+/* The promise of a GPU. False: it has none. */
+bool gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu,
+                           struct gt_promise *ret);
 
 /* Bytes allocated, class tables not counted. */
 size_t gt_cluster_bytes(const struct gt_cluster *cluster);

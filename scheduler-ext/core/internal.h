@@ -24,8 +24,8 @@ struct names {
     uint32_t mask;   /* table size - 1 */
 };
 
-struct assumption {
-    uint64_t mask, owner, expires;
+struct promise {
+    struct gt_promise told;
     uint32_t node; /* GT_NONE: not in use */
     uint32_t next; /* of its node, or in the free list */
     uint32_t previous;
@@ -66,7 +66,7 @@ struct gt_cluster {
     uint8_t *usable; /* bits of healthy; 0 where the node is not eligible */
     uint16_t *class;
     uint32_t *super, *next, *previous; /* list of the supernode's nodes */
-    uint32_t *first_assumption;
+    uint32_t *first_promise;
     uint32_t *same; /* scratch: lists of nodes with equally many GPUs */
     bool *eligible;
     struct names node_names;
@@ -112,8 +112,8 @@ struct gt_cluster {
     struct pod_table *pod_tables[POD_TABLES]; /* pod_gpus.c; NULL: not in use */
     size_t pod_tables_bytes;
 
-    struct assumption *assumptions;
-    uint32_t assumption_count, assumption_capacity, assumption_free;
+    struct promise *promises;
+    uint32_t promise_count, promise_capacity, promise_free;
 
     struct gt_aware_weights weights;
     uint64_t generation;

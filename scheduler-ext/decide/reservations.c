@@ -47,15 +47,17 @@ static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool
         gt_cache_unhold(reservations->cache, gt_steal(reservation->hold));
 }
 
-/* The assumption of a reservation. Its id is not stored, since ids are reused, and assumptions end when their
- * node is removed. */
-static uint32_t assumption_of(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
-                              uint32_t at)
+/* The promise of a reservation. Its id is not stored, since ids are reused, and promises end when their node
+ * is removed. */
+static uint32_t promise_of(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
+                           uint32_t at)
 {
     uint32_t node = gt_reservations_node(reservations, cluster, at);
-    return node == GT_NONE ? GT_NONE
-                           : gt_cluster_find_assumption(cluster, node, reservations->reservations[at].mask,
-                                                        reservations->owner);
+    return node == GT_NONE
+               ? GT_NONE
+               : gt_cluster_find_promise(cluster, node,
+                                         &(struct gt_promise){GT_PROMISE_RESERVED, reservations->owner,
+                                                              reservations->reservations[at].mask});
 }
 
 int gt_reservations_resize(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t count,
@@ -91,9 +93,9 @@ static bool is_sound(const struct gt_reservations *reservations, const struct gt
 static void keep(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
-    uint32_t id = assumption_of(reservations, cluster, at);
-    if (id == GT_NONE && gt_cluster_assume(cluster, reservation->node, reservation->mask, reservations->owner,
-                                           UINT64_MAX, &id, NULL) == 0)
+    uint32_t id = promise_of(reservations, cluster, at);
+    const struct gt_promise promise = {GT_PROMISE_RESERVED, reservations->owner, reservation->mask};
+    if (id == GT_NONE && gt_cluster_promise(cluster, reservation->node, &promise, &id, NULL) == 0)
         set_reserved(reservations, at, true);
     else if (is_reserved(reservation) && (id == GT_NONE || !is_sound(reservations, cluster, at)))
         gt_reservations_release(reservations, cluster,
@@ -138,7 +140,7 @@ bool gt_reservations_release(struct gt_reservations *reservations, struct gt_clu
 {
     bool reserved = is_reserved(&reservations->reservations[at]);
     if (reserved)
-        gt_cluster_forget(cluster, assumption_of(reservations, cluster, at));
+        gt_cluster_end_promise(cluster, promise_of(reservations, cluster, at));
     set_reserved(reservations, at, false);
     reservations->reservations[at].state = GT_RESERVATION_NONE;
     reservations->reservations[at].moves = false;

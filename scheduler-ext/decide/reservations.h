@@ -6,12 +6,12 @@
 
 /*
  * The places of a job's members, by rank: where their pods are, and the reservations for pods that do not
- * exist. A reservation is an assumption owned by the job, besides those that the cache makes for pods. No
+ * exist. A reservation is a promise to the job, besides those that the cache makes for pods. No
  * clock, no I/O.
  */
 enum gt_reservation_state {
     GT_RESERVATION_NONE,   /* nothing is known or reserved */
-    GT_RESERVATION_POD,    /* a pod exists; its GPUs are the cache's assumption */
+    GT_RESERVATION_POD,    /* a pod exists; its GPUs are promised by the cache */
     GT_RESERVATION_HELD,   /* no pod yet; its GPUs are assumed */
     GT_RESERVATION_WANTED, /* its pod has left; to be reserved when its GPUs are available */
 };
@@ -36,7 +36,7 @@ struct gt_reservations {
     uint64_t offered_ms;            /* the last offer before `count` changed; 0: none */
     uint32_t gpus;                  /* reserved GPUs */
     uint32_t moving;                /* of them, for successors: the pods that leave are charged */
-    uint64_t owner;                 /* of the assumptions; 0: none were ever made */
+    uint64_t owner;                 /* the number of its job */
     uint64_t *charged;              /* sum that the other GPUs are added to; NULL: none */
     struct gt_cache *cache;         /* where other resources are reserved; NULL: GPUs only */
     const struct gt_cache_job *job; /* in that cache; valid during calls that reserve */
@@ -44,9 +44,6 @@ struct gt_reservations {
 
 /* So long an offered place is not offered again, and stays, since its pod is being created. */
 enum { GT_RESERVATION_OFFER_MS = 10000 };
-
-/* An owner number that no job of the cache has. */
-#define GT_RESERVATIONS_OWNER(job_number) ((job_number) | (uint64_t)1 << 63)
 
 static inline bool gt_reservation_is_offered(const struct gt_reservation *reservation, uint64_t now)
 {
@@ -60,7 +57,7 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
 /* Gives up reservations whose end has passed, makes those that became possible, and drops those that became
  * impossible. True where GPUs became available. */
 bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluster *cluster, uint64_t now);
-/* Sets or replaces the reservation of a place; gt_reservations_sync() makes the assumption. */
+/* Sets or replaces the reservation of a place; gt_reservations_sync() makes the promise. */
 void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
                              uint32_t node, uint64_t mask, uint64_t until);
 /* From now on the place's reservation is for the successor of the pod that has to leave. */

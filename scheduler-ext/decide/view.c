@@ -441,7 +441,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     }
     uint32_t ended = owner ? owner->ended : 0;
     set_minimum(view, given->minimum, ended < view->missing ? ended : view->missing);
-    reservations->owner = GT_RESERVATIONS_OWNER(job->number);
+    reservations->owner = job->number;
     reservations->cache = cache;
     reservations->job = job;
     r = gt_reservations_resize(reservations, cluster, view->grouped ? view->count : 0, err);

@@ -23,7 +23,6 @@ enum {
 };
 
 /* An owner number that no job of the cache and no reservation has. */
-static const uint64_t holds_owner = UINT64_C(1) << 63;
 
 struct admission_entry {
     struct gt_workload *workload;
@@ -274,14 +273,15 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
             return false;
         }
     for (uint32_t i = 0; i < places->count; i++)
-        gt_cluster_assume(cluster, places->pods[i].node, places->pods[i].mask, holds_owner, UINT64_MAX, &id,
-                          NULL);
+        gt_cluster_promise(cluster, places->pods[i].node,
+                           &(struct gt_promise){.kind = GT_PROMISE_ADMITTED, .mask = places->pods[i].mask},
+                           &id, NULL);
     return entry->assumed = true;
 }
 
 static void forget_all(struct gt_admission *admission)
 {
-    gt_cluster_forget_owner(gt_cache_cluster(admission->spec.cache), holds_owner);
+    gt_cluster_end_promises(gt_cache_cluster(admission->spec.cache), GT_PROMISE_ADMITTED, 0);
     for (struct admission_entry *entry = next(admission, NULL); entry; entry = next(admission, entry)) {
         if (entry->assumed)
             forget_room(admission->spec.cache, &entry->places, entry->places.count);
@@ -296,8 +296,10 @@ static void give_places_back(struct gt_admission *admission, struct gt_fit_spec 
     struct gt_cluster *cluster = gt_cache_cluster(admission->spec.cache);
     const struct gt_fit_places *places = &entry->places;
     for (uint32_t i = 0; entry->assumed && i < places->count; i++)
-        gt_cluster_forget(cluster, gt_cluster_find_assumption(cluster, places->pods[i].node,
-                                                              places->pods[i].mask, holds_owner));
+        gt_cluster_end_promise(cluster,
+                               gt_cluster_find_promise(cluster, places->pods[i].node,
+                                                       &(struct gt_promise){.kind = GT_PROMISE_ADMITTED,
+                                                                            .mask = places->pods[i].mask}));
     if (entry->assumed)
         forget_room(admission->spec.cache, places, places->count);
     entry->assumed = false;

@@ -558,6 +558,8 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->plan = pjob->plan ? pjob->plan : "";
     ret->holds_until_ms = placement->holder == pjob ? pjob->reserved_until_ms : 0;
     ret->reserved_gpus = gt_reservations_gpus(&pjob->reservations);
+    uint64_t end = gt_reservations_reserved_end(&pjob->reservations);
+    ret->reserved_until_ms = end == UINT64_MAX ? 0 : end;
     ret->tries = pjob->tries;
     ret->place = gt_queue_place(placement->queue, pjob);
 }

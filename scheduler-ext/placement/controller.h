@@ -187,6 +187,7 @@ struct gt_placement_job { /* texts are valid until the controller runs again; ""
     uint32_t place;          /* its position among waiting jobs, from 0; GT_NONE: it does not wait */
     uint64_t holds_until_ms; /* until when nodes are reserved for it, a time of gt_clock_ms(); 0: none are */
     uint32_t reserved_gpus;  /* reserved for pods that do not exist */
+    uint64_t reserved_until_ms; /* the end of that; 0: none, or not known */
     uint64_t tries;
 };
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,

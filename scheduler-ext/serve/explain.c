@@ -13,12 +13,13 @@
 
 enum { QUERY_NAME_MAX = 1024, CANDIDATES_MAX = 8 };
 
-/* ---- finding the pod or job ---- */
+/* ---- finding the pod, job or node ---- */
 
 struct found {
     struct {
-        const struct gt_cache_pod *pod; /* one of the two */
+        const struct gt_cache_pod *pod;
         const struct gt_cache_job *job;
+        uint32_t node; /* where it is neither */
     } all[CANDIDATES_MAX];
     uint32_t count;
 };
@@ -79,6 +80,16 @@ static void find_jobs(const struct gt_cache *cache, const char *text, struct fou
             add_found(found, NULL, job);
 }
 
+static void find_node(const struct gt_debug_view *view, const char *text, struct found *found)
+{
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(view->cache), text);
+    if (node == GT_NONE)
+        return;
+    if (found->count < CANDIDATES_MAX)
+        found->all[found->count].node = node;
+    add_found(found, NULL, NULL);
+}
+
 /* A pod without a controller is a job of the same name. */
 static void find_either(const struct gt_cache *cache, const char *text, struct found *found)
 {
@@ -101,8 +112,10 @@ static void add_candidates(const struct found *found, const char *text, struct g
         gt_buf_puts(to, i ? ", " : ": ");
         if (pod)
             gt_buf_printf(to, "pod %s/%s", pod->meta.namespace_, pod->meta.name);
-        else
+        else if (found->all[i].job)
             gt_buf_printf(to, "job %s", found->all[i].job->key);
+        else
+            gt_buf_puts(to, "a node");
     }
     gt_buf_printf(to, "%s; say which\n", found->count > CANDIDATES_MAX ? " and more" : "");
 }
@@ -111,7 +124,7 @@ static void add_no_candidate(const char *what, const char *text, struct gt_buf *
 {
     gt_buf_printf(to, "there is no %s ", what);
     gt_text_quote(to, text);
-    gt_buf_puts(to, " that asks for GPUs and has not ended\n");
+    gt_buf_puts(to, strcmp(what, "node") == 0 ? " with GPUs\n" : " that asks for GPUs and has not ended\n");
 }
 
 /* ---- explanations ---- */
@@ -236,6 +249,24 @@ static void explain_job(const struct gt_debug_view *view, const struct gt_cache_
     gt_buf_puts(to, "}\n");
 }
 
+static void explain_node(const struct gt_debug_view *view, uint32_t node, bool json,
+                         struct gt_http_response *response)
+{
+    struct gt_buf *to = &response->body;
+    if (!json) {
+        gt_explain_node_text(view, node, to);
+        return;
+    }
+    gt_auto_buf struct gt_buf text = GT_BUF(64 << 10);
+    gt_explain_node_text(view, node, &text);
+    gt_json_begin(to, NULL, '{');
+    gt_json_key(to, "node");
+    gt_model_node_json(view, node, to);
+    gt_json_add_text_or_null(to, "text", text.data);
+    gt_json_end(to, '}');
+    gt_buf_puts(to, "\n");
+}
+
 static bool read_format(const char *query, bool *ret_json)
 {
     char format[16];
@@ -261,12 +292,17 @@ void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_h
         what = "job";
         find_jobs(view->cache, text, &found);
     } else if (gt_query_get(query, "name", text, sizeof(text)) && *text) {
-        what = "pod or job";
+        what = "pod, job or node";
         find_either(view->cache, text, &found);
+        find_node(view, text, &found);
+    } else if (gt_query_get(query, "node", text, sizeof(text)) && *text) {
+        what = "node";
+        find_node(view, text, &found);
     } else {
         response->status = 400;
-        gt_buf_puts(&response->body,
-                    "expected ?pod=NAMESPACE/NAME, ?job=NAMESPACE/NAME or ?name=NAMESPACE/NAME\n");
+        gt_buf_puts(
+            &response->body,
+            "expected ?pod=NAMESPACE/NAME, ?job=NAMESPACE/NAME, ?node=NAME or ?name=NAMESPACE/NAME\n");
         return;
     }
     if (found.count != 1) {
@@ -281,6 +317,8 @@ void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_h
         response->content_type = "application/json";
     if (found.all[0].pod)
         explain_pod(view, found.all[0].pod, json, response);
-    else
+    else if (found.all[0].job)
         explain_job(view, found.all[0].job, json, response);
+    else
+        explain_node(view, found.all[0].node, json, response);
 }

@@ -7,6 +7,7 @@
 /* Writes the text of an explanation. */
 void gt_explain_job_text(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to);
 void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to);
+void gt_explain_node_text(const struct gt_debug_view *view, uint32_t node, struct gt_buf *to);
 void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                            const struct gt_feasible_nodes *nodes, struct gt_buf *to);
 

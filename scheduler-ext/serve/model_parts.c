@@ -67,45 +67,71 @@ static const char *supernode_of(const struct gt_cluster *cluster, uint32_t id,
     return buffer->name;
 }
 
+/* Fills in `node`, which borrows from the others, but for its pods and note. */
+static void draw_node(const struct gt_debug_view *view, uint32_t id, const struct gt_cluster_node *found,
+                      const struct gt_cache_node *cached, struct gt_picture_node *node)
+{
+    bool spare = view->placement && gt_placement_is_spare(view->placement, id);
+    bool reserved = view->placement && !spare && gt_placement_is_reserved(view->placement, NULL, id);
+    *node = (struct gt_picture_node){
+        .name = found->name,
+        .product = cached->product,
+        .gpus = gt_class_gpus(found->class),
+        .flags = (found->eligible ? GT_PICTURE_ELIGIBLE : 0) | (cached->ready ? GT_PICTURE_READY : 0) |
+                 (cached->cordoned ? GT_PICTURE_CORDONED : 0) | (cached->stale ? GT_PICTURE_STALE : 0) |
+                 (cached->links_down ? GT_PICTURE_LINKS_DOWN : 0) |
+                 (cached->outlived ? GT_PICTURE_OUTLIVED : 0) |
+                 (cached->left_alone ? GT_PICTURE_LEFT_ALONE : 0) | (reserved ? GT_PICTURE_RESERVED : 0) |
+                 (spare ? GT_PICTURE_SPARE : 0),
+        .free = found->free & found->healthy & ~found->assumed,
+        .used = found->all & ~found->free,
+        .assumed = found->assumed,
+        .unhealthy = found->all & ~found->healthy,
+        .unknown = cached->health_unknown,
+    };
+}
+
+static void add_notes(const struct gt_cluster_node *found, const struct gt_cache_node *cached,
+                      const struct gt_picture_node *node, struct gt_buf *to)
+{
+    gt_picture_add_flags(to, node);
+    if (cached->foreign)
+        gt_picture_add_note(to, "%u reserved by the other scheduler", gt_bit_count(cached->foreign));
+    if (cached->offered >= 0 && cached->offered < gt_bit_count(found->healthy))
+        gt_picture_add_note(to, "its Node offers %lld of %u GPUs", (long long)cached->offered, node->gpus);
+    if (found->healthy & ~cached->sliced)
+        gt_picture_add_note(to, "its ResourceSlices hold %u of %u GPUs",
+                            gt_bit_count(found->all & cached->sliced), node->gpus);
+}
+
+void gt_model_node_note(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)
+{
+    struct gt_cluster_node found;
+    struct gt_cache_node cached = {0};
+    struct gt_picture_node node;
+    if (!gt_cluster_get_node(gt_cache_cluster(view->cache), id, &found))
+        return;
+    gt_cache_get_node(view->cache, id, &cached);
+    draw_node(view, id, &found, &cached, &node);
+    add_notes(&found, &cached, &node, to);
+}
+
 void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     struct gt_cluster_node found;
     struct gt_cluster_supernode supernode;
     struct gt_cache_node cached = {0};
-    if (!gt_cluster_get_node(cluster, id, &found))
-        return;
-    gt_cache_get_node(view->cache, id, &cached);
-    bool spare = view->placement && gt_placement_is_spare(view->placement, id);
-    bool reserved = view->placement && !spare && gt_placement_is_reserved(view->placement, NULL, id);
-    struct gt_picture_node node = {
-        .name = found.name,
-        .product = cached.product,
-        .gpus = gt_class_gpus(found.class),
-        .flags = (found.eligible ? GT_PICTURE_ELIGIBLE : 0) | (cached.ready ? GT_PICTURE_READY : 0) |
-                 (cached.cordoned ? GT_PICTURE_CORDONED : 0) | (cached.stale ? GT_PICTURE_STALE : 0) |
-                 (cached.links_down ? GT_PICTURE_LINKS_DOWN : 0) |
-                 (cached.outlived ? GT_PICTURE_OUTLIVED : 0) |
-                 (cached.left_alone ? GT_PICTURE_LEFT_ALONE : 0) | (reserved ? GT_PICTURE_RESERVED : 0) |
-                 (spare ? GT_PICTURE_SPARE : 0),
-        .free = found.free & found.healthy & ~found.assumed,
-        .used = found.all & ~found.free,
-        .assumed = found.assumed,
-        .unhealthy = found.all & ~found.healthy,
-        .unknown = cached.health_unknown,
-    };
+    struct gt_picture_node node;
     struct gt_picture_pod pods[GT_GPUS_MAX];
     char observed[GT_TIME_TEXT_SIZE];
     gt_auto_buf struct gt_buf note = GT_BUF(NOTE_MAX);
+    if (!gt_cluster_get_node(cluster, id, &found))
+        return;
+    gt_cache_get_node(view->cache, id, &cached);
+    draw_node(view, id, &found, &cached, &node);
     find_pods(view, id, &node, pods);
-    gt_picture_add_flags(&note, &node);
-    if (cached.foreign)
-        gt_picture_add_note(&note, "%u reserved by the other scheduler", gt_bit_count(cached.foreign));
-    if (cached.offered >= 0 && cached.offered < gt_bit_count(found.healthy))
-        gt_picture_add_note(&note, "its Node offers %lld of %u GPUs", (long long)cached.offered, node.gpus);
-    if (found.healthy & ~cached.sliced)
-        gt_picture_add_note(&note, "its ResourceSlices hold %u of %u GPUs",
-                            gt_bit_count(found.all & cached.sliced), node.gpus);
+    add_notes(&found, &cached, &node, &note);
     node.note = note.data ? note.data : "";
     gt_picture_node_json(&node, supernode_of(cluster, found.supernode, &supernode),
                          time_text(view, cached.observed_ms, observed), to);

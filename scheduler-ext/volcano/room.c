@@ -17,12 +17,6 @@ enum {
     EVICTED_MS = 60000, /* how long places are reserved after the last of those pods was seen */
 };
 
-/* The owner number of assumptions, which no job of the cache and no reservation has. */
-static uint64_t owner_of(const struct volcano_job *job)
-{
-    return job->job->number | (uint64_t)3 << 62;
-}
-
 static const struct volcano_evicted_pod *find_evicted_pod(const struct volcano_room *room,
                                                           const struct gt_cache_pod *pod)
 {
@@ -51,7 +45,7 @@ bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cach
 
 static void let_go(struct gt_volcano *volcano, const struct volcano_room *room)
 {
-    gt_cluster_forget_owner(gt_cache_cluster(volcano->cache), owner_of(room->job));
+    gt_cluster_end_promises(gt_cache_cluster(volcano->cache), GT_PROMISE_VACATED, room->job->job->number);
 }
 
 /* Assumes the GPUs of the room that are available already. */
@@ -63,8 +57,10 @@ static void hold(struct gt_volcano *volcano, const struct volcano_room *room)
         struct gt_cluster_node node;
         uint32_t id;
         if (gt_cluster_get_node(cluster, place->node, &node) && (place->mask & node.available))
-            gt_cluster_assume(cluster, place->node, place->mask & node.available, owner_of(room->job),
-                              UINT64_MAX, &id, NULL);
+            gt_cluster_promise(cluster, place->node,
+                               &(struct gt_promise){GT_PROMISE_VACATED, room->job->job->number,
+                                                    place->mask & node.available},
+                               &id, NULL);
     }
 }
 

@@ -329,7 +329,7 @@ static bool bind_group(struct gt_cluster *cluster, struct job *job, uint64_t own
 
     if (!gt_plan_job(cluster, &request, &failure))
         return false;
-    if (gt_plan_assume(cluster, job->pods, GROUP, owner, owner, assumptions, &err) < 0)
+    if (gt_plan_assume(cluster, job->pods, GROUP, owner, assumptions, &err) < 0)
         stop("assume", err);
     for (unsigned i = 0; i < GROUP; i++) {
         gt_cluster_confirm(cluster, assumptions[i]);
@@ -551,7 +551,7 @@ static void sizes(void)
 /* 16,384 pods of 1 GPU, each by itself, and as many units of one. */
 static void small_pods(void)
 {
-    enum { PODS = 16384, SMALL_NODES = 100000, ASSUMED_FOR = 1 };
+    enum { PODS = 16384, SMALL_NODES = 100000 };
     struct gt_cluster *cluster = cluster_of((struct shape){SMALL_NODES, 32, 8});
     struct gt_score_rank *rank = NULL;
     struct gt_err *err = NULL;
@@ -567,13 +567,13 @@ static void small_pods(void)
         uint32_t assumption, node = gt_score_rank_best(rank);
 
         if (!gt_score_one(cluster, node, 1, &parts) ||
-            gt_cluster_assume(cluster, node, parts.choice.mask, ASSUMED_FOR, UINT64_MAX, &assumption, &err) <
-                0)
+            gt_cluster_promise(cluster, node, &(struct gt_promise){.mask = parts.choice.mask}, &assumption,
+                               &err) < 0)
             stop("pod", err);
     }
     measure("each on the best node, ms", (now_ns() - before) / 1e6, "ms", "<300");
     gt_score_rank_free(rank);
-    gt_cluster_forget_owner(cluster, ASSUMED_FOR);
+    gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, 0);
     struct job job = job_of(PODS, 1, 1, 0);
     const struct gt_plan_request request = {
         .units = job.units, .unit_count = job.unit_count, .pods = job.pods, .pod_count = job.pod_count};

@@ -114,10 +114,11 @@ static void assume(struct world *world, struct input *input)
 {
     gt_auto_err struct gt_err *err = NULL;
     uint32_t node = some_node(world, input);
-    uint64_t mask = next(input), owner = next(input) % 4, expires = next(input);
+    uint64_t mask = next(input), owner = next(input) % 4;
+    enum gt_promise_kind kind = (enum gt_promise_kind)(next(input) % (GT_PROMISE_FOREIGN + 1));
     uint32_t id;
     if (node != GT_NONE && world->assumption_count < ASSUMPTIONS &&
-        gt_cluster_assume(world->cluster, node, mask, owner, expires, &id, &err) == 0)
+        gt_cluster_promise(world->cluster, node, &(struct gt_promise){kind, owner, mask}, &id, &err) == 0)
         world->assumptions[world->assumption_count++] = id;
 }
 
@@ -131,13 +132,13 @@ static void end_assumption(struct world *world, struct input *input, bool confir
     if (confirm)
         gt_cluster_confirm(world->cluster, id);
     else
-        gt_cluster_forget(world->cluster, id);
+        gt_cluster_end_promise(world->cluster, id);
 }
 
 static void forget_all(struct world *world)
 {
     for (unsigned i = 0; i < world->assumption_count; i++)
-        gt_cluster_forget(world->cluster, world->assumptions[i]);
+        gt_cluster_end_promise(world->cluster, world->assumptions[i]);
     world->assumption_count = 0;
 }
 
@@ -193,10 +194,10 @@ static void plan(struct world *world, struct input *input)
         return;
     }
     uint64_t owner = 100;
-    must(gt_plan_assume(world->cluster, pods, first, owner, UINT64_MAX, assumed, &err) == 0,
+    must(gt_plan_assume(world->cluster, pods, first, owner, assumed, &err) == 0,
          "a plan that cannot be assumed", err);
     sound(world->cluster);
-    gt_cluster_forget_owner(world->cluster, owner);
+    gt_cluster_end_promises(world->cluster, GT_PROMISE_PLANNED, owner);
 }
 
 static void advise(struct world *world, struct input *input)

@@ -8,6 +8,7 @@ Without a Chromium ($GPUTOPO_CHROMIUM, or one of the usual names on PATH) the te
 Pictures go to $GPUTOPO_PICTURES where it is set.
 """
 
+import collections
 import contextlib
 import http.server
 import json
@@ -68,6 +69,13 @@ def get(url):
             return error.code, error.headers["Content-Type"], error.read().decode()
 
 
+def numbers(ranges):
+    """Of "0-3,6"."""
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
 def explain(url, **query):
     return get(f"{url}/explain?{urllib.parse.urlencode(query)}")
 
@@ -121,6 +129,22 @@ class Windows(unittest.TestCase):
         self.assertTrue(nodes["rack-e-n06"]["stale"])
         self.assertEqual(model["counters"]["nodesStale"], 1)
 
+    def test_who_has_the_gpus(self):
+        """Of each node all GPUs are named once, as the model has them."""
+        self.assertEqual(explain(self.url, name="rack-a-n05")[2],
+                         "node rack-a-n05: 0 of 8 GPUs can be given away\nGPUs 0-7: used by pod ns/llama-70b-worker-3 of job ns/PyTorchJob/llama-70b\n")
+        words = collections.Counter()
+        for node in self.model()["nodes"]:
+            answer = json.loads(explain(self.url, node=node["name"], format="json")[2])
+            self.assertEqual(answer["node"]["name"], node["name"])
+            head, *lines = answer["text"].splitlines()
+            seen = [gpu for line in lines for gpu in numbers(line.split(":")[0].split()[1])]
+            self.assertEqual(sorted(seen), list(range(8)), answer["text"])
+            self.assertIn(f"node {node['name']}: ", head)
+            for line in lines:
+                words[line.split(": ")[1].split(" pod ")[0].split(" job ")[0]] += 1
+        self.assertLessEqual({"free", "used by", "planned for"}, set(words), words)
+
     def test_spare_nodes(self):
         """They are distinct from nodes that are reserved for a job."""
         with serving("--spare-nodes", "1", "--racks", "7") as url:
@@ -154,6 +178,7 @@ class Windows(unittest.TestCase):
         self.assertIn("runs on node rack-a-n05, as planned, GPUs 0-7", explain(self.url, name="llama-70b-worker-3")[2])
         self.assertIn("nodes could hold a pod of 8 GPUs now", explain(self.url, pod="ns/probe-0")[2])
         self.assertEqual(explain(self.url, pod="ns/nobody")[0], 404)
+        self.assertEqual(explain(self.url, node="rack-a-n99")[::2], (404, 'there is no node "rack-a-n99" with GPUs\n'))
         self.assertEqual(explain(self.url)[0], 400)
         status, kind, text = explain(self.url, pod="ns/probe-0", format="json")
         self.assertEqual((status, kind), (200, "application/json"))
@@ -205,7 +230,7 @@ class CommandLine(unittest.TestCase):
             self.assertIn("planned for node rack-c-n02, GPUs 0-7", self.explain(0, here, "ns/vision-ft-worker-0"))
             self.assertIn("Job ns/PyTorchJob/llama-70b: 16 pods", self.explain(0, here, "-n", "ns", "llama-70b"))
             self.assertEqual(json.loads(self.explain(0, here, "-o", "json", "probe"))["feasible"], 7)
-            self.assertIn('404: there is no pod or job "a b"', self.explain(1, here, "a b"))
+            self.assertIn('404: there is no pod, job or node "a b"', self.explain(1, here, "a b"))
             self.assertIn("names the namespace already", self.explain(2, here, "-n", "ns", "ns/probe"))
             self.assertIn("expected the name", self.explain(2, here))
         said = self.explain(1, here, "probe")
@@ -220,7 +245,7 @@ class CommandLine(unittest.TestCase):
             config = kubeconfig(f"{folder}/config", api.url, "certificate-authority: ca.crt", "token: token-1")
             self.assertIn("planned for node rack-c-n02, GPUs 0-7", self.explain(0, "--kubeconfig", config, "ns/vision-ft-worker-0"))
             self.assertEqual(json.loads(self.explain(0, "--kubeconfig", config, "-o", "json", "-n", "ns", "probe-0"))["feasible"], 7)
-            self.assertIn('404: there is no pod or job "a/b c&d"', self.explain(1, "--kubeconfig", config, "a/b c&d"))
+            self.assertIn('404: there is no pod, job or node "a/b c&d"', self.explain(1, "--kubeconfig", config, "a/b c&d"))
 
     def test_of_no_cluster(self):
         """As in the companion's own pod: it is asked on this machine."""
@@ -421,6 +446,13 @@ class Page(unittest.TestCase):
             self.assertEqual(self.count("#cluster .node"), 1008)
             self.assertFalse(self.browser.evaluate("document.documentElement.scrollWidth > innerWidth"))
             self.picture("thousand")
+            self.assert_quiet(url)
+
+    def test_a_node_says_who_has_its_gpus(self):
+        with serving() as url:
+            self.open(url)
+            self.browser.evaluate("document.querySelector(\"[data-node='rack-a-n05']\").click()")
+            self.browser.wait_for("document.body.innerText.includes('GPUs 0-7: used by pod ns/llama-70b-worker-3 of job')")
             self.assert_quiet(url)
 
     def test_kept_nodes(self):

@@ -32,7 +32,7 @@ function drawWaiting(jobs) {
     const since = ageOf(job.since || job.created);
     if (since) meta.push(`for ${since}`);
     meta.push(`${plural(job.wants, "GPU")}${job.groupSize ? ` in units of ${job.groupSize}` : ""}`);
-    if (job.holds) meta.push("nodes are kept for it");
+    if (job.holds) meta.push("nodes are reserved for it");
     item.append(jobButton(job, false), make("span", "meta", meta.join(" · ")));
     if (job.text && job.state !== "writes") item.append(make("span", "why", job.reason ? `${job.reason}: ${job.text}` : job.text));
     return item;
@@ -152,23 +152,31 @@ function showNode(name) {
   const about = [make("h2", "", `Node ${node.name}`), make("p", "quiet", [node.supernode ? `in ${node.supernode}` : "outside of supernodes", node.product, node.observedAt ? `published ${ageOf(node.observedAt)} ago` : ""].filter(Boolean).join(" · "))];
   if (node.note) about.push(make("p", "bad", node.note));
   if (node.healthUnknown) about.push(make("p", "quiet", `health unknown: GPU ${ranges(node.healthUnknown)}`));
-  show({ node: name }, ...about, make("p", "", `${sum.free} of ${plural(sum.gpus, "GPU")} free`), list);
+  const known = make("p", "", `${sum.free} of ${plural(sum.gpus, "GPU")} free`);
+  if (page.pinned !== name) return show({ node: name }, ...about, known, list);
+  const text = make("pre", "", "asking…");
+  show({ node: name }, ...about, known, list, text);
+  explain(`node=${encodeURIComponent(name)}`, text);
 }
 
-async function showJob(key) {
+async function explain(query, text) {
+  text.tabIndex = 0;
+  try {
+    const answer = await fetch(`explain?${query}`, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+    text.textContent = await answer.text();
+  } catch (error) {
+    text.textContent = `no answer: ${error.message}`;
+  }
+}
+
+function showJob(key) {
   const job = page.jobs.get(key);
   if (!job) return;
   const about = [make("h2", "", `Job ${job.name}`), make("p", "quiet", `${job.kind} in ${job.namespace} · ${STATES[job.state] || job.state}`)];
   if (job.text) about.push(make("p", "", job.reason ? `${job.reason}: ${job.text}` : job.text));
   const text = make("pre", "", "asking…");
-  text.tabIndex = 0;
   show({ job: key }, ...about, text);
-  try {
-    const answer = await fetch(`explain?job=${encodeURIComponent(key)}`, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
-    text.textContent = await answer.text();
-  } catch (error) {
-    text.textContent = `no answer: ${error.message}`;
-  }
+  explain(`job=${encodeURIComponent(key)}`, text);
 }
 
 function pick(key) {

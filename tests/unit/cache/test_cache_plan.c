@@ -65,7 +65,7 @@ static void test_life(void **state)
     assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(a->plan_node, id_of(cache, "n1"));
     assert_int_equal(a->plan_mask, 0x0f);
-    assert_int_not_equal(a->assumption, GT_NONE);
+    assert_int_not_equal(a->promise, GT_NONE);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     /* An event from before the plan was written changes nothing. */
     give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true, .job = "j", .spec = "\"priority\":1,"));
@@ -80,7 +80,7 @@ static void test_life(void **state)
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"a", 0x0f}}), 2);
     assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_RUNNING);
-    assert_int_equal(a->assumption, GT_NONE);
+    assert_int_equal(a->promise, GT_NONE);
     assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 0);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
 
@@ -330,7 +330,7 @@ static void test_owner_first(void **state)
     /* The NodeGPUTopology names the pod before its binding is observed: the plan's GPUs belong to it. */
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
-    assert_int_equal(pod_of(cache, "a")->assumption, GT_NONE);
+    assert_int_equal(pod_of(cache, "a")->promise, GT_NONE);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03, .node = "n1"));
     assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_RUNNING);
     assert_int_equal(cluster_node(cache, "n1").available, 0xfc);
@@ -504,8 +504,8 @@ static void test_reserved_gpus_become_unhealthy(void **state)
     gt_auto_cache struct gt_cache *cache = new_cache(&spec);
     uint32_t own;
     give_plain_node(cache, "n1");
-    assert_int_equal(gt_cluster_assume(gt_cache_cluster(cache), id_of(cache, "n1"), 0x0f, UINT64_C(1) << 63,
-                                       UINT64_MAX, &own, NULL),
+    assert_int_equal(gt_cluster_promise(gt_cache_cluster(cache), id_of(cache, "n1"),
+                                        &(struct gt_promise){GT_PROMISE_RESERVED, 1, 0x0f}, &own, NULL),
                      0);
     received.room = 0;
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0xf0), 2); /* others than those */
@@ -526,7 +526,8 @@ static void test_others_assumptions(void **state)
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     uint32_t own;
     give_plain_node(cache, "n1");
-    assert_int_equal(gt_cluster_assume(cluster, id_of(cache, "n1"), 0x0f, UINT64_C(1) << 63, 100, &own, NULL),
+    assert_int_equal(gt_cluster_promise(cluster, id_of(cache, "n1"),
+                                        &(struct gt_promise){GT_PROMISE_RESERVED, 1, 0x0f}, &own, NULL),
                      0);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
@@ -535,6 +536,7 @@ static void test_others_assumptions(void **state)
     assert_int_equal(cluster_node(cache, "n1").available, 0);
     gt_cache_tick(cache, 99);
     assert_int_equal(gt_cluster_assumptions(cluster), 2);
+    gt_cluster_end_promise(cluster, own);
     gt_cache_tick(cache, 100);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").assumed), 8);
     assert_int_equal(gt_cluster_assumptions(cluster), 2);
@@ -543,10 +545,11 @@ static void test_others_assumptions(void **state)
     /* Ended by the caller itself: b gets what it lacked with the next tick. */
     gt_cache_pod_deleted(cache, "ns", "a");
     gt_cache_pod_deleted(cache, "ns", "b");
-    assert_int_equal(
-        gt_cluster_assume(cluster, id_of(cache, "n1"), 0x0f, UINT64_C(1) << 63, UINT64_MAX, &own, NULL), 0);
+    assert_int_equal(gt_cluster_promise(cluster, id_of(cache, "n1"),
+                                        &(struct gt_promise){GT_PROMISE_RESERVED, 1, 0x0f}, &own, NULL),
+                     0);
     give_pod(cache, POD(.name = "b", .gpus = 6, .node = "n1"));
-    assert_int_equal(gt_cluster_forget_owner(cluster, UINT64_C(1) << 63), 1);
+    assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 1), 1);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").available), 4);
     gt_cache_tick(cache, 101);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").available), 2);
@@ -560,8 +563,8 @@ static void test_assumptions_move(void **state)
     uint32_t own;
     give_plain_node(cache, "n1");
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
-    assert_int_equal(gt_cluster_assume(gt_cache_cluster(cache), id_of(cache, "n1"), 0xf0, UINT64_C(1) << 63,
-                                       100, &own, NULL),
+    assert_int_equal(gt_cluster_promise(gt_cache_cluster(cache), id_of(cache, "n1"),
+                                        &(struct gt_promise){GT_PROMISE_RESERVED, 1, 0xf0}, &own, NULL),
                      0);
     give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "top", .members = {"n1"}));
     assert_int_equal(cluster_node(cache, "n1").assumed, 0xf3);

@@ -16,11 +16,11 @@ static int check_masks(const struct gt_cluster *cluster, uint32_t id, struct gt_
     const char *name = cluster->node_names.text[id];
     uint64_t assumed = 0;
     uint32_t previous = GT_NONE;
-    for (uint32_t a = cluster->first_assumption[id]; a != GT_NONE; a = cluster->assumptions[a].next) {
-        const struct assumption *at = &cluster->assumptions[a];
-        if (at->node != id || at->mask & assumed || at->previous != previous)
+    for (uint32_t a = cluster->first_promise[id]; a != GT_NONE; a = cluster->promises[a].next) {
+        const struct promise *at = &cluster->promises[a];
+        if (at->node != id || at->told.mask & assumed || at->previous != previous)
             return gt_fail(err, EUCLEAN, "node %s: its assumptions overlap or are not its own", name);
-        assumed |= at->mask;
+        assumed |= at->told.mask;
         previous = a;
     }
     if (assumed != cluster->assumed[id])
@@ -139,12 +139,12 @@ static int check_numbers(const struct gt_cluster *cluster, struct gt_err **err)
 static int check_rest(const struct gt_cluster *cluster, uint32_t nodes, struct gt_err **err)
 {
     uint32_t live = gt_cluster_assumptions(cluster), of_classes = 0, free = 0;
-    for (uint32_t a = cluster->assumption_free; a != GT_NONE && free <= cluster->assumption_count;
-         a = cluster->assumptions[a].next)
+    for (uint32_t a = cluster->promise_free; a != GT_NONE && free <= cluster->promise_count;
+         a = cluster->promises[a].next)
         free++;
-    if (live + free != cluster->assumption_count)
+    if (live + free != cluster->promise_count)
         return gt_fail(err, EUCLEAN, "%u assumptions have a place, %u are there and %u places free",
-                       cluster->assumption_count, live, free);
+                       cluster->promise_count, live, free);
     for (uint32_t c = 0; c < cluster->class_count; c++)
         of_classes += cluster->class_nodes[c];
     if (of_classes != nodes || nodes + cluster->node_gap_count != cluster->node_count)
@@ -178,33 +178,34 @@ int gt_cluster_check(const struct gt_cluster *cluster, struct gt_err **err)
 uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster)
 {
     uint32_t live = 0;
-    for (uint32_t a = 0; a < cluster->assumption_count; a++)
-        live += cluster->assumptions[a].node != GT_NONE;
+    for (uint32_t a = 0; a < cluster->promise_count; a++)
+        live += cluster->promises[a].node != GT_NONE;
     return live;
 }
 
 void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption)
 {
-    if (assumption >= cluster->assumption_count || cluster->assumptions[assumption].node == GT_NONE)
+    if (assumption >= cluster->promise_count || cluster->promises[assumption].node == GT_NONE)
         return;
-    const struct assumption it = cluster->assumptions[assumption];
+    const struct promise it = cluster->promises[assumption];
     /* In this order nothing becomes available in between. */
-    gt_cluster_set_free(cluster, it.node, cluster->free[it.node] & ~it.mask);
-    gt_cluster_forget(cluster, assumption);
+    gt_cluster_set_free(cluster, it.node, cluster->free[it.node] & ~it.told.mask);
+    gt_cluster_end_promise(cluster, assumption);
 }
 
 int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
-                   uint64_t owner, uint64_t expires, uint32_t *ret_assumptions, struct gt_err **err)
+                   uint64_t owner, uint32_t *ret_assumptions, struct gt_err **err)
 {
     for (uint32_t i = 0; i < pod_count; i++) {
         ret_assumptions[i] = GT_NONE;
         if (pods[i].running)
             continue;
-        int r =
-            gt_cluster_assume(cluster, pods[i].node, pods[i].mask, owner, expires, &ret_assumptions[i], err);
+        int r = gt_cluster_promise(cluster, pods[i].node,
+                                   &(struct gt_promise){GT_PROMISE_PLANNED, owner, pods[i].mask},
+                                   &ret_assumptions[i], err);
         if (r < 0) {
             while (i--)
-                gt_cluster_forget(cluster, ret_assumptions[i]);
+                gt_cluster_end_promise(cluster, ret_assumptions[i]);
             return r;
         }
     }

@@ -23,6 +23,6 @@ void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption);
 /* Assumes every pod that is not running; all or nothing. ret_assumptions has pod_count places (GT_NONE for a
  * running pod). */
 int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
-                   uint64_t owner, uint64_t expires, uint32_t *ret_assumptions, struct gt_err **err);
+                   uint64_t owner, uint32_t *ret_assumptions, struct gt_err **err);
 
 #endif

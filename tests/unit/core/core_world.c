@@ -203,7 +203,7 @@ void world_bind(struct gt_cluster *cluster, struct world_job *job, uint64_t owne
     struct gt_err *err = NULL;
 
     assert_true(job->placed);
-    must(gt_plan_assume(cluster, job->pods, job->pod_count, owner, UINT64_MAX, assumptions, &err), err);
+    must(gt_plan_assume(cluster, job->pods, job->pod_count, owner, assumptions, &err), err);
     for (uint32_t p = 0; p < job->pod_count; p++) {
         if (assumptions[p] != GT_NONE)
             gt_cluster_confirm(cluster, assumptions[p]);

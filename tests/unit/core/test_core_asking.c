@@ -56,7 +56,7 @@ static struct gt_cluster *cluster_from(uint64_t random)
         if (draw % 11 == 0)
             gt_cluster_set_eligible(cluster, n, false);
         if (draw % 5 == 0) /* where it is not available, nothing is assumed */
-            gt_cluster_assume(cluster, n, 3, 1, UINT64_MAX, &assumption, NULL);
+            gt_cluster_promise(cluster, n, &(struct gt_promise){GT_PROMISE_PLANNED, 1, 3}, &assumption, NULL);
     }
     return cluster;
 }
@@ -98,7 +98,7 @@ static uint64_t digest_of(const struct gt_cluster *c, unsigned sizes)
         {c->super, nodes * sizeof(*c->super)},
         {c->next, nodes * sizeof(*c->next)},
         {c->previous, nodes * sizeof(*c->previous)},
-        {c->first_assumption, nodes * sizeof(*c->first_assumption)},
+        {c->first_promise, nodes * sizeof(*c->first_promise)},
         {c->supers, supers * sizeof(*c->supers)},
         {c->total, supers * sizeof(*c->total)},
         {c->nodes_with, sizeof(c->nodes_with)},
@@ -108,9 +108,9 @@ static uint64_t digest_of(const struct gt_cluster *c, unsigned sizes)
 
     for (size_t i = 0; i < GT_COUNT(parts); i++)
         digest = gt_digest_bytes(digest, parts[i].bytes, parts[i].size);
-    for (uint32_t i = 0; i < c->assumption_count; i++) /* without what only fills up the struct */
-        digest = gt_digest_bytes(digest, &c->assumptions[i],
-                                 offsetof(struct assumption, previous) + sizeof(c->assumptions[i].previous));
+    for (uint32_t i = 0; i < c->promise_count; i++) /* without what only fills up the struct */
+        digest = gt_digest_bytes(digest, &c->promises[i],
+                                 offsetof(struct promise, previous) + sizeof(c->promises[i].previous));
     for (unsigned t = 0; t < sizes; t++) {
         digest = gt_digest_bytes(digest, &c->slot_size[t], sizeof(c->slot_size[t]));
         digest = gt_digest_bytes(digest, c->slots[t], supers * sizeof(*c->slots[t]));

@@ -49,14 +49,17 @@ static void refuses_what_makes_no_sense(void **state)
     assert_true(gt_cluster_get_node(cluster, 0, &node));
     refused(gt_cluster_add_node(cluster, "m", class, node.supernode, &id, &err), &err, EINVAL, "supernode");
     refused(gt_cluster_remove_supernode(cluster, node.supernode, &err), &err, ENOENT, "no supernode");
-    refused(gt_cluster_assume(cluster, 0, 0, 1, 1, &id, &err), &err, EBUSY, "node n");
-    refused(gt_cluster_assume(cluster, 0, 0x100, 1, 1, &id, &err), &err, EBUSY, "not available");
-    refused(gt_cluster_assume(cluster, 5, 1, 1, 1, &id, &err), &err, ENOENT, "no node 5");
+    refused(gt_cluster_promise(cluster, 0, &(struct gt_promise){.mask = 0}, &id, &err), &err, EBUSY,
+            "node n");
+    refused(gt_cluster_promise(cluster, 0, &(struct gt_promise){.mask = 0x100}, &id, &err), &err, EBUSY,
+            "not available");
+    refused(gt_cluster_promise(cluster, 5, &(struct gt_promise){.mask = 1}, &id, &err), &err, ENOENT,
+            "no node 5");
     assert_int_equal(id, 7);
     name[253] = '\0';
     world_node(cluster, name, class, low);
     gt_cluster_confirm(cluster, 12);
-    gt_cluster_forget(cluster, GT_NONE);
+    gt_cluster_end_promise(cluster, GT_NONE);
     gt_cluster_remove_node(cluster, 77);
     world_check(cluster);
     gt_cluster_free(cluster);
@@ -72,12 +75,12 @@ static void uses_ids_again(void **state)
     (void)state;
 
     world_nodes(cluster, "n", 4, class, zone);
-    assert_int_equal(gt_cluster_assume(cluster, 2, 1, 1, 1, &assumption, NULL), 0);
+    assert_int_equal(gt_cluster_promise(cluster, 2, &(struct gt_promise){.mask = 1}, &assumption, NULL), 0);
     gt_cluster_remove_node(cluster, 2);
     assert_int_equal(gt_cluster_assumptions(cluster), 0);
     assert_int_equal(gt_cluster_find_node(cluster, "n-2"), GT_NONE);
     assert_false(gt_cluster_get_node(cluster, 2, &(struct gt_cluster_node){0}));
-    gt_cluster_forget(cluster, assumption); /* too late, and harmless */
+    gt_cluster_end_promise(cluster, assumption); /* too late, and harmless */
     assert_true(gt_cluster_get_supernode(cluster, zone, &super));
     assert_int_equal(super.nodes, 3);
     assert_int_equal(super.available, 24);
@@ -106,18 +109,28 @@ static void assumptions_end(void **state)
 
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
     for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(gt_cluster_assume(cluster, 0, 3u << (2 * i), i % 2, 10 * i, &id[i], NULL), 0);
+        assert_int_equal(gt_cluster_promise(cluster, 0,
+                                            &(struct gt_promise){GT_PROMISE_RESERVED, i % 2, 3u << (2 * i)},
+                                            &id[i], NULL),
+                         0);
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0);
     assert_int_equal(node.free, 0xff);
-    assert_int_equal(gt_cluster_expire(cluster, 9), 1);
+    gt_cluster_end_promise(cluster, id[0]);
+    assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, 0), 0);
+    struct gt_promise told;
+    assert_false(gt_cluster_promise_of(cluster, 0, 1, &told));
+    assert_true(gt_cluster_promise_of(cluster, 0, 3, &told));
+    assert_int_equal(told.kind, GT_PROMISE_RESERVED);
+    assert_int_equal(told.mask, 0x0c);
+    assert_int_equal(gt_cluster_find_promise(cluster, 0, &told), id[1]);
     gt_cluster_confirm(cluster, id[1]);
     gt_cluster_confirm(cluster, id[1]); /* once is enough */
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.free, 0xf3);
     assert_int_equal(node.available, 0x03);
-    assert_int_equal(gt_cluster_forget_owner(cluster, 0), 1); /* the third; the first has expired */
-    assert_int_equal(gt_cluster_forget_owner(cluster, 1), 1);
+    assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 0), 1); /* the third */
+    assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 1), 1);
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0xf3);
     world_check(cluster);
@@ -238,8 +251,10 @@ static void moves_nodes(void **state)
         uint32_t node = (uint32_t)(random_next(&random) % NODES), super = to[random_next(&random) % 4];
         gt_cluster_set_free(cluster, node, random_next(&random));
         gt_cluster_set_eligible(cluster, node, random_next(&random) % 4);
-        gt_cluster_forget_owner(cluster, node);
-        gt_cluster_assume(cluster, node, 1u << random_next(&random) % 8, node, 1, &id, NULL);
+        gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, node);
+        gt_cluster_promise(cluster, node,
+                           &(struct gt_promise){GT_PROMISE_PLANNED, node, 1u << random_next(&random) % 8},
+                           &id, NULL);
         assert_true(gt_cluster_get_node(cluster, node, &before));
         assert_int_equal(gt_cluster_move_node(cluster, node, super, NULL), 0);
         assert_true(gt_cluster_get_node(cluster, node, &after));

@@ -70,16 +70,17 @@ static void work(struct gt_cluster *cluster, uint64_t random)
         request = world_request(&job);
         request.excluded = round % 4 ? NULL : &excluded;
         if (gt_plan_job(cluster, &request, &job.failure)) {
-            assert_int_equal(
-                gt_plan_assume(cluster, job.pods, job.pod_count, round, round + 20, assumptions, NULL), 0);
+            assert_int_equal(gt_plan_assume(cluster, job.pods, job.pod_count, round, assumptions, NULL), 0);
             for (uint32_t p = 0; p < job.pod_count; p += 2)
                 gt_cluster_confirm(cluster, assumptions[p]);
         }
-        gt_cluster_expire(cluster, round);
+        if (round >= 20)
+            gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, round - 20);
         gt_cluster_set_free(cluster, (uint32_t)(random_next(&random) % (SUPERS * NODES)),
                             random_next(&random) & 0xff);
     }
-    gt_cluster_expire(cluster, UINT64_MAX);
+    for (unsigned round = 0; round < ROUNDS; round++)
+        gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, round);
     for (uint32_t node = 0; node < SUPERS * NODES; node++)
         gt_cluster_set_free(cluster, node, 0xff);
 }

@@ -399,11 +399,11 @@ static void assumes_all_or_nothing(void **state)
     world_job(&job, 1, 4, 8, 0);
     assert_true(world_plan(cluster, &job));
     gt_cluster_set_healthy(cluster, job.pods[2].node, 0xfe); /* in the meantime */
-    assert_true(gt_plan_assume(cluster, job.pods, 4, 1, 1, assumptions, &err) < 0);
+    assert_true(gt_plan_assume(cluster, job.pods, 4, 1, assumptions, &err) < 0);
     assert_non_null(strstr(gt_err_text(err), "not available"));
     assert_int_equal(gt_cluster_assumptions(cluster), 0);
     gt_cluster_set_healthy(cluster, job.pods[2].node, 0xff);
-    assert_int_equal(gt_plan_assume(cluster, job.pods, 4, 1, 1, assumptions, NULL), 0);
+    assert_int_equal(gt_plan_assume(cluster, job.pods, 4, 1, assumptions, NULL), 0);
     assert_int_equal(gt_cluster_assumptions(cluster), 4);
     world_check(cluster);
     world_job(&job, 1, 1, 8, 0);

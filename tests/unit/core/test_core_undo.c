@@ -15,7 +15,7 @@ enum { NODES = 24, ASSUMED_MAX = 256, STEPS = 400 };
 
 struct reservation {
     uint32_t id, node;
-    uint64_t mask, owner, expires;
+    uint64_t mask, owner;
 };
 
 enum step_kind { SET_FREE, SET_HEALTHY, SET_ELIGIBLE, ASSUMED, ENDED, REMOVED, ADDED };
@@ -40,7 +40,6 @@ struct world {
     unsigned step_count;
     uint32_t supers[6], classes[3];
     unsigned names;
-    uint64_t now;
 };
 
 static struct gt_cluster_node node_of(const struct world *world, uint32_t node)
@@ -84,14 +83,14 @@ static void end_reservation(struct world *world, unsigned at)
 }
 
 /* Ends those of the second book that the core must have ended, in the order of its ids. */
-static unsigned forget_like(struct world *world, bool by_owner, uint64_t key)
+static unsigned forget_like(struct world *world, uint64_t owner)
 {
     unsigned count = 0;
 
     for (unsigned i = world->reservation_count; i-- > 0;) {
         struct reservation *reservation = &world->reservations[i];
 
-        if (by_owner ? reservation->owner != key : reservation->expires > key)
+        if (reservation->owner != owner)
             continue;
         push(world, (struct step){.kind = ENDED, .reservation = *reservation});
         end_reservation(world, i);
@@ -104,12 +103,10 @@ static void do_assume(struct world *world, uint32_t node, uint64_t *random)
 {
     struct gt_cluster_node at = node_of(world, node);
     uint64_t mask = random_next(random) & random_next(random) & at.all;
-    struct reservation reservation = {.node = node,
-                                      .mask = mask,
-                                      .owner = random_next(random) % 5,
-                                      .expires = world->now + random_next(random) % 40};
-    int r = gt_cluster_assume(world->cluster, node, mask, reservation.owner, reservation.expires,
-                              &reservation.id, NULL);
+    struct reservation reservation = {.node = node, .mask = mask, .owner = random_next(random) % 5};
+    int r = gt_cluster_promise(world->cluster, node,
+                               &(struct gt_promise){GT_PROMISE_PLANNED, reservation.owner, mask},
+                               &reservation.id, NULL);
 
     assert_int_equal(r == 0, mask != 0 && (mask & ~at.available) == 0);
     if (r < 0)
@@ -130,7 +127,7 @@ static void do_end(struct world *world, bool confirm, uint64_t *random)
     if (confirm)
         gt_cluster_confirm(world->cluster, reservation.id);
     else
-        gt_cluster_forget(world->cluster, reservation.id);
+        gt_cluster_end_promise(world->cluster, reservation.id);
     assert_int_equal(node_of(world, reservation.node).free, confirm ? free & ~reservation.mask : free);
     push(world, (struct step){.kind = ENDED, .old = free, .reservation = reservation, .confirmed = confirm});
     end_reservation(world, at);
@@ -166,7 +163,6 @@ static void do_step(struct world *world, uint64_t *random)
     uint64_t mask = random_next(random);
     unsigned kind = (unsigned)(random_next(random) % 12);
 
-    world->now++;
     if (!gt_cluster_get_node(world->cluster, node, &at)) {
         gt_cluster_set_free(world->cluster, node, mask); /* a node that is gone: nothing happens */
         gt_cluster_remove_node(world->cluster, node);
@@ -195,14 +191,10 @@ static void do_step(struct world *world, uint64_t *random)
         step.node = world_node(world->cluster, step.name, world->classes[mask % 3], world->supers[mask % 6]);
         push(world, step);
         break;
-    case 5:
-        assert_int_equal(gt_cluster_expire(world->cluster, world->now),
-                         forget_like(world, false, world->now));
-        break;
     case 6:
         if (mask % 4 == 0)
-            assert_int_equal(gt_cluster_forget_owner(world->cluster, mask % 5),
-                             forget_like(world, true, mask % 5));
+            assert_int_equal(gt_cluster_end_promises(world->cluster, GT_PROMISE_PLANNED, mask % 5),
+                             forget_like(world, mask % 5));
         break;
     case 7:
     case 8:
@@ -232,7 +224,7 @@ static void undo(struct world *world, const struct step *step)
         for (unsigned i = 0; i < world->reservation_count; i++)
             if (world->reservations[i].node == reservation->node &&
                 world->reservations[i].mask == reservation->mask) {
-                gt_cluster_forget(world->cluster, world->reservations[i].id);
+                gt_cluster_end_promise(world->cluster, world->reservations[i].id);
                 end_reservation(world, i);
                 return;
             }
@@ -246,8 +238,10 @@ static void undo(struct world *world, const struct step *step)
         gt_cluster_set_free(world->cluster, reservation->node, UINT64_MAX);
         gt_cluster_set_healthy(world->cluster, reservation->node, UINT64_MAX);
         gt_cluster_set_eligible(world->cluster, reservation->node, true);
-        assert_int_equal(gt_cluster_assume(world->cluster, reservation->node, reservation->mask,
-                                           reservation->owner, reservation->expires, &again.id, NULL),
+        assert_int_equal(gt_cluster_promise(
+                             world->cluster, reservation->node,
+                             &(struct gt_promise){GT_PROMISE_PLANNED, reservation->owner, reservation->mask},
+                             &again.id, NULL),
                          0);
         gt_cluster_set_free(world->cluster, reservation->node, step->confirmed ? step->old : at.free);
         gt_cluster_set_healthy(world->cluster, reservation->node, at.healthy);

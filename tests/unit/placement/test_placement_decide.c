@@ -297,7 +297,7 @@ static void test_place_of_a_pod_that_left_ends(void **state)
 static double cpu_of_places(struct gt_cache *cache, uint32_t count)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
-    struct gt_reservations reservations = {.owner = GT_RESERVATIONS_OWNER(1)};
+    struct gt_reservations reservations = {.owner = 1};
     struct timespec from, to;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
     assert_int_equal(gt_reservations_resize(&reservations, cluster, count, NULL), 0);

@@ -545,7 +545,7 @@ static void test_another_place_is_instead_of_the_first(void **state)
     gang_begin(&gang, 8);
     struct gt_cluster *cluster = gt_cache_cluster(gang.cache);
     uint32_t nodes[] = {gt_cluster_find_node(cluster, "r0-n0"), gt_cluster_find_node(cluster, "r1-n0")};
-    struct gt_reservations reservations = {.owner = GT_RESERVATIONS_OWNER(7)};
+    struct gt_reservations reservations = {.owner = 7};
     assert_int_equal(gt_reservations_resize(&reservations, cluster, 1, NULL), 0);
     for (unsigned i = 0; i < 2; i++) {
         gt_reservations_reserve(&reservations, cluster, 0, nodes[i], 0xff, 1000);
