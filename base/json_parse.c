@@ -129,7 +129,7 @@ static int scan_string(struct scanner *s)
             continue;
         }
         /* The text is NUL-terminated, so that an incomplete sequence at its end is found. */
-        unsigned n = gt_text_utf8_length(s->p);
+        unsigned n = c < 0x80 ? 1 : gt_text_utf8_length(s->p);
         if (!n)
             return fail_at(s, s->p, "byte 0x%02x in a string is no UTF-8", c);
         s->p += n;

@@ -7,47 +7,45 @@
 #include "base/clock.h"
 #include "base/prometheus.h"
 #include "base/text.h"
-#include "scheduler-ext/wire/extender_args.h"
-#include "scheduler-ext/wire/volcano_args.h"
+#include "scheduler-ext/wire/request.h"
 
-enum verb { FILTER, PRIORITIZE, VOLCANO_PREDICATE, VOLCANO_PRIORITIZE, VERBS };
+static const char *const paths[GT_WIRE_VERBS] = {
+    [GT_WIRE_FILTER] = "/kube-scheduler/filter",
+    [GT_WIRE_PRIORITIZE] = "/kube-scheduler/prioritize",
+    [GT_WIRE_VOLCANO_PREDICATE] = "/volcano/predicate",
+    [GT_WIRE_VOLCANO_PRIORITIZE] = "/volcano/prioritize",
+};
 
-static const char *const paths[VERBS] = {"/kube-scheduler/filter", "/kube-scheduler/prioritize",
-                                         "/volcano/predicate", "/volcano/prioritize"};
-
-/* 10,000 nodes of 50 KB each: whole Node objects are skipped, not stored */
+/* 10,000 nodes of 50 KB each, of which little is stored */
 static const size_t body_max = (size_t)512 << 20;
 
 static const double limits[] = {25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3};
 enum { BUCKETS = GT_COUNT(limits) + 1 };
 
-struct extender_query; /* one request, while its body arrives */
+struct extender_query; /* one request, from the beginning of its body to the answer */
 
 struct gt_extender {
     struct gt_extender_spec spec;
     bool ready;
-    struct extender_query *idle[VERBS]; /* kept with its reader for the next request */
+    struct extender_query *idle[GT_WIRE_VERBS]; /* kept with its memory for the next request */
 
     /* scratch, one entry for each node of a request */
-    const char **names;
     double *values;
     uint32_t *ids;
-    int32_t *left;
     struct gt_filter_verdict *verdicts;
     uint8_t *tens;
     uint32_t capacity;
 
-    uint64_t answered[VERBS], refused[VERBS], unready[VERBS], forbidden[VERBS],
-        refused_by[GT_NODE_RESERVED + 1];
+    uint64_t answered[GT_WIRE_VERBS], refused[GT_WIRE_VERBS], unready[GT_WIRE_VERBS],
+        forbidden[GT_WIRE_VERBS], refused_by[GT_NODE_RESERVED + 1];
     uint64_t buckets[BUCKETS];
     double seconds;
 };
 
 struct extender_query {
     struct gt_extender *extender;
-    enum verb verb;
-    struct gt_extender_reader *kube; /* one of the two */
-    struct gt_volcano_reader *volcano;
+    enum gt_wire_verb verb;
+    struct gt_wire_request *request;
     struct gt_err *err;
     bool unready;
 };
@@ -56,26 +54,21 @@ static void query_free(struct extender_query *query)
 {
     if (!query)
         return;
-    gt_extender_reader_free(query->kube);
-    gt_volcano_reader_free(query->volcano);
+    gt_wire_request_free(query->request);
     gt_err_free(query->err);
     free(query);
 }
 GT_DEFINE_CLEANUP(struct extender_query *, query_free)
 
-static struct extender_query *query_new(struct gt_extender *extender, enum verb verb)
+static struct extender_query *query_new(struct gt_extender *extender, enum gt_wire_verb verb)
 {
     GT_CLEANUP(query_free) struct extender_query *query = calloc(1, sizeof(*query));
     if (!query)
         return NULL;
     query->extender = extender;
     query->verb = verb;
-    if (verb == FILTER || verb == PRIORITIZE)
-        query->kube = gt_extender_reader_new(verb == FILTER);
-    else
-        query->volcano =
-            gt_volcano_reader_new(verb == VOLCANO_PREDICATE ? GT_VOLCANO_PREDICATE : GT_VOLCANO_PRIORITIZE);
-    return query->kube || query->volcano ? gt_steal(query) : NULL;
+    query->request = gt_wire_request_new(verb);
+    return query->request ? gt_steal(query) : NULL;
 }
 
 /* ---- scratch ---- */
@@ -96,41 +89,39 @@ static bool make_room(struct gt_extender *e, uint32_t count)
     if (capacity == e->capacity)
         return true;
     e->capacity = 0;
-    if (!grow(&e->names, sizeof(*e->names), capacity) || !grow(&e->values, sizeof(*e->values), capacity) ||
-        !grow(&e->ids, sizeof(*e->ids), capacity) || !grow(&e->left, sizeof(*e->left), capacity) ||
+    if (!grow(&e->values, sizeof(*e->values), capacity) || !grow(&e->ids, sizeof(*e->ids), capacity) ||
         !grow(&e->verdicts, sizeof(*e->verdicts), capacity) || !grow(&e->tens, sizeof(*e->tens), capacity))
         return false;
     e->capacity = capacity;
     return true;
 }
 
-static void list_names(struct gt_extender *e, const struct gt_wire_names *names)
-{
-    for (uint32_t i = 0; i < names->count; i++)
-        e->names[i] = gt_wire_name(names, i);
-}
-
 /* ---- answers ---- */
 
-static struct gt_extender_pod extender_pod(const struct gt_extender *e, const struct gt_wire_pod *from)
+static struct gt_extender_pod extender_pod(const struct gt_extender *e, const struct gt_wire_request *request)
 {
-    struct gt_extender_pod pod = {
-        .namespace_ = from->namespace_,
-        .name = from->name,
-        .uid = from->uid,
-        .gpus = from->gpus.total,
-        .asked.of = {[GT_MIX_CPU] = from->cpu_milli, [GT_MIX_MEMORY] = from->memory}};
+    static const char *const names[GT_MIX_RESOURCES] = {
+        [GT_MIX_CPU] = GT_RESOURCE_CPU, [GT_MIX_MEMORY] = GT_RESOURCE_MEMORY};
+    const struct gt_pod *from = &request->pod;
+    struct gt_extender_pod pod = {.namespace_ = from->meta.namespace_,
+                                  .name = from->meta.name,
+                                  .uid = from->uid ? from->uid : "",
+                                  .gpus = from->gpus.total};
+    for (unsigned i = 0; i < GT_MIX_RESOURCES; i++) {
+        uint64_t amount = 0;
+        gt_resources_get(&from->asked, names[i], &amount);
+        pod.asked.of[i] = (int64_t)amount;
+    }
     gt_extender_pod_find(e->spec.cache, &pod);
     return pod;
 }
 
-static void filter(struct gt_extender *e, const struct gt_extender_args *args, struct gt_buf *to)
+static void filter(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
 {
-    struct gt_extender_pod pod = extender_pod(e, &args->pod);
+    struct gt_extender_pod pod = extender_pod(e, request);
     gt_auto_buf struct gt_buf reasons = GT_BUF((size_t)GT_WIRE_NODES_MAX * GT_FEASIBILITY_REASON_MAX);
-    uint32_t count = args->nodes.count;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t node = gt_cluster_find_node(gt_cache_cluster(e->spec.cache), gt_wire_name(&args->nodes, i));
+    for (uint32_t i = 0; i < request->count; i++) {
+        uint32_t node = gt_cluster_find_node(gt_cache_cluster(e->spec.cache), request->nodes[i]);
         enum gt_feasibility feasibility = gt_node_feasibility(e->spec.cache, e->spec.placement, &pod, node);
         e->ids[i] = (uint32_t)reasons.len;
         e->verdicts[i] = (struct gt_filter_verdict){.reason = feasibility == GT_FEASIBLE ? NULL : ""};
@@ -145,54 +136,27 @@ static void filter(struct gt_extender *e, const struct gt_extender_args *args, s
         gt_filter_error(to, "gputopo: no memory for the reasons");
         return;
     }
-    for (uint32_t i = 0; i < count; i++) /* now that their addresses are final */
+    for (uint32_t i = 0; i < request->count; i++) /* now that their addresses are final */
         if (e->verdicts[i].reason)
             e->verdicts[i].reason = reasons.data + e->ids[i];
-    gt_filter_answer(to, args, e->verdicts);
+    gt_filter_answer(to, request, e->verdicts);
 }
 
-static void prioritize(struct gt_extender *e, const struct gt_extender_args *args, struct gt_buf *to)
+static void prioritize(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
 {
-    struct gt_extender_pod pod = extender_pod(e, &args->pod);
-    list_names(e, &args->nodes);
-    gt_node_values(e->spec.cache, &pod.asked, pod.planned, e->names, NULL, args->nodes.count, e->values,
+    struct gt_extender_pod pod = extender_pod(e, request);
+    gt_node_values(e->spec.cache, &pod.asked, pod.planned, request->nodes, NULL, request->count, e->values,
                    e->ids);
     gt_score_kube_scheduler(gt_cache_cluster(e->spec.cache), &e->spec.weights, e->values, e->ids,
-                            args->nodes.count, e->tens);
-    gt_prioritize_answer(to, args, e->tens);
+                            request->count, e->tens);
+    gt_prioritize_answer(to, request, e->tens);
 }
 
-static int answer_kube(struct gt_extender *e, struct extender_query *query, struct gt_buf *to)
+static void predicate(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
 {
-    const struct gt_extender_args *args;
-    int r = gt_extender_reader_finish(query->kube, &args, &query->err);
-    if (r < 0)
-        return r;
-    if (!make_room(e, args->nodes.count))
-        return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", args->nodes.count);
-    if (query->verb == FILTER)
-        filter(e, args, to);
-    else
-        prioritize(e, args, to);
-    return 0;
-}
-
-/* A task without its pod is found by its own name. */
-static struct gt_extender_pod judged_task(const struct gt_extender *e, const struct gt_volcano_args *args)
-{
-    struct gt_extender_pod pod = {.namespace_ = args->task_namespace,
-                                  .name = args->task_name,
-                                  .uid = args->task_uid,
-                                  .gpus = args->gpus};
-    gt_extender_pod_find(e->spec.cache, &pod);
-    return pod;
-}
-
-static void predicate(struct gt_extender *e, const struct gt_volcano_args *args, struct gt_buf *to)
-{
-    struct gt_extender_pod pod = judged_task(e, args);
+    struct gt_extender_pod pod = extender_pod(e, request);
     gt_auto_buf struct gt_buf reason = GT_BUF(4 << 10);
-    uint32_t node = gt_cluster_find_node(gt_cache_cluster(e->spec.cache), gt_wire_name(&args->nodes, 0));
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(e->spec.cache), request->nodes[0]);
     enum gt_feasibility feasibility = gt_node_feasibility(e->spec.cache, e->spec.placement, &pod, node);
     if (feasibility == GT_FEASIBLE) {
         gt_predicate_answer(to, NULL, GT_VOLCANO_UNSCHEDULABLE);
@@ -205,32 +169,30 @@ static void predicate(struct gt_extender *e, const struct gt_volcano_args *args,
         feasibility == GT_PLANNED_ELSEWHERE ? GT_VOLCANO_UNRESOLVABLE : GT_VOLCANO_UNSCHEDULABLE);
 }
 
-static void score(struct gt_extender *e, const struct gt_volcano_args *args, struct gt_buf *to)
+static void score(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
 {
-    struct gt_extender_pod pod = judged_task(e, args);
-    uint32_t count = args->nodes.count;
-    list_names(e, &args->nodes);
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t idle = args->node[i].idle_milli;
-        e->left[i] = idle < 0 || idle > INT32_MAX ? -1 : (int32_t)(idle / 1000);
-    }
-    gt_node_values(e->spec.cache, &pod.asked, pod.planned, e->names, e->left, count, e->values, e->ids);
-    gt_volcano_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, count, e->values);
-    gt_node_score_answer(to, args, e->values);
+    struct gt_extender_pod pod = extender_pod(e, request);
+    gt_node_values(e->spec.cache, &pod.asked, pod.planned, request->nodes, request->idle, request->count,
+                   e->values, e->ids);
+    gt_volcano_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, request->count, e->values);
+    gt_node_score_answer(to, request, e->values);
 }
 
-static int answer_volcano(struct gt_extender *e, struct extender_query *query, struct gt_buf *to)
+static int answer_query(struct gt_extender *e, struct extender_query *query, struct gt_buf *to)
 {
-    const struct gt_volcano_args *args;
-    int r = gt_volcano_reader_finish(query->volcano, &args, &query->err);
+    static void (*const answers[GT_WIRE_VERBS])(struct gt_extender *, const struct gt_wire_request *,
+                                                struct gt_buf *) = {
+        [GT_WIRE_FILTER] = filter,
+        [GT_WIRE_PRIORITIZE] = prioritize,
+        [GT_WIRE_VOLCANO_PREDICATE] = predicate,
+        [GT_WIRE_VOLCANO_PRIORITIZE] = score,
+    };
+    int r = gt_wire_request_read(query->request, &query->err);
     if (r < 0)
         return r;
-    if (!make_room(e, args->nodes.count))
-        return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", args->nodes.count);
-    if (query->verb == VOLCANO_PREDICATE)
-        predicate(e, args, to);
-    else
-        score(e, args, to);
+    if (!make_room(e, query->request->count))
+        return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", query->request->count);
+    answers[query->verb](e, query->request, to);
     return 0;
 }
 
@@ -251,15 +213,13 @@ static int consume(void *arg, const char *data, size_t len)
     struct extender_query *query = arg;
     if (query->unready)
         return -EAGAIN;
-    return query->kube ? gt_extender_reader_feed(query->kube, data, len, &query->err)
-                       : gt_volcano_reader_feed(query->volcano, data, len, &query->err);
+    return gt_wire_request_feed(query->request, data, len, &query->err);
 }
 
 /* All memory counts, also the little that is kept for the next request. */
 static size_t held(const void *arg)
 {
-    const struct extender_query *query = arg;
-    return query->kube ? gt_extender_reader_held(query->kube) : gt_volcano_reader_held(query->volcano);
+    return gt_wire_request_held(((const struct extender_query *)arg)->request);
 }
 
 static void refuse(struct gt_http_response *response, unsigned status, const char *why)
@@ -280,7 +240,7 @@ static void done(void *arg, struct gt_http_response *response)
     }
     int r = -gt_err_code(query->err);
     if (r == 0)
-        r = query->kube ? answer_kube(e, query, &response->body) : answer_volcano(e, query, &response->body);
+        r = answer_query(e, query, &response->body);
     if (r < 0) {
         e->refused[query->verb]++;
         refuse(response,
@@ -295,7 +255,7 @@ static void done(void *arg, struct gt_http_response *response)
     count_time(e, start);
 }
 
-/* One reader for each verb is kept for the next request. */
+/* One for each verb is kept for the next request. */
 static void put_back(void *arg)
 {
     struct extender_query *query = arg;
@@ -307,21 +267,18 @@ static void put_back(void *arg)
         query_free(query);
         return;
     }
-    if (query->kube)
-        gt_extender_reader_reset(query->kube);
-    else
-        gt_volcano_reader_reset(query->volcano);
+    gt_wire_request_reset(query->request);
     e->idle[query->verb] = query;
 }
 
 /* ---- the endpoint ---- */
 
-static enum verb verb_of(const char *path)
+static enum gt_wire_verb verb_of(const char *path)
 {
     unsigned verb = 0;
-    while (verb < VERBS && strcmp(path, paths[verb]) != 0)
+    while (verb < GT_WIRE_VERBS && strcmp(path, paths[verb]) != 0)
         verb++;
-    return (enum verb)verb;
+    return (enum gt_wire_verb)verb;
 }
 
 static bool is_json(const char *content_type)
@@ -334,16 +291,17 @@ static bool is_json(const char *content_type)
 
 /* The status of the refusal where this client may not send this request, since it has no certificate or not
  * an accepted name; else 0. */
-static unsigned forbids(const struct gt_extender *e, enum verb verb, const struct gt_http_request *request)
+static unsigned forbids(const struct gt_extender *e, enum gt_wire_verb verb,
+                        const struct gt_http_request *request)
 {
-    if (!e->spec.client_wanted || (verb != FILTER && verb != PRIORITIZE))
+    if (!e->spec.client_wanted || (verb != GT_WIRE_FILTER && verb != GT_WIRE_PRIORITIZE))
         return 0;
     if (!request->client)
         return 401;
     return gt_http_client_is(request, e->spec.clients) ? 0 : 403;
 }
 
-static struct extender_query *open_query(struct gt_extender *e, enum verb verb)
+static struct extender_query *open_query(struct gt_extender *e, enum gt_wire_verb verb)
 {
     struct extender_query *query = e->idle[verb] ? e->idle[verb] : query_new(e, verb);
     if (!query)
@@ -356,8 +314,8 @@ static struct extender_query *open_query(struct gt_extender *e, enum verb verb)
 bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *request,
                       struct gt_http_consumer *ret)
 {
-    enum verb verb = verb_of(request->path);
-    if (verb == VERBS || !is_json(request->content_type) || forbids(e, verb, request))
+    enum gt_wire_verb verb = verb_of(request->path);
+    if (verb == GT_WIRE_VERBS || !is_json(request->content_type) || forbids(e, verb, request))
         return false;
     struct extender_query *query = open_query(e, verb);
     if (!query)
@@ -371,8 +329,9 @@ bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *reque
     return true;
 }
 
-static void refuse_client(struct gt_extender *e, enum verb verb, const struct gt_http_request *request,
-                          unsigned status, struct gt_http_response *response)
+static void refuse_client(struct gt_extender *e, enum gt_wire_verb verb,
+                          const struct gt_http_request *request, unsigned status,
+                          struct gt_http_response *response)
 {
     e->forbidden[verb]++;
     if (status == 401) {
@@ -388,8 +347,8 @@ static void refuse_client(struct gt_extender *e, enum verb verb, const struct gt
 bool gt_extender_serve(struct gt_extender *e, const struct gt_http_request *request,
                        struct gt_http_response *response)
 {
-    enum verb verb = verb_of(request->path);
-    if (verb == VERBS)
+    enum gt_wire_verb verb = verb_of(request->path);
+    if (verb == GT_WIRE_VERBS)
         return false;
     unsigned forbidden = forbids(e, verb, request);
     if (request->method != GT_HTTP_POST)
@@ -417,12 +376,10 @@ void gt_extender_free(struct gt_extender *e)
 {
     if (!e)
         return;
-    for (unsigned verb = 0; verb < VERBS; verb++)
+    for (unsigned verb = 0; verb < GT_WIRE_VERBS; verb++)
         query_free(e->idle[verb]);
-    free(e->names);
     free(e->values);
     free(e->ids);
-    free(e->left);
     free(e->verdicts);
     free(e->tens);
     free(e);
@@ -437,7 +394,7 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
 {
     static const char name[] = "gputopo_extender_requests_total";
     gt_prom_head(to, name, "counter", "Questions of schedulers, by path and result.");
-    for (unsigned verb = 0; verb < VERBS; verb++) {
+    for (unsigned verb = 0; verb < GT_WIRE_VERBS; verb++) {
         gt_buf_printf(to, "%s{path=\"%s\",result=\"answered\"} %llu\n", name, paths[verb],
                       (unsigned long long)e->answered[verb]);
         gt_buf_printf(to, "%s{path=\"%s\",result=\"refused\"} %llu\n", name, paths[verb],

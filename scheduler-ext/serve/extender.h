@@ -9,7 +9,7 @@
  * The HTTP extenders, one for each scheduler (docs/how-to/score-nodes-by-topology.md):
  *   POST /kube-scheduler/filter, /kube-scheduler/prioritize   kube-scheduler
  *   POST /volcano/predicate, /volcano/prioritize              Volcano's extender plugin
- * Bodies are parsed as they arrive and not stored. An invalid body is answered with 400 and one line.
+ * Of a body only what is needed is stored, as it arrives. An invalid body is answered with 400 and one line.
  */
 struct gt_extender;
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "scheduler-ext/wire/answer.h"
-#include "scheduler-ext/wire/volcano_args.h"
+#include "scheduler-ext/wire/request.h"
 
 void gt_predicate_answer(struct gt_buf *to, const char *reason, enum gt_volcano_code code)
 {
@@ -24,13 +24,13 @@ static void put_score(struct gt_buf *to, double score)
     gt_buf_printf(to, "%.15g", score);
 }
 
-void gt_node_score_answer(struct gt_buf *to, const struct gt_volcano_args *args, const double *scores)
+void gt_node_score_answer(struct gt_buf *to, const struct gt_wire_request *request, const double *scores)
 {
     GT_ANSWER_PUT(to, "{\"nodeScore\":{");
-    for (uint32_t i = 0; i < args->nodes.count; i++) {
+    for (uint32_t i = 0; i < request->count; i++) {
         if (i)
             GT_ANSWER_PUT(to, ",");
-        gt_answer_quote(to, gt_wire_name(&args->nodes, i), gt_wire_name_length(&args->nodes, i));
+        gt_answer_quote(to, request->nodes[i], strlen(request->nodes[i]));
         GT_ANSWER_PUT(to, ":");
         put_score(to, scores[i]);
     }

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "scheduler-ext/wire/extender_args.h"
-#include "scheduler-ext/wire/scan_masks.h"
-#include "scheduler-ext/wire/volcano_args.h"
+#include "scheduler-ext/wire/request.h"
 #include "tests/bench/wire_bodies.h"
 
 /* Reading and writing what the schedulers' extenders exchange. One measure a line: name, value, unit, goal.
@@ -51,7 +49,7 @@ static void find_byte(void *arg)
 
 struct volcano {
     const struct gt_buf *body;
-    struct gt_volcano_reader *reader;
+    struct gt_wire_request *request;
     struct gt_buf answer;
     double *scores;
 };
@@ -60,40 +58,19 @@ static void read_volcano(void *arg)
 {
     struct volcano *v = arg;
     struct gt_err *err = NULL;
-    const struct gt_volcano_args *args;
-    gt_volcano_reader_reset(v->reader);
+    gt_wire_request_reset(v->request);
     for (size_t at = 0; at < v->body->len; at += CHUNK) {
         size_t n = v->body->len - at < CHUNK ? v->body->len - at : CHUNK;
-        if (gt_volcano_reader_feed(v->reader, v->body->data + at, n, &err) < 0)
+        if (gt_wire_request_feed(v->request, v->body->data + at, n, &err) < 0)
             fail(err);
     }
-    if (gt_volcano_reader_finish(v->reader, &args, &err) < 0)
+    if (gt_wire_request_read(v->request, &err) < 0)
         fail(err);
-    for (uint32_t i = 0; i < args->nodes.count; i++)
-        v->scores[i] = (double)args->node[i].idle_milli / 1000;
+    for (uint32_t i = 0; i < v->request->count; i++)
+        v->scores[i] = v->request->idle[i];
     v->answer.len = 0;
-    gt_node_score_answer(&v->answer, args, v->scores);
+    gt_node_score_answer(&v->answer, v->request, v->scores);
     sink += v->answer.len;
-}
-
-static int ignore(void *arg, const struct gt_scan_event *event, struct gt_err **err)
-{
-    (void)arg, (void)event, (void)err;
-    return 0;
-}
-
-struct scan {
-    const struct gt_buf *body;
-    struct gt_scan *scan;
-};
-
-static void scan_body(void *arg)
-{
-    struct scan *s = arg;
-    struct gt_err *err = NULL;
-    gt_scan_reset(s->scan);
-    if (gt_scan_feed(s->scan, s->body->data, s->body->len, &err) < 0 || gt_scan_finish(s->scan, &err) < 0)
-        fail(err);
 }
 
 /* What a reader that builds a tree would cost before it looks at anything. */
@@ -106,19 +83,19 @@ static void build_tree(void *arg)
     cJSON_Delete(json);
 }
 
-/* A pass over a body with a reader made for it, with an answer; the speed in MB/s. */
-static double volcano_speed(const struct gt_buf *body, enum gt_volcano_verb verb)
+/* A pass over a body, with an answer; the speed in MB/s. */
+static double volcano_speed(const struct gt_buf *body, enum gt_wire_verb verb)
 {
     struct volcano v = {.body = body, .answer = GT_BUF(GT_WIRE_ANSWER_MAX)};
     v.scores = calloc(GT_WIRE_NODES_MAX, sizeof(double));
     gt_buf_add(&v.answer, "", 1);
     size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
-    v.reader = gt_volcano_reader_new(verb);
-    if (!v.reader || !v.scores)
+    v.request = gt_wire_request_new(verb);
+    if (!v.request || !v.scores)
         exit(2);
     double speed = mb_per_s(body->len, least(read_volcano, &v));
     held = mallinfo2().uordblks + mallinfo2().hblkhd - before;
-    gt_volcano_reader_free(v.reader);
+    gt_wire_request_free(v.request);
     free(v.scores);
     gt_buf_done(&v.answer);
     return speed;
@@ -135,30 +112,21 @@ static void bench_volcano(void)
 
     double bound = mb_per_s(body.len, least(find_byte, &body));
     held = 0;
-    double speed = volcano_speed(&body, GT_VOLCANO_PRIORITIZE);
-    printf("memory of reader and answer after this body\t%.0f\tKiB\t<2048\n", (double)held / 1024);
+    double speed = volcano_speed(&body, GT_WIRE_VOLCANO_PRIORITIZE);
+    printf("memory of request and answer, with this body\t%.0f\tKiB\t<2048\n", (double)held / 1024);
     printf("prioritize, read and answered\t%.0f\tMB/s\t>200\n", speed);
     printf("  the same, of the speed of memchr over this body\t%.3f\tx\t-\n", speed / bound);
     printf("memchr over this body, the bound\t%.0f\tMB/s\t-\n", bound);
     gt_body_volcano(&small, 1, 12, true);
     printf("predicate, %.0f KB, read and answered\t%.0f\t/s\t-\n", (double)small.len / 1e3,
-           volcano_speed(&small, GT_VOLCANO_PREDICATE) * 1e6 / (double)small.len);
+           volcano_speed(&small, GT_WIRE_VOLCANO_PREDICATE) * 1e6 / (double)small.len);
 
-    static const struct gt_scan_member none[] = {{0}};
-    static const struct gt_scan_shape root = {.kind = GT_SCAN_OBJECT, .members = none};
-    for (const struct gt_masks_variant *way = gt_masks_variants(); way->name; way++) {
-        struct scan s = {&body, gt_scan_new(&root, ignore, NULL)};
-        gt_scan_set_masks(s.scan, way->fn);
-        printf("passed over, %s\t%.0f\tMB/s\t%s\n", way->name, mb_per_s(body.len, least(scan_body, &s)),
-               way == gt_masks_variants() ? ">800" : "-");
-        gt_scan_free(s.scan);
-    }
     printf("a tree of cJSON, nothing read\t%.0f\tMB/s\t-\n", mb_per_s(body.len, least(build_tree, &body)));
 }
 
 struct extender {
     const struct gt_buf *body;
-    struct gt_extender_reader *reader;
+    struct gt_wire_request *request;
     struct gt_buf answer;
     struct gt_filter_verdict *verdicts;
     uint8_t *scores;
@@ -171,16 +139,15 @@ static void serve_extender(void *arg)
     struct extender *e = arg;
     struct gt_err *err = NULL;
     for (unsigned i = 0; i < e->repeat; i++) {
-        const struct gt_extender_args *args;
-        gt_extender_reader_reset(e->reader);
-        if (gt_extender_reader_feed(e->reader, e->body->data, e->body->len, &err) < 0 ||
-            gt_extender_reader_finish(e->reader, &args, &err) < 0)
+        gt_wire_request_reset(e->request);
+        if (gt_wire_request_feed(e->request, e->body->data, e->body->len, &err) < 0 ||
+            gt_wire_request_read(e->request, &err) < 0)
             fail(err);
         e->answer.len = 0;
         if (e->prioritize)
-            gt_prioritize_answer(&e->answer, args, e->scores);
+            gt_prioritize_answer(&e->answer, e->request, e->scores);
         else
-            gt_filter_answer(&e->answer, args, e->verdicts);
+            gt_filter_answer(&e->answer, e->request, e->verdicts);
         sink += e->answer.len;
     }
 }
@@ -190,13 +157,13 @@ static void bench_extender(uint32_t nodes, bool by_name, bool prioritize, const 
     gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
     gt_body_extender(&body, nodes, by_name);
     struct extender e = {.body = &body,
-                         .reader = gt_extender_reader_new(!by_name),
+                         .request = gt_wire_request_new(prioritize ? GT_WIRE_PRIORITIZE : GT_WIRE_FILTER),
                          .answer = GT_BUF(GT_WIRE_ANSWER_MAX),
                          .verdicts = calloc(nodes, sizeof(struct gt_filter_verdict)),
                          .scores = calloc(nodes, 1),
                          .prioritize = prioritize,
                          .repeat = by_name ? 200000 / nodes : 1};
-    if (body.failed || !e.reader || !e.verdicts || !e.scores)
+    if (body.failed || !e.request || !e.verdicts || !e.scores)
         exit(2);
     for (uint32_t i = 0; i < nodes; i++) {
         e.verdicts[i].reason = i % 2 ? "0 of 8 GPUs are free, 8 are asked for" : NULL;
@@ -205,7 +172,7 @@ static void bench_extender(uint32_t nodes, bool by_name, bool prioritize, const 
     uint64_t ns = least(serve_extender, &e);
     printf("%s, %u %s, %.1f KB\t%.0f\t/s\t%s\n", prioritize ? "prioritize" : "filter", nodes,
            by_name ? "names" : "nodes", (double)body.len / 1e3, e.repeat * 1e9 / (double)ns, goal);
-    gt_extender_reader_free(e.reader);
+    gt_wire_request_free(e.request);
     gt_buf_done(&e.answer);
     free(e.verdicts);
     free(e.scores);

@@ -5,10 +5,9 @@
 #include <cjson/cJSON.h>
 
 #include "base/digest.h"
-#include "scheduler-ext/wire/extender_args.h"
-#include "scheduler-ext/wire/volcano_args.h"
+#include "base/json.h"
+#include "scheduler-ext/wire/request.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/wire/reference.h"
 
 /* Requests of both schedulers, in one piece and in pieces; what is answered must be JSON of the right size.
  */
@@ -23,10 +22,10 @@ static void add_number(uint64_t *digest, uint64_t number)
     *digest = gt_digest_number(*digest, number);
 }
 
-static void add_pod(uint64_t *digest, const struct gt_wire_pod *pod)
+static void add_pod(uint64_t *digest, const struct gt_pod *pod)
 {
-    add(digest, pod->namespace_);
-    add(digest, pod->name);
+    add(digest, pod->meta.namespace_);
+    add(digest, pod->meta.name);
     add(digest, pod->uid);
     const struct gt_pod_gpus *gpus = &pod->gpus;
     unsigned sum = 0;
@@ -40,22 +39,27 @@ static void add_pod(uint64_t *digest, const struct gt_wire_pod *pod)
         abort();
 }
 
-static void add_names(uint64_t *digest, const struct gt_wire_names *names)
+static void add_nodes(uint64_t *digest, const struct gt_wire_request *request)
 {
-    for (uint32_t i = 0; i < names->count; i++) {
-        const char *name = gt_wire_name(names, i);
-        if (strlen(name) != gt_wire_name_length(names, i) || !*name || strlen(name) > GT_WIRE_NAME_MAX)
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (!request->nodes[i][0] || strlen(request->nodes[i]) > 253 || request->idle[i] < -1)
             abort();
-        add(digest, name);
+        add(digest, request->nodes[i]);
+        add_number(digest, (uint64_t)request->idle[i]);
+    }
+    for (uint32_t i = 0; request->copies && i < request->count; i++) {
+        uint32_t from = i ? request->ends[i - 1] : 0;
+        if (request->ends[i] < from + 2 || request->copies[from] != '{' ||
+            request->copies[request->ends[i] - 1] != '}')
+            abort();
+        *digest = gt_digest_bytes(*digest, request->copies + from, request->ends[i] - from);
     }
 }
 
 static cJSON *parse(const struct gt_buf *to)
 {
-    if (to->failed || !reference_accepts(to->data, to->len))
-        abort();
-    cJSON *json = cJSON_ParseWithLength(to->data, to->len);
-    if (!json)
+    cJSON *json = NULL;
+    if (to->failed || gt_json_parse(to->data, to->len, "the answer", &json, NULL) < 0)
         abort();
     return json;
 }
@@ -65,30 +69,32 @@ static int size_of(const cJSON *json, const char *key)
     return cJSON_GetArraySize(cJSON_GetObjectItem(json, key));
 }
 
-static void answer_extender(const struct gt_extender_args *args)
+static void answer_extender(const struct gt_wire_request *request)
 {
-    uint32_t count = args->nodes.count, failed = 0, infeasible = 0;
+    uint32_t count = request->count, failed = 0, infeasible = 0;
     struct gt_filter_verdict *verdicts = calloc(count + 1, sizeof(*verdicts));
     uint8_t *scores = calloc(count + 1, 1);
     gt_auto_buf struct gt_buf to = GT_BUF(GT_WIRE_ANSWER_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        verdicts[i].reason = i % 3 ? gt_wire_name(&args->nodes, i) : NULL;
+        verdicts[i].reason = i % 3 ? request->nodes[i] : NULL;
         verdicts[i].unresolvable = i % 3 == 2;
         failed += i % 3 == 1;
         infeasible += i % 3 == 2;
         scores[i] = (uint8_t)i;
     }
-    gt_filter_answer(&to, args, verdicts);
-    cJSON *json = parse(&to);
-    int passed =
-        args->by_name ? size_of(json, "NodeNames") : size_of(cJSON_GetObjectItem(json, "Nodes"), "items");
-    if (passed != (int)(count - failed - infeasible) || size_of(json, "FailedNodes") != (int)failed ||
-        size_of(json, "FailedAndUnresolvableNodes") != (int)infeasible)
-        abort();
-    cJSON_Delete(json);
+    gt_filter_answer(&to, request, verdicts);
+    if (!request->copies) { /* which are repeated as they came, JSON or not */
+        cJSON *json = parse(&to);
+        int passed = request->by_name ? size_of(json, "NodeNames")
+                                      : size_of(cJSON_GetObjectItem(json, "Nodes"), "items");
+        if (passed != (int)(count - failed - infeasible) || size_of(json, "FailedNodes") != (int)failed ||
+            size_of(json, "FailedAndUnresolvableNodes") != (int)infeasible)
+            abort();
+        cJSON_Delete(json);
+    }
     to.len = 0;
-    gt_prioritize_answer(&to, args, scores);
-    json = parse(&to);
+    gt_prioritize_answer(&to, request, scores);
+    cJSON *json = parse(&to);
     if (cJSON_GetArraySize(json) != (int)count)
         abort();
     cJSON_Delete(json);
@@ -96,69 +102,45 @@ static void answer_extender(const struct gt_extender_args *args)
     free(scores);
 }
 
-static int run_extender(struct gt_extender_reader *reader, const uint8_t *data, size_t size, size_t step,
-                        uint64_t *digest)
+static void answer_volcano(const struct gt_wire_request *request)
 {
-    const struct gt_extender_args *args;
-    struct gt_err *err = NULL;
-    int r = 0;
-    gt_extender_reader_reset(reader);
-    for (size_t at = 0; at < size && r == 0; at += step)
-        r = gt_extender_reader_feed(reader, data + at, size - at < step ? size - at : step, &err);
-    if (r == 0)
-        r = gt_extender_reader_finish(reader, &args, &err);
-    if ((r < 0) != (err != NULL))
-        abort();
-    add(digest, gt_err_text(err));
-    gt_err_free(err);
-    if (r == 0) {
-        add_pod(digest, &args->pod);
-        add_names(digest, &args->nodes);
-        answer_extender(args);
-    }
-    return r;
-}
-
-static void answer_volcano(const struct gt_volcano_args *args)
-{
-    double *scores = calloc(args->nodes.count + 1, sizeof(*scores));
+    double *scores = calloc(request->count + 1, sizeof(*scores));
     gt_auto_buf struct gt_buf to = GT_BUF(GT_WIRE_ANSWER_MAX);
-    for (uint32_t i = 0; i < args->nodes.count; i++)
-        scores[i] = (double)args->node[i].idle_milli / 1000;
-    gt_node_score_answer(&to, args, scores);
+    for (uint32_t i = 0; i < request->count; i++)
+        scores[i] = request->idle[i];
+    gt_node_score_answer(&to, request, scores);
     cJSON *json = parse(&to);
-    if (size_of(json, "nodeScore") != (int)args->nodes.count)
+    if (size_of(json, "nodeScore") != (int)request->count)
         abort();
     cJSON_Delete(json);
     to.len = 0;
-    gt_predicate_answer(&to, args->task_name, GT_VOLCANO_UNSCHEDULABLE);
+    gt_predicate_answer(&to, request->pod.meta.name, GT_VOLCANO_UNSCHEDULABLE);
     cJSON_Delete(parse(&to));
     free(scores);
 }
 
-static int run_volcano(struct gt_volcano_reader *reader, const uint8_t *data, size_t size, size_t step,
-                       uint64_t *digest)
+static int run(struct gt_wire_request *request, const uint8_t *data, size_t size, size_t step,
+               uint64_t *digest)
 {
-    const struct gt_volcano_args *args;
     struct gt_err *err = NULL;
     int r = 0;
-    gt_volcano_reader_reset(reader);
+    gt_wire_request_reset(request);
     for (size_t at = 0; at < size && r == 0; at += step)
-        r = gt_volcano_reader_feed(reader, data + at, size - at < step ? size - at : step, &err);
+        r = gt_wire_request_feed(request, (const char *)data + at, size - at < step ? size - at : step, &err);
     if (r == 0)
-        r = gt_volcano_reader_finish(reader, &args, &err);
+        r = gt_wire_request_read(request, &err);
     if ((r < 0) != (err != NULL))
         abort();
     add(digest, gt_err_text(err));
     gt_err_free(err);
-    if (r == 0) {
-        add_names(digest, &args->nodes);
-        add(digest, args->task_name);
-        add_number(digest, args->gpus);
-        for (uint32_t i = 0; i < args->nodes.count; i++)
-            add_number(digest, (uint64_t)args->node[i].idle_milli);
-        answer_volcano(args);
-    }
+    if (r < 0)
+        return r;
+    add_pod(digest, &request->pod);
+    add_nodes(digest, request);
+    if (request->verb < GT_WIRE_VOLCANO_PREDICATE)
+        answer_extender(request);
+    else
+        answer_volcano(request);
     return r;
 }
 
@@ -167,24 +149,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    unsigned which = data[0] % 4;
+    static const enum gt_wire_verb verbs[] = {GT_WIRE_PRIORITIZE, GT_WIRE_FILTER, GT_WIRE_VOLCANO_PREDICATE,
+                                              GT_WIRE_VOLCANO_PRIORITIZE};
+    struct gt_wire_request *request = gt_wire_request_new(verbs[data[0] % 4]);
     size_t step = data[0] / 4U + 1;
-    data++;
-    size--;
     uint64_t whole = 0, cut = 0;
-    int a, b;
-    if (which < 2) {
-        struct gt_extender_reader *reader = gt_extender_reader_new(which == 1);
-        a = run_extender(reader, data, size, size, &whole);
-        b = run_extender(reader, data, size, step, &cut); /* the same reader: a reset must be one */
-        gt_extender_reader_free(reader);
-    } else {
-        struct gt_volcano_reader *reader =
-            gt_volcano_reader_new(which == 2 ? GT_VOLCANO_PREDICATE : GT_VOLCANO_PRIORITIZE);
-        a = run_volcano(reader, data, size, size, &whole);
-        b = run_volcano(reader, data, size, step, &cut);
-        gt_volcano_reader_free(reader);
-    }
+    int a = run(request, data + 1, size - 1, size - 1, &whole);
+    int b = run(request, data + 1, size - 1, step, &cut); /* the same memory: a reset must be one */
+    gt_wire_request_free(request);
     if (a != b || whole != cut)
         abort();
     return 0;

@@ -38,10 +38,9 @@ def node_info(name, idle):
         RESOURCE: idle * 1000, "pods": 110}}, "Used": {"ScalarResources": None}, "Tasks": {"ns/x": {"Pod": {"spec": {}}}}}
 
 
-def task(pod, gpus):
-    return {"UID": pod["metadata"]["uid"], "Job": "ns/job", "Name": pod["metadata"]["name"],
-            "Namespace": pod["metadata"]["namespace"], "Resreq": {"ScalarResources": {RESOURCE: gpus * 1000}},
-            "Status": 1, "Pod": pod}
+def task(pod):
+    return {"UID": pod["metadata"]["uid"], "Job": "ns/job", "Name": pod["metadata"]["name"], "Namespace": pod["metadata"]["namespace"],
+            "Resreq": {"ScalarResources": None}, "Status": 1, "Pod": pod}
 
 
 class Client:

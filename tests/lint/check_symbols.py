@@ -15,7 +15,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Public without a user in the product, and why.
 KEPT = {
-    "gt_scan_set_masks": "a test goes every way that the machine can go",
     "gt_http_port": "a test that listens at any port asks which it got",
     "gt_probe_client_deadline": "a test cannot wait as long as a vendor library may take",
     "gt_volcano_bytes": "a test sees that sessions do not grow",

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/wire/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/read.h"
+#include "base/json.h"
+#include "base/json_get.h"
+
+enum { KEPT_BYTES = 256 << 10 };
+
+#define FIELD_LIST static const struct gt_field
+
+FIELD_LIST pod_metadata[] = {{.name = "managedFields", .dropped = true}, {.others = true}};
+FIELD_LIST pod[] = {{.name = "metadata", .fields = pod_metadata}, {.others = true}};
+FIELD_LIST name[] = {{.name = "name"}, {0}};
+FIELD_LIST node_metadata[] = {{.name = "metadata", .fields = name}, {0}};
+FIELD_LIST items[] = {{.name = "items", .fields = node_metadata}, {0}};
+FIELD_LIST copied_items[] = {{.name = "items", .fields = node_metadata, .copy_items = true}, {0}};
+FIELD_LIST prioritize_args[] = {
+    {.name = "Pod", .fields = pod}, {.name = "Nodes", .fields = items}, {.name = "NodeNames"}, {0}};
+FIELD_LIST filter_args[] = {
+    {.name = "Pod", .fields = pod}, {.name = "Nodes", .fields = copied_items}, {.name = "NodeNames"}, {0}};
+
+FIELD_LIST scalar[] = {{.name = GT_RESOURCE_GPU}, {0}};
+FIELD_LIST resource[] = {{.name = "ScalarResources", .fields = scalar}, {0}};
+FIELD_LIST node_info[] = {{.name = "Name"}, {.name = "Idle", .fields = resource}, {0}};
+FIELD_LIST task_info[] = {{.name = "Pod", .fields = pod}, {0}};
+FIELD_LIST predicate_args[] = {
+    {.name = "task", .fields = task_info}, {.name = "node", .fields = node_info}, {0}};
+FIELD_LIST volcano_args[] = {
+    {.name = "task", .fields = task_info}, {.name = "nodes", .fields = node_info}, {0}};
+
+static const struct gt_field *const fields_of[GT_WIRE_VERBS] = {
+    [GT_WIRE_FILTER] = filter_args,
+    [GT_WIRE_PRIORITIZE] = prioritize_args,
+    [GT_WIRE_VOLCANO_PREDICATE] = predicate_args,
+    [GT_WIRE_VOLCANO_PRIORITIZE] = volcano_args,
+};
+
+struct gt_wire_request *gt_wire_request_new(enum gt_wire_verb verb)
+{
+    struct gt_wire_request *request = calloc(1, sizeof(*request));
+    if (!request)
+        return NULL;
+    request->verb = verb;
+    request->reader.text.max = GT_WIRE_TEXT_MAX;
+    request->reader.copies.max = GT_WIRE_COPIES_MAX;
+    request->reader.ends.max = GT_WIRE_NODES_MAX * sizeof(uint32_t);
+    return request;
+}
+
+int gt_wire_request_feed(struct gt_wire_request *request, const char *bytes, size_t len, struct gt_err **err)
+{
+    return gt_field_reader_feed(&request->reader, fields_of[request->verb], bytes, len, err);
+}
+
+static int read_asking_pod(const cJSON *object, struct gt_pod *ret, struct gt_err **err)
+{
+    struct gt_pod_gpus gpus;
+    gt_pod_read(object, GT_RESOURCE_GPU, ret);
+    if (ret->invalid && gt_pod_gpus_read(gt_get(object, "spec"), GT_RESOURCE_GPU, &gpus, err) < 0)
+        return gt_wrap(err, "Pod.spec");
+    if (ret->invalid)
+        return gt_fail(err, EINVAL, "Pod: %s", ret->invalid);
+    return ret->meta.name[0] ? 0 : gt_fail(err, EINVAL, "Pod.metadata.name: missing");
+}
+
+static int add_node(struct gt_wire_request *request, const char *list, const cJSON *json, struct gt_err **err)
+{
+    const char *text = cJSON_GetStringValue(json);
+    if (!text || !*text)
+        return gt_fail(err, EINVAL, "%s[%u]: a node without a name", list, request->count);
+    if (strlen(text) > GT_API_NAME_MAX)
+        return gt_fail(err, EMSGSIZE, "%s[%u]: a name of more than %d bytes", list, request->count,
+                       GT_API_NAME_MAX);
+    request->nodes[request->count++] = text;
+    return 0;
+}
+
+/* Room for the nodes of a list, which may be missing. */
+static int make_node_list(struct gt_wire_request *request, const char *list, const cJSON *json,
+                          struct gt_err **err)
+{
+    int count = cJSON_GetArraySize(json);
+    if (json && !cJSON_IsArray(json))
+        return gt_fail(err, EINVAL, "%s: expected an array, found %s", list, gt_json_type(json));
+    if (count > GT_WIRE_NODES_MAX)
+        return gt_fail(err, EMSGSIZE, "%s: more than %d nodes", list, GT_WIRE_NODES_MAX);
+    request->nodes = calloc((size_t)count + 1, sizeof(*request->nodes));
+    request->idle = calloc((size_t)count + 1, sizeof(*request->idle));
+    return request->nodes && request->idle ? 0 : gt_fail(err, ENOMEM, "no memory for %d nodes", count);
+}
+
+static int read_extender_args(struct gt_wire_request *request, struct gt_err **err)
+{
+    const cJSON *nodes = gt_get(request->json, "Nodes"), *names = gt_get(request->json, "NodeNames"), *item;
+    int r = read_asking_pod(gt_get(request->json, "Pod"), &request->pod, err);
+    if (r < 0)
+        return r;
+    if (!nodes == !names)
+        return gt_fail(err, EINVAL, "%s",
+                       nodes ? "both Nodes and NodeNames are given, expected one of them"
+                             : "neither Nodes nor NodeNames is given");
+    if (nodes && !cJSON_IsObject(nodes))
+        return gt_fail(err, EINVAL, "Nodes: expected an object, found %s", gt_json_type(nodes));
+    request->by_name = names != NULL;
+    const char *list = names ? "NodeNames" : "Nodes.items";
+    names = names ? names : gt_get(nodes, "items");
+    r = make_node_list(request, list, names, err);
+    for (item = names ? names->child : NULL; item && r >= 0; item = item->next)
+        r = add_node(request, list, request->by_name ? item : gt_get_at(item, "metadata", "name"), err);
+    if (r >= 0 && request->reader.ends.len == request->count * sizeof(*request->ends)) {
+        request->copies = request->reader.copies.data;
+        request->ends = (const uint32_t *)(const void *)request->reader.ends.data;
+    }
+    return r;
+}
+
+/* There are many nodes, and an invalid one must not affect the others. What a Resource lacks counts as 0. */
+static int32_t read_idle(const cJSON *node)
+{
+    const cJSON *idle = gt_get(node, "Idle"), *gpus = gt_get_at(idle, "ScalarResources", GT_RESOURCE_GPU);
+    int64_t milli = 0;
+    bool known = idle && (!gpus || gt_json_is_int(gpus, &milli)) && milli >= 0 && milli <= INT32_MAX;
+    return known ? (int32_t)(milli / 1000) : -1;
+}
+
+static int read_volcano_args(struct gt_wire_request *request, struct gt_err **err)
+{
+    bool one = request->verb == GT_WIRE_VOLCANO_PREDICATE;
+    const char *list = one ? "node" : "nodes";
+    const cJSON *nodes = gt_get(request->json, list), *item = nodes;
+    int r = read_asking_pod(gt_get_at(request->json, "task", "Pod"), &request->pod, err);
+    if (r < 0)
+        return gt_wrap(err, "task");
+    r = make_node_list(request, list, one ? NULL : nodes, err);
+    for (item = one || !nodes ? nodes : nodes->child; item && r >= 0; item = one ? NULL : item->next) {
+        request->idle[request->count] = read_idle(item);
+        r = add_node(request, list, gt_get(item, "Name"), err);
+    }
+    return r >= 0 && one && !request->count ? gt_fail(err, EINVAL, "node: missing") : r;
+}
+
+int gt_wire_request_read(struct gt_wire_request *request, struct gt_err **err)
+{
+    static const struct gt_json_limits limits = {GT_WIRE_TEXT_MAX, GT_WIRE_VALUES_MAX};
+    const struct gt_buf *text = &request->reader.text;
+    int r = gt_json_parse_within(text->data, text->len, "the request, without what is not read", &limits,
+                                 &request->json, err);
+    if (r < 0)
+        return r;
+    if (!cJSON_IsObject(request->json))
+        return gt_fail(err, EINVAL, "expected an object, found %s", gt_json_type(request->json));
+    return request->verb < GT_WIRE_VOLCANO_PREDICATE ? read_extender_args(request, err)
+                                                     : read_volcano_args(request, err);
+}
+
+size_t gt_wire_request_held(const struct gt_wire_request *request)
+{
+    const struct gt_field_reader *reader = &request->reader;
+    return sizeof(*request) + reader->text.len + reader->copies.len + reader->ends.len;
+}
+
+/* What was read of the body. */
+static void forget_body(struct gt_wire_request *request)
+{
+    cJSON_Delete(request->json);
+    free(request->nodes);
+    free(request->idle);
+    request->json = NULL;
+    request->nodes = NULL;
+    request->idle = NULL;
+    request->copies = NULL;
+    request->ends = NULL;
+    request->count = 0;
+}
+
+void gt_wire_request_reset(struct gt_wire_request *request)
+{
+    forget_body(request);
+    gt_field_reader_reset(&request->reader, KEPT_BYTES);
+}
+
+void gt_wire_request_free(struct gt_wire_request *request)
+{
+    if (!request)
+        return;
+    forget_body(request);
+    gt_field_reader_reset(&request->reader, 0);
+    free(request);
+}
