@@ -96,13 +96,18 @@ static uint64_t version_of(const cJSON *metadata, uint64_t uid)
     return gt_digest_number(uid, generation);
 }
 
-/* Made by an object of another kind. */
+/* Made by an object of another kind, which labels it, or its pods alone. */
 static bool is_part_of_another(enum gt_job_kind kind, const cJSON *object)
 {
-    const cJSON *labels = gt_get_at(object, "metadata", "labels");
+    const cJSON *labels = gt_get_at(object, "metadata", "labels"),
+                *of_pods = gt_get_at(gt_get_at(object, "spec", "template"), "metadata", "labels");
     for (unsigned i = 0; i < GT_JOB_KINDS; i++) {
         const struct gt_kind *other = gt_kind_of((enum gt_job_kind)i);
-        if (other && other->child && i != kind && gt_get(labels, gt_pod_key_text(other->child_key)))
+        if (!other || !other->child || i == kind)
+            continue;
+        const char *key = gt_pod_key_text(other->child_key);
+        if (gt_get(labels, key) ||
+            (gt_get(of_pods, key) && strcmp(other->child, gt_owner_type(kind)->kind) == 0))
             return true;
     }
     return false;

@@ -43,13 +43,16 @@ static int identify_pytorch(const struct gt_kind *kind, const struct gt_pod_meta
     return identify_kubeflow(kind, &as_owned, ret, err);
 }
 
-/* The MPI operator writes the role under another key. Its launcher is made by a Job. */
+/* The MPI operator writes the role under another key. A Job makes its launcher, which has an index where it
+ * is a worker, too. */
 static int identify_mpi(const struct gt_kind *kind, const struct gt_pod_meta *pod,
                         struct gt_pod_identity *ret, struct gt_err **err)
 {
     const char *job = gt_pod_label(pod, GT_KEY_KUBEFLOW_JOB), *role = gt_pod_label(pod, GT_KEY_KUBEFLOW_ROLE),
                *index = gt_pod_label(pod, GT_KEY_KUBEFLOW_INDEX);
-    if (!job || !role || gt_pod_label(pod, GT_KEY_KUBEFLOW_TYPE) || !gt_pod_is_owned_by(pod, kind->type.kind))
+    bool is_worker =
+        gt_pod_is_owned_by(pod, kind->type.kind) || (index && gt_pod_is_owned_by(pod, kind->child));
+    if (!job || !role || gt_pod_label(pod, GT_KEY_KUBEFLOW_TYPE) || !is_worker)
         return 0;
     if (!index)
         return gt_index_missing(pod, GT_KEY_KUBEFLOW_INDEX, err);
@@ -86,12 +89,27 @@ static int read_pytorch(struct gt_template_reader *reader, const cJSON *spec)
     return r;
 }
 
-/* Its chief has rank 0. */
-static int read_tf(struct gt_template_reader *reader, const cJSON *spec)
+static int read_with_master(struct gt_template_reader *reader, const cJSON *spec, const char *master)
 {
-    reader->owner->spec.master = strdup("chief");
+    reader->owner->spec.master = strdup(master);
     return reader->owner->spec.master ? read_kubeflow(reader, spec)
                                       : gt_fail_sys(reader->err, ENOMEM, "owner");
+}
+
+static int read_tf(struct gt_template_reader *reader, const cJSON *spec)
+{
+    return read_with_master(reader, spec, "chief");
+}
+
+/* Where the launcher is a worker, the operator numbers the others from 1. */
+static int read_mpi(struct gt_template_reader *reader, const cJSON *spec)
+{
+    if (!cJSON_IsTrue(gt_get(spec, "runLauncherAsWorker")))
+        return read_kubeflow(reader, spec);
+    int r = read_with_master(reader, spec, "launcher");
+    for (unsigned i = 0; r >= 0 && i < reader->owner->spec.count; i++)
+        reader->templates[i].first = strcasecmp(reader->templates[i].role, "worker") == 0;
+    return r;
 }
 
 static bool has_kubeflow_stopped(const struct gt_kind *kind, const cJSON *status)
@@ -100,10 +118,10 @@ static bool has_kubeflow_stopped(const struct gt_kind *kind, const cJSON *status
     return gt_kind_condition_is_true(status, "Succeeded") || gt_kind_condition_is_true(status, "Failed");
 }
 
-#define KUBEFLOW_KIND(VERSION, PLURAL, KIND, ROLES, IDENTIFY, READ)                                          \
+#define KUBEFLOW_KIND(VERSION, PLURAL, KIND, ROLES, IDENTIFY, READ, ...)                                     \
     {                                                                                                        \
         .type = {"kubeflow.org", (VERSION), (PLURAL), (KIND)}, .name = (KIND), .roles = (ROLES),             \
-        .identify = (IDENTIFY), .read = (READ), .has_stopped = has_kubeflow_stopped                          \
+        .identify = (IDENTIFY), .read = (READ), .has_stopped = has_kubeflow_stopped, ##__VA_ARGS__           \
     }
 
 const struct gt_kind gt_kind_pytorch =
@@ -117,6 +135,7 @@ const struct gt_kind gt_kind_paddle =
 const struct gt_kind gt_kind_jax =
     KUBEFLOW_KIND("v1", "jaxjobs", "JAXJob", "jaxReplicaSpecs", identify_kubeflow, read_kubeflow);
 const struct gt_kind gt_kind_mpi =
-    KUBEFLOW_KIND("v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_mpi, read_kubeflow);
+    KUBEFLOW_KIND("v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_mpi, read_mpi, .child = "Job",
+                  .child_key = GT_KEY_KUBEFLOW_JOB);
 const struct gt_kind gt_kind_mpi_v1 =
     KUBEFLOW_KIND("v1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_kubeflow, read_kubeflow);

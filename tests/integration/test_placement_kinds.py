@@ -254,6 +254,21 @@ class Kinds(PlacementCase):
         self.wait_lifted(*names)
         self.check_units(names)
 
+    def test_mpijob_whose_launcher_is_a_worker(self):
+        """It has rank 0, is made by a Job, and the operator numbers the others from 1."""
+        self.world(3)
+        self.api.add(MPI_JOBS, "a", spec={"runLauncherAsWorker": True, "mpiReplicaSpecs": {
+            role: {"replicas": count, "template": template(8, 32)} for role, count in (("Launcher", 1), ("Worker", 7))}})
+        self.start()
+        names = ["a-launcher-x2k9d", *(f"a-worker-{i}" for i in range(7))]
+        made_by = [owner("batch/v1", "Job", "a-launcher", "uid-launcher"), owner("kubeflow.org/v2beta1", "MPIJob", "a", "uid-mpi")]
+        for index, name in enumerate(names):
+            self.add_pod(name, {"metadata": {
+                "labels": {KUBEFLOW + "job-name": "a", KUBEFLOW + "job-role": name.split("-")[1], KUBEFLOW + "replica-index": str(index)},
+                "annotations": {GROUP: "32"}, "ownerReferences": [made_by[index > 0]]}, "spec": pod_spec(8)})
+        self.wait_lifted(*names)
+        self.check_units(names)
+
     def add_ray(self, name, *groups, head=0, **spec):
         self.api.add(RAY_CLUSTERS, name, spec={
             "headGroupSpec": {"template": template(head) if head else {"spec": {"containers": [{"name": "main"}]}}},

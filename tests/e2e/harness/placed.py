@@ -217,8 +217,9 @@ class Placed:
     def gone(self, selector, namespace="default"):
         until(f"the pods of {selector} to be gone", lambda: not self.cluster.get("pods", "-n", namespace, "-l", selector)["items"])
 
-    KINDS = ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io", "leaderworkersets.leaderworkerset.x-k8s.io", "job", "statefulset",
-             "deployment", "pytorchjobs.kubeflow.org", "jobs.batch.volcano.sh", "elasticjobs.elastic.iml.github.io")
+    KINDS = ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io", "leaderworkersets.leaderworkerset.x-k8s.io",
+             "rayservices.ray.io", "rayjobs.ray.io", "rayclusters.ray.io", "mpijobs.kubeflow.org", "tfjobs.kubeflow.org", "xgboostjobs.kubeflow.org",
+             "paddlejobs.kubeflow.org", "jaxjobs.kubeflow.org", "job", "statefulset", "deployment", "pytorchjobs.kubeflow.org", "jobs.batch.volcano.sh", "elasticjobs.elastic.iml.github.io")
 
     def clean(self):
         """Nothing of a case is left in the namespace default, and every GPU is free."""

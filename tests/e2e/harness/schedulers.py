@@ -267,15 +267,15 @@ class TrainingOperator:
         exec "$program" "$@"
     """).format(secret=SECRET)
 
-    def __init__(self, cluster, directory, gang=True, init=None):
+    def __init__(self, cluster, directory, gang=True, init=None, kinds=("pytorchjob",)):
         """`gang`: it makes PodGroups of Volcano. `init`: a file with the init containers of workers."""
-        self.cluster, self.directory = cluster, directory
+        self.cluster, self.directory, self.kinds = cluster, directory, kinds
         self.program = Program(
             cluster, "training-operator", "unshare", "--mount", "env", "MY_POD_NAMESPACE=kubeflow", "sh", "-euc", self.START,
             "sh", cluster.state, directory / "training-operator.v1", *(["--gang-scheduler-name=volcano"] if gang else []),
             *([f"--pytorch-init-container-template-file={init}"] if init else []),
-            "--enable-scheme=pytorchjob", "--pytorch-init-container-image=local.test/pause:1", "--metrics-bind-address=127.0.0.1:8182",
-            "--health-probe-bind-address=127.0.0.1:8183")
+            *(f"--enable-scheme={kind}" for kind in kinds), "--pytorch-init-container-image=local.test/pause:1",
+            "--metrics-bind-address=127.0.0.1:8182", "--health-probe-bind-address=127.0.0.1:8183")
 
     def start(self):
         self.cluster.kubectl("apply", "--server-side", "-f", self.directory / "crd")
@@ -286,8 +286,8 @@ class TrainingOperator:
                  "metadata": {"name": "validator.training-operator.kubeflow.org"}}):
             self.cluster.kubectl(*APPLY, "-f", "-", data=manifest)
         self.program.start()
-        until("the training operator", lambda: self.program.alive() and re.search(
-            "Starting workers.*pytorchjob", self.program.log()) and self.program.said("Serving webhook server"), 90)
+        until("the training operator", lambda: self.program.alive() and self.program.said("Serving webhook server") and all(
+            re.search(f"Starting workers.*{kind}", self.program.log()) for kind in self.kinds), 90)
 
     def stop(self):
         self.program.stop()
@@ -366,6 +366,13 @@ class Kueue:
         self.program.stop()
 
 
+def define_kinds(cluster, directory):
+    """All at the beginning: the garbage collector, for which a deletion waits, looks for new ones every 30 seconds."""
+    cluster.kubectl("apply", "--server-side", *(f"--filename={files}" for files in sorted(directory.glob("more/*/crd"))))
+    until("the definitions", lambda: all(any(one["type"] == "Established" and one["status"] == "True" for one in
+                                             item["status"].get("conditions") or []) for item in cluster.get("crd")["items"]))
+
+
 class KindController:
     """Of one kind of jobs, outside a pod: each has a /tmp of its own, where it looks for its certificate."""
     START = OWN_TMP + textwrap.dedent("""\
@@ -395,9 +402,6 @@ class KindController:
 
     def start(self):
         self.configuration.write_text(self.text)
-        self.cluster.kubectl("apply", "--server-side", "-f", self.files / "crd")
-        until("the definitions", lambda: all(any(one["type"] == "Established" and one["status"] == "True" for one in
-                                                 item["status"].get("conditions") or []) for item in self.cluster.get("crd")["items"]))
         self.cluster.kubectl("create", "namespace", self.namespace)
         self.program.start()
         until(self.name, lambda: self.program.alive() and self.program.said("Serving webhook server"), 90)
@@ -405,6 +409,31 @@ class KindController:
 
     def stop(self):
         self.program.stop()
+
+
+class PlainController:
+    """Of one kind of jobs, outside a pod, without webhooks."""
+
+    def __init__(self, cluster, directory, name, ready, *arguments):
+        self.cluster, self.name, self.ready = cluster, name, ready
+        self.program = Program(cluster, name, "env", f"KUBECONFIG={cluster.state}/admin.kubeconfig", directory / name, *arguments)
+
+    def start(self):
+        self.program.start()
+        until(self.name, lambda: self.program.alive() and re.search(self.ready, self.program.log()), 90)
+
+    def stop(self):
+        self.program.stop()
+
+
+def mpi_operator(cluster, directory):
+    return PlainController(cluster, directory, "mpi-operator", "Started workers", "-lock-namespace=default", "-kube-api-qps=50",
+                           "-kube-api-burst=100")
+
+
+def ray_operator(cluster, directory):
+    return PlainController(cluster, directory, "ray-operator", "RayService.*Starting workers", "--enable-leader-election=false",
+                           "--metrics-addr=127.0.0.1:8186", "--health-probe-bind-address=127.0.0.1:8187")
 
 
 def kind_controllers(cluster, directory):

@@ -326,6 +326,15 @@ static void test_kubeflow(void **state)
     pod.meta.owner_kind = "MPIJob";
     assert_true(gt_pod_identify(&pod.meta, &identity, &err) < 0);
     assert_non_null(strstr(gt_err_text(err), "replica-index is missing"));
+    pod_new(&pod, "demo-%s-%u", "launcher", 7);
+    label(&pod, "training.kubeflow.org/job-name", "demo");
+    label(&pod, "training.kubeflow.org/job-role", "launcher");
+    pod.meta.owner_kind = "Job";
+    pod.meta.owner_name = "demo-launcher";
+    pod.meta.owner_controls = true;
+    check_identity(&pod, "ns/Owned/Job/demo-launcher", "", 0);
+    label_number(&pod, "training.kubeflow.org/replica-index", 0); /* it is a worker, too */
+    check_identity(&pod, "ns/MPIJob/demo", "launcher", 0);
 }
 
 static void jobset_pod(struct pod *pod, const char *role, unsigned job, unsigned index)

@@ -163,6 +163,37 @@ static void test_ray_step(void **state)
                         "it is scaled by 1 pod at a time, which is not a multiple of the 4 pods of a unit");
 }
 
+/* Its launcher has rank 0, and the MPI operator numbers the workers from 1. The Job of the launcher is no
+ * job. */
+static void test_launcher_as_worker(void **state)
+{
+    (void)state;
+    static const char workers[] = "\"mpiReplicaSpecs\":{\"Worker\":{\"replicas\":7,\"template\":" POD(
+        "8", GROUP("\"32\"")) "},\"Launcher\":{\"template\":" POD("8", GROUP("\"32\"")) "}}";
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 12);
+    gt_buf_printf(&text, "{\"spec\":{\"runLauncherAsWorker\":true,%s}}", workers);
+    gt_auto_owner struct gt_owner *owner = read_owner(GT_JOB_MPI, text.data);
+    gt_auto_job struct gt_job *job = NULL;
+    assert_int_equal(gt_owner_check(owner, &job, NULL), 0);
+    assert_int_equal(job->units.count, 2);
+    assert_non_null(owner->spec.master);
+    assert_string_equal(owner->spec.master, "launcher");
+    assert_int_equal(owner->spec.templates[0].first, 1);
+    assert_int_equal(owner->spec.templates[1].first, 0);
+
+    static const char launcher[] =
+        "{\"metadata\":{\"name\":\"demo-launcher\",\"labels\":{\"app\":\"demo\"}},\"spec\":{\"template\":{"
+        "\"metadata\":{\"labels\":{%s},\"annotations\":{" GROUP(
+            "\"32\"") "}},\"spec\":{\"containers\":[{"
+                      "\"resources\":{\"limits\":{\"metax-tech.com/gpu\":8}}}]}}}}";
+    gt_auto_buf struct gt_buf of_operator = GT_BUF(1 << 12), by_itself = GT_BUF(1 << 12);
+    gt_buf_printf(&of_operator, launcher, "\"training.kubeflow.org/job-name\":\"demo\"");
+    gt_buf_printf(&by_itself, launcher, "");
+    assert_null(read_owner(GT_JOB_INDEXED, of_operator.data));
+    gt_auto_owner struct gt_owner *single = read_owner(GT_JOB_INDEXED, by_itself.data);
+    assert_non_null(single);
+}
+
 /* An annotation of the object itself counts for all templates, unless one of them says otherwise. */
 static void test_own_metadata(void **state)
 {
@@ -616,6 +647,7 @@ int main(void)
         cmocka_unit_test(test_every_kind),
         cmocka_unit_test(test_ray),
         cmocka_unit_test(test_ray_step),
+        cmocka_unit_test(test_launcher_as_worker),
         cmocka_unit_test(test_own_metadata),
         cmocka_unit_test(test_own_metadata_changes),
         cmocka_unit_test(test_volcano_master),
