@@ -281,6 +281,7 @@ struct cache_job {
     uint64_t gpus;          /* of its pods */
     uint64_t reported;      /* the part of them that the chain has been given */
     uint32_t group, atomic; /* GPUs of its units and atoms, 0: not known, none */
+    bool whole;             /* it is one unit */
 };
 
 /* cache_sizes.c: the object of a pod was read; the job is about to be freed. */

@@ -6,19 +6,16 @@
 /*
  * Adds the unit sizes of jobs to the cluster's chain. The weight of a job is the most GPUs that its pods have
  * had at one time. Its sizes are the last ones that one of its pods had, since the pod with the annotation
- * may end before the others. All replicas see the same pods; a new one learns from the pods that exist.
+ * may end before the others. A job that is one unit has as large a one as its pods. All replicas see the same
+ * pods; a new one learns from the pods that exist.
  */
 
-static void report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus)
-{
-    gt_chain_came(cache->cluster, job->group, gpus);
-    gt_chain_came(cache->cluster, job->atomic, gpus);
-}
+typedef void change_chain(struct gt_cluster *cluster, uint32_t size, uint64_t gpus);
 
-static void take_back(struct gt_cache *cache, const struct cache_job *job)
+static void report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus, change_chain *change)
 {
-    gt_chain_gone(cache->cluster, job->group, job->reported);
-    gt_chain_gone(cache->cluster, job->atomic, job->reported);
+    change(cache->cluster, job->group, gpus);
+    change(cache->cluster, job->atomic == job->group ? 0 : job->atomic, gpus);
 }
 
 void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
@@ -27,25 +24,27 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
     const struct gt_job_texts texts = {.where = "",
                                        .group = gt_pod_annotation(&pod->pub.meta, GT_KEY_GROUP),
                                        .atomic = gt_pod_annotation(&pod->pub.meta, GT_KEY_ATOMIC)};
-    struct gt_job_sizes sizes = {0};
+    struct gt_job_sizes sizes = {.group = job->group, .atomic = job->atomic, .whole = job->whole};
     job->gpus += pod->pub.gpus - pod->sized;
     pod->sized = (uint16_t)pod->pub.gpus;
-    bool says = texts.group && gt_job_sizes_read(&texts, 1, &sizes, NULL) >= 0;
-    if (says && sizes.atomic == sizes.group)
-        sizes.atomic = 0;
-    if (says && (sizes.group != job->group || sizes.atomic != job->atomic)) {
-        take_back(cache, job);
+    if (texts.group)
+        gt_job_sizes_read(&texts, 1, &sizes, NULL);
+    if (sizes.whole)
+        sizes.group = (uint32_t)(job->gpus > job->reported ? job->gpus : job->reported);
+    if (sizes.group != job->group || sizes.atomic != job->atomic) {
+        report(cache, job, job->reported, sizes.whole ? gt_chain_drop : gt_chain_gone);
         job->group = sizes.group;
         job->atomic = sizes.atomic;
         job->reported = 0;
     }
+    job->whole = sizes.whole;
     if (!job->group || job->gpus <= job->reported)
         return;
-    report(cache, job, job->gpus - job->reported);
+    report(cache, job, job->gpus - job->reported, gt_chain_came);
     job->reported = job->gpus;
 }
 
 void gt_cache_forget_sizes(struct gt_cache *cache, const struct cache_job *job)
 {
-    take_back(cache, job);
+    report(cache, job, job->reported, gt_chain_gone);
 }

@@ -88,17 +88,26 @@ void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
     chain->stale = !chain->fixed;
 }
 
-void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
+void gt_chain_drop(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 {
     struct chain *chain = &cluster->chain;
     struct gt_chain_seen *seen = find(chain, size, false);
     if (!seen) /* there was no free entry when it was added */
         return;
+    seen->present -= gpus < seen->present ? gpus : seen->present;
+    chain->stale = !chain->fixed;
+}
+
+void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
+{
+    struct chain *chain = &cluster->chain;
+    struct gt_chain_seen *seen = find(chain, size, false);
+    if (!seen)
+        return;
     for (unsigned i = 0; i < chain->seen_count; i++)
         chain->seen[i].past *= keeps_per_job;
-    seen->present -= gpus < seen->present ? gpus : seen->present;
     seen->past += (double)gpus;
-    chain->stale = !chain->fixed;
+    gt_chain_drop(cluster, size, gpus);
 }
 
 bool gt_chain_get_seen(const struct gt_cluster *cluster, unsigned nth, struct gt_chain_seen *ret)

@@ -27,6 +27,8 @@ enum {
 void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus);
 /* The job is gone; arguments as in gt_chain_came(). */
 void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus);
+/* The job is there, and its units have another size. */
+void gt_chain_drop(struct gt_cluster *cluster, uint32_t size, uint64_t gpus);
 
 /* What is known of one size. */
 struct gt_chain_seen {

@@ -65,8 +65,31 @@ static void test_what_counts(void **state)
     expect(cache, "8");
 }
 
+/* A job that is one unit: its size is that of its pods, of which one may say it, and which come one by one.
+ */
+static void test_whole_jobs(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    static const char *const names[] = {"a", "b", "c", "d"};
+    for (unsigned i = 0; i < 4; i++)
+        give_pod(cache, POD(.name = names[i], .gpus = 8, .job = "x",
+                            .annotations = i ? NULL : SIZES("group", "16")));
+    expect(cache, "16,32");
+    gt_cache_pod_deleted(cache, "ns", "b");
+    expect(cache, "16,32");
+    give_pod(cache, POD(.name = "b", .gpus = 8, .job = "x"));
+    for (unsigned i = 0; i < 4; i++)
+        gt_cache_pod_deleted(cache, "ns", names[i]);
+    expect(cache, "16,32"); /* recent */
+    give_pod(cache, POD(.name = "e", .gpus = 8, .job = "y", .annotations = SIZES("24", "24")));
+    give_pod(cache, POD(.name = "e", .gpus = 8, .job = "y", .annotations = SIZES("group", "8")));
+    expect(cache, "8,16,32");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_from_pods), cmocka_unit_test(test_what_counts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_from_pods), cmocka_unit_test(test_what_counts),
+                                       cmocka_unit_test(test_whole_jobs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
