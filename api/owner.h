@@ -48,6 +48,8 @@ struct gt_job_spec {
     bool in_order;       /* roles have their ranks in the order of the object, also a master */
     bool units_in_roles; /* no unit has pods of two roles */
     bool sizes_of_roles; /* each role has sizes of its own, or none */
+    bool groups; /* each of its groups is a job, and a change comes group by group: a group that is there may
+                    be of an earlier state of the templates */
 };
 
 /* One job of an object. */

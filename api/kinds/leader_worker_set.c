@@ -54,7 +54,7 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
     if (r < 0)
         return r;
     reader->templates[1].subgroup = subgroup * gt_template_gpus(&reader->templates[1]);
-    reader->owner->spec.in_order = true;
+    reader->owner->spec.in_order = reader->owner->spec.groups = true;
     reader->owner->stopped = !replicas;
     reader->owner->sequential = strcmp(gt_get_string(spec, "startupPolicy"), "LeaderReady") == 0;
     /* A rollout may have as many groups more. */

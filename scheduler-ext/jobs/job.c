@@ -34,28 +34,6 @@ int gt_natural_order(const char *a, const char *b)
     return (*a != 0) - (*b != 0);
 }
 
-struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template, const char *where)
-{
-    return (struct gt_job_texts){where,
-                                 template->group,
-                                 template->atomic,
-                                 template->loss,
-                                 template->unplaced,
-                                 template->spread,
-                                 template->subgroup};
-}
-
-struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where)
-{
-    return (struct gt_job_texts){where,
-                                 gt_pod_annotation(pod, GT_KEY_GROUP),
-                                 gt_pod_annotation(pod, GT_KEY_ATOMIC),
-                                 gt_pod_annotation(pod, GT_KEY_LOSS),
-                                 gt_pod_annotation(pod, GT_KEY_UNPLACED),
-                                 gt_pod_annotation(pod, GT_KEY_SPREAD),
-                                 0};
-}
-
 /* A role: how many pods it has or will have. */
 struct role {
     const char *name;
@@ -389,6 +367,8 @@ static int read_sizes(struct job_builder *builder)
     for (uint32_t i = 0; i < builder->count; i++)
         if (!builder->identities[i].ignored)
             texts[count++] = gt_job_pod_texts(&builder->pods[i], builder->pods[i].name);
+    if (builder->spec && builder->spec->groups)
+        gt_job_texts_keep(texts, templates, count);
     return gt_job_sizes_read(texts, count, &builder->job->sizes, builder->err);
 }
 

@@ -6,10 +6,6 @@
 #include "api/owner.h"
 #include "scheduler-ext/jobs/rules.h"
 
-/* The annotations of a template, and of a pod, which are borrowed. */
-struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template, const char *where);
-struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where);
-
 /* A job from its pods: ranks, and the units of its ranks. */
 
 enum { GT_JOB_ROLES_MAX = 64 };

@@ -3,6 +3,8 @@
 #define GPUTOPO_JOBS_RULES_H
 
 #include "api/names.h"
+#include "api/owner.h"
+#include "api/pod.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
 
@@ -18,6 +20,13 @@ struct gt_job_texts {
     const char *group, *atomic, *loss, *unplaced, *spread;
     uint32_t subgroup; /* GPUs of what GT_GROUP_PART means; 0: nothing */
 };
+
+/* Those of a template, and of a pod, which are borrowed. */
+struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template, const char *where);
+struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where);
+/* Pods of an earlier state of the templates keep what they were made with. The pods' texts follow those of
+ * `templates` templates. */
+void gt_job_texts_keep(struct gt_job_texts *texts, uint32_t templates, uint32_t count);
 
 /* What happens to a unit that loses a node (docs/reference/placement-controller.md). */
 enum gt_on_node_loss {

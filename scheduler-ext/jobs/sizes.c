@@ -6,6 +6,48 @@
 #include "base/text.h"
 #include "scheduler-ext/jobs/rules.h"
 
+struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template, const char *where)
+{
+    return (struct gt_job_texts){where,
+                                 template->group,
+                                 template->atomic,
+                                 template->loss,
+                                 template->unplaced,
+                                 template->spread,
+                                 template->subgroup};
+}
+
+struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where)
+{
+    return (struct gt_job_texts){where,
+                                 gt_pod_annotation(pod, GT_KEY_GROUP),
+                                 gt_pod_annotation(pod, GT_KEY_ATOMIC),
+                                 gt_pod_annotation(pod, GT_KEY_LOSS),
+                                 gt_pod_annotation(pod, GT_KEY_UNPLACED),
+                                 gt_pod_annotation(pod, GT_KEY_SPREAD),
+                                 0};
+}
+
+static const char **text_at(const struct gt_job_texts *texts, size_t at)
+{
+    return (const char **)((uintptr_t)texts + at);
+}
+
+void gt_job_texts_keep(struct gt_job_texts *texts, uint32_t templates, uint32_t count)
+{
+    static const size_t members[] = {
+        offsetof(struct gt_job_texts, group), offsetof(struct gt_job_texts, atomic),
+        offsetof(struct gt_job_texts, loss), offsetof(struct gt_job_texts, unplaced),
+        offsetof(struct gt_job_texts, spread)};
+    for (size_t m = 0; m < GT_COUNT(members); m++) {
+        uint32_t pod = templates;
+        while (pod < count && !*text_at(&texts[pod], members[m]))
+            pod++;
+        for (uint32_t i = 0; pod < count && i < templates; i++)
+            *text_at(&texts[i], members[m]) = NULL;
+    }
+}
+
 /* Annotations are shown without their common prefix, to keep sentences short. */
 static const char *short_name(const char *key)
 {
@@ -84,18 +126,13 @@ struct word_rule {
     const char *words[3], *list;
 };
 
-static const char *text_of_rule(const struct word_rule *rule, const struct gt_job_texts *texts)
-{
-    return *(const char *const *)((const char *)texts + rule->at);
-}
-
 static int read_word(const struct word_rule *rule, const struct gt_job_texts *texts, uint32_t count,
                      unsigned *ret, struct gt_err **err)
 {
     const struct gt_job_texts *first = NULL;
     *ret = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const char *text = text_of_rule(rule, &texts[i]);
+        const char *text = *text_at(&texts[i], rule->at);
         unsigned word = 0;
         if (!text)
             continue;

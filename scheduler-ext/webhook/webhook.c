@@ -251,6 +251,8 @@ static int check_pod(const struct seen_pod *seen, struct gt_err **err)
     }
     const struct gt_pod_meta *meta = &seen->pod.meta;
     texts[count] = gt_job_pod_texts(meta, count ? "the pod" : "");
+    if (seen->owner && seen->owner->spec.groups)
+        gt_job_texts_keep(texts, count, count + 1);
     int r = gt_job_sizes_read(texts, count + 1, &sizes, err);
     if (r < 0 || !sizes.group)
         return r;

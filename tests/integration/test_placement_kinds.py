@@ -6,8 +6,8 @@ and pods whose owner is in another cluster."""
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PODS, PlacementCase
-from placement_driver import GROUP, PLAN, gates, owner, planned_node, pod_spec, template
+from placement_case import PYTORCH, PlacementCase
+from placement_driver import GROUP, PLAN, owner, planned_node, pod_spec, pytorch_pod, template
 
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets"
 TRAININGS = "/apis/example.com/v1/namespaces/ns/trainings"
@@ -60,15 +60,15 @@ class Kinds(PlacementCase):
             self.assertEqual(len({place.split("-")[0] for place in places[first:first + size]}), 1, places)
         return places
 
-    def add_workers(self, name, groups, size=4, leader=True, **more):
+    def add_workers(self, name, groups, size=4, leader=True, annotation="group", **more):
         self.api.add(LEADER_WORKER_SETS, name, spec={"replicas": groups, "leaderWorkerTemplate": {
-            "size": size, "workerTemplate": template(8, "group"), **({"leaderTemplate": template(8, "group")} if leader else {})}, **more})
+            "size": size, "workerTemplate": template(8, annotation), **({"leaderTemplate": template(8, annotation)} if leader else {})}, **more})
 
-    def add_group(self, name, group, size=4, first=0):
+    def add_group(self, name, group, size=4, first=0, annotation="group"):
         names = []
         for worker in range(first, size):
             names.append(f"{name}-{group}-{worker}" if worker else f"{name}-{group}")
-            self.add_pod(names[-1], group_pod(name, group, worker))
+            self.add_pod(names[-1], group_pod(name, group, worker, size=annotation))
         return names
 
     # JobSet
@@ -180,6 +180,29 @@ class Kinds(PlacementCase):
         self.wait_lifted(*names)
         self.check_units(names)
 
+    def test_groups_are_rolled(self):
+        """A changed size comes group by group: those that are there keep theirs, and nothing is wrong with them."""
+        self.world(2)
+        self.add_workers("a", 2, leader=False)
+        groups = [self.add_group("a", 0), self.add_group("a", 1)]
+        self.start()
+        for names in groups:
+            self.wait_lifted(*names)
+            for name in names:
+                self.bind(name)
+        self.add_workers("a", 2, leader=False, annotation="16")
+        for name in groups[1]:
+            self.end(name)
+        self.add_group("a", 1, annotation="16")
+        self.wait_lifted(*groups[1])
+        for name in groups[0]:  # only a pod of it, made again from what the group was made from
+            self.change_pod(name, {"labels": {**self.pod(name)["metadata"]["labels"], "seen": "again"}})
+        self.end(groups[0][2])
+        self.add_pod(groups[0][2], group_pod("a", 0, 2))
+        self.wait_lifted(*groups[0])
+        with self.api.lock:
+            self.assertEqual([o["note"] for (where, _), o in self.api.objects.items() if where[2] == "events" and o["reason"] == "RuleBroken"], [])
+
     def test_workers_come_when_the_leader_is_ready(self):
         self.world(2)
         self.add_workers("a", 1, startupPolicy="LeaderReady")
@@ -229,6 +252,36 @@ class Kinds(PlacementCase):
             self.add_pod(name, group_pod("a", 0, worker, size="subgroup"))
         self.wait_lifted(*names)
         self.check_units(names, 2)
+
+    # a size that changes while the job runs
+
+    def test_word_for_a_number_while_it_runs(self):
+        """Said once, as an Event of the job's, with both; its pods stay where they are."""
+        self.world(2)
+        def change(size):
+            self.api.add(PYTORCH, "a", spec={"pytorchReplicaSpecs": {
+                "Master": {"replicas": 1, "template": template(8, size)}, "Worker": {"replicas": 7, "template": template(8)}}})
+        change(32)
+        names = ["a-master-0", *(f"a-worker-{i}" for i in range(7))]
+        for name in names:
+            made = pytorch_pod("a", *name[2:].split("-"))
+            made["metadata"]["annotations"] = {GROUP: "32"} if "master" in name else {}
+            self.add_pod(name, made)
+        self.start()
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        before = self.check_units(names)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/PyTorchJob/a")["state"] == "placed"))
+        change("group")
+
+        def told():
+            with self.api.lock:
+                return {o["regarding"]["name"]: (o["type"], o["note"]) for (where, _), o in self.api.objects.items()
+                        if where[2] == "events" and o["reason"] == "RuleBroken"}
+        note = "Warning", "gpu-group-size differs within the job: group on Master, 32 on a-master-0"
+        self.assertTrue(wait_for(lambda: told() == {"a-worker-6": note, "a": note}), told())
+        self.assertEqual(self.check_units(names), before)
 
     # MPIJob, RayCluster
 

@@ -486,6 +486,29 @@ static void test_pods(void **state)
     refused(pods, 2, NULL, "pods a-0 and a-1 say that the job has 9 and 2 pods");
 }
 
+/* A group that its controller has not replaced yet keeps the size that it was made with. */
+static void test_group_before_a_change(void **state)
+{
+    (void)state;
+    const struct gt_job_template templates[] = {
+        {.role = "leader", .replicas = 1, .gpus = eight, .containers = 1},
+        {.role = "worker", .replicas = 3, .gpus = eight, .containers = 1, .group = "64", .first = 1}};
+    struct gt_job_spec spec = {.templates = templates, .count = 2, .in_order = true};
+    struct pod pods[4];
+    for (unsigned i = 0; i < 4; i++) {
+        pod_new(&pods[i], i ? "vllm-0-%u" : "vllm-%u", i);
+        label(&pods[i], "leaderworkerset.sigs.k8s.io/name", "vllm");
+        label_number(&pods[i], "leaderworkerset.sigs.k8s.io/worker-index", i);
+        annotate(&pods[i], GT_ANNOTATION_GROUP, "16");
+        pods[i].meta.owner_kind = "StatefulSet";
+        pods[i].meta.owner_name = i ? "vllm-0" : "vllm";
+    }
+    refused(pods, 4, &spec, "gpu-group-size differs within the job: 64 on worker, 16 on vllm-0");
+    spec.groups = true;
+    gt_auto_job struct gt_job *job = make(pods, 4, &spec);
+    assert_int_equal(job->units.count, 2);
+}
+
 /* With the gang scheduler of Volcano, a PyTorchJob's pods have Volcano's task-spec: the job stays the same.
  */
 static void test_pytorch_under_volcano(void **state)
@@ -684,13 +707,21 @@ static void test_natural_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch),     cmocka_unit_test(test_volcano),
-        cmocka_unit_test(test_elastic),     cmocka_unit_test(test_indexed_and_stateful),
-        cmocka_unit_test(test_plain),       cmocka_unit_test(test_kubeflow),
-        cmocka_unit_test(test_jobset),      cmocka_unit_test(test_leader_worker_set),
-        cmocka_unit_test(test_pods),        cmocka_unit_test(test_pytorch_under_volcano),
-        cmocka_unit_test(test_partial),     cmocka_unit_test(test_partial_plan),
-        cmocka_unit_test(test_malformed),   cmocka_unit_test(test_natural_order),
+        cmocka_unit_test(test_pytorch),
+        cmocka_unit_test(test_volcano),
+        cmocka_unit_test(test_elastic),
+        cmocka_unit_test(test_indexed_and_stateful),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_kubeflow),
+        cmocka_unit_test(test_jobset),
+        cmocka_unit_test(test_leader_worker_set),
+        cmocka_unit_test(test_pods),
+        cmocka_unit_test(test_group_before_a_change),
+        cmocka_unit_test(test_pytorch_under_volcano),
+        cmocka_unit_test(test_partial),
+        cmocka_unit_test(test_partial_plan),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_natural_order),
         cmocka_unit_test(test_first_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
