@@ -9,7 +9,7 @@
 #include "base/json_get.h"
 #include "base/text.h"
 
-enum { WALK_DEPTH = 12 };
+enum { WALK_DEPTH = 12, VALUE_SIZE = 64 };
 
 /* The first ones are also those of templates and of the objects that have them. */
 enum { TEMPLATE_KEYS = 5 };
@@ -57,8 +57,8 @@ static void check_metadata(const cJSON *metadata, struct gt_key_warnings *to)
     check_keys(gt_get(metadata, "labels"), true, to);
 }
 
-/* Whether some metadata below has an annotation; `value` given: one with another value. */
-static bool is_below(const cJSON *json, const char *key, const cJSON *value, unsigned depth)
+/* The annotation in some metadata below; `value` given: one with another value. NULL: none. */
+static const cJSON *find_below(const cJSON *json, const char *key, const cJSON *value, unsigned depth)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, json)
@@ -66,11 +66,37 @@ static bool is_below(const cJSON *json, const char *key, const cJSON *value, uns
         const cJSON *found = item->string && strcmp(item->string, "metadata") == 0
                                  ? gt_get(gt_get(item, "annotations"), key)
                                  : NULL;
-        if ((found && (!value || !cJSON_Compare(found, value, true))) ||
-            (depth && is_below(item, key, value, depth - 1)))
-            return true;
+        found = found && value && cJSON_Compare(found, value, true) ? NULL : found;
+        if (!found && depth)
+            found = find_below(item, key, value, depth - 1);
+        if (found)
+            return found;
     }
-    return false;
+    return NULL;
+}
+
+static void print_value(const cJSON *value, char to[static VALUE_SIZE])
+{
+    if (!cJSON_PrintPreallocated((cJSON *)(uintptr_t)value, to, VALUE_SIZE, false))
+        snprintf(to, VALUE_SIZE, "(a long one)");
+}
+
+/* What is said both of an object and of a template in it. */
+static void check_twice(const cJSON *object, struct gt_key_warnings *to)
+{
+    const cJSON *own = gt_get_at(object, "metadata", "annotations"), *spec = gt_get(object, "spec");
+    if (gt_get(spec, "jobTemplate") || gt_get(spec, "runtimeRef"))
+        return; /* whatever it is, it counts for none */
+    for (size_t i = 0; i < TEMPLATE_KEYS; i++) {
+        const cJSON *value = gt_get(own, user_keys[i]),
+                    *other = value ? find_below(spec, user_keys[i], value, WALK_DEPTH) : NULL;
+        char here[VALUE_SIZE], there[VALUE_SIZE];
+        if (!other)
+            continue;
+        print_value(value, here);
+        print_value(other, there);
+        gt_key_warnings_add(to, "%s %s does nothing: a template below it has %s", user_keys[i], here, there);
+    }
 }
 
 static void check_below(const cJSON *json, unsigned depth, struct gt_key_warnings *to)
@@ -78,10 +104,12 @@ static void check_below(const cJSON *json, unsigned depth, struct gt_key_warning
     const cJSON *item;
     cJSON_ArrayForEach(item, json)
     {
-        if (item->string && strcmp(item->string, "metadata") == 0)
+        if (item->string && strcmp(item->string, "metadata") == 0) {
             check_metadata(item, to);
-        else if (depth)
+            check_twice(json, to);
+        } else if (depth) {
             check_below(item, depth - 1, to);
+        }
     }
 }
 
@@ -100,16 +128,13 @@ void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to)
         else if (value && is_train_job)
             gt_key_warnings_add(
                 to, "%s of the TrainJob itself does nothing: it belongs into spec.annotations", user_keys[i]);
-        else if (value && is_below(spec, user_keys[i], value, WALK_DEPTH))
-            gt_key_warnings_add(to, "%s of the object itself does nothing: its templates say otherwise",
-                                user_keys[i]);
     }
 }
 
 bool gt_user_keys_any(const cJSON *object)
 {
     for (size_t i = 0; i < TEMPLATE_KEYS; i++)
-        if (is_below(object, user_keys[i], NULL, WALK_DEPTH))
+        if (find_below(object, user_keys[i], NULL, WALK_DEPTH))
             return true;
     return false;
 }

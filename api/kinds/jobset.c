@@ -43,8 +43,8 @@ static int read_replicated_job(struct gt_template_reader *reader, const cJSON *j
         r = gt_template_count(gt_get(spec, "completions"), "completions", parallelism, &completions,
                               reader->err);
     if (r >= 0 && (uint64_t)replicas * completions > GT_OWNER_REPLICAS_MAX)
-        r = gt_fail(reader->err, E2BIG, "%u Jobs of %u pods: more than %d pods", replicas, completions,
-                    GT_OWNER_REPLICAS_MAX);
+        r = gt_fail(reader->err, E2BIG, "%.60s: %u Jobs of %u pods are more than %d pods",
+                    gt_get_string(job, "name"), replicas, completions, GT_OWNER_REPLICAS_MAX);
     if (r >= 0)
         r = gt_template_add(reader, gt_get_string(job, "name"), NULL, replicas * completions,
                             gt_get(spec, "template"));
@@ -53,7 +53,7 @@ static int read_replicated_job(struct gt_template_reader *reader, const cJSON *j
     struct gt_job_template *added = &reader->templates[reader->owner->spec.count - 1];
     added->per_child = completions;
     if (parallelism < completions)
-        gt_template_refuse(reader->owner, "completions of a Job in a JobSet", completions, parallelism,
+        gt_template_refuse(reader->owner, "completions", added->role, completions, parallelism,
                            "its parallelism");
     for (enum gt_pod_key k = 0; r >= 0 && k < GT_KEY_SIZES; k++) /* as for a Job, its own metadata counts */
         r = *gt_template_text(added, k)

@@ -44,6 +44,12 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
         r = gt_template_count(gt_get(spec, "replicas"), "replicas", 1, &replicas, reader->err);
     if (r >= 0)
         r = gt_template_add(reader, "leader", NULL, 1, leader ? leader : workers);
+    /* Without a template of its own, so that sentences name the worker's. */
+    for (enum gt_pod_key k = 0; r >= 0 && !leader && k < GT_KEY_SIZES; k++) {
+        const char **text = gt_template_text(&reader->templates[0], k);
+        free((void *)(uintptr_t)*text);
+        *text = NULL;
+    }
     if (r >= 0)
         r = gt_template_add(reader, "worker", NULL, size > 1 ? size - 1 : 0, workers);
     if (r < 0)

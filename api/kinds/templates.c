@@ -110,13 +110,14 @@ int gt_template_add_roles(struct gt_template_reader *reader, const cJSON *roles,
 
 /* ---- how small a job may start ---- */
 
-void gt_template_refuse(struct gt_owner *owner, const char *what, uint32_t number, uint32_t limit,
-                        const char *of_what)
+void gt_template_refuse(struct gt_owner *owner, const char *what, const char *role, uint32_t number,
+                        uint32_t limit, const char *of_what)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(512);
     if (owner->refusal)
         return;
-    gt_buf_printf(&text, "%s: %u is more than %s, %u", what, number, of_what, limit);
+    gt_buf_printf(&text, "%s%s%s: %u is more than %s, %u", what, role[0] ? " of " : "", role, number, of_what,
+                  limit);
     owner->refusal = gt_buf_take(&text);
 }
 
@@ -132,7 +133,7 @@ void gt_template_set_minimum(struct gt_owner *owner, const char *what, uint32_t 
 {
     uint32_t pods = all_pods(owner);
     if (minimum > pods)
-        gt_template_refuse(owner, what, minimum, pods, "the number of its pods");
+        gt_template_refuse(owner, what, "", minimum, pods, "the number of its pods");
     else if (minimum > owner->spec.minimum)
         owner->spec.minimum = minimum;
 }
@@ -144,12 +145,13 @@ void gt_template_set_least_workers(struct gt_template_reader *reader, const char
     if (!least)
         return;
     if (most && least > most)
-        gt_template_refuse(reader->owner, what, least, most, "the most");
+        gt_template_refuse(reader->owner, what, "", least, most, "the maximum");
     for (unsigned i = 0; i < reader->owner->spec.count; i++) {
         struct gt_job_template *template = &reader->templates[i];
         bool fewer = strcasecmp(template->role, "worker") == 0;
         if (fewer && least > template->replicas)
-            gt_template_refuse(reader->owner, what, least, template->replicas, "the replicas of its workers");
+            gt_template_refuse(reader->owner, what, "", least, template->replicas,
+                               "the replicas of its workers");
         template->minimum = fewer ? least : template->replicas;
         minimum += template->minimum;
     }

@@ -39,9 +39,9 @@ const char **gt_template_text(const struct gt_job_template *template, enum gt_po
 int gt_template_copy_text(const cJSON *metadata, enum gt_pod_key key, const struct gt_job_template *template,
                           struct gt_err **err);
 
-/* Its numbers contradict each other; the first sentence of it stays. */
-void gt_template_refuse(struct gt_owner *owner, const char *what, uint32_t number, uint32_t limit,
-                        const char *of_what);
+/* Its numbers contradict each other; the first sentence of it stays. `role` "": it is about all of them. */
+void gt_template_refuse(struct gt_owner *owner, const char *what, const char *role, uint32_t number,
+                        uint32_t limit, const char *of_what);
 /* So many pods have to start together; `what` says so. */
 void gt_template_set_minimum(struct gt_owner *owner, const char *what, uint32_t minimum);
 /* `what` says that so many of the workers alone are enough. `most` 0: not given. */

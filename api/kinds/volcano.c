@@ -44,8 +44,8 @@ static int read_volcano_task(struct gt_template_reader *reader, const cJSON *tas
     if (r < 0)
         return r;
     if (template->minimum > template->replicas)
-        gt_template_refuse(reader->owner, "minAvailable of a task", template->minimum, template->replicas,
-                           "its replicas");
+        gt_template_refuse(reader->owner, "minAvailable", template->role, template->minimum,
+                           template->replicas, "its replicas");
     *sum += template->minimum;
     return 0;
 }

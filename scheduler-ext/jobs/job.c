@@ -89,7 +89,7 @@ static int add_templates(struct job_builder *builder)
         if (!role)
             return fail_roles(builder);
         if (role->template)
-            return gt_fail(builder->err, EINVAL, "two templates for the role \"%.60s\"", template->role);
+            return gt_fail(builder->err, EINVAL, "two templates have the name \"%.60s\"", template->role);
         role->template = template;
         role->replicas = template->replicas;
         role->per_child = template->per_child;
@@ -98,6 +98,24 @@ static int add_templates(struct job_builder *builder)
     if (total > GT_PLAN_PODS_MAX)
         return gt_fail(builder->err, E2BIG, "a job of %llu pods, the limit is %d", (unsigned long long)total,
                        GT_PLAN_PODS_MAX);
+    return 0;
+}
+
+/* Pods that say how many there are have to agree. */
+static int check_said(const struct job_builder *builder, uint32_t i)
+{
+    const char *first = builder->pods[0].name, *other = builder->pods[i].name;
+    uint32_t pods = builder->identities[0].pods, others = builder->identities[i].pods;
+    if (pods && others && pods != others)
+        return gt_fail(builder->err, EINVAL, "pods %.100s and %.100s say that the job has %u and %u pods",
+                       first, other, pods, others);
+    if (pods != others)
+        return gt_fail(builder->err, EINVAL,
+                       "pod %.100s says that the job has %u pods, and pod %.100s does not say it",
+                       pods ? first : other, pods ? pods : others, pods ? other : first);
+    if (pods && builder->count > pods)
+        return gt_fail(builder->err, EINVAL, "%u pods are there, and they say that the job has %u",
+                       builder->count, pods);
     return 0;
 }
 
@@ -111,10 +129,9 @@ static int identify_pods(struct job_builder *builder)
         if (identity->kind != builder->identities[0].kind)
             return gt_fail(builder->err, EINVAL, "pods of a %s and of a %s are not one job",
                            gt_job_kind_name(builder->identities[0].kind), gt_job_kind_name(identity->kind));
-        if (identity->pods != builder->identities[0].pods)
-            return gt_fail(builder->err, EINVAL, "pods %.100s and %.100s say that the job has %u and %u pods",
-                           builder->pods[0].name, builder->pods[i].name, builder->identities[0].pods,
-                           identity->pods);
+        r = check_said(builder, i);
+        if (r < 0)
+            return r;
         if (identity->ignored)
             continue;
         struct role *role = find_role(builder, identity->role);
@@ -369,24 +386,30 @@ static int read_sizes(struct job_builder *builder)
             texts[count++] = gt_job_pod_texts(&builder->pods[i], builder->pods[i].name);
     if (builder->spec && builder->spec->groups)
         gt_job_texts_keep(texts, templates, count);
-    return gt_job_sizes_read(texts, count, &builder->job->sizes, builder->err);
+    int r = gt_job_sizes_read(texts, count, &builder->job->sizes, builder->err);
+    builder->job->sizes.of_group = builder->spec && builder->spec->groups;
+    return r;
 }
 
 /* Where no unit has pods of two roles. */
 static int check_roles(const struct job_builder *builder)
 {
     const struct gt_job *job = builder->job;
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < job->member_count; i++)
+        all += gt_job_pod_gpus(&job->members[i].gpus);
     for (uint32_t i = 0, next; i < job->member_count && job->sizes.group; i = next) {
         const struct gt_job_template *template = job->members[i].template;
         uint64_t gpus = 0;
         for (next = i; next < job->member_count && job->members[next].template == template; next++)
             gpus += gt_job_pod_gpus(&job->members[next].gpus);
         if (template && gpus % job->sizes.group)
-            return gt_fail(
-                builder->err, EINVAL,
-                "the %llu GPUs of %.60s are not a multiple of gpu-group-size %u: to have units over "
-                "all of the job, annotate its object and not its templates",
-                (unsigned long long)gpus, template->role, job->sizes.group);
+            return gt_fail(builder->err, EINVAL,
+                           "the %llu GPUs of %.60s are not a multiple of gpu-group-size %u%s",
+                           (unsigned long long)gpus, template->role, job->sizes.group,
+                           all % job->sizes.group ? ""
+                                                  : ": to have units over all of the job, annotate its "
+                                                    "object and not its templates");
     }
     return 0;
 }
@@ -438,10 +461,25 @@ static int make_units_of_roles(struct job_builder *builder, const struct gt_job_
     return r;
 }
 
+/* A pod that nothing tells the job of. */
+static int check_alone(const struct job_builder *builder)
+{
+    const struct gt_job *job = builder->job;
+    uint32_t gpus = job->member_count ? gt_job_pod_gpus(&job->members[0].gpus) : 0;
+    if (!builder->count || job->kind != GT_JOB_POD || !gpus || job->sizes.group <= gpus ||
+        job->sizes.group % gpus)
+        return 0;
+    return gt_fail(
+        builder->err, EINVAL,
+        "gpu-group-size %u is more than the pod's %u GPU%s, and nothing says which other pods are of its "
+        "job: " GT_ANNOTATION_JOB_NAME " would",
+        job->sizes.group, gpus, gt_plural(gpus));
+}
+
 static int make_units(struct job_builder *builder)
 {
     struct gt_job *job = builder->job;
-    int r = builder->spec && builder->spec->units_in_roles ? check_roles(builder) : 0;
+    int r = builder->spec && builder->spec->units_in_roles ? check_roles(builder) : check_alone(builder);
     if (r < 0)
         return r;
     gt_auto_free struct gt_job_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));

@@ -41,9 +41,19 @@ static int check_job(const struct gt_job_sizes *sizes, const struct gt_job_pod *
         total += gpus;
     }
     if (total % sizes->group)
-        return gt_fail(err, EINVAL, "the job's %llu GPU%s are not a multiple of gpu-group-size %u",
-                       (unsigned long long)total, gt_plural(total), sizes->group);
+        return gt_fail(err, EINVAL, "the %s's %llu GPU%s are not a multiple of gpu-group-size %u",
+                       sizes->of_group ? "group" : "job", (unsigned long long)total, gt_plural(total),
+                       sizes->group);
     return 0;
+}
+
+static int fail_unequal(uint32_t unit, uint32_t pod, uint32_t gpus, uint32_t other, uint32_t others,
+                        struct gt_err **err)
+{
+    return gt_fail(err, EINVAL,
+                   "pods of one unit must ask for equally many GPUs: in unit %u, pod %u asks for %u and pod "
+                   "%u for %u",
+                   unit, pod, gpus, other, others);
 }
 
 /* A unit has equal pods: their number is the group size divided by the GPUs of its first pod. */
@@ -54,10 +64,7 @@ static int make_unit(const struct gt_job_sizes *sizes, const struct gt_job_pod *
     for (uint32_t i = first; i < first + size; i++) {
         uint32_t other = gt_job_pod_gpus(&pods[i]);
         if (other != gpus)
-            return gt_fail(err, EINVAL,
-                           "pods of one unit must ask for equally many GPUs: in unit %u, pod %u asks for %u "
-                           "and pod %u for %u",
-                           number, first, gpus, i, other);
+            return fail_unequal(number, first, gpus, i, other, err);
     }
     *ret = (struct gt_plan_unit){.first = first, .pods = size, .gpus = gpus};
     if (sizes->atomic && sizes->atomic < sizes->group)
@@ -69,8 +76,12 @@ static int set_whole(struct gt_job_sizes *sizes, const struct gt_job_pod *pods, 
                      struct gt_err **err)
 {
     uint64_t total = 0;
-    for (uint32_t i = 0; i < count; i++)
-        total += gt_job_pod_gpus(&pods[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t gpus = gt_job_pod_gpus(&pods[i]), first = gt_job_pod_gpus(&pods[0]);
+        if (gpus != first)
+            return fail_unequal(0, 0, first, i, gpus, err);
+        total += gpus;
+    }
     if (total > GT_GROUP_MAX)
         return gt_fail(err, EINVAL, "gpu-group-size " GT_GROUP_WHOLE ": the limit is %d GPUs", GT_GROUP_MAX);
     sizes->group = (uint32_t)total;

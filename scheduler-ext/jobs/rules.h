@@ -38,6 +38,7 @@ enum gt_on_node_loss {
 struct gt_job_sizes {
     uint32_t group, atomic; /* GPUs; 0: not given */
     bool whole;             /* all pods are one unit: `group` is known with them */
+    bool of_group;          /* the job is a group of a larger one, and sentences say so */
     enum gt_on_node_loss loss;
     bool spread;   /* the jobs of its object lie in different supernodes where they can */
     bool recreate; /* where its pods run without a plan, all of them are evicted and it is placed again */

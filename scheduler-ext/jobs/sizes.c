@@ -54,15 +54,16 @@ static const char *short_name(const char *key)
     return strchr(key, '/') + 1;
 }
 
-static int read_size(const char *key, const struct gt_job_texts *texts, const char *text, uint32_t *ret,
-                     struct gt_err **err)
+/* `also` says what else it may be. */
+static int read_size(const char *key, const struct gt_job_texts *texts, const char *text, const char *also,
+                     uint32_t *ret, struct gt_err **err)
 {
     const char *of = texts->where[0] ? " of " : "";
     uint64_t number;
     bool digits = text[0] && strspn(text, "0123456789") == strlen(text);
     if (!digits)
-        return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is not a number of GPUs", short_name(key), of,
-                       texts->where, text);
+        return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is not a number of GPUs%s", short_name(key), of,
+                       texts->where, text, also);
     if (!gt_text_to_unsigned(text, GT_GROUP_MAX, &number))
         return gt_fail(err, EINVAL, "%s%s%s: %.60s GPUs are more than any cluster has, the limit is %d",
                        short_name(key), of, texts->where, text, GT_GROUP_MAX);
@@ -92,7 +93,7 @@ static int read_subgroup(const struct gt_job_texts *texts, uint32_t count, uint3
 static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t count, uint32_t *ret,
                     bool *ret_whole, struct gt_err **err)
 {
-    const char *agreed = NULL;
+    const char *agreed = NULL, *also = ret_whole ? ", nor the word " GT_GROUP_WHOLE " or " GT_GROUP_PART : "";
     uint32_t first = 0, sizes = 0;
     for (uint32_t i = 0; i < count; i++) {
         const char *text = ret_whole ? texts[i].group : texts[i].atomic;
@@ -103,7 +104,7 @@ static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t 
             continue;
         int r = whole  ? 0
                 : part ? read_subgroup(texts, count, i, &size, err)
-                       : read_size(key, &texts[i], text, &size, err);
+                       : read_size(key, &texts[i], text, also, &size, err);
         if (r < 0)
             return r;
         if (agreed && size != sizes)

@@ -250,7 +250,7 @@ static int check_pod(const struct seen_pod *seen, struct gt_err **err)
         texts[i] = gt_job_template_texts(template, template->role[0] ? template->role : "the template");
     }
     const struct gt_pod_meta *meta = &seen->pod.meta;
-    texts[count] = gt_job_pod_texts(meta, count ? "the pod" : "");
+    texts[count] = gt_job_pod_texts(meta, meta->name[0] ? meta->name : count ? "the pod" : "");
     if (seen->owner && seen->owner->spec.groups)
         gt_job_texts_keep(texts, count, count + 1);
     int r = gt_job_sizes_read(texts, count + 1, &sizes, err);
@@ -417,10 +417,26 @@ static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object,
                             webhook->resource);
 }
 
+static void warn_of_atoms(const struct gt_owner *owner, struct gt_key_warnings *to)
+{
+    for (unsigned i = 0; i < owner->spec.count; i++)
+        if (owner->spec.templates[i].atomic)
+            gt_key_warnings_add(to, "%s", lone_atomic);
+}
+
+static void warn_of_rollout(const cJSON *object, struct gt_key_warnings *to)
+{
+    const char *strategy = gt_get_string(gt_get_at(object, "spec", "strategy"), "type");
+    if (is(gt_get_string(object, "kind"), "Deployment") && !is(strategy, "Recreate"))
+        gt_key_warnings_add(to, "a rolling update may create a part of a unit, which is refused: give the "
+                                "Deployment the strategy Recreate");
+}
+
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review, enum gt_job_kind kind,
                         struct review_verdict *verdict)
 {
     gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
+    gt_auto_err struct gt_err *unreadable = NULL;
     bool update = is(review->operation, "UPDATE"), known = kind != GT_JOB_KINDS;
     if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
         gt_meta_is_deleting(review->object))
@@ -432,26 +448,22 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
         gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,
                               changeable(review, "oldObject"));
     }
-    if (kind != GT_JOB_KINDS && gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0)
-        known = false;
-    warn_of_owner(webhook, review->object, owner, known, &verdict->warnings);
-    if (!owner)
-        return;
-    if (!has_groups(owner)) {
-        for (unsigned i = 0; i < owner->spec.count; i++)
-            if (owner->spec.templates[i].atomic)
-                gt_key_warnings_add(&verdict->warnings, "%s", lone_atomic);
-        return;
-    }
-    if (check_jobs(owner, &verdict->refusal) >= 0) {
+    int r = kind == GT_JOB_KINDS
+                ? 0
+                : gt_owner_read(kind, review->object, webhook->resource, &owner, &unreadable);
+    warn_of_owner(webhook, review->object, owner, known && r >= 0, &verdict->warnings);
+    if ((r == -EINVAL || r == -E2BIG) && gt_user_keys_any(review->object))
+        verdict->refusal = gt_steal(unreadable);
+    else if (owner && !has_groups(owner))
+        warn_of_atoms(owner, &verdict->warnings);
+    else if (owner && check_jobs(owner, &verdict->refusal) >= 0) {
+        warn_of_rollout(review->object, &verdict->warnings);
         warn_of_never(webhook, review, owner, verdict);
-        return;
     }
-    if (!update)
+    if (!update || !verdict->refusal)
         return;
-    const cJSON *before = gt_get(review->request, "oldObject");
-    if (gt_owner_read(kind, before, webhook->resource, &old, NULL) == 0 && old &&
-        (is_smaller(owner, old) || check_jobs(old, NULL) < 0))
+    r = gt_owner_read(kind, gt_get(review->request, "oldObject"), webhook->resource, &old, NULL);
+    if (r < 0 || (old && ((owner && is_smaller(owner, old)) || check_jobs(old, NULL) < 0)))
         gt_err_free(gt_steal(verdict->refusal));
 }
 
@@ -469,7 +481,8 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
     char version[API_VERSION_MAX];
     snprintf(version, sizeof(version), "%s/%s", gt_get_string(asked, "group"),
              gt_get_string(asked, "version"));
-    enum gt_job_kind kind = gt_owner_kind_of(version, name);
+    /* A Deployment's spec says of its pods what that of its ReplicaSet says. */
+    enum gt_job_kind kind = gt_owner_kind_of(version, is(name, "Deployment") ? "ReplicaSet" : name);
     if (!*sub && !is(name, "Pod"))
         judge_owner(webhook, &review, kind, &verdict);
     return write_answer(&review, &verdict, answer, err);

@@ -63,6 +63,9 @@ if(TARGET gt_placement)
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_unplaced.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-unplaced PROPERTIES LABELS integration TIMEOUT 1500)
     if(TARGET gputopo-scheduler)
+        add_test(NAME integration/refused COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_refused.py
+                 $<TARGET_FILE:gputopo-scheduler>)
+        set_tests_properties(integration/refused PROPERTIES LABELS integration TIMEOUT 1500)
         add_test(NAME integration/reasons COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_reasons.py
                  $<TARGET_FILE:gputopo-scheduler> $<TARGET_FILE:gputopo>)
         set_tests_properties(integration/reasons PROPERTIES LABELS integration TIMEOUT 1500)

@@ -484,6 +484,13 @@ static void test_pods(void **state)
         annotate(&pods[i], "metax-tech.com/job-pods", i ? "2" : "9");
     }
     refused(pods, 2, NULL, "pods a-0 and a-1 say that the job has 9 and 2 pods");
+    pods[1].meta.annotation_count--;
+    refused(pods, 2, NULL, "pod a-0 says that the job has 9 pods, and pod a-1 does not say it");
+    annotate(&pods[1], "metax-tech.com/job-pods", "1");
+    pods[0].meta.annotation_count--;
+    refused(pods, 2, NULL, "pod a-1 says that the job has 1 pods, and pod a-0 does not say it");
+    annotate(&pods[0], "metax-tech.com/job-pods", "1");
+    refused(pods, 2, NULL, "2 pods are there, and they say that the job has 1");
 }
 
 /* A group that its controller has not replaced yet keeps the size that it was made with. */
@@ -507,6 +514,7 @@ static void test_group_before_a_change(void **state)
     spec.groups = true;
     gt_auto_job struct gt_job *job = make(pods, 4, &spec);
     assert_int_equal(job->units.count, 2);
+    refused(pods, 0, &spec, "the group's 32 GPUs are not a multiple of gpu-group-size 64");
 }
 
 /* With the gang scheduler of Volcano, a PyTorchJob's pods have Volcano's task-spec: the job stays the same.
@@ -686,7 +694,7 @@ static void test_malformed(void **state)
         {.role = "worker", .replicas = 1, .gpus = eight, .containers = 1, .group = "32"},
         {.role = "Worker", .replicas = 7, .gpus = eight, .containers = 1}};
     const struct gt_job_spec twice = {.templates = templates, .count = 2};
-    refused(pods, 1, &twice, "two templates for the role");
+    refused(pods, 1, &twice, "two templates have the name");
 }
 
 static void test_natural_order(void **state)

@@ -75,7 +75,7 @@ static void test_sentences(void **state)
         const char *says;
     } cases[] = {
         {"", NULL, {8}, "\"\" is not a number"},
-        {"abc", NULL, {8}, "gpu-group-size: \"abc\" is not a number of GPUs"},
+        {"abc", NULL, {8}, "gpu-group-size: \"abc\" is not a number of GPUs, nor the word group or subgroup"},
         {"-8", NULL, {8}, "is not a number"},
         {"+8", NULL, {8}, "is not a number"},
         {" 8", NULL, {8}, "is not a number"},
@@ -161,7 +161,9 @@ static void test_templates(void **state)
     gt_auto_err struct gt_err *bad = NULL;
     struct gt_job_texts where[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .group = "x"}};
     assert_int_equal(gt_job_sizes_read(where, 2, &sizes, &bad), -EINVAL);
-    assert_string_equal(gt_err_text(bad), "gpu-group-size of Worker: \"x\" is not a number of GPUs");
+    assert_string_equal(
+        gt_err_text(bad),
+        "gpu-group-size of Worker: \"x\" is not a number of GPUs, nor the word group or subgroup");
 }
 
 static void test_node_loss(void **state)

@@ -312,7 +312,7 @@ static void test_jobset(void **state)
             "",
             "{\"name\":\"n\",\"template\":{\"spec\":{\"parallelism\":2,\"completions\":4,\"template\":" POD(
                 "8", GROUP("8")) "}}}"),
-        "completions of a Job in a JobSet: 4 is more than its parallelism, 2");
+        "completions of n: 4 is more than its parallelism, 2");
     /* Its Jobs are no jobs by themselves. */
     cJSON *part = parse(
         "{\"metadata\":{\"labels\":{\"jobset.sigs.k8s.io/jobset-name\":\"x\"}},\"spec\":{\"template\":" //
@@ -341,7 +341,7 @@ static void test_leader_worker_set(void **state)
     assert_int_equal(job->units.count, 1);
     assert_int_equal(job->sizes.group, 32);
     check_broken(GT_JOB_LEADER_WORKER_SET, LWS("", "5", ""),
-                 "the job's 40 GPUs are not a multiple of gpu-group-size 32");
+                 "the group's 40 GPUs are not a multiple of gpu-group-size 32");
     check_broken(GT_JOB_LEADER_WORKER_SET,
                  LWS("", "4", "\"leaderTemplate\":" POD("8", GROUP("\"group\"")) ","),
                  "gpu-group-size differs within the job: group on leader, 32 on worker");
@@ -472,10 +472,12 @@ static void test_rules(void **state)
     check_refused(GT_JOB_STATEFULSET,
                   "{\"spec\":{\"replicas\":5,\"template\":" POD("8", GROUP("\"32\"")) "}}",
                   "the job's 40 GPUs are not a multiple of gpu-group-size 32");
-    check_refused(GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1.5")) "}}",
-                  "gpu-group-size of the template: \"1.5\" is not a number of GPUs");
-    check_refused(GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1e30")) "}}",
-                  "gpu-group-size of the template: \"1e+30\" is not a number of GPUs");
+    check_refused(
+        GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1.5")) "}}",
+        "gpu-group-size of the template: \"1.5\" is not a number of GPUs, nor the word group or subgroup");
+    check_refused(
+        GT_JOB_STATEFULSET, "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1e30")) "}}",
+        "gpu-group-size of the template: \"1e+30\" is not a number of GPUs, nor the word group or subgroup");
     check_refused(GT_JOB_PYTORCH,
                   "{\"spec\":{\"pytorchReplicaSpecs\":{\"Master\":{\"template\":" POD("8", GROUP("\"32\"")) //
                   "},\"Worker\":{\"replicas\":7,\"template\":" POD("8", GROUP("\"16\"")) "}}}}",
@@ -493,11 +495,11 @@ static void test_rules(void **state)
         GT_JOB_PYTORCH,
         "{\"spec\":{\"elasticPolicy\":{\"minReplicas\":3,\"maxReplicas\":2},"
         "\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":4,\"template\":" POD("8", GROUP("\"32\"")) "}}}}",
-        "elasticPolicy.minReplicas: 3 is more than the most, 2");
+        "elasticPolicy.minReplicas: 3 is more than the maximum, 2");
     check_refused(GT_JOB_VOLCANO,
                   "{\"spec\":{\"tasks\":[{\"name\":\"w\",\"replicas\":4,\"minAvailable\":5,\"template\":" POD(
                       "8", GROUP("\"32\"")) "}]}}",
-                  "minAvailable of a task: 5 is more than its replicas, 4");
+                  "minAvailable of w: 5 is more than its replicas, 4");
 }
 
 static void test_nonsense(void **state)

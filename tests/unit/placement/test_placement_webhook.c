@@ -305,7 +305,8 @@ static void validate(struct world *world, const char *operation, const char *kin
     const char *message = json_text(json, "response.status.message");
     bool allowed = cJSON_IsTrue(json_at(json, "response.allowed"));
     if (allowed != !sentence || (sentence && (!message || strcmp(message, sentence) != 0)))
-        fail_msg("'%s', expected '%s', for %s", message ? message : "(allowed)", sentence, object);
+        fail_msg("'%s', expected '%s', for %s", message ? message : "(allowed)",
+                 sentence ? sentence : "(allowed)", object);
     if (!allowed)
         assert_int_equal(json_at(json, "response.status.code")->valueint, 422);
     cJSON_Delete(json);
@@ -319,7 +320,7 @@ static void test_refused_pods(void **state)
     validate(world, "CREATE", pod_kind, TEMPLATE(GROUP "\"20\""), NULL,
              "gpu-group-size 20 is not a multiple of the pod's 8 GPUs");
     validate(world, "CREATE", pod_kind, TEMPLATE(GROUP "\"3.5\""), NULL,
-             "gpu-group-size: \"3.5\" is not a number of GPUs");
+             "gpu-group-size: \"3.5\" is not a number of GPUs, nor the word group or subgroup");
     validate(
         world, "CREATE", pod_kind, TEMPLATE(GROUP "\"1000000000000000000000000000000\""), NULL,
         "gpu-group-size: 1000000000000000000000000000000 GPUs are more than any cluster has, the limit is "
@@ -343,7 +344,7 @@ static void test_pod_against_its_owner(void **state)
     validate(world, "CREATE", pod_kind, plain, NULL, NULL); /* in doubt nothing is refused */
     put_owner(world, GT_JOB_STATEFULSET, "set", "{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}");
     validate(world, "CREATE", pod_kind, pod, NULL,
-             "gpu-group-size differs within the job: 32 on the template, 16 on the pod");
+             "gpu-group-size differs within the job: 32 on the template, 16 on set-1");
     validate(world, "CREATE", pod_kind, plain, NULL, NULL);
     put_owner(world, GT_JOB_STATEFULSET, "set", "{\"replicas\":5,\"template\":" TEMPLATE(GROUP "\"32\"") "}");
     validate(world, "CREATE", pod_kind, plain, NULL,
@@ -368,6 +369,14 @@ static void test_refused_owners(void **state)
     validate(world, "UPDATE", kind, bad, larger, NULL); /* giving GPUs back is always allowed */
     validate(world, "UPDATE", kind, bad, bad, NULL);    /* it was broken before: let its finalizers go */
     validate(world, "UPDATE", kind, leaving, good, NULL);
+    static const char unreadable[] =
+        "{\"spec\":{\"replicas\":200000,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
+                      other[] = "{\"spec\":{\"replicas\":200000,\"template\":" TEMPLATE("") "}}",
+                      limit[] = "replicas is no number of pods from 0 to 131072";
+    validate(world, "CREATE", kind, unreadable, NULL, limit);
+    validate(world, "UPDATE", kind, unreadable, good, limit);
+    validate(world, "UPDATE", kind, unreadable, unreadable, NULL);
+    validate(world, "CREATE", kind, other, NULL, NULL); /* it is none of ours */
     validate(world, "DELETE", kind, "null", bad, NULL);
     validate(world, "CREATE", "{\"group\":\"x\",\"version\":\"v1\",\"kind\":\"StatefulSet\"}", bad, NULL,
              NULL);
@@ -420,7 +429,7 @@ static void test_key_warnings(void **state)
          "metax-tech.com/gpu-group-size is a label here and does nothing: it has to be an annotation\n"},
         {set,
          "{" META(GROUP "\"16\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
-         "metax-tech.com/gpu-group-size of the object itself does nothing: its templates say otherwise\n"},
+         "metax-tech.com/gpu-group-size \"16\" does nothing: a template below it has \"32\"\n"},
         {set,
          "{" META(GROUP "\"32\"") ",\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
          ""},
@@ -589,7 +598,9 @@ static void test_other_kinds(void **state)
     for (size_t i = 0; i < GT_COUNT(odd); i++) {
         bool refused = i == 1 || i == 2;
         validate(world, "CREATE", pod_kind, odd[i], NULL,
-                 refused ? "gpu-group-size: \"(no text)\" is not a number of GPUs" : NULL);
+                 refused
+                     ? "gpu-group-size: \"(no text)\" is not a number of GPUs, nor the word group or subgroup"
+                     : NULL);
         if (!refused)
             mutate(world, odd[i], "", NULL);
     }
