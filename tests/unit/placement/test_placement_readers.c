@@ -117,7 +117,8 @@ int __wrap_gt_owner_read(enum gt_job_kind kind, const cJSON *object, const char 
     int r = __real_gt_owner_read(kind, object, resource, ret, err);
     if (!expected.on)
         return r;
-    assert_int_equal(r, expected.result);
+    /* Without an error object its code is not known to those that wrap it. */
+    assert_int_equal(err ? r : r < 0, err ? expected.result : expected.result < 0);
     const struct gt_owner *a = r < 0 ? NULL : *ret, *b = expected.owner;
     for (; a && b; a = a->next, b = b->next)
         check_job(*a, *b);
@@ -301,7 +302,8 @@ static bool compare(const struct readers *readers, enum gt_job_kind kind, const 
     gt_auto_free char *text = cJSON_PrintUnformatted(object);
     gt_auto_json cJSON *json = NULL;
     assert_int_equal(gt_json_parse(text, strlen(text), "object", &json, NULL), 0);
-    int r = gt_owner_read(kind, json, RESOURCE, &owner, NULL);
+    gt_auto_err struct gt_err *err = NULL;
+    int r = gt_owner_read(kind, json, RESOURCE, &owner, &err);
     bool deleting =
         !cJSON_IsNull(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "metadata"), "deletionTimestamp")) &&
         cJSON_GetObjectItem(cJSON_GetObjectItem(json, "metadata"), "deletionTimestamp");
