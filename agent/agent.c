@@ -21,7 +21,7 @@ enum { AGENT_LEAVE_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
 
 static const char uuid_variable[] = "METAX_GPU_UUIDS", nic_variable[] = "METAX_GPU_NICS";
 
-static void log_start(struct gt_agent *agent)
+static void agent_log_start(struct gt_agent *agent)
 {
     const struct gt_agent_options *options = agent->options;
     gt_info(GT_AGENT_NAME " started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
@@ -54,11 +54,11 @@ static void on_change(void *arg, bool warning, const char *reason, const char *n
 }
 
 /* Serves this inventory from now on; takes the reference. */
-static void take(struct gt_agent *agent, struct gt_inventory *inventory)
+static void agent_take(struct gt_agent *agent, struct gt_inventory *inventory)
 {
     bool first = !agent->inventory;
     if (first && must_be_read(agent->options))
-        log_start(agent);
+        agent_log_start(agent);
     gt_inventory_unref(agent->scanned);
     agent->scanned = gt_inventory_ref(inventory);
     inventory = gt_agent_dra_check(agent, gt_agent_cdi_check(agent, inventory));
@@ -79,7 +79,7 @@ static void on_cdi_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     if (gt_agent_cdi_timer(agent))
-        take(agent, gt_inventory_ref(agent->scanned));
+        agent_take(agent, gt_inventory_ref(agent->scanned));
 }
 
 /* A claim was prepared, or given back. */
@@ -89,7 +89,7 @@ static void on_dra_changed(void *arg)
     gt_usage_claims(agent->usage, gt_dra_claims(agent->dra));
     gt_agent_dra_used(agent);
     if (agent->scanned && !agent->dra_offers)
-        take(agent, gt_inventory_ref(agent->scanned));
+        agent_take(agent, gt_inventory_ref(agent->scanned));
 }
 
 static void on_scan(void *arg, const struct gt_scan_result *result)
@@ -104,7 +104,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
     if (result->inventory && !result->relabelled)
         agent->early = result->early;
     if (result->relabelled)
-        take(agent, result->inventory);
+        agent_take(agent, result->inventory);
     if (result->ids_only)
         return;
     agent->scans.health_checks += result->health_check;
@@ -123,14 +123,14 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
                GT_STR("why", agent->scan_error));
         gt_agent_publish_changed(agent->publish);
     } else if (result->inventory && result->checked) {
-        take(agent, result->inventory);
+        agent_take(agent, result->inventory);
     } else if (result->inventory && !result->relabelled) {
         agent->scans.done++;
         gt_scan_counts_add(&agent->scans, result->seconds);
         clock_gettime(CLOCK_REALTIME, &now);
         agent->scans.last_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
         agent->scan_error[0] = '\0';
-        take(agent, result->inventory);
+        agent_take(agent, result->inventory);
     }
     if (agent->republish)
         gt_agent_publish_refresh(agent->publish);
@@ -148,7 +148,7 @@ static void on_rescan(void *arg)
     gt_scanner_request(agent->scanner, GT_SCAN_FULL);
 }
 
-static void on_health(void *arg)
+static void agent_on_health(void *arg)
 {
     struct gt_agent *agent = arg;
     gt_scanner_request(agent->scanner, GT_SCAN_HEALTH);
@@ -184,7 +184,7 @@ static void on_hangup(void *arg, int signal)
     agent->republish = true;
 }
 
-static void on_end(void *arg, int signal)
+static void agent_on_end(void *arg, int signal)
 {
     struct gt_agent *agent = arg;
     gt_info("shutting down", GT_STR("signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"));
@@ -192,12 +192,12 @@ static void on_end(void *arg, int signal)
 }
 
 /* Before any thread starts: the others inherit the blocked signals. */
-static int take_signals(struct gt_agent *agent, struct gt_err **err)
+static int agent_take_signals(struct gt_agent *agent, struct gt_err **err)
 {
     signal(SIGPIPE, SIG_IGN);
     int r = gt_loop_add_signal(agent->loop, SIGHUP, on_hangup, agent, err);
     if (r >= 0)
-        r = gt_shutdown_new(agent->loop, AGENT_LEAVE_MS, on_end, agent, &agent->shutdown, err);
+        r = gt_shutdown_new(agent->loop, AGENT_LEAVE_MS, agent_on_end, agent, &agent->shutdown, err);
     return r;
 }
 
@@ -236,18 +236,18 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
 }
 
 /* The order matters: signals and the environment before threads, the probe before gRPC. */
-static int start(struct gt_agent *agent, struct gt_err **err)
+static int agent_start(struct gt_agent *agent, struct gt_err **err)
 {
     const struct gt_agent_options *options = agent->options;
     int r = read_faults(options, &agent->faults, err);
     if (r >= 0)
         r = gt_loop_new(&agent->loop, err);
     if (r >= 0)
-        r = take_signals(agent, err);
+        r = agent_take_signals(agent, err);
     if (r >= 0)
         r = gt_loop_add_timer(agent->loop, on_rescan, agent, &agent->rescan_timer, err);
     if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, on_health, agent, &agent->health_timer, err);
+        r = gt_loop_add_timer(agent->loop, agent_on_health, agent, &agent->health_timer, err);
     if (r >= 0 && options->http)
         r = gt_http_new(agent->loop, options->http, gt_agent_serve, agent, &agent->http, err);
     if (r >= 0 && options->health)
@@ -279,11 +279,11 @@ static int start(struct gt_agent *agent, struct gt_err **err)
     if (r < 0)
         return r;
     if (!must_be_read(options))
-        log_start(agent);
+        agent_log_start(agent);
     return gt_agent_usage_start(agent, err); /* and the first scan follows */
 }
 
-static void stop(struct gt_agent *agent, int result)
+static void agent_stop(struct gt_agent *agent, int result)
 {
     gt_shutdown_begin(agent->shutdown, result < 0 ? 1 : 0);
     gt_agent_api_stop(agent);
@@ -311,17 +311,17 @@ static void stop(struct gt_agent *agent, int result)
 int gt_agent_run(const struct gt_agent_options *options, struct gt_err **err)
 {
     struct gt_agent agent = {.options = options};
-    int r = start(&agent, err);
+    int r = agent_start(&agent, err);
     if (r >= 0)
         r = gt_loop_run(agent.loop, err);
     if (agent.start_error)
         r = gt_fail(err, gt_err_code(agent.start_error), "%s", gt_err_text(agent.start_error));
-    stop(&agent, r);
+    agent_stop(&agent, r);
     return r;
 }
 
 /* All of it, or an error. */
-static int print(struct gt_buf *text, const char *what, struct gt_err **err)
+static int agent_print(struct gt_buf *text, const char *what, struct gt_err **err)
 {
     int r = gt_buf_check(text, what, err);
     if (r < 0)
@@ -339,7 +339,7 @@ int gt_agent_print_fault_table(const struct gt_agent_options *options, struct gt
     if (r < 0)
         return r;
     gt_fault_text_write(&faults, &text);
-    return print(&text, "the fault table", err);
+    return agent_print(&text, "the fault table", err);
 }
 
 int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err)
@@ -361,5 +361,5 @@ int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err
     if (r < 0)
         return r;
     gt_render_json(node, &json);
-    return print(&json, "the node as JSON", err);
+    return agent_print(&json, "the node as JSON", err);
 }

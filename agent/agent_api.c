@@ -14,7 +14,7 @@ enum { RETRY_FIRST_MS = 5000, RETRY_MAX_MS = 60000 };
 
 static const char switched_off[] = "switched off (--publish=none or --no-publish)";
 
-static bool is_pod(void)
+static bool agent_api_is_pod(void)
 {
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     return host && *host;
@@ -30,21 +30,21 @@ static bool is_wanted(const struct gt_agent_options *options, const char **why_n
 {
     if (!options->publish && !honours_plans(options))
         *why_not = switched_off;
-    else if (!options->kubeconfig && !is_pod())
+    else if (!options->kubeconfig && !agent_api_is_pod())
         *why_not = "not in a pod, and there is no --kubeconfig";
     else
         return true;
     return false;
 }
 
-static int read_config(const struct gt_agent_options *options, struct gt_kube_config *config,
-                       struct gt_err **err)
+static int agent_api_read_config(const struct gt_agent_options *options, struct gt_kube_config *config,
+                                 struct gt_err **err)
 {
     return options->kubeconfig ? gt_kube_config_file(options->kubeconfig, NULL, config, err)
                                : gt_kube_config_pod(NULL, config, err);
 }
 
-static void disconnect(struct gt_agent *agent)
+static void agent_api_disconnect(struct gt_agent *agent)
 {
     gt_agent_shares_stop(agent);
     gt_agent_publish_stop(gt_steal(agent->publish));
@@ -54,10 +54,10 @@ static void disconnect(struct gt_agent *agent)
     gt_kube_free(gt_steal(agent->kube));
 }
 
-static int connect_to(struct gt_agent *agent, struct gt_err **err)
+static int agent_api_connect_to(struct gt_agent *agent, struct gt_err **err)
 {
     gt_auto_kube_config struct gt_kube_config config = {0};
-    int r = read_config(agent->options, &config, err);
+    int r = agent_api_read_config(agent->options, &config, err);
     if (r >= 0)
         r = gt_kube_new(agent->loop, &config, GT_AGENT_NAME, &agent->kube, err);
     if (r >= 0)
@@ -73,7 +73,7 @@ static int connect_to(struct gt_agent *agent, struct gt_err **err)
     if (r >= 0 && agent->options->publish)
         r = gt_agent_publish_start(agent, &agent->publish, err);
     if (r < 0)
-        disconnect(agent);
+        agent_api_disconnect(agent);
     return r;
 }
 
@@ -91,11 +91,11 @@ static void complain(struct gt_agent *agent)
     gt_warning("the API server cannot be used, going on without", GT_STR("why", agent->no_api_why));
 }
 
-static void on_timer(void *arg)
+static void agent_api_on_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     gt_auto_err struct gt_err *err = NULL;
-    if (connect_to(agent, &err) >= 0) {
+    if (agent_api_connect_to(agent, &err) >= 0) {
         gt_info("the API server can be used now", GT_BOOL("publish", agent->publish != NULL));
         agent->no_api_why[0] = '\0';
         gt_agent_publish_changed(agent->publish);
@@ -115,10 +115,10 @@ int gt_agent_api_start(struct gt_agent *agent, struct gt_err **err)
         snprintf(agent->no_api_why, sizeof(agent->no_api_why), "%s", why_not);
         return 0;
     }
-    int r = gt_loop_add_timer(agent->loop, on_timer, agent, &agent->api_timer, err);
+    int r = gt_loop_add_timer(agent->loop, agent_api_on_timer, agent, &agent->api_timer, err);
     if (r < 0)
         return r;
-    if (connect_to(agent, &why) < 0)
+    if (agent_api_connect_to(agent, &why) < 0)
         try_later(agent, why);
     return 0;
 }
@@ -138,6 +138,6 @@ void gt_agent_api_complain(struct gt_agent *agent)
 
 void gt_agent_api_stop(struct gt_agent *agent)
 {
-    disconnect(agent);
+    agent_api_disconnect(agent);
     gt_source_free(gt_steal(agent->api_timer));
 }

@@ -10,7 +10,7 @@
  */
 enum { CDI_CHECK_MS = 5000 };
 
-static bool is_used(const struct gt_agent *agent)
+static bool agent_cdi_is_used(const struct gt_agent *agent)
 {
     const struct gt_agent_options *options = agent->options;
     return options->device_plugin && options->advertise == GT_ADVERTISE_PLUGIN &&
@@ -31,7 +31,7 @@ static void say_failed(struct gt_agent *agent, const char *why)
                               why);
 }
 
-static void refresh(struct gt_agent *agent, const struct gt_inventory *inventory)
+static void agent_cdi_refresh(struct gt_agent *agent, const struct gt_inventory *inventory)
 {
     gt_auto_err struct gt_err *err = NULL;
     struct gt_cdi_stats before, after;
@@ -66,7 +66,7 @@ static void remove_left_over(struct gt_agent *agent)
 
 bool gt_agent_cdi_timer(struct gt_agent *agent)
 {
-    if (!is_used(agent)) {
+    if (!agent_cdi_is_used(agent)) {
         remove_left_over(agent);
         return false;
     }
@@ -74,7 +74,7 @@ bool gt_agent_cdi_timer(struct gt_agent *agent)
     if (!agent->scanned)
         return false;
     bool failed = agent->cdi_error[0];
-    refresh(agent, agent->scanned);
+    agent_cdi_refresh(agent, agent->scanned);
     return failed != (agent->cdi_error[0] != '\0') && agent->options->strategy == GT_STRATEGY_CDI;
 }
 
@@ -82,9 +82,9 @@ struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_invent
 {
     struct gt_inventory *withheld = NULL;
     char reason[sizeof(inventory->devices[0].reason)];
-    if (!is_used(agent))
+    if (!agent_cdi_is_used(agent))
         return inventory;
-    refresh(agent, inventory);
+    agent_cdi_refresh(agent, inventory);
     snprintf(reason, sizeof(reason), "no CDI spec: %.100s", agent->cdi_error);
     if (agent->cdi_error[0] && agent->options->strategy == GT_STRATEGY_CDI &&
         gt_inventory_withhold(inventory, reason, &withheld, NULL) == 0) {
@@ -98,12 +98,12 @@ int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, stru
 {
     const struct gt_agent_options *options = agent->options;
     const struct gt_cdi_options cdi = {options->cdi_dir, options->resource, options->dev_root};
-    if (!is_used(agent) && gt_cdi_check(&cdi, NULL) < 0)
+    if (!agent_cdi_is_used(agent) && gt_cdi_check(&cdi, NULL) < 0)
         return 0; /* it never had one */
     int r = gt_cdi_new(&cdi, &agent->cdi, err);
     if (r < 0)
         return r;
-    if (!is_used(agent) && !gt_cdi_exists(agent->cdi))
+    if (!agent_cdi_is_used(agent) && !gt_cdi_exists(agent->cdi))
         return 0;
     r = gt_loop_add_timer(agent->loop, on_timer, agent, &agent->cdi_timer, err);
     if (r >= 0)

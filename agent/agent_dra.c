@@ -46,7 +46,7 @@ struct gt_inventory *gt_agent_dra_check(struct gt_agent *agent, struct gt_invent
     return withheld;
 }
 
-static void on_registered(void *arg)
+static void dra_on_registered(void *arg)
 {
     struct gt_agent *agent = arg;
     agent->dra_error[0] = '\0';
@@ -56,7 +56,7 @@ static void on_registered(void *arg)
     gt_agent_publish_changed(agent->publish);
 }
 
-static void on_registration_failed(void *arg, const char *why)
+static void dra_on_registration_failed(void *arg, const char *why)
 {
     struct gt_agent *agent = arg;
     bool again = strncmp(agent->dra_error, why, sizeof(agent->dra_error) - 1) == 0;
@@ -115,7 +115,7 @@ static void on_specs(void *arg, const char *error)
 }
 
 /* Not at once: the driver is at work. */
-static void on_changed(void *arg)
+static void dra_on_changed(void *arg)
 {
     struct gt_agent *agent = arg;
     gt_source_arm(agent->dra_changed, 1);
@@ -140,12 +140,12 @@ int gt_agent_dra_start(struct gt_agent *agent, gt_timer_callback *on_change, str
         .cdi = {options->cdi_dir, options->resource, options->dev_root, uuid_variable, nic_variable},
     };
     const struct gt_dra_events events = {gt_agent_dra_read_claim,
-                                         on_registered,
-                                         on_registration_failed,
+                                         dra_on_registered,
+                                         dra_on_registration_failed,
                                          on_prepared,
                                          on_unprepared,
                                          on_specs,
-                                         on_changed,
+                                         dra_on_changed,
                                          on_state_lost,
                                          agent};
     bool offers = options->advertise == GT_ADVERTISE_DRA;

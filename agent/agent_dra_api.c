@@ -24,7 +24,7 @@ enum {
     RETRY_PAUSE_MS = 2000,
 };
 
-static void on_written(void *arg, struct gt_kube_answer *answer)
+static void dra_api_on_written(void *arg, struct gt_kube_answer *answer)
 {
     const char *what = arg;
     if (answer->error && answer->status != 404)
@@ -34,7 +34,8 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
 /* ---- claims that the kubelet asks about ---- */
 
 /* What of the claim is this node's, to the driver. */
-static void hand_over(struct gt_agent *agent, const struct gt_resource_claim *claim, struct gt_dra_read *read)
+static void dra_api_hand_over(struct gt_agent *agent, const struct gt_resource_claim *claim,
+                              struct gt_dra_read *read)
 {
     struct gt_dra_result results[GT_CLAIM_RESULTS_MAX];
     struct gt_dra_allocation allocation = {claim->uid, results, 0, claim->pods, claim->pod_count};
@@ -46,7 +47,7 @@ static void hand_over(struct gt_agent *agent, const struct gt_resource_claim *cl
     gt_dra_read_done(read, &allocation, NULL);
 }
 
-static void on_claim(void *arg, struct gt_kube_answer *answer)
+static void dra_api_on_claim(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_dra_read *read = arg;
     gt_auto_err struct gt_err *err = NULL;
@@ -56,7 +57,7 @@ static void on_claim(void *arg, struct gt_kube_answer *answer)
     else if (gt_resource_claim_read(answer->object, &claim, &err) < 0)
         gt_dra_read_done(read, NULL, gt_err_text(err));
     else
-        hand_over(gt_dra_read_arg(read), &claim, read);
+        dra_api_hand_over(gt_dra_read_arg(read), &claim, read);
 }
 
 void gt_agent_dra_read_claim(void *arg, const struct gt_dra_claim_id *claim, struct gt_dra_read *read)
@@ -72,7 +73,7 @@ void gt_agent_dra_read_claim(void *arg, const struct gt_dra_claim_id *claim, str
         .deadline_ms = GT_DRA_READ_MS,
     };
     if (agent->kube)
-        gt_kube_start(agent->kube, &request, on_claim, read, &call, &err);
+        gt_kube_start(agent->kube, &request, dra_api_on_claim, read, &call, &err);
     else
         gt_fail(&err, ENOTCONN, "the API server cannot be asked for the claim: %s", agent->no_api_why);
     if (err)
@@ -102,7 +103,7 @@ static void retry_pod(struct gt_agent *agent, const cJSON *pod)
         .no_object = true,
     };
     if (body.data && !body.failed)
-        gt_kube_start(agent->kube, &request, on_written, failed, &call, NULL);
+        gt_kube_start(agent->kube, &request, dra_api_on_written, failed, &call, NULL);
 }
 
 static void on_listed_pod(void *arg, cJSON *pod)
@@ -157,7 +158,7 @@ static void remove_slice(struct gt_agent *agent, const char *name)
     const struct gt_kube_request request = {
         .verb = GT_KUBE_DELETE, .resource = &gt_kube_resource_slices, .name = name, .no_object = true};
     gt_info("a ResourceSlice that offers GPUs of this node is removed", GT_STR("slice", name));
-    gt_kube_start(agent->kube, &request, on_written, failed, &call, NULL);
+    gt_kube_start(agent->kube, &request, dra_api_on_written, failed, &call, NULL);
 }
 
 /* An API server that does not know counters drops them without an error. */
@@ -235,7 +236,7 @@ static struct gt_dra_gone *find_gone(struct gt_agent *agent, const char *uid)
     return empty;
 }
 
-static bool is_listed(const struct gt_agent *agent, const struct gt_dra_claim_id *id)
+static bool dra_api_is_listed(const struct gt_agent *agent, const struct gt_dra_claim_id *id)
 {
     const struct gt_usage *usage = gt_usage_now(agent->usage);
     return !usage->known || usage->stale || gt_usage_lists_claim(agent->usage, id->namespace, id->name);
@@ -251,7 +252,7 @@ static void on_collected(void *arg, struct gt_kube_answer *answer)
     bool is_gone =
         answer->status == 404 || (!answer->error && strcmp(gt_meta_uid(answer->object), id->uid) != 0);
     agent->dra_asking = NULL;
-    if (gone && (!is_gone || is_listed(agent, id)))
+    if (gone && (!is_gone || dra_api_is_listed(agent, id)))
         *gone = (struct gt_dra_gone){0};
     else if (gone && !gone->uid[0]) {
         memcpy(gone->uid, id->uid, sizeof(gone->uid));
@@ -279,13 +280,13 @@ static void ask_next(struct gt_agent *agent)
             .metadata_only = true,
             .once = true,
         };
-        if (!is_listed(agent, &agent->dra_asked) &&
+        if (!dra_api_is_listed(agent, &agent->dra_asked) &&
             gt_kube_start(agent->kube, &request, on_collected, agent, &agent->dra_asking, NULL) < 0)
             return;
     }
 }
 
-static void collect(void *arg)
+static void dra_api_collect(void *arg)
 {
     struct gt_agent *agent = arg;
     struct gt_kube_informer_counters slices;
@@ -322,7 +323,7 @@ int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err)
     };
     int r = gt_loop_add_timer(agent->loop, list_waiting_pods, agent, &agent->dra_retry, err);
     if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, collect, agent, &agent->dra_collect, err);
+        r = gt_loop_add_timer(agent->loop, dra_api_collect, agent, &agent->dra_collect, err);
     if (r >= 0)
         r = gt_kube_informer_start(agent->kube, &spec, &agent->dra_slices, err);
     if (r >= 0)

@@ -16,7 +16,7 @@ static double handler_busy_s(const struct gt_agent *agent)
     return (double)(most > claims ? most : claims) / 1000;
 }
 
-static struct gt_status status_of(struct gt_agent *agent, char (*socket)[PATH_MAX])
+static struct gt_status agent_http_status_of(struct gt_agent *agent, char (*socket)[PATH_MAX])
 {
     struct gt_status status = {
         .inventory = agent->inventory,
@@ -43,7 +43,7 @@ static struct gt_status status_of(struct gt_agent *agent, char (*socket)[PATH_MA
     return status;
 }
 
-static void serve_metrics(struct gt_agent *agent, struct gt_http_response *response)
+static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_response *response)
 {
     struct gt_metrics metrics = {
         .inventory = agent->inventory,
@@ -96,7 +96,7 @@ static void serve_status(struct gt_agent *agent, bool (*is_well)(const struct gt
                          struct gt_http_response *response)
 {
     char socket[PATH_MAX];
-    struct gt_status status = status_of(agent, &socket);
+    struct gt_status status = agent_http_status_of(agent, &socket);
     response->status = is_well(&status, &response->body) ? 200 : 503;
 }
 
@@ -108,7 +108,8 @@ static void serve_usage(struct gt_agent *agent, struct gt_http_response *respons
     gt_usage_json(agent->usage, agent->options->node_name, stats.last_s, &response->body);
 }
 
-static bool serve_health(struct gt_agent *agent, const char *path, struct gt_http_response *response)
+static bool agent_http_serve_health(struct gt_agent *agent, const char *path,
+                                    struct gt_http_response *response)
 {
     if (strcmp(path, "/healthz") == 0)
         serve_status(agent, gt_status_healthy, response);
@@ -122,7 +123,7 @@ static bool serve_health(struct gt_agent *agent, const char *path, struct gt_htt
 void gt_agent_serve_health(void *arg, const struct gt_http_request *request,
                            struct gt_http_response *response)
 {
-    if (serve_health(arg, request->path, response))
+    if (agent_http_serve_health(arg, request->path, response))
         return;
     response->status = 404;
     gt_buf_puts(&response->body, "there are /healthz and /readyz\n");
@@ -132,10 +133,10 @@ void gt_agent_serve(void *arg, const struct gt_http_request *request, struct gt_
 {
     struct gt_agent *agent = arg;
     const char *path = request->path;
-    if (serve_health(agent, path, response))
+    if (agent_http_serve_health(agent, path, response))
         return;
     if (strcmp(path, "/metrics") == 0)
-        serve_metrics(agent, response);
+        agent_http_serve_metrics(agent, response);
     else if (strcmp(path, "/usage") == 0)
         serve_usage(agent, response);
     else {

@@ -4,14 +4,14 @@
 #include "agent/agent_private.h"
 #include "base/log.h"
 
-static void on_registered(void *arg)
+static void nodes_on_registered(void *arg)
 {
     struct gt_agent *agent = arg;
     agent->nodes_error[0] = '\0';
     gt_info("registered for the probe", GT_STR("resource", agent->options->probe_resource));
 }
 
-static void on_registration_failed(void *arg, const char *why, unsigned retry_ms)
+static void nodes_on_registration_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_agent *agent = arg;
     bool again = strncmp(agent->nodes_error, why, sizeof(agent->nodes_error) - 1) == 0;
@@ -21,7 +21,7 @@ static void on_registration_failed(void *arg, const char *why, unsigned retry_ms
     snprintf(agent->nodes_error, sizeof(agent->nodes_error), "%s", why);
 }
 
-static void on_allocated(void *arg, unsigned nodes, const char *error)
+static void nodes_on_allocated(void *arg, unsigned nodes, const char *error)
 {
     const struct gt_agent *agent = arg;
     if (error)
@@ -40,7 +40,8 @@ int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err)
         .kubelet_dir = options->kubelet_dir,
         .dev_root = options->dev_root,
     };
-    const struct gt_nodes_plugin_events events = {on_registered, on_registration_failed, on_allocated, agent};
+    const struct gt_nodes_plugin_events events = {nodes_on_registered, nodes_on_registration_failed,
+                                                  nodes_on_allocated, agent};
     if (!options->probe_resource || options->from)
         return 0;
     return gt_nodes_plugin_new(agent->loop, &plugin, &events, &agent->nodes_plugin, err);

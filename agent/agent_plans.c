@@ -17,7 +17,7 @@ static bool is_current(const struct gt_agent *agent)
 }
 
 /* gRPC's thread gets a copy, which nobody changes. */
-static void hand_over(struct gt_agent *agent)
+static void agent_plans_hand_over(struct gt_agent *agent)
 {
     gt_auto_plans struct gt_plans *plans = NULL;
     gt_auto_err struct gt_err *err = NULL;
@@ -33,7 +33,7 @@ static void hand_over(struct gt_agent *agent)
         gt_warning("plans cannot be honoured", GT_STR("why", gt_err_text(err)));
 }
 
-static void on_pod(void *arg, cJSON *object)
+static void agent_plans_on_pod(void *arg, cJSON *object)
 {
     struct gt_agent *agent = arg;
     struct gt_pod pod;
@@ -45,29 +45,29 @@ static void on_pod(void *arg, cJSON *object)
         gt_warning("a plan cannot be honoured", GT_STR("why", gt_err_text(err)));
     gt_plan_table_counts(agent->plans, &agent->plan_counts);
     if (r != 0)
-        hand_over(agent);
+        agent_plans_hand_over(agent);
 }
 
-static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *pod)
+static void agent_plans_on_deleted(void *arg, const char *namespace_, const char *name, cJSON *pod)
 {
     struct gt_agent *agent = arg;
     (void)pod;
     if (!gt_plan_table_drop(agent->plans, namespace_, name))
         return;
     gt_plan_table_counts(agent->plans, &agent->plan_counts);
-    hand_over(agent);
+    agent_plans_hand_over(agent);
 }
 
-static void on_synced(void *arg)
+static void agent_plans_on_synced(void *arg)
 {
     struct gt_agent *agent = arg;
     if (agent->pods_error)
         gt_info("the API server says again what is planned for this node's pods");
     agent->pods_error = 0;
-    hand_over(agent);
+    agent_plans_hand_over(agent);
 }
 
-static void on_error(void *arg, const struct gt_err *error)
+static void agent_plans_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_agent *agent = arg;
     bool again = agent->pods_error == gt_err_code(error);
@@ -76,7 +76,7 @@ static void on_error(void *arg, const struct gt_err *error)
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask what is planned for this node's pods",
            GT_STR("why", gt_err_text(error)));
     if (agent->plans_handed_current)
-        hand_over(agent); /* so that no pod waits for a plan that cannot come */
+        agent_plans_hand_over(agent); /* so that no pod waits for a plan that cannot come */
 }
 
 /* A watch that resumes sends nothing until a pod changes. */
@@ -84,7 +84,7 @@ static void on_check(void *arg)
 {
     struct gt_agent *agent = arg;
     if (is_current(agent))
-        on_synced(agent);
+        agent_plans_on_synced(agent);
     else
         gt_source_arm(agent->plans_timer, PLANS_CHECK_MS);
 }
@@ -96,11 +96,11 @@ int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
     const struct gt_kube_informer_spec spec = {
         .selection = {.resource = &gt_kube_pods, .field_selector = selector, .metadata_only = true},
         .start_jitter_ms = START_JITTER_MS,
-        .on_add = on_pod,
-        .on_update = on_pod,
-        .on_delete = on_deleted,
-        .on_synced = on_synced,
-        .on_error = on_error,
+        .on_add = agent_plans_on_pod,
+        .on_update = agent_plans_on_pod,
+        .on_delete = agent_plans_on_deleted,
+        .on_synced = agent_plans_on_synced,
+        .on_error = agent_plans_on_error,
         .arg = agent,
     };
     int r = gt_plan_table_new(&agent->plans, err);

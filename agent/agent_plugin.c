@@ -6,7 +6,7 @@
 
 enum { IDS_LOGGED = 4096 };
 
-static void on_registered(void *arg)
+static void agent_plugin_on_registered(void *arg)
 {
     struct gt_agent *agent = arg;
     if (agent->reported_unregistered)
@@ -20,7 +20,7 @@ static void on_registered(void *arg)
     gt_agent_publish_changed(agent->publish);
 }
 
-static void on_registration_failed(void *arg, const char *why, unsigned retry_ms)
+static void agent_on_registration_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_agent *agent = arg;
     /* Without a kubelet the back-off may last for days: the same reason is logged once. */
@@ -47,7 +47,7 @@ static void on_stream_ended(void *arg)
     gt_agent_publish_changed(agent->publish);
 }
 
-static void add_ids(struct gt_buf *to, const char *const *ids, unsigned count)
+static void agent_plugin_add_ids(struct gt_buf *to, const char *const *ids, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         gt_buf_puts(to, i ? "," : "");
@@ -57,13 +57,13 @@ static void add_ids(struct gt_buf *to, const char *const *ids, unsigned count)
         gt_buf_add(to, "", 0);
 }
 
-static void on_allocated(void *arg, const struct gt_allocation *allocation)
+static void agent_plugin_on_allocated(void *arg, const struct gt_allocation *allocation)
 {
     struct gt_agent *agent = arg;
     gt_podresources_soon(agent->podresources);
     gt_agent_score(agent, allocation);
     gt_auto_buf struct gt_buf ids = GT_BUF(IDS_LOGGED);
-    add_ids(&ids, allocation->ids, allocation->count);
+    agent_plugin_add_ids(&ids, allocation->ids, allocation->count);
     if (allocation->error)
         gt_warning("allocation refused", GT_STR("why", allocation->error), GT_INT("gpus", allocation->count),
                    GT_STR("ids", ids.data));
@@ -71,14 +71,14 @@ static void on_allocated(void *arg, const struct gt_allocation *allocation)
         gt_info("allocated", GT_INT("gpus", allocation->count), GT_STR("ids", ids.data));
 }
 
-static void on_preferred(void *arg, const struct gt_preference *preference)
+static void agent_plugin_on_preferred(void *arg, const struct gt_preference *preference)
 {
     const struct gt_choice *choice = &preference->choice;
     unsigned count = preference->count;
     struct gt_agent *agent = arg;
     agent->offered = preference->offered;
     gt_auto_buf struct gt_buf list = GT_BUF(IDS_LOGGED);
-    add_ids(&list, preference->ids, count);
+    agent_plugin_add_ids(&list, preference->ids, count);
     if (preference->plan == GT_PLAN_HIT)
         gt_info("preferred as planned", GT_INT("gpus", count), GT_STR("namespace", preference->namespace),
                 GT_STR("pod", preference->pod), GT_STR("container", preference->container),
@@ -95,11 +95,11 @@ static void on_preferred(void *arg, const struct gt_preference *preference)
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent)
 {
     return (struct gt_plugin_events){
-        .registered = on_registered,
-        .registration_failed = on_registration_failed,
+        .registered = agent_plugin_on_registered,
+        .registration_failed = agent_on_registration_failed,
         .stream_ended = on_stream_ended,
-        .allocated = on_allocated,
-        .preferred = on_preferred,
+        .allocated = agent_plugin_on_allocated,
+        .preferred = agent_plugin_on_preferred,
         .arg = agent,
     };
 }

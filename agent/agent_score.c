@@ -2,7 +2,8 @@
 #include "agent/agent_private.h"
 #include "base/bits.h"
 
-static uint64_t gpus_of(const struct gt_inventory *inventory, const struct gt_allocation *allocation)
+static uint64_t agent_score_gpus_of(const struct gt_inventory *inventory,
+                                    const struct gt_allocation *allocation)
 {
     uint64_t mask = 0;
     for (unsigned i = 0; i < allocation->count; i++) {
@@ -27,7 +28,7 @@ void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *allocati
     agent->offered = 0;
     if (allocation->error || !inventory || !inventory->class)
         return;
-    uint64_t got = gpus_of(inventory, allocation);
+    uint64_t got = agent_score_gpus_of(inventory, allocation);
     bool is_offer = got && !(got & ~offered);
     if (is_offer || usage->known) {
         uint64_t free = got | (is_offer ? offered : 0) | (usage->known ? usage->free & ~agent->given : 0);

@@ -69,7 +69,7 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
     gt_agent_synced(agent, GT_SYNC_NODE);
 }
 
-static void check_node(void *arg)
+static void shares_check_node(void *arg)
 {
     struct gt_agent *agent = arg;
     gt_source_disarm(agent->node_timer); /* one request at a time: the answer arms it */
@@ -86,14 +86,14 @@ static void check_node(void *arg)
 void gt_agent_shares_check(struct gt_agent *agent)
 {
     if (agent->node_timer && !agent->node_call)
-        check_node(agent);
+        shares_check_node(agent);
 }
 
 int gt_agent_shares_start(struct gt_agent *agent, struct gt_err **err)
 {
-    int r = gt_loop_add_timer(agent->loop, check_node, agent, &agent->node_timer, err);
+    int r = gt_loop_add_timer(agent->loop, shares_check_node, agent, &agent->node_timer, err);
     if (r >= 0)
-        check_node(agent);
+        shares_check_node(agent);
     return r;
 }
 

@@ -19,14 +19,14 @@ void gt_agent_synced(struct gt_agent *agent, unsigned sources)
     gt_scanner_name_gpus(agent->scanner);
 }
 
-static void on_sync_timer(void *arg)
+static void sync_on_timer(void *arg)
 {
     gt_agent_synced(arg, ~0U);
 }
 
 int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err)
 {
-    int r = gt_loop_add_timer(agent->loop, on_sync_timer, agent, &agent->sync_timer, err);
+    int r = gt_loop_add_timer(agent->loop, sync_on_timer, agent, &agent->sync_timer, err);
     if (r < 0)
         return r;
     agent->unsynced = GT_SYNC_HELD | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);

@@ -23,7 +23,7 @@ static bool same_owner(const struct gt_usage_owner *a, const struct gt_usage_own
 }
 
 /* Whether the same container holds the device there, GPU of the node or not. */
-static bool holds(const struct gt_usage *usage, const struct gt_usage_owner *owner)
+static bool agent_usage_holds(const struct gt_usage *usage, const struct gt_usage_owner *owner)
 {
     for (unsigned i = 0; i < usage->gpu_count + usage->unknown_devices; i++)
         if (strcmp(usage->owners[i].id, owner->id) == 0 && same_owner(&usage->owners[i], owner))
@@ -36,7 +36,7 @@ static void log_owners(const struct gt_usage *now, const struct gt_usage *other,
 {
     uint64_t added = 0;
     for (unsigned i = 0; i < now->gpu_count; i++)
-        if (now->used >> i & 1 && !holds(other, &now->owners[i]))
+        if (now->used >> i & 1 && !agent_usage_holds(other, &now->owners[i]))
             added |= 1ULL << i;
     while (added) {
         const struct gt_usage_owner *owner = &now->owners[gt_bit_first(added)];
@@ -75,7 +75,7 @@ static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, co
     }
 }
 
-static void on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now)
+static void agent_usage_on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now)
 {
     struct gt_agent *agent = arg;
     log_owners(before, now, "GPUs freed");
@@ -130,7 +130,7 @@ static void update_scanner(struct gt_agent *agent)
         gt_scanner_request(agent->scanner, GT_SCAN_IDS);
 }
 
-static void on_listed(void *arg, const struct gt_holdings *holdings)
+static void agent_usage_on_listed(void *arg, const struct gt_holdings *holdings)
 {
     struct gt_agent *agent = arg;
     if (agent->usage_error[0])
@@ -145,14 +145,14 @@ static void on_listed(void *arg, const struct gt_holdings *holdings)
     gt_agent_synced(agent, GT_SYNC_HELD);
 }
 
-static void on_offered(void *arg, int others)
+static void agent_usage_on_offered(void *arg, int others)
 {
     struct gt_agent *agent = arg;
     gt_agent_shares_offered(agent, others);
     gt_agent_synced(agent, GT_SYNC_OFFERED);
 }
 
-static void on_failed(void *arg, const char *why, unsigned retry_ms)
+static void agent_usage_on_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_agent *agent = arg;
     gt_agent_synced(agent, GT_SYNC_HELD | GT_SYNC_OFFERED);
@@ -176,8 +176,9 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
         .driver = GT_DRA_DRIVER,
         .plugin = agent->plugin,
     };
-    const struct gt_podresources_events events = {on_listed, on_failed, on_offered, agent};
-    int r = gt_usage_table_new(on_changed, agent, &agent->usage, err);
+    const struct gt_podresources_events events = {agent_usage_on_listed, agent_usage_on_failed,
+                                                  agent_usage_on_offered, agent};
+    int r = gt_usage_table_new(agent_usage_on_changed, agent, &agent->usage, err);
     if (r >= 0)
         r = gt_agent_sync_start(agent, err);
     if (r >= 0)

@@ -33,10 +33,10 @@ struct changes {
     struct gt_buf who[CHANGES];
 };
 
-static void add(struct changes *changes, enum change change, const char *format, ...)
+static void changes_add(struct changes *changes, enum change change, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void add(struct changes *changes, enum change change, const char *format, ...)
+static void changes_add(struct changes *changes, enum change change, const char *format, ...)
 {
     struct gt_buf *who = &changes->who[change];
     va_list args;
@@ -135,12 +135,12 @@ static unsigned log_device(const struct gt_device *was, const struct gt_device *
     }
     if (was_there && !is_there) {
         gt_warning("GPU lost", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
-        add(changes, LOST, "%s at %s", is->id, is->bdf);
+        changes_add(changes, LOST, "%s at %s", is->id, is->bdf);
         return 1;
     }
     if (was && !was_there && is_there) {
         gt_info("GPU back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_BOOL("healthy", is->healthy));
-        add(changes, BACK, "%s at %s", is->id, is->bdf);
+        changes_add(changes, BACK, "%s at %s", is->id, is->bdf);
         lines++;
         was_healthy = true;
     } else if (!was && !first) {
@@ -150,17 +150,17 @@ static unsigned log_device(const struct gt_device *was, const struct gt_device *
     if (was_healthy && !is->healthy) {
         gt_warning("GPU unhealthy", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
         if (is->gpu >= 0)
-            add(changes, UNHEALTHY, "%s at %s (%s)", is->id, is->bdf, is->reason);
+            changes_add(changes, UNHEALTHY, "%s at %s (%s)", is->id, is->bdf, is->reason);
         lines++;
     } else if (!was_healthy && is->healthy) {
         gt_info("GPU recovered", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
-        add(changes, RECOVERED, "%s at %s", is->id, is->bdf);
+        changes_add(changes, RECOVERED, "%s at %s", is->id, is->bdf);
         lines++;
     }
     bool was_held = was && strncmp(was->reason, GT_HELD_BACK, strlen(GT_HELD_BACK)) == 0;
     if (!is->healthy && !was_held && strncmp(is->reason, GT_HELD_BACK, strlen(GT_HELD_BACK)) == 0) {
         gt_warning("GPU held back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
-        add(changes, HELD, "%s at %s (%s)", is->id, is->bdf, is->reason);
+        changes_add(changes, HELD, "%s at %s (%s)", is->id, is->bdf, is->reason);
         lines++;
     }
     return lines;
@@ -180,7 +180,7 @@ static unsigned log_links(const struct gt_node *before, const struct gt_node *af
         bool is_up = link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_UP;
         if (is_down ? was_down : !was_down || !is_up)
             continue; /* also where it is not known any more */
-        add(changes, is_down ? LINK_DOWN : LINK_UP, "%s - %s", a, b);
+        changes_add(changes, is_down ? LINK_DOWN : LINK_UP, "%s - %s", a, b);
         if (is_down)
             gt_warning("link down", GT_STR("a", a), GT_STR("b", b), GT_INT("weight", link->weight));
         else

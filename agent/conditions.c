@@ -8,11 +8,11 @@
 
 enum { PAIRS_NAMED = 32 };
 
-static void say(struct gt_agent_condition *to, enum gt_condition_status status, const char *reason,
-                const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void conditions_say(struct gt_agent_condition *to, enum gt_condition_status status, const char *reason,
+                           const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static void say(struct gt_agent_condition *to, enum gt_condition_status status, const char *reason,
-                const char *format, ...)
+static void conditions_say(struct gt_agent_condition *to, enum gt_condition_status status, const char *reason,
+                           const char *format, ...)
 {
     va_list args;
     to->status = status;
@@ -29,30 +29,31 @@ static void say_discovered(const struct gt_condition_facts *facts, struct gt_age
     for (unsigned i = 0; i < inventory->device_count; i++)
         lost += gt_device_is_lost(&inventory->devices[i]);
     if (facts->scan_error[0])
-        say(to, GT_CONDITION_FALSE, "ScanFailed", "%.500s", facts->scan_error);
+        conditions_say(to, GT_CONDITION_FALSE, "ScanFailed", "%.500s", facts->scan_error);
     else if (!inventory->node->gpu_count)
-        say(to, GT_CONDITION_FALSE, GT_REASON_NO_GPU, "no GPU is found on this node");
+        conditions_say(to, GT_CONDITION_FALSE, GT_REASON_NO_GPU, "no GPU is found on this node");
     else if (lost)
-        say(to, GT_CONDITION_FALSE, GT_REASON_GPU_LOST, "%u GPUs are there, %u that were are not any more",
-            inventory->node->gpu_count, lost);
+        conditions_say(to, GT_CONDITION_FALSE, GT_REASON_GPU_LOST,
+                       "%u GPUs are there, %u that were are not any more", inventory->node->gpu_count, lost);
     else
-        say(to, GT_CONDITION_TRUE, "Scanned", "%u GPUs and %u network adapters are found",
-            inventory->node->gpu_count, inventory->node->nic_count);
+        conditions_say(to, GT_CONDITION_TRUE, "Scanned", "%u GPUs and %u network adapters are found",
+                       inventory->node->gpu_count, inventory->node->nic_count);
 }
 
 static void say_library(const struct gt_node *node, struct gt_agent_condition *to)
 {
     for (unsigned i = 0; i < node->missing_count; i++)
         if (strcmp(node->missing[i].what, "vendor library") == 0) {
-            say(to, GT_CONDITION_FALSE, "NotAnswering", "%s", node->missing[i].why);
+            conditions_say(to, GT_CONDITION_FALSE, "NotAnswering", "%s", node->missing[i].why);
             return;
         }
     if (!node->gpu_count)
-        say(to, GT_CONDITION_UNKNOWN, GT_REASON_NO_GPU, "there is no GPU to ask about");
+        conditions_say(to, GT_CONDITION_UNKNOWN, GT_REASON_NO_GPU, "there is no GPU to ask about");
     else if (node->library_version[0])
-        say(to, GT_CONDITION_TRUE, "Answering", "the vendor library %s answers", node->library_version);
+        conditions_say(to, GT_CONDITION_TRUE, "Answering", "the vendor library %s answers",
+                       node->library_version);
     else
-        say(to, GT_CONDITION_TRUE, "Answering", "the vendor library answers");
+        conditions_say(to, GT_CONDITION_TRUE, "Answering", "the vendor library answers");
 }
 
 static void say_registered(const struct gt_condition_facts *facts, struct gt_agent_condition *to)
@@ -60,20 +61,22 @@ static void say_registered(const struct gt_condition_facts *facts, struct gt_age
     const struct gt_node *node = facts->inventory->node;
     const char *why_not = gt_node_not_advertised(node);
     if (!facts->has_plugin)
-        say(to, GT_CONDITION_FALSE, GT_REASON_NO_DEVICE_PLUGIN, "the agent runs without its device plugin");
+        conditions_say(to, GT_CONDITION_FALSE, GT_REASON_NO_DEVICE_PLUGIN,
+                       "the agent runs without its device plugin");
     else if (facts->registered && !facts->shared_why && facts->by_claims)
-        say(to, GT_CONDITION_TRUE, GT_REASON_BY_CLAIMS, "the kubelet knows the driver of the GPUs' claims");
+        conditions_say(to, GT_CONDITION_TRUE, GT_REASON_BY_CLAIMS,
+                       "the kubelet knows the driver of the GPUs' claims");
     else if (facts->registered && !facts->shared_why)
-        say(to, GT_CONDITION_TRUE, "Registered", "the kubelet knows the GPUs");
+        conditions_say(to, GT_CONDITION_TRUE, "Registered", "the kubelet knows the GPUs");
     else if (!node->gpu_count)
-        say(to, GT_CONDITION_FALSE, GT_REASON_NO_GPU, "there is no GPU to register");
+        conditions_say(to, GT_CONDITION_FALSE, GT_REASON_NO_GPU, "there is no GPU to register");
     else if (why_not)
-        say(to, GT_CONDITION_FALSE, "NotAdvertised", "%s%s%s", why_not, facts->shared_why ? ": " : "",
-            facts->shared_why ? facts->shared_why : "");
+        conditions_say(to, GT_CONDITION_FALSE, "NotAdvertised", "%s%s%s", why_not,
+                       facts->shared_why ? ": " : "", facts->shared_why ? facts->shared_why : "");
     else if (facts->registration_error[0])
-        say(to, GT_CONDITION_FALSE, "RegistrationFailed", "%.500s", facts->registration_error);
+        conditions_say(to, GT_CONDITION_FALSE, "RegistrationFailed", "%.500s", facts->registration_error);
     else
-        say(to, GT_CONDITION_FALSE, "NotRegistered", "the kubelet has not taken the GPUs in yet");
+        conditions_say(to, GT_CONDITION_FALSE, "NotRegistered", "the kubelet has not taken the GPUs in yet");
 }
 
 static void name_pairs(const struct gt_node *node, struct gt_buf *to)
@@ -100,37 +103,39 @@ static void say_links(const struct gt_node *node, bool library_answers, struct g
     gt_auto_buf struct gt_buf pairs = GT_BUF(sizeof(to->message) / 2);
     name_pairs(node, &pairs);
     if (down)
-        say(to, GT_CONDITION_FALSE, "LinkDown", "%u of %u direct links are down, between the GPUs %s%s", down,
-            up + down + unknown, pairs.data ? pairs.data : "", down > PAIRS_NAMED ? " and others" : "");
+        conditions_say(to, GT_CONDITION_FALSE, "LinkDown",
+                       "%u of %u direct links are down, between the GPUs %s%s", down, up + down + unknown,
+                       pairs.data ? pairs.data : "", down > PAIRS_NAMED ? " and others" : "");
     else if (node->links_reported_s) {
         char time[GT_TIME_TEXT_SIZE];
         gt_time_text(node->links_reported_s, time);
-        say(to, GT_CONDITION_UNKNOWN, "Stale",
-            "the vendor library is silent: %u direct links are those that it last reported, at %s",
-            up + down + unknown, time);
+        conditions_say(to, GT_CONDITION_UNKNOWN, "Stale",
+                       "the vendor library is silent: %u direct links are those that it last reported, at %s",
+                       up + down + unknown, time);
     } else if (unknown)
-        say(to, GT_CONDITION_UNKNOWN, "StateUnknown", "the state of %u of %u direct links is not known",
-            unknown, up + unknown);
+        conditions_say(to, GT_CONDITION_UNKNOWN, "StateUnknown",
+                       "the state of %u of %u direct links is not known", unknown, up + unknown);
     else if (up)
-        say(to, GT_CONDITION_TRUE, "AllUp", "all %u direct links are up", up);
+        conditions_say(to, GT_CONDITION_TRUE, "AllUp", "all %u direct links are up", up);
     else if (!library_answers)
-        say(to, GT_CONDITION_UNKNOWN, "NotKnown", "without the vendor library direct links are not known");
+        conditions_say(to, GT_CONDITION_UNKNOWN, "NotKnown",
+                       "without the vendor library direct links are not known");
     else
-        say(to, GT_CONDITION_TRUE, "NoDirectLinks", "the GPUs have no direct links");
+        conditions_say(to, GT_CONDITION_TRUE, "NoDirectLinks", "the GPUs have no direct links");
 }
 
 static void say_usage(const struct gt_condition_facts *facts, struct gt_agent_condition *to)
 {
     const char *why = facts->usage_error[0] ? facts->usage_error : "it has only just started";
     if (facts->usage_stale)
-        say(to, GT_CONDITION_FALSE, "Stale",
-            "the kubelet last said at %.30s who uses the GPUs, what is free is of then: %.500s",
-            facts->usage_at, why);
+        conditions_say(to, GT_CONDITION_FALSE, "Stale",
+                       "the kubelet last said at %.30s who uses the GPUs, what is free is of then: %.500s",
+                       facts->usage_at, why);
     else if (!facts->usage_known)
-        say(to, GT_CONDITION_FALSE, "NotKnown", "the kubelet has not said yet who uses the GPUs: %.500s",
-            why);
+        conditions_say(to, GT_CONDITION_FALSE, "NotKnown",
+                       "the kubelet has not said yet who uses the GPUs: %.500s", why);
     else
-        say(to, GT_CONDITION_TRUE, "Answering", "the kubelet says who uses the GPUs");
+        conditions_say(to, GT_CONDITION_TRUE, "Answering", "the kubelet says who uses the GPUs");
 }
 
 void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],

@@ -48,7 +48,8 @@ struct fault_place {
     char where[80]; /* "signals.temperature" */
 };
 
-static const struct number_key *find_key(const struct number_key *keys, size_t count, const char *name)
+static const struct number_key *fault_file_find_key(const struct number_key *keys, size_t count,
+                                                    const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(keys[i].name, name) == 0)
@@ -56,8 +57,8 @@ static const struct number_key *find_key(const struct number_key *keys, size_t c
     return NULL;
 }
 
-static int read_number(const struct fault_place *place, const struct number_key *key, const cJSON *item,
-                       void *to, struct gt_err **err)
+static int fault_file_read_number(const struct fault_place *place, const struct number_key *key,
+                                  const cJSON *item, void *to, struct gt_err **err)
 {
     uint64_t value;
     if (!cJSON_IsString(item) || !gt_text_to_unsigned(item->valuestring, key->max, &value) ||
@@ -95,11 +96,11 @@ static int read_rule(const struct fault_place *place, enum gt_signal signal, con
     int r = expect_mapping(place, json, err);
     cJSON_ArrayForEach(item, json)
     {
-        const struct number_key *key = find_key(rule_keys, GT_COUNT(rule_keys), item->string);
+        const struct number_key *key = fault_file_find_key(rule_keys, GT_COUNT(rule_keys), item->string);
         if (r >= 0 && strcmp(item->string, "when") == 0)
             r = read_when(place, item, &rule->when, err);
         else if (r >= 0 && key)
-            r = read_number(place, key, item, rule, err);
+            r = fault_file_read_number(place, key, item, rule, err);
         else if (r >= 0)
             r = gt_fail(
                 err, EINVAL,
@@ -114,8 +115,8 @@ static int read_rule(const struct fault_place *place, enum gt_signal signal, con
     return r;
 }
 
-static int read_signals(const char *path, const cJSON *json, struct gt_fault_table *table,
-                        struct gt_err **err)
+static int fault_file_read_signals(const char *path, const cJSON *json, struct gt_fault_table *table,
+                                   struct gt_err **err)
 {
     struct fault_place place = {path, "signals"};
     const cJSON *item;
@@ -144,14 +145,15 @@ static int read_flapping(const char *path, const cJSON *json, struct gt_flapping
     int r = expect_mapping(&place, json, err);
     cJSON_ArrayForEach(item, json)
     {
-        const struct number_key *key = find_key(flapping_keys, GT_COUNT(flapping_keys), item->string);
+        const struct number_key *key =
+            fault_file_find_key(flapping_keys, GT_COUNT(flapping_keys), item->string);
         if (r >= 0 && !key)
             r = gt_fail(err, EINVAL,
                         "%s: flapping.%.40s: unknown, there are falls, withinSeconds, holdSeconds and "
                         "holdMaxSeconds",
                         path, item->string);
         else if (r >= 0)
-            r = read_number(&place, key, item, rule, err);
+            r = fault_file_read_number(&place, key, item, rule, err);
     }
     if (r >= 0 && rule->hold_max_s < rule->hold_s)
         return gt_fail(err, EINVAL, "%s: flapping.holdMaxSeconds: %u is less than holdSeconds, %u", path,
@@ -173,7 +175,7 @@ int gt_fault_text_read(const char *text, size_t len, const char *path, struct gt
     cJSON_ArrayForEach(item, json)
     {
         if (r >= 0 && strcmp(item->string, "signals") == 0)
-            r = read_signals(path, item, &table, err);
+            r = fault_file_read_signals(path, item, &table, err);
         else if (r >= 0 && strcmp(item->string, "flapping") == 0)
             r = read_flapping(path, item, &table.flapping, err);
         else if (r >= 0)
@@ -194,7 +196,7 @@ int gt_fault_file_read(const char *path, struct gt_fault_table *ret, struct gt_e
     return r < 0 ? r : gt_fault_text_read(text, len, path, ret, err);
 }
 
-static unsigned value_of(const void *from, const struct number_key *key)
+static unsigned fault_file_value_of(const void *from, const struct number_key *key)
 {
     return *(const unsigned *)((const char *)from + key->offset);
 }
@@ -208,12 +210,14 @@ void gt_fault_text_write(const struct gt_fault_table *table, struct gt_buf *to)
                       gt_fault_when_name(rule->when));
         for (size_t i = 0; i < GT_COUNT(rule_keys); i++)
             if (is_of_use(rule_keys[i].name, signal, rule))
-                gt_buf_printf(to, "    %s: %u\n", rule_keys[i].name, value_of(rule, &rule_keys[i]));
+                gt_buf_printf(to, "    %s: %u\n", rule_keys[i].name,
+                              fault_file_value_of(rule, &rule_keys[i]));
     }
     gt_buf_puts(
         to,
         "flapping: # a GPU that becomes unhealthy so often in this time has to be healthy so long; twice as "
         "long each time\n");
     for (size_t i = 0; i < GT_COUNT(flapping_keys); i++)
-        gt_buf_printf(to, "  %s: %u\n", flapping_keys[i].name, value_of(&table->flapping, &flapping_keys[i]));
+        gt_buf_printf(to, "  %s: %u\n", flapping_keys[i].name,
+                      fault_file_value_of(&table->flapping, &flapping_keys[i]));
 }

@@ -22,7 +22,7 @@ enum {
 
 /* ---- the text ---- */
 
-static void write_gpu(const struct gt_health_history *past, struct gt_buf *to)
+static void health_file_write_gpu(const struct gt_health_history *past, struct gt_buf *to)
 {
     const char *comma = "";
     gt_buf_puts(to, "{\"bdf\": ");
@@ -55,18 +55,18 @@ void gt_health_text_write(const struct gt_health *health, const char *boot, stru
             continue;
         gt_health_history(&health->gpus[i], &past);
         gt_buf_printf(to, "%s\n  ", comma);
-        write_gpu(&past, to);
+        health_file_write_gpu(&past, to);
         comma = ",";
     }
     gt_buf_puts(to, "\n]}\n");
 }
 
-static const char *text_of(const cJSON *json, const char *key)
+static const char *health_file_text_of(const cJSON *json, const char *key)
 {
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
 }
 
-static bool number_of(const cJSON *json, const char *key, unsigned max, unsigned *ret)
+static bool health_file_number_of(const cJSON *json, const char *key, unsigned max, unsigned *ret)
 {
     const cJSON *number = cJSON_GetObjectItemCaseSensitive(json, key);
     if (!cJSON_IsNumber(number) || !(number->valuedouble >= 0 && number->valuedouble <= max))
@@ -76,9 +76,9 @@ static bool number_of(const cJSON *json, const char *key, unsigned max, unsigned
 }
 
 /* These texts go into logs and resources. */
-static bool copy_text(char *to, size_t size, const cJSON *json, const char *key)
+static bool health_file_copy_text(char *to, size_t size, const cJSON *json, const char *key)
 {
-    const char *text = text_of(json, key);
+    const char *text = health_file_text_of(json, key);
     for (const char *c = text; c && *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             return false;
@@ -86,7 +86,7 @@ static bool copy_text(char *to, size_t size, const cJSON *json, const char *key)
 }
 
 /* A signal that a newer version knows is passed over. */
-static unsigned read_signals(const cJSON *json)
+static unsigned health_file_read_signals(const cJSON *json)
 {
     const cJSON *item;
     unsigned signals = 0;
@@ -99,33 +99,34 @@ static unsigned read_signals(const cJSON *json)
     return signals;
 }
 
-static bool read_gpu(const cJSON *json, struct gt_health *health, uint64_t now_s)
+static bool health_file_read_gpu(const cJSON *json, struct gt_health *health, uint64_t now_s)
 {
-    struct gt_health_history past = {.signals = read_signals(json)};
+    struct gt_health_history past = {.signals = health_file_read_signals(json)};
     unsigned hold_s;
-    if (!copy_text(past.bdf, sizeof(past.bdf), json, "bdf") || !past.bdf[0] ||
-        !copy_text(past.uuid, sizeof(past.uuid), json, "uuid") ||
-        !copy_text(past.reason, sizeof(past.reason), json, "reason") ||
-        !number_of(json, "holdSeconds", HOLD_MAX, &hold_s) ||
-        !number_of(json, "level", LEVEL_MAX, &past.level))
+    if (!health_file_copy_text(past.bdf, sizeof(past.bdf), json, "bdf") || !past.bdf[0] ||
+        !health_file_copy_text(past.uuid, sizeof(past.uuid), json, "uuid") ||
+        !health_file_copy_text(past.reason, sizeof(past.reason), json, "reason") ||
+        !health_file_number_of(json, "holdSeconds", HOLD_MAX, &hold_s) ||
+        !health_file_number_of(json, "level", LEVEL_MAX, &past.level))
         return false;
     past.hold_s = hold_s;
     gt_health_restore(health, &past, now_s);
     return true;
 }
 
-static bool read_all(const cJSON *json, const char *boot, struct gt_health *health, uint64_t now_s)
+static bool health_file_read_all(const cJSON *json, const char *boot, struct gt_health *health,
+                                 uint64_t now_s)
 {
     const cJSON *gpus = cJSON_GetObjectItemCaseSensitive(json, "gpus"), *gpu;
-    const char *of_boot = text_of(json, "bootId");
+    const char *of_boot = health_file_text_of(json, "bootId");
     unsigned version;
-    if (!number_of(json, "version", VERSION_MAX, &version) || !of_boot)
+    if (!health_file_number_of(json, "version", VERSION_MAX, &version) || !of_boot)
         return false;
     if (version != FORMAT_VERSION || strcmp(of_boot, boot) != 0)
         return true; /* of another time */
     if (!cJSON_IsArray(gpus) || cJSON_GetArraySize(gpus) > (int)GT_COUNT(health->gpus))
         return false;
-    cJSON_ArrayForEach(gpu, gpus) if (!read_gpu(gpu, health, now_s)) return false;
+    cJSON_ArrayForEach(gpu, gpus) if (!health_file_read_gpu(gpu, health, now_s)) return false;
     return true;
 }
 
@@ -136,7 +137,7 @@ int gt_health_text_read(const char *text, size_t len, const char *boot, struct g
     int r = gt_json_parse(text, len, "unhealthy GPUs of before", &json, err);
     if (r < 0)
         return r;
-    if (!read_all(json, boot, health, now_s)) {
+    if (!health_file_read_all(json, boot, health, now_s)) {
         *health = (struct gt_health){0};
         r = gt_fail(err, EINVAL, "this is no list of unhealthy GPUs");
     }
@@ -207,7 +208,7 @@ static bool is_any_unhealthy(const struct gt_health *health)
     return false;
 }
 
-static int remove_file(struct gt_health_file *file, struct gt_err **err)
+static int health_file_remove_file(struct gt_health_file *file, struct gt_err **err)
 {
     if (unlink(file->path) < 0 && errno != ENOENT && errno != ENOTDIR)
         return gt_fail_sys(err, errno, "%s", file->path);
@@ -222,7 +223,7 @@ int gt_health_file_write(struct gt_health_file *file, const struct gt_health *he
     if (!file->path)
         return 0;
     if (!is_any_unhealthy(health))
-        return file->text && !file->text[0] ? 0 : remove_file(file, err);
+        return file->text && !file->text[0] ? 0 : health_file_remove_file(file, err);
     gt_health_text_write(health, file->boot, &text);
     int r = gt_buf_check(&text, file->path, err);
     if (r < 0 || (file->text && strcmp(file->text, text.data) == 0))

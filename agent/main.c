@@ -9,7 +9,7 @@ static const char program[] = GT_AGENT_NAME;
 /* HTTP, gRPC, the API server, the probe, and a scan: about 60 where all are busy. */
 enum { AGENT_DESCRIPTORS = 128 };
 
-static int run(const void *arg, struct gt_err **err)
+static int agent_main_run(const void *arg, struct gt_err **err)
 {
     const struct gt_agent_options *options = arg;
     return options->print_fault_table ? gt_agent_print_fault_table(options, err)
@@ -28,5 +28,5 @@ int main(int argc, char **argv)
     if (options.version)
         return gt_exit_with_version(program);
     gt_log_setup(options.log_level, options.log_format);
-    return gt_process_run(program, AGENT_DESCRIPTORS, run, &options);
+    return gt_process_run(program, AGENT_DESCRIPTORS, agent_main_run, &options);
 }

@@ -21,7 +21,7 @@ void gt_scan_counts_add(struct gt_scan_counts *counts, double seconds)
     counts->sum_s += seconds;
 }
 
-static void write_gpus(const struct gt_inventory *inventory, struct gt_buf *to)
+static void metrics_write_gpus(const struct gt_inventory *inventory, struct gt_buf *to)
 {
     unsigned counts[GT_GPU_UNHEALTHY + 1] = {0}, lost = 0;
     const struct gt_node *node = inventory ? inventory->node : NULL;
@@ -55,7 +55,7 @@ static void write_health(const struct gt_node *node, const struct gt_health_coun
                    counts->held_back);
 }
 
-static void write_links(const struct gt_node *node, struct gt_buf *to)
+static void metrics_write_links(const struct gt_node *node, struct gt_buf *to)
 {
     unsigned counts[GT_LINK_UNKNOWN + 1][GT_LINK_STATE_DOWN + 1] = {0};
     for (unsigned i = 0; node && i < node->link_count; i++)
@@ -83,13 +83,13 @@ static void write_stale(const struct gt_node *node, struct gt_buf *to)
                    age > 0 ? (double)age : 0);
 }
 
-static void write_node(const struct gt_inventory *inventory, const struct gt_health_counts *health,
-                       struct gt_buf *to)
+static void metrics_write_node(const struct gt_inventory *inventory, const struct gt_health_counts *health,
+                               struct gt_buf *to)
 {
     const struct gt_node *node = inventory ? inventory->node : NULL;
-    write_gpus(inventory, to);
+    metrics_write_gpus(inventory, to);
     write_health(node, health, to);
-    write_links(node, to);
+    metrics_write_links(node, to);
     write_stale(node, to);
     gt_prom_number(to, "gputopo_missing", "gauge", "Things about the node that could not be read.",
                    node ? node->missing_count : 0);
@@ -363,7 +363,7 @@ static void write_publish(const struct gt_publish_stats *stats, const struct gt_
 void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     gt_prom_build(to);
-    write_node(metrics->inventory, &metrics->health, to);
+    metrics_write_node(metrics->inventory, &metrics->health, to);
     write_scans(metrics, to);
     if (metrics->has_plugin)
         write_plugin(&metrics->plugin, metrics->inventory, to);

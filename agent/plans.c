@@ -64,7 +64,7 @@ static bool is_the_same(const struct pod *pod, const char *uid, const char *text
 
 /* ---- the table ---- */
 
-static struct pod **find(struct gt_plan_table *table, const char *namespace, const char *name)
+static struct pod **plan_table_find(struct gt_plan_table *table, const char *namespace, const char *name)
 {
     struct pod **at = &table->pods;
     while (*at && (strcmp((*at)->name, name) != 0 || strcmp((*at)->namespace, namespace) != 0))
@@ -72,7 +72,7 @@ static struct pod **find(struct gt_plan_table *table, const char *namespace, con
     return at;
 }
 
-static void take_out(struct gt_plan_table *table, struct pod **at)
+static void plan_table_take_out(struct gt_plan_table *table, struct pod **at)
 {
     struct pod *pod = *at;
     table->known--;
@@ -84,7 +84,7 @@ static void take_out(struct gt_plan_table *table, struct pod **at)
     free_pod(pod);
 }
 
-static int read_plan(struct gt_plan_table *table, struct pod *pod, struct gt_err **err)
+static int plan_table_read_plan(struct gt_plan_table *table, struct pod *pod, struct gt_err **err)
 {
     int r = 0;
     if (table->counts.pods == GT_PLANS_KNOWN_MAX)
@@ -109,11 +109,11 @@ static int read_plan(struct gt_plan_table *table, struct pod *pod, struct gt_err
 int gt_plan_table_set(struct gt_plan_table *table, const char *namespace, const char *name, const char *uid,
                       const char *text, struct gt_err **err)
 {
-    struct pod **at = find(table, namespace, name);
+    struct pod **at = plan_table_find(table, namespace, name);
     if (*at && is_the_same(*at, uid, text))
         return 0;
     if (*at)
-        take_out(table, at);
+        plan_table_take_out(table, at);
     else if (table->known == GT_PLAN_KNOWN_MAX)
         return gt_fail(err, E2BIG, "pod %.63s/%.253s: there are %d pods already", namespace, name,
                        GT_PLAN_KNOWN_MAX);
@@ -123,15 +123,15 @@ int gt_plan_table_set(struct gt_plan_table *table, const char *namespace, const 
     pod->next = table->pods;
     table->pods = pod;
     table->known++;
-    return text ? read_plan(table, pod, err) : 1;
+    return text ? plan_table_read_plan(table, pod, err) : 1;
 }
 
 bool gt_plan_table_drop(struct gt_plan_table *table, const char *namespace, const char *name)
 {
-    struct pod **at = find(table, namespace, name);
+    struct pod **at = plan_table_find(table, namespace, name);
     if (!*at)
         return false;
-    take_out(table, at);
+    plan_table_take_out(table, at);
     return true;
 }
 
@@ -164,7 +164,7 @@ static bool is_holder(const struct gt_holder *holder, const struct pod *pod,
            strcmp(holder->namespace, pod->namespace) == 0;
 }
 
-static bool is_planned(const struct gt_planned_container *container, const char *id)
+static bool plan_table_is_planned(const struct gt_planned_container *container, const char *id)
 {
     for (unsigned i = 0; i < container->count; i++)
         if (strcmp(container->ids[i], id) == 0)
@@ -192,8 +192,8 @@ static void report_mismatch(const struct pod *pod, const struct gt_planned_conta
     mismatched(arg, &mismatch);
 }
 
-static void compare(struct gt_plan_table *table, const struct pod *pod, unsigned at,
-                    const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
+static void plan_table_compare(struct gt_plan_table *table, const struct pod *pod, unsigned at,
+                               const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
 {
     const struct gt_planned_container *container = &pod->plan->containers[at];
     enum plan_verdict *verdict = &pod->verdicts[at];
@@ -201,7 +201,7 @@ static void compare(struct gt_plan_table *table, const struct pod *pod, unsigned
     for (unsigned i = 0; i < holdings->count; i++)
         if (is_holder(&holdings->holders[i], pod, container)) {
             held++;
-            planned += is_planned(container, holdings->holders[i].id);
+            planned += plan_table_is_planned(container, holdings->holders[i].id);
         }
     if (!held) {
         *verdict = WAITING;
@@ -225,7 +225,7 @@ void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_holdings
     for (struct pod *pod = table->pods; pod; pod = pod->next)
         for (unsigned i = 0; pod->plan && i < pod->plan->count; i++)
             if (pod->verdicts[i] != REPORTED)
-                compare(table, pod, i, holdings, mismatched, arg);
+                plan_table_compare(table, pod, i, holdings, mismatched, arg);
 }
 
 void gt_plan_table_counts(const struct gt_plan_table *table, struct gt_plan_counts *ret)
@@ -247,6 +247,6 @@ void gt_plan_table_free(struct gt_plan_table *table)
     if (!table)
         return;
     while (table->pods)
-        take_out(table, &table->pods);
+        plan_table_take_out(table, &table->pods);
     free(table);
 }

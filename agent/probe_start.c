@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is_socket(const char *path)
+static bool probe_start_is_socket(const char *path)
 {
     struct stat status;
     size_t len = strlen(path);
@@ -32,7 +32,7 @@ int gt_probe_start(const struct gt_agent_options *options, struct gt_probe_clien
         *ret_why = "switched off by --probe none";
         return 0;
     }
-    if (program && is_socket(program)) {
+    if (program && probe_start_is_socket(program)) {
         int r = gt_probe_client_new(program, ret, err);
         if (r >= 0)
             gt_probe_client_patience(*ret, (int)options->probe_patience_s * 1000);

@@ -17,7 +17,7 @@ static bool is_of_object(enum gt_publish_lane lane)
     return lane == GT_PUBLISH_OBJECT || lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE;
 }
 
-static bool is_slice(enum gt_publish_lane lane)
+static bool publish_is_slice(enum gt_publish_lane lane)
 {
     return lane == GT_PUBLISH_SLICE || lane == GT_PUBLISH_COUNTERS;
 }
@@ -46,7 +46,7 @@ static bool is_due(const struct gt_publish *publish, enum gt_publish_lane lane)
     const struct lane *lanes = publish->lanes;
     if (publish->options.node_only && is_of_object(lane))
         return false;
-    if (is_slice(lane) && !slice_name(publish, lane))
+    if (publish_is_slice(lane) && !slice_name(publish, lane))
         return false;
     if (!makes_object(publish))
         return lane == GT_PUBLISH_WIRING && (lanes[lane].changed || lanes[lane].again);
@@ -68,7 +68,7 @@ static uint64_t time_of(const struct gt_publish *publish, enum gt_publish_lane l
 }
 
 /* Wakes up when the next lane may go on, and at the heartbeat. */
-static void schedule(struct gt_publish *publish)
+static void publish_schedule(struct gt_publish *publish)
 {
     if (!publish->begun)
         return;
@@ -83,27 +83,28 @@ static void schedule(struct gt_publish *publish)
     publish->port.wake(publish->port.arg, at > moment ? at - moment : 0);
 }
 
-static void on_answer(void *arg, struct gt_kube_answer *answer)
+static void publish_on_answer(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_publish *publish = arg;
     enum gt_publish_lane which = publish->busy;
     publish->busy = GT_PUBLISH_LANES;
     gt_publish_take_answer(publish, which, answer);
-    schedule(publish);
+    publish_schedule(publish);
 }
 
 /* The text of a lane; its digest is of the text without what always changes. */
-static bool make(struct gt_publish *publish, enum gt_publish_lane which, const char *at, struct gt_buf *to)
+static bool publish_make(struct gt_publish *publish, enum gt_publish_lane which, const char *at,
+                         struct gt_buf *to)
 {
     return publish->source.write(publish->source.arg, which, publish->uid, at, to) && !to->failed && to->data;
 }
 
 /* Whether the lane has something that the API server has not. */
-static bool is_changed(struct gt_publish *publish, enum gt_publish_lane which)
+static bool publish_is_changed(struct gt_publish *publish, enum gt_publish_lane which)
 {
     struct lane *lane = &publish->lanes[which];
     gt_auto_buf struct gt_buf text = GT_BUF(PUBLISH_BODY_MAX);
-    if (!make(publish, which, NULL, &text)) {
+    if (!publish_make(publish, which, NULL, &text)) {
         lane->was_sent = lane->was_sent && !lane->again; /* then it is sent when there is a text again */
         lane->changed = lane->again = false;
         return false;
@@ -116,17 +117,17 @@ static bool is_changed(struct gt_publish *publish, enum gt_publish_lane which)
     return true;
 }
 
-static struct gt_kube_request request_of(const struct gt_publish *publish, enum gt_publish_lane which)
+static struct gt_kube_request publish_request_of(const struct gt_publish *publish, enum gt_publish_lane which)
 {
     bool of_object = is_of_object(which);
     struct gt_kube_request request = {
         .verb = which == GT_PUBLISH_OWNER ? GT_KUBE_GET : GT_KUBE_APPLY,
-        .resource = of_object         ? &gt_kube_node_gpu_topologies
-                    : is_slice(which) ? &gt_kube_resource_slices
-                                      : &gt_kube_nodes,
-        .name = is_slice(which) ? slice_name(publish, which) : publish->options.node_name,
+        .resource = of_object                 ? &gt_kube_node_gpu_topologies
+                    : publish_is_slice(which) ? &gt_kube_resource_slices
+                                              : &gt_kube_nodes,
+        .name = publish_is_slice(which) ? slice_name(publish, which) : publish->options.node_name,
         .field_manager = gt_publish_lane_manager(which),
-        .force = of_object || is_slice(which) ||
+        .force = of_object || publish_is_slice(which) ||
                  (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
         .metadata_only = which == GT_PUBLISH_OWNER,
         .no_object = !is_step(which),
@@ -139,17 +140,17 @@ static struct gt_kube_request request_of(const struct gt_publish *publish, enum 
     return request;
 }
 
-static void start(struct gt_publish *publish, enum gt_publish_lane which)
+static void publish_start(struct gt_publish *publish, enum gt_publish_lane which)
 {
     struct lane *lane = &publish->lanes[which];
-    struct gt_kube_request request = request_of(publish, which);
+    struct gt_kube_request request = publish_request_of(publish, which);
     gt_auto_buf struct gt_buf body = GT_BUF(PUBLISH_BODY_MAX);
     gt_auto_err struct gt_err *err = NULL;
     char at[GT_PUBLISH_TIME_SIZE];
-    if (!is_step(which) && !is_changed(publish, which))
+    if (!is_step(which) && !publish_is_changed(publish, which))
         return;
     publish->port.now_text(publish->port.arg, at);
-    if (which != GT_PUBLISH_OWNER && !make(publish, which, at, &body)) {
+    if (which != GT_PUBLISH_OWNER && !publish_make(publish, which, at, &body)) {
         gt_publish_fail_lane(publish, which, NULL); /* no memory, or a text above the limit */
         return;
     }
@@ -159,7 +160,7 @@ static void start(struct gt_publish *publish, enum gt_publish_lane which)
     lane->changed = lane->again = false;
     publish->busy = which;
     publish->passive = !is_step(which) && !makes_object(publish);
-    if (publish->port.send(publish->port.arg, &request, on_answer, publish, &err) < 0) {
+    if (publish->port.send(publish->port.arg, &request, publish_on_answer, publish, &err) < 0) {
         publish->busy = GT_PUBLISH_LANES;
         gt_publish_go_away(publish, which, err, 0);
     }
@@ -167,15 +168,15 @@ static void start(struct gt_publish *publish, enum gt_publish_lane which)
 
 /* Withdraws a request that waits for the API server with an outdated text, so that the new text is written
  * once. */
-static void take_back(struct gt_publish *publish)
+static void publish_take_back(struct gt_publish *publish)
 {
     enum gt_publish_lane which = publish->busy;
     struct lane *lane = &publish->lanes[which];
     gt_auto_buf struct gt_buf text = GT_BUF(PUBLISH_BODY_MAX);
     if (!lane->changed || is_step(which) || !publish->port.is_idle(publish->port.arg))
         return;
-    /* Not is_changed(): what is on its way is to be compared, not what was written before. */
-    if (!make(publish, which, NULL, &text) ||
+    /* Not publish_is_changed(): what is on its way is to be compared, not what was written before. */
+    if (!publish_make(publish, which, NULL, &text) ||
         gt_digest_bytes(GT_DIGEST_EMPTY, text.data, text.len) == publish->digest) {
         lane->changed = false;
         return;
@@ -201,13 +202,13 @@ void gt_publish_run(struct gt_publish *publish)
     if (moment >= publish->heartbeat_at)
         heartbeat(publish);
     if (publish->busy != GT_PUBLISH_LANES)
-        take_back(publish);
+        publish_take_back(publish);
     for (unsigned i = 0; i < GT_PUBLISH_LANES && publish->busy == GT_PUBLISH_LANES; i++) {
         enum gt_publish_lane lane = (enum gt_publish_lane)i;
         if (is_due(publish, lane) && time_of(publish, lane) <= moment)
-            start(publish, lane);
+            publish_start(publish, lane);
     }
-    schedule(publish);
+    publish_schedule(publish);
 }
 
 void gt_publish_changed(struct gt_publish *publish)
@@ -215,19 +216,19 @@ void gt_publish_changed(struct gt_publish *publish)
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
         if (!is_step((enum gt_publish_lane)i))
             publish->lanes[i].changed = true;
-    schedule(publish);
+    publish_schedule(publish);
 }
 
 void gt_publish_again(struct gt_publish *publish, enum gt_publish_lane lane)
 {
     publish->lanes[lane].again = true;
-    schedule(publish);
+    publish_schedule(publish);
 }
 
 void gt_publish_refresh(struct gt_publish *publish)
 {
     heartbeat(publish);
-    schedule(publish);
+    publish_schedule(publish);
 }
 
 void gt_publish_begin(struct gt_publish *publish)

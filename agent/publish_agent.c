@@ -31,39 +31,39 @@ struct gt_agent_publish {
 
 /* ---- the port: one request at a time, the loop's timer and clock ---- */
 
-static uint64_t port_now_ms(void *arg)
+static uint64_t publish_agent_port_now_ms(void *arg)
 {
     (void)arg;
     return gt_clock_ms();
 }
 
-static void port_now_text(void *arg, char *to)
+static void publish_agent_port_now_text(void *arg, char *to)
 {
     (void)arg;
     gt_time_text(time(NULL), to);
 }
 
-static void port_wake(void *arg, uint64_t ms)
+static void publish_agent_port_wake(void *arg, uint64_t ms)
 {
     struct gt_agent_publish *publish = arg;
     gt_source_arm(publish->timer, ms);
 }
 
-static uint64_t port_random_below(void *arg, uint64_t max)
+static uint64_t publish_agent_port_random_below(void *arg, uint64_t max)
 {
     struct gt_agent_publish *publish = arg;
     return gt_jitter_below(&publish->jitter, max);
 }
 
-static void on_answer(void *arg, struct gt_kube_answer *answer)
+static void publish_agent_on_answer(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_agent_publish *publish = arg;
     publish->call = NULL;
     publish->done(publish->done_arg, answer);
 }
 
-static int port_send(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,
-                     struct gt_err **err)
+static int publish_agent_port_send(void *arg, const struct gt_kube_request *request, gt_kube_done *done,
+                                   void *done_arg, struct gt_err **err)
 {
     struct gt_agent_publish *publish = arg;
     struct gt_kube_counters counters;
@@ -71,7 +71,7 @@ static int port_send(void *arg, const struct gt_kube_request *request, gt_kube_d
     publish->throttled = counters.throttled;
     publish->done = done;
     publish->done_arg = done_arg;
-    return gt_kube_start(publish->kube, request, on_answer, publish, &publish->call, err);
+    return gt_kube_start(publish->kube, request, publish_agent_on_answer, publish, &publish->call, err);
 }
 
 /* Whether our request waits for a retry: the client has nothing under way. It may be busy with requests of
@@ -84,7 +84,7 @@ static bool port_is_idle(void *arg)
     return counters.running == 0 && counters.throttled == publish->throttled;
 }
 
-static void port_withdraw(void *arg)
+static void publish_agent_port_withdraw(void *arg)
 {
     struct gt_agent_publish *publish = arg;
     gt_kube_cancel(gt_steal(publish->call));
@@ -122,7 +122,7 @@ static void update_conditions(struct gt_agent_publish *publish)
         .usage_error = agent->usage_error,
         .usage_at = asked,
     };
-    port_now_text(publish, now);
+    publish_agent_port_now_text(publish, now);
     gt_conditions_update(publish->conditions, &facts, now);
 }
 
@@ -149,7 +149,7 @@ bool gt_agent_publishes_counters(const struct gt_agent *agent)
            (!agent->inventory || agent->inventory->node->gpu_count <= GT_COMPOSITE_GPUS_MAX);
 }
 
-static bool write_counters(const struct gt_agent *agent, const char *uid, struct gt_buf *to)
+static bool publish_agent_write_counters(const struct gt_agent *agent, const char *uid, struct gt_buf *to)
 {
     if (!may_offer(agent) || !gt_agent_publishes_counters(agent))
         return false;
@@ -206,7 +206,7 @@ static bool source_write(void *arg, enum gt_publish_lane lane, const char *uid, 
         gt_publish_write_labels(name, uid, inventory->node, publish->labels_left_out, to);
         return true;
     case GT_PUBLISH_COUNTERS:
-        return write_counters(agent, uid, to);
+        return publish_agent_write_counters(agent, uid, to);
     case GT_PUBLISH_SLICE:
         return write_slice(agent, uid, to);
     case GT_PUBLISH_OWNER:
@@ -248,21 +248,21 @@ static bool source_conflict(void *arg, enum gt_publish_lane lane, const cJSON *s
 
 /* ---- the daemon's side ---- */
 
-static void on_timer(void *arg)
+static void publish_agent_on_timer(void *arg)
 {
     struct gt_agent_publish *publish = arg;
     gt_publish_run(publish->engine);
 }
 
 /* The published state is better than one that is found without the vendor library. */
-static bool is_changed(const struct gt_agent_publish *publish)
+static bool publish_agent_is_changed(const struct gt_agent_publish *publish)
 {
     return publish && publish->agent->inventory && !publish->agent->early;
 }
 
 void gt_agent_publish_changed(struct gt_agent_publish *publish)
 {
-    if (!is_changed(publish))
+    if (!publish_agent_is_changed(publish))
         return;
     gt_publish_begin(publish->engine);
     gt_publish_changed(publish->engine);
@@ -270,7 +270,7 @@ void gt_agent_publish_changed(struct gt_agent_publish *publish)
 
 void gt_agent_publish_refresh(struct gt_agent_publish *publish)
 {
-    if (!is_changed(publish))
+    if (!publish_agent_is_changed(publish))
         return;
     publish->labels_left_out = 0;
     gt_publish_refresh(publish->engine);
@@ -309,8 +309,10 @@ static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
     };
     const struct gt_publish_source source = {source_write, source_wanted, source_found, source_conflict,
                                              publish};
-    const struct gt_publish_port port = {port_now_ms, port_now_text, port_wake,     port_random_below,
-                                         port_send,   port_is_idle,  port_withdraw, publish};
+    const struct gt_publish_port port = {publish_agent_port_now_ms,   publish_agent_port_now_text,
+                                         publish_agent_port_wake,     publish_agent_port_random_below,
+                                         publish_agent_port_send,     port_is_idle,
+                                         publish_agent_port_withdraw, publish};
     return gt_publish_new(&engine, &source, &port, &publish->engine, err);
 }
 
@@ -323,7 +325,7 @@ int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret
     publish->agent = agent;
     publish->kube = agent->kube;
     gt_jitter_seed(&publish->jitter);
-    int r = gt_loop_add_timer(agent->loop, on_timer, publish, &publish->timer, err);
+    int r = gt_loop_add_timer(agent->loop, publish_agent_on_timer, publish, &publish->timer, err);
     if (r >= 0)
         r = make_engine(publish, err);
     if (r < 0)

@@ -45,20 +45,20 @@ void gt_publish_write_annotations(const char *node_name, const char *uid,
     to->failed |= losses.failed || points.failed;
 }
 
-static bool is_alphanumeric(char c)
+static bool publish_node_is_alphanumeric(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 /* Characters that a label's value must not have become '-'; it begins and ends with a letter or digit. */
-static void clean(const char *text, char to[static LABEL_MAX + 1])
+static void publish_node_clean(const char *text, char to[static LABEL_MAX + 1])
 {
     size_t len = 0;
-    while (*text && !is_alphanumeric(*text))
+    while (*text && !publish_node_is_alphanumeric(*text))
         text++;
     for (; *text && len < LABEL_MAX; text++)
-        to[len++] = is_alphanumeric(*text) || strchr("-_.", *text) ? *text : '-';
-    while (len && !is_alphanumeric(to[len - 1]))
+        to[len++] = publish_node_is_alphanumeric(*text) || strchr("-_.", *text) ? *text : '-';
+    while (len && !publish_node_is_alphanumeric(to[len - 1]))
         len--;
     to[len] = '\0';
 }
@@ -74,7 +74,7 @@ static void family_of(const struct gt_gpu *gpu, char to[static LABEL_MAX + 1])
     }
 }
 
-static void memory_of(const struct gt_gpu *gpu, char to[static LABEL_MAX + 1])
+static void publish_node_memory_of(const struct gt_gpu *gpu, char to[static LABEL_MAX + 1])
 {
     unsigned long long gib = (gpu->memory_bytes + (1ULL << 29)) >> 30;
     to[0] = '\0';
@@ -82,14 +82,15 @@ static void memory_of(const struct gt_gpu *gpu, char to[static LABEL_MAX + 1])
         snprintf(to, LABEL_MAX + 1, "%lluGB", gib);
 }
 
-static void label_of(enum gt_publish_label label, const struct gt_gpu *gpu, char to[static LABEL_MAX + 1])
+static void publish_node_label_of(enum gt_publish_label label, const struct gt_gpu *gpu,
+                                  char to[static LABEL_MAX + 1])
 {
     if (label == GT_LABEL_FAMILY)
         family_of(gpu, to);
     else if (label == GT_LABEL_MEMORY)
-        memory_of(gpu, to);
+        publish_node_memory_of(gpu, to);
     else
-        clean(gpu->product, to);
+        publish_node_clean(gpu->product, to);
 }
 
 static bool agree(enum gt_publish_label label, const struct gt_node *node, char to[static LABEL_MAX + 1])
@@ -97,7 +98,7 @@ static bool agree(enum gt_publish_label label, const struct gt_node *node, char 
     to[0] = '\0';
     for (unsigned i = 0; i < node->gpu_count; i++) {
         char other[LABEL_MAX + 1];
-        label_of(label, &node->gpus[i], i ? other : to);
+        publish_node_label_of(label, &node->gpus[i], i ? other : to);
         if (i && strcmp(to, other) != 0)
             return false;
     }

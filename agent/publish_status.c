@@ -35,7 +35,7 @@ bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,
     return gt_node_gpu_topology_write_usage(&topology, scores->score, scores->loss, scores->count, to);
 }
 
-static uint64_t free_of(const struct gt_inventory *inventory, const struct gt_usage *usage)
+static uint64_t publish_status_free_of(const struct gt_inventory *inventory, const struct gt_usage *usage)
 {
     uint64_t free = 0;
     if (usage && usage->known)
@@ -52,7 +52,7 @@ enum { SEARCH_US = 20000 };
 void gt_publish_scores_update(struct gt_publish_scores *scores, const struct gt_inventory *inventory,
                               const struct gt_usage *usage)
 {
-    uint64_t free = inventory->class ? free_of(inventory, usage) : 0;
+    uint64_t free = inventory->class ? publish_status_free_of(inventory, usage) : 0;
     if (scores->class == inventory->class && scores->free == free)
         return;
     gt_publish_scores_done(scores);

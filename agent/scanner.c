@@ -58,7 +58,7 @@ static uint64_t in_ms(unsigned milliseconds)
 }
 
 /* The node with all its GPUs in the mode sGPU. */
-static int share(const struct gt_node *node, struct gt_node **ret, struct gt_err **err)
+static int scanner_share(const struct gt_node *node, struct gt_node **ret, struct gt_err **err)
 {
     int r = gt_node_copy(node, ret, err);
     for (unsigned i = 0; r == 0 && i < node->gpu_count; i++)
@@ -85,7 +85,7 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     pthread_mutex_unlock(&scanner->lock);
     if (known && !in_use)
         return gt_fail_sys(err, ENOMEM, "inventory");
-    int r = shared ? share(node, &served, err) : 0;
+    int r = shared ? scanner_share(node, &served, err) : 0;
     if (r == 0)
         r = gt_inventory_next(served ? served : node, scanner->classes, scanner->last, in_use, gt_clock_ms(),
                               &inventory, err);
@@ -139,7 +139,8 @@ static int keep_links(struct gt_scanner *scanner, struct gt_node *node, struct g
     return r;
 }
 
-static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret, struct gt_err **err)
+static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret,
+                        struct gt_err **err)
 {
     gt_auto_node struct gt_node *node = NULL;
     struct gt_raw raw = {0};
@@ -265,7 +266,7 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
     else if (result.health_check && !result.ids_only)
         result.checked = check_health(scanner, &result.inventory);
     if (!result.bare && !result.ids_only && !result.checked)
-        scan(scanner, requests & GT_SCAN_AT_ONCE, &result.inventory, &result.err);
+        scanner_scan(scanner, requests & GT_SCAN_AT_ONCE, &result.inventory, &result.err);
     if (requests & GT_SCAN_IDS && !result.inventory && scanner->last)
         relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
@@ -303,7 +304,7 @@ static void fetch(void *owner, struct gt_message *message)
 }
 
 /* Under the lock: passes the result on and waits until it is fetched. */
-static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
+static void scanner_hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
 {
     scanner->result = result;
     scanner->has_result = true;
@@ -312,7 +313,7 @@ static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
         pthread_cond_wait(&scanner->changed, &scanner->lock);
 }
 
-static void *run(void *arg)
+static void *scanner_run(void *arg)
 {
     struct gt_scanner *scanner = arg;
     recall_health(scanner);
@@ -335,7 +336,7 @@ static void *run(void *arg)
         else if (scanner->options.scan.probe && gt_probe_health_is_due(scanner->options.scan.probe))
             scanner->wanted |= GT_SCAN_HEALTH; /* its answer counts when it comes */
         bool checked = result.checked;
-        hand_over(scanner, result);
+        scanner_hand_over(scanner, result);
         if (scanner->stopping)
             break;
         /* Last: the kubelet gets the result also where a disk or the probe hangs here. */
@@ -456,7 +457,7 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
         return r;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK_BYTES);
-    r = pthread_create(&scanner->thread, &small, run, scanner);
+    r = pthread_create(&scanner->thread, &small, scanner_run, scanner);
     pthread_attr_destroy(&small);
     if (r != 0)
         return gt_fail_sys(err, r, "scan thread");

@@ -10,7 +10,7 @@
 
 enum { ORDER_SEARCH_US = 200 };
 
-static const struct gt_device *device_of(const struct gt_inventory *inventory, unsigned gpu)
+static const struct gt_device *slice_device_of(const struct gt_inventory *inventory, unsigned gpu)
 {
     for (unsigned i = 0; i < inventory->device_count; i++)
         if (inventory->devices[i].gpu == (int)gpu)
@@ -22,7 +22,7 @@ static uint64_t may_be_given(const struct gt_slice_facts *facts)
 {
     uint64_t mask = 0;
     for (unsigned i = 0; i < facts->inventory->node->gpu_count; i++) {
-        const struct gt_device *device = device_of(facts->inventory, i);
+        const struct gt_device *device = slice_device_of(facts->inventory, i);
         if (device && (device->healthy || facts->taint_effect))
             mask |= UINT64_C(1) << i;
     }
@@ -86,7 +86,7 @@ static const char *taint_of(const struct gt_slice_facts *facts, uint64_t gpus)
 {
     for (uint64_t rest = gpus; rest; rest &= rest - 1) {
         const struct gt_gpu *gpu = &facts->inventory->node->gpus[gt_bit_first(rest)];
-        if (!device_of(facts->inventory, gpu->index)->healthy)
+        if (!slice_device_of(facts->inventory, gpu->index)->healthy)
             return gpu->cause < GT_SIGNALS ? gt_signal_name(gpu->cause) : "unhealthy";
     }
     return NULL;
@@ -118,7 +118,7 @@ static uint32_t sum_of(const struct gt_class *class, uint64_t gpus)
     return class ? gt_class_sum(class, gpus) : 0;
 }
 
-static bool is_held(const struct gt_slice_facts *facts, const char *name)
+static bool slice_is_held(const struct gt_slice_facts *facts, const char *name)
 {
     for (unsigned i = 0; facts->claims && i < facts->claims->count; i++)
         for (unsigned k = 0; k < facts->claims->list[i].device_count; k++) {
@@ -143,7 +143,7 @@ static unsigned rank(const struct gt_slice_facts *facts, enum gt_composite_type 
         char name[GT_DRA_DEVICE_SIZE];
         gt_composite_name(facts->inventory->node, type, gpus, name);
         struct ranked *one = &ret[count++];
-        *one = (struct ranked){gpus, is_held(facts, name), !(gpus & ~free), sum_of(class, gpus), 0};
+        *one = (struct ranked){gpus, slice_is_held(facts, name), !(gpus & ~free), sum_of(class, gpus), 0};
         if (one->free)
             one->cut = sum_of(class, free) - one->weight - sum_of(class, free & ~gpus);
     }

@@ -43,7 +43,7 @@ static int compare_entries(const void *x, const void *y)
 
 /* The kubelet's answer does not limit the texts: one that is too long for Kubernetes is cut at a character.
  */
-static void copy(char *to, size_t size, const char *from)
+static void usage_copy(char *to, size_t size, const char *from)
 {
     size_t len = 0;
     for (unsigned n; from[len] && (n = gt_text_utf8_length(from + len)) && len + n < size; len += n)
@@ -55,13 +55,13 @@ static void copy(char *to, size_t size, const char *from)
 static void fill_entry(struct gt_usage_owner *entry, const struct gt_holder *holder)
 {
     *entry = (struct gt_usage_owner){0};
-    copy(entry->id, sizeof(entry->id), holder->id);
-    copy(entry->namespace, sizeof(entry->namespace), holder->namespace);
-    copy(entry->pod, sizeof(entry->pod), holder->pod);
-    copy(entry->container, sizeof(entry->container), holder->container);
-    copy(entry->claim, sizeof(entry->claim), holder->claim ? holder->claim : "");
-    copy(entry->claim_namespace, sizeof(entry->claim_namespace),
-         holder->claim ? holder->claim_namespace : "");
+    usage_copy(entry->id, sizeof(entry->id), holder->id);
+    usage_copy(entry->namespace, sizeof(entry->namespace), holder->namespace);
+    usage_copy(entry->pod, sizeof(entry->pod), holder->pod);
+    usage_copy(entry->container, sizeof(entry->container), holder->container);
+    usage_copy(entry->claim, sizeof(entry->claim), holder->claim ? holder->claim : "");
+    usage_copy(entry->claim_namespace, sizeof(entry->claim_namespace),
+               holder->claim ? holder->claim_namespace : "");
 }
 
 static bool same_claim(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
@@ -75,8 +75,8 @@ static bool same_device(const struct gt_usage_owner *a, const struct gt_usage_ow
     return same_claim(a, b) && strcmp(a->id, b->id) == 0;
 }
 
-static bool has_device(const struct gt_usage_owner *owners, unsigned count,
-                       const struct gt_usage_owner *owner)
+static bool usage_has_device(const struct gt_usage_owner *owners, unsigned count,
+                             const struct gt_usage_owner *owner)
 {
     for (unsigned i = 0; i < count; i++)
         if (same_device(&owners[i], owner))
@@ -112,8 +112,8 @@ static int find_gpu(const struct gt_inventory *inventory, const struct gt_usage_
 }
 
 /* Of several owners the previous one is shown, else the first by name: the kubelet's answer has no order. */
-static void add_owner(const struct gt_usage_table *table, struct gt_usage *usage, unsigned gpu,
-                      const struct gt_usage_owner *entry)
+static void usage_add_owner(const struct gt_usage_table *table, struct gt_usage *usage, unsigned gpu,
+                            const struct gt_usage_owner *entry)
 {
     uint64_t bit = 1ULL << gpu;
     struct gt_usage_owner *owner = &usage->owners[gpu];
@@ -132,17 +132,17 @@ static void add_entries(const struct gt_usage_table *table, struct gt_usage *usa
 {
     for (unsigned i = 0; i < table->count; i++) {
         int gpu = find_gpu(table->inventory, &table->entries[i]);
-        if (has_device(table->watched, table->watched_count, &table->entries[i]))
+        if (usage_has_device(table->watched, table->watched_count, &table->entries[i]))
             continue;
         if (gpu >= 0)
-            add_owner(table, usage, (unsigned)gpu, &table->entries[i]);
+            usage_add_owner(table, usage, (unsigned)gpu, &table->entries[i]);
         else if (usage->unknown_devices < GT_UNKNOWN_DEVICES_MAX)
             usage->owners[usage->gpu_count + usage->unknown_devices++] = table->entries[i];
     }
     for (unsigned i = 0; i < table->prepared_count; i++) {
         int gpu = find_gpu(table->inventory, &table->prepared[i]);
-        if (gpu >= 0 && !has_device(table->entries, table->count, &table->prepared[i]))
-            add_owner(table, usage, (unsigned)gpu, &table->prepared[i]);
+        if (gpu >= 0 && !usage_has_device(table->entries, table->count, &table->prepared[i]))
+            usage_add_owner(table, usage, (unsigned)gpu, &table->prepared[i]);
     }
     for (unsigned i = 0; i < table->inventory->device_count; i++) {
         const struct gt_device *device = &table->inventory->devices[i];
@@ -152,7 +152,7 @@ static void add_entries(const struct gt_usage_table *table, struct gt_usage *usa
     usage->free &= ~usage->used;
 }
 
-static bool is_same(const struct gt_usage *a, const struct gt_usage *b)
+static bool usage_is_same(const struct gt_usage *a, const struct gt_usage *b)
 {
     if (a->known != b->known || a->stale != b->stale || a->gpu_count != b->gpu_count || a->used != b->used ||
         a->free != b->free || a->twice != b->twice || a->unknown_devices != b->unknown_devices)
@@ -164,7 +164,7 @@ static bool is_same(const struct gt_usage *a, const struct gt_usage *b)
 }
 
 /* Without memory the previous state stays until the next change. */
-static void make(struct gt_usage_table *table)
+static void usage_make(struct gt_usage_table *table)
 {
     bool known = table->listed && table->inventory;
     unsigned gpus = known ? table->inventory->node->gpu_count : 0;
@@ -177,7 +177,7 @@ static void make(struct gt_usage_table *table)
     next->gpu_count = gpus;
     if (known)
         add_entries(table, next);
-    if (is_same(table->now, next)) {
+    if (usage_is_same(table->now, next)) {
         free(next);
         return;
     }
@@ -222,7 +222,7 @@ const struct gt_usage *gt_usage_now(const struct gt_usage_table *table)
 }
 
 /* `count` entries, put in order, each once; returns how many are left. */
-static unsigned sort(struct gt_usage_owner *entries, unsigned count)
+static unsigned usage_sort(struct gt_usage_owner *entries, unsigned count)
 {
     unsigned left = 0;
     if (count)
@@ -254,10 +254,10 @@ void gt_usage_listed(struct gt_usage_table *table, const struct gt_holdings *hol
             entries[count++] = table->entries[i];
     free(table->entries);
     table->entries = entries;
-    table->count = sort(entries, count);
+    table->count = usage_sort(entries, count);
     table->listed |= !holdings->settling;
     table->stale = false;
-    make(table);
+    usage_make(table);
 }
 
 void gt_usage_inventory(struct gt_usage_table *table, const struct gt_inventory *inventory)
@@ -265,13 +265,13 @@ void gt_usage_inventory(struct gt_usage_table *table, const struct gt_inventory 
     struct gt_inventory *next = gt_inventory_ref(inventory);
     gt_inventory_unref(table->inventory);
     table->inventory = next;
-    make(table);
+    usage_make(table);
 }
 
 void gt_usage_stale(struct gt_usage_table *table, bool stale)
 {
     table->stale = stale;
-    make(table);
+    usage_make(table);
 }
 
 /* One entry for each device of the claims, for monitoring or not. */
@@ -312,7 +312,8 @@ static void drop_ended(struct gt_usage_table *table, const struct gt_usage_owner
     unsigned left = 0;
     for (unsigned i = 0; i < table->count; i++) {
         const struct gt_usage_owner *entry = &table->entries[i];
-        if (has_device(before, count, entry) && !has_device(table->prepared, table->prepared_count, entry))
+        if (usage_has_device(before, count, entry) &&
+            !usage_has_device(table->prepared, table->prepared_count, entry))
             continue;
         table->entries[left++] = *entry;
     }
@@ -328,7 +329,7 @@ void gt_usage_claims(struct gt_usage_table *table, const struct gt_dra_claims *c
     table->prepared = make_claimed(claims, false, &table->prepared_count);
     drop_ended(table, before, count);
     free(before);
-    make(table);
+    usage_make(table);
 }
 
 bool gt_usage_lists_claim(const struct gt_usage_table *table, const char *namespace, const char *claim)

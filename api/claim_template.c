@@ -12,7 +12,7 @@ static bool is_of_gpus(const cJSON *request)
     return strcmp(gt_get_string(request, "deviceClassName"), GT_DRA_CLASS) == 0;
 }
 
-static bool asks_for_gpus(const cJSON *requests)
+static bool claim_template_asks_for_gpus(const cJSON *requests)
 {
     for (const cJSON *item = cJSON_IsArray(requests) ? requests->child : NULL; item; item = item->next) {
         const cJSON *choices = gt_get(item, "firstAvailable");
@@ -60,7 +60,7 @@ int gt_claim_template_read(const cJSON *object, struct gt_claim_template *ret, s
     if (r >= 0)
         r = gt_api_text(&of_metadata, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX,
                         &read.namespace_);
-    read.asks = asks_for_gpus(requests);
+    read.asks = claim_template_asks_for_gpus(requests);
     if (r >= 0 && read.asks) {
         read.unfit = find_unfit(devices);
         r = gt_api_text(&of_request, requests->child, "name", GT_API_TEXT_MAX, &read.request);

@@ -6,7 +6,7 @@
 
 #include "base/json_get.h"
 
-static const char *keep(char **at, const char *text)
+static const char *config_map_keep(char **at, const char *text)
 {
     size_t size = strlen(text) + 1;
     char *kept = memcpy(*at, text, size);
@@ -38,8 +38,8 @@ int gt_config_map_read(const cJSON *object, struct gt_config_map **ret, struct g
         if (!cJSON_IsString(item) || !item->string)
             continue;
         struct gt_pair *pair = &map->data[map->count++];
-        pair->key = keep(&at, item->string);
-        pair->value = keep(&at, item->valuestring);
+        pair->key = config_map_keep(&at, item->string);
+        pair->value = config_map_keep(&at, item->valuestring);
     }
     *ret = map;
     return 0;

@@ -43,19 +43,21 @@ static void reader_done(struct placement_reader *reader)
     free(reader->pods);
 }
 
-static int read_name(const struct gt_at *at, const cJSON *object, const char *key, const char **ret)
+static int gpu_placement_read_name(const struct gt_at *at, const cJSON *object, const char *key,
+                                   const char **ret)
 {
     int r = gt_api_text(at, object, key, GT_API_NAME_MAX, ret);
     return r < 0 || (*ret)[0] ? r : gt_at_fail(at, key, "is missing");
 }
 
-static int read_time(const struct gt_at *at, const cJSON *object, const char *key, const char **ret)
+static int gpu_placement_read_time(const struct gt_at *at, const cJSON *object, const char *key,
+                                   const char **ret)
 {
     int r = gt_api_text(at, object, key, GT_TIME_TEXT_SIZE - 1, ret);
     return r < 0 || !(*ret)[0] || gt_time_of_text(*ret) ? r : gt_at_fail(at, key, "is no time");
 }
 
-static int read_priority(const struct gt_at *at, const cJSON *spec, int32_t *ret)
+static int gpu_placement_read_priority(const struct gt_at *at, const cJSON *spec, int32_t *ret)
 {
     const cJSON *value = gt_get(spec, "priority");
     int64_t number = 0;
@@ -67,26 +69,27 @@ static int read_priority(const struct gt_at *at, const cJSON *spec, int32_t *ret
 
 /* ---- metadata and spec ---- */
 
-static int read_metadata(const struct gt_at *above, const cJSON *object, struct gt_gpu_placement *to)
+static int gpu_placement_read_metadata(const struct gt_at *above, const cJSON *object,
+                                       struct gt_gpu_placement *to)
 {
     const struct gt_at at = {above->source, "metadata", above->err};
     const struct gt_at below = {above->source, "metadata.ownerReferences[0]", above->err};
     const cJSON *metadata = gt_get(object, "metadata"), *owner = gt_get(metadata, "ownerReferences");
     int r = gt_api_meta(above, object, &to->name, &to->resource_version);
     if (r >= 0)
-        r = read_name(&at, metadata, "namespace", &to->namespace_);
+        r = gpu_placement_read_name(&at, metadata, "namespace", &to->namespace_);
     if (r >= 0)
         r = gt_api_text(&at, metadata, "uid", GT_API_TEXT_MAX, &to->uid);
     owner = cJSON_IsArray(owner) ? owner->child : NULL;
     if (r < 0 || !owner)
         return r;
-    r = read_name(&below, owner, "apiVersion", &to->owner_api_version);
+    r = gpu_placement_read_name(&below, owner, "apiVersion", &to->owner_api_version);
     if (r >= 0)
-        r = read_name(&below, owner, "kind", &to->owner_kind);
+        r = gpu_placement_read_name(&below, owner, "kind", &to->owner_kind);
     if (r >= 0)
-        r = read_name(&below, owner, "name", &to->owner_name);
+        r = gpu_placement_read_name(&below, owner, "name", &to->owner_name);
     if (r >= 0)
-        r = read_name(&below, owner, "uid", &to->owner_uid);
+        r = gpu_placement_read_name(&below, owner, "uid", &to->owner_uid);
     return r;
 }
 
@@ -128,7 +131,7 @@ static int read_templates(const struct gt_at *at, const cJSON *spec, struct plac
     return r;
 }
 
-static int read_spec(const struct gt_at *above, const cJSON *spec, struct placement_reader *to)
+static int gpu_placement_read_spec(const struct gt_at *above, const cJSON *spec, struct placement_reader *to)
 {
     const struct gt_at at = {above->source, "spec", above->err};
     struct gt_gpu_placement *placement = &to->placement;
@@ -140,7 +143,7 @@ static int read_spec(const struct gt_at *above, const cJSON *spec, struct placem
     if (r >= 0)
         r = read_templates(&at, spec, to);
     if (r >= 0)
-        r = read_priority(&at, spec, &placement->priority);
+        r = gpu_placement_read_priority(&at, spec, &placement->priority);
     if (r >= 0)
         r = gt_api_text(&at, spec, "onLostPlan", GT_API_TEXT_MAX, &placement->on_lost_plan);
     return r;
@@ -205,8 +208,8 @@ static bool take_mask(const char **text, uint64_t *ret)
 }
 
 /* "rank:unit:node:GPUs", with ":name" behind it where it has one. */
-static const char *read_pod(const char *text, const struct gt_gpu_placement *of,
-                            struct gt_gpu_placement_pod *to)
+static const char *gpu_placement_read_pod(const char *text, const struct gt_gpu_placement *of,
+                                          struct gt_gpu_placement_pod *to)
 {
     if (!text)
         return "expected a string";
@@ -225,7 +228,7 @@ static const char *read_pod(const char *text, const struct gt_gpu_placement *of,
     return !len || len > GT_API_NAME_MAX || !gt_text_is_printable(to->name) ? "the name is none" : NULL;
 }
 
-static int read_pods(const struct gt_at *at, const cJSON *status, struct placement_reader *to)
+static int gpu_placement_read_pods(const struct gt_at *at, const cJSON *status, struct placement_reader *to)
 {
     struct gt_gpu_placement *placement = &to->placement;
     const cJSON *array;
@@ -236,7 +239,7 @@ static int read_pods(const struct gt_at *at, const cJSON *status, struct placeme
     if (!(to->pods = calloc(count, sizeof(*to->pods))))
         return gt_fail_sys(at->err, ENOMEM, "%s", at->source);
     for (const cJSON *item = array->child; item; item = item->next, i++) {
-        const char *wrong = read_pod(cJSON_GetStringValue(item), placement, &to->pods[i]);
+        const char *wrong = gpu_placement_read_pod(cJSON_GetStringValue(item), placement, &to->pods[i]);
         if (!wrong && i && to->pods[i].rank <= to->pods[i - 1].rank)
             wrong = "ranks must ascend";
         if (wrong)
@@ -247,7 +250,7 @@ static int read_pods(const struct gt_at *at, const cJSON *status, struct placeme
     return 0;
 }
 
-static int read_plan(const struct gt_at *at, const cJSON *status, struct placement_reader *to)
+static int gpu_placement_read_plan(const struct gt_at *at, const cJSON *status, struct placement_reader *to)
 {
     struct gt_gpu_placement *placement = &to->placement;
     int r = read_texts(at, status, "nodes", GT_GPU_PLACEMENT_PODS_MAX, GT_API_NAME_MAX, &to->nodes,
@@ -263,7 +266,7 @@ static int read_plan(const struct gt_at *at, const cJSON *status, struct placeme
     placement->nodes = to->nodes;
     placement->units = to->units;
     placement->parts = to->parts;
-    return read_pods(at, status, to);
+    return gpu_placement_read_pods(at, status, to);
 }
 
 /* ---- status ---- */
@@ -281,7 +284,8 @@ static int read_phase(const struct gt_at *at, const cJSON *status, enum gt_gpu_p
     return r;
 }
 
-static int read_status(const struct gt_at *above, const cJSON *status, struct placement_reader *reader)
+static int gpu_placement_read_status(const struct gt_at *above, const cJSON *status,
+                                     struct placement_reader *reader)
 {
     const struct gt_at at = {above->source, "status", above->err};
     struct gt_gpu_placement *to = &reader->placement;
@@ -297,18 +301,18 @@ static int read_status(const struct gt_at *above, const cJSON *status, struct pl
     if (r >= 0)
         r = gt_get_integer(&at, status, "epoch", UINT64_C(1) << 53, &to->epoch);
     if (r >= 0)
-        r = read_time(&at, status, "promisedUntil", &to->promised_until);
+        r = gpu_placement_read_time(&at, status, "promisedUntil", &to->promised_until);
     if (r >= 0)
-        r = read_time(&at, status, "waitingSince", &to->waiting_since);
+        r = gpu_placement_read_time(&at, status, "waitingSince", &to->waiting_since);
     if (r >= 0)
-        r = read_time(&at, status, "plannedAt", &to->planned_at);
+        r = gpu_placement_read_time(&at, status, "plannedAt", &to->planned_at);
     if (r >= 0)
-        r = read_time(&at, status, "reservedUntil", &to->reserved_until);
+        r = gpu_placement_read_time(&at, status, "reservedUntil", &to->reserved_until);
     if (r >= 0)
         r = gt_api_text(&at, status, "moving", GT_API_TEXT_MAX, &to->moving);
     if (r >= 0)
-        r = read_time(&at, status, "movingBefore", &to->moving_before);
-    return r < 0 ? r : read_plan(&at, status, reader);
+        r = gpu_placement_read_time(&at, status, "movingBefore", &to->moving_before);
+    return r < 0 ? r : gpu_placement_read_plan(&at, status, reader);
 }
 
 /* ---- one block ---- */
@@ -338,17 +342,17 @@ static const size_t texts[] = {
     offsetof(struct gt_gpu_placement, moving_before),
 };
 
-static const char **text_of(struct gt_gpu_placement *placement, size_t i)
+static const char **gpu_placement_text_of(struct gt_gpu_placement *placement, size_t i)
 {
     return (const char **)(void *)((char *)placement + texts[i]);
 }
 
-static size_t size_of_texts(const struct gt_gpu_placement *of)
+static size_t gpu_placement_size_of_texts(const struct gt_gpu_placement *of)
 {
     struct gt_gpu_placement copy = *of;
     size_t size = 0;
     for (size_t i = 0; i < GT_COUNT(texts); i++)
-        size += strlen(*text_of(&copy, i)) + 1;
+        size += strlen(*gpu_placement_text_of(&copy, i)) + 1;
     for (unsigned i = 0; i < of->template_count; i++)
         size += strlen(of->templates[i].role) + strlen(of->templates[i].claim) + 2;
     for (uint32_t i = 0; i < of->node_count; i++)
@@ -362,7 +366,7 @@ static size_t size_of_texts(const struct gt_gpu_placement *of)
     return size;
 }
 
-static const char *move_text(const char *text, char **next)
+static const char *gpu_placement_move_text(const char *text, char **next)
 {
     size_t size = strlen(text) + 1;
     const char *moved = memcpy(*next, text, size);
@@ -370,7 +374,8 @@ static const char *move_text(const char *text, char **next)
     return moved;
 }
 
-static int copy(const struct gt_gpu_placement *from, struct gt_gpu_placement **ret, struct gt_err **err)
+static int gpu_placement_copy(const struct gt_gpu_placement *from, struct gt_gpu_placement **ret,
+                              struct gt_err **err)
 {
     struct placement_block {
         struct gt_gpu_placement placement;
@@ -382,7 +387,7 @@ static int copy(const struct gt_gpu_placement *from, struct gt_gpu_placement **r
     struct placement_block *block =
         malloc(sizeof(*block) + from->pod_count * sizeof(*from->pods) +
                ((size_t)from->node_count + from->unit_count + from->part_count) * sizeof(char *) +
-               from->template_count * sizeof(*from->templates) + size_of_texts(from));
+               from->template_count * sizeof(*from->templates) + gpu_placement_size_of_texts(from));
     if (!block)
         return gt_fail_sys(err, ENOMEM, "%s", from->name);
     struct gt_gpu_placement *to = &block->placement;
@@ -399,21 +404,21 @@ static int copy(const struct gt_gpu_placement *from, struct gt_gpu_placement **r
     to->parts = parts;
     to->templates = templates;
     for (size_t i = 0; i < GT_COUNT(texts); i++)
-        *text_of(to, i) = move_text(*text_of(to, i), &next);
+        *gpu_placement_text_of(to, i) = gpu_placement_move_text(*gpu_placement_text_of(to, i), &next);
     for (unsigned i = 0; i < from->template_count; i++) {
         templates[i] = from->templates[i];
-        templates[i].role = move_text(from->templates[i].role, &next);
-        templates[i].claim = move_text(from->templates[i].claim, &next);
+        templates[i].role = gpu_placement_move_text(from->templates[i].role, &next);
+        templates[i].claim = gpu_placement_move_text(from->templates[i].claim, &next);
     }
     for (uint32_t i = 0; i < from->node_count; i++)
-        nodes[i] = move_text(from->nodes[i], &next);
+        nodes[i] = gpu_placement_move_text(from->nodes[i], &next);
     for (uint32_t i = 0; i < from->unit_count; i++)
-        units[i] = move_text(from->units[i], &next);
+        units[i] = gpu_placement_move_text(from->units[i], &next);
     for (uint32_t i = 0; i < from->part_count; i++)
-        parts[i] = move_text(from->parts[i], &next);
+        parts[i] = gpu_placement_move_text(from->parts[i], &next);
     for (uint32_t i = 0; i < from->pod_count; i++) {
         pods[i] = from->pods[i];
-        pods[i].name = from->pods[i].name ? move_text(from->pods[i].name, &next) : NULL;
+        pods[i].name = from->pods[i].name ? gpu_placement_move_text(from->pods[i].name, &next) : NULL;
     }
     *ret = to;
     return 0;
@@ -430,18 +435,18 @@ int gt_gpu_placement_read(const cJSON *object, struct gt_gpu_placement **ret, st
     struct placement_reader reader = {.templates = NULL};
     char source[2 * GT_API_NAME_MAX + 32];
     for (size_t i = 0; i < GT_COUNT(texts); i++)
-        *text_of(&reader.placement, i) = "";
-    int r = read_metadata(&at, object, &reader.placement);
+        *gpu_placement_text_of(&reader.placement, i) = "";
+    int r = gpu_placement_read_metadata(&at, object, &reader.placement);
     if (r >= 0) {
         snprintf(source, sizeof(source), GT_PLURAL_GPU_PLACEMENT "/%s/%s", reader.placement.namespace_,
                  reader.placement.name);
         const struct gt_at named = {source, "", err};
-        r = read_spec(&named, gt_get(object, "spec"), &reader);
+        r = gpu_placement_read_spec(&named, gt_get(object, "spec"), &reader);
         if (r >= 0)
-            r = read_status(&named, gt_get(object, "status"), &reader);
+            r = gpu_placement_read_status(&named, gt_get(object, "status"), &reader);
     }
     if (r >= 0)
-        r = copy(&reader.placement, ret, err);
+        r = gpu_placement_copy(&reader.placement, ret, err);
     reader_done(&reader);
     return r;
 }

@@ -12,7 +12,7 @@
 /* ---- the name ---- */
 
 /* With the NUL: "a", "b" is not "ab", "". */
-static uint64_t add_text(uint64_t digest, const char *text)
+static uint64_t gpu_placement_part_add_text(uint64_t digest, const char *text)
 {
     return gt_digest_bytes(digest, text, strlen(text) + 1);
 }
@@ -21,13 +21,14 @@ static uint64_t add_texts(uint64_t digest, const char *const *texts, uint32_t co
 {
     digest = gt_digest_number(digest, count);
     for (uint32_t i = 0; i < count; i++)
-        digest = add_text(digest, texts[i]);
+        digest = gpu_placement_part_add_text(digest, texts[i]);
     return digest;
 }
 
-static uint64_t digest_of(const struct gt_gpu_placement *part)
+static uint64_t gpu_placement_part_digest_of(const struct gt_gpu_placement *part)
 {
-    uint64_t digest = add_text(add_text(GT_DIGEST_EMPTY, part->job), part->part_of);
+    uint64_t digest =
+        gpu_placement_part_add_text(gpu_placement_part_add_text(GT_DIGEST_EMPTY, part->job), part->part_of);
     digest = gt_digest_number(digest, part->epoch);
     digest = add_texts(digest, part->nodes, part->node_count);
     digest = add_texts(digest, part->units, part->unit_count);
@@ -37,7 +38,7 @@ static uint64_t digest_of(const struct gt_gpu_placement *part)
         digest = gt_digest_number(digest, pod->unit);
         digest = gt_digest_number(digest, pod->node);
         digest = gt_digest_number(digest, pod->gpus);
-        digest = add_text(digest, pod->name ? pod->name : "");
+        digest = gpu_placement_part_add_text(digest, pod->name ? pod->name : "");
     }
     return digest;
 }
@@ -52,7 +53,7 @@ void gt_gpu_placement_part_name(const struct gt_gpu_placement *part, struct gt_b
         len--;
     gt_buf_puts(to, first);
     gt_buf_add(to, part->part_of, len);
-    gt_buf_printf(to, "-%016" PRIx64, digest_of(part));
+    gt_buf_printf(to, "-%016" PRIx64, gpu_placement_part_digest_of(part));
 }
 
 bool gt_gpu_placement_is_part(const struct gt_gpu_placement *placement)
@@ -75,7 +76,7 @@ static size_t digits_of(uint32_t number)
 }
 
 /* Bytes of a text in an array. Names have nothing that JSON would escape. */
-static size_t size_of(const char *text)
+static size_t gpu_placement_part_size_of(const char *text)
 {
     return strlen(text) + sizeof("\"\",") - 1;
 }
@@ -97,8 +98,8 @@ struct slice_builder {
 };
 
 /* Appends a pod; false: it does not fit. Units ascend. */
-static bool add_pod(struct slice_builder *builder, const struct gt_gpu_placement_pod *pod,
-                    struct gt_gpu_placement_slice *to)
+static bool gpu_placement_part_add_pod(struct slice_builder *builder, const struct gt_gpu_placement_pod *pod,
+                                       struct gt_gpu_placement_slice *to)
 {
     const struct gt_gpu_placement *whole = builder->whole;
     struct gt_gpu_placement_pod *new = &to->pods[to->pod_count];
@@ -106,8 +107,9 @@ static bool add_pod(struct slice_builder *builder, const struct gt_gpu_placement
     *new = *pod;
     new->node = new_node ? to->node_count : builder->at[pod->node] - 1;
     new->unit = to->unit_count - !new_unit;
-    size_t size = size_of_pod(new, &builder->mask) + (new_node ? size_of(whole->nodes[pod->node]) : 0) +
-                  (new_unit ? size_of(whole->units[pod->unit]) : 0);
+    size_t size = size_of_pod(new, &builder->mask) +
+                  (new_node ? gpu_placement_part_size_of(whole->nodes[pod->node]) : 0) +
+                  (new_unit ? gpu_placement_part_size_of(whole->units[pod->unit]) : 0);
     if (to->pod_count && to->size + size > GT_GPU_PLACEMENT_PLAN_MAX)
         return false;
     if (new_node) {
@@ -132,7 +134,8 @@ bool gt_gpu_placement_slice(const struct gt_gpu_placement *whole, uint32_t first
                                            .units = calloc((size_t)count + 1, sizeof(*ret->units)),
                                            .pods = calloc((size_t)count + 1, sizeof(*ret->pods))};
     bool done = at && ret->nodes && ret->units && ret->pods;
-    for (uint32_t i = 0; done && i < count && add_pod(&builder, &whole->pods[first + i], ret); i++)
+    for (uint32_t i = 0;
+         done && i < count && gpu_placement_part_add_pod(&builder, &whole->pods[first + i], ret); i++)
         ;
     done = done && !builder.mask.failed;
     gt_buf_done(&builder.mask);

@@ -93,7 +93,7 @@ static void write_templates(const struct gt_gpu_placement *placement, struct gt_
     gt_json_end(to, ']');
 }
 
-static void write_spec(const struct gt_gpu_placement *placement, bool patch, struct gt_buf *to)
+static void gpu_placement_write_spec(const struct gt_gpu_placement *placement, bool patch, struct gt_buf *to)
 {
     uint64_t pods = 0, gpus = 0;
     for (unsigned i = 0; i < placement->template_count; i++) {
@@ -152,7 +152,7 @@ static void write_pods(const struct gt_gpu_placement *placement, struct gt_buf *
     gt_json_end(to, ']');
 }
 
-static void write_plan(const struct gt_gpu_placement *placement, bool patch, struct gt_buf *to)
+static void gpu_placement_write_plan(const struct gt_gpu_placement *placement, bool patch, struct gt_buf *to)
 {
     if (placement->part_count)
         write_texts("parts", placement->parts, placement->part_count, to);
@@ -169,8 +169,8 @@ static void write_plan(const struct gt_gpu_placement *placement, bool patch, str
     }
 }
 
-static void write_status(const struct gt_gpu_placement *placement, bool patch, bool with_plan,
-                         struct gt_buf *to)
+static void gpu_placement_write_status(const struct gt_gpu_placement *placement, bool patch, bool with_plan,
+                                       struct gt_buf *to)
 {
     gt_json_begin(to, "status", '{');
     gt_json_add_text(to, "phase", gt_gpu_placement_phase_name(placement->phase));
@@ -180,7 +180,7 @@ static void write_status(const struct gt_gpu_placement *placement, bool patch, b
     write_text("where", placement->where, patch, to);
     gt_json_add_unsigned(to, "epoch", placement->epoch);
     if (with_plan)
-        write_plan(placement, patch, to);
+        gpu_placement_write_plan(placement, patch, to);
     write_text("promisedUntil", placement->promised_until, patch, to);
     write_text("waitingSince", placement->waiting_since, patch, to);
     write_text("plannedAt", placement->planned_at, patch, to);
@@ -208,8 +208,8 @@ void gt_gpu_placement_write(const struct gt_gpu_placement *placement, struct gt_
         gt_buf_puts(to, "}]");
     }
     gt_json_end(to, '}');
-    write_spec(placement, false, to);
-    write_status(placement, false, true, to);
+    gpu_placement_write_spec(placement, false, to);
+    gpu_placement_write_status(placement, false, true, to);
     gt_json_end(to, '}');
 }
 
@@ -220,7 +220,7 @@ void gt_gpu_placement_write_patch(const struct gt_gpu_placement *placement, bool
     gt_json_add_text_if(to, "uid", placement->uid);
     gt_json_add_text_if(to, "resourceVersion", placement->resource_version);
     gt_json_end(to, '}');
-    write_spec(placement, true, to);
-    write_status(placement, true, with_plan, to);
+    gpu_placement_write_spec(placement, true, to);
+    gpu_placement_write_status(placement, true, with_plan, to);
     gt_json_end(to, '}');
 }

@@ -9,7 +9,7 @@
 
 /* 1, also sets its kind; 0: it is of none. What the pod's author wrote for this comes first, then the kinds
  * that users describe, whose pods may be made by objects of the others. */
-static int identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+static int identity_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
     int r = gt_pods_identify(pod, true, ret, err);
     for (unsigned i = 0; !r && i < GT_JOB_KINDS; i++) {
@@ -28,7 +28,7 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
 {
     struct gt_pod_identity identity = {.role = ""};
     const char *group = gt_pod_annotation(pod, GT_KEY_POD_GROUP);
-    int r = identify(pod, &identity, err);
+    int r = identity_identify(pod, &identity, err);
     if (r < 0)
         return r;
     if (r) {

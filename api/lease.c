@@ -11,7 +11,7 @@
 #include "base/json_write.h"
 #include "base/text.h"
 
-static unsigned number(const cJSON *object, const char *key)
+static unsigned lease_number(const cJSON *object, const char *key)
 {
     uint64_t value = 0;
     gt_json_is_unsigned(gt_get(object, key), INT_MAX, &value);
@@ -23,8 +23,8 @@ int gt_lease_read(const cJSON *object, struct gt_lease *ret, struct gt_err **err
     if (!*gt_meta_name(object) || !*gt_meta_version(object))
         return gt_fail(err, EBADMSG, "lease: no name or no resourceVersion");
     const cJSON *spec = gt_get(object, "spec");
-    struct gt_lease lease = {.duration_s = number(spec, "leaseDurationSeconds"),
-                             .transitions = number(spec, "leaseTransitions")};
+    struct gt_lease lease = {.duration_s = lease_number(spec, "leaseDurationSeconds"),
+                             .transitions = lease_number(spec, "leaseTransitions")};
     bool fits = gt_text_copy(lease.holder, sizeof(lease.holder), gt_get_string(spec, "holderIdentity")) &&
                 gt_text_copy(lease.acquired, sizeof(lease.acquired), gt_get_string(spec, "acquireTime")) &&
                 gt_text_copy(lease.renewed, sizeof(lease.renewed), gt_get_string(spec, "renewTime")) &&

@@ -11,7 +11,7 @@
 enum { WORD_MAX = GT_LEASE_NOTE_NODE_SIZE + 256 };
 
 /* `len` bytes at `at`, which hold no space. */
-static bool read_word(const char *at, size_t len, struct gt_lease_note_word *ret)
+static bool lease_note_read_word(const char *at, size_t len, struct gt_lease_note_word *ret)
 {
     char word[WORD_MAX + 1];
     if (len > WORD_MAX)
@@ -32,7 +32,7 @@ bool gt_lease_note_next(const char **note, struct gt_lease_note_word *ret)
 {
     for (const char *at = *note; *at;) {
         size_t len = strcspn(at, " ");
-        bool found = read_word(at, len, ret);
+        bool found = lease_note_read_word(at, len, ret);
         at += len + (at[len] == ' ');
         *note = at;
         if (found)

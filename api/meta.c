@@ -6,29 +6,29 @@
 #include "api/names.h"
 #include "base/json_get.h"
 
-static const char *text_of(const cJSON *object, const char *key)
+static const char *meta_text_of(const cJSON *object, const char *key)
 {
     return gt_get_string(gt_get(object, "metadata"), key);
 }
 
 const char *gt_meta_namespace(const cJSON *object)
 {
-    return text_of(object, "namespace");
+    return meta_text_of(object, "namespace");
 }
 
 const char *gt_meta_name(const cJSON *object)
 {
-    return text_of(object, "name");
+    return meta_text_of(object, "name");
 }
 
 const char *gt_meta_uid(const cJSON *object)
 {
-    return text_of(object, "uid");
+    return meta_text_of(object, "uid");
 }
 
 const char *gt_meta_version(const cJSON *object)
 {
-    return text_of(object, "resourceVersion");
+    return meta_text_of(object, "resourceVersion");
 }
 
 bool gt_meta_is_deleting(const cJSON *object)

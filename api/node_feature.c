@@ -6,7 +6,7 @@
 #include "api/names.h"
 #include "base/json_write.h"
 
-static void add_number(struct gt_buf *to, const char *key, unsigned number)
+static void node_feature_add_number(struct gt_buf *to, const char *key, unsigned number)
 {
     char text[16];
     snprintf(text, sizeof(text), "%u", number);
@@ -20,12 +20,12 @@ void gt_node_feature_gpus(const struct gt_node *node, struct gt_buf *to)
         const struct gt_gpu *gpu = &node->gpus[i];
         gt_json_begin(to, NULL, '{');
         gt_json_begin(to, "attributes", '{');
-        add_number(to, "index", i);
+        node_feature_add_number(to, "index", i);
         gt_json_add_text_if(to, "product", gpu->product);
         gt_json_add_text(to, "bdf", gpu->bdf);
         if (gpu->numa_node >= 0)
-            add_number(to, "numaNode", (unsigned)gpu->numa_node);
-        add_number(to, "zone", gpu->zone);
+            node_feature_add_number(to, "numaNode", (unsigned)gpu->numa_node);
+        node_feature_add_number(to, "zone", gpu->zone);
         gt_json_add_text(to, "health", gt_gpu_health_name(gpu->health));
         gt_json_add_text(to, "healthy", gt_gpu_usable(gpu) ? "true" : "false");
         gt_buf_puts(to, "}}");
@@ -52,19 +52,19 @@ static void write_labels(const struct gt_node_feature *feature, struct gt_buf *t
     gt_json_end(to, '}');
 }
 
-static void write_attributes(const struct gt_node_feature *feature, struct gt_buf *to)
+static void node_feature_write_attributes(const struct gt_node_feature *feature, struct gt_buf *to)
 {
     static const char *const links[] = {
         [GT_CONDITION_TRUE] = "up", [GT_CONDITION_FALSE] = "down", [GT_CONDITION_UNKNOWN] = "unknown"};
     gt_json_begin(to, "attributes", '{');
     begin_elements(to, "metax.node");
-    add_number(to, "gpus", feature->gpus < 0 ? 0 : (unsigned)feature->gpus);
+    node_feature_add_number(to, "gpus", feature->gpus < 0 ? 0 : (unsigned)feature->gpus);
     gt_json_add_text(to, "links", links[feature->links]);
     gt_buf_puts(to, "}}");
     if (feature->supernode_count) {
         begin_elements(to, "metax.supernode");
         gt_json_add_text(to, "name", feature->supernodes[0].name);
-        add_number(to, "tier", feature->supernodes[0].tier);
+        node_feature_add_number(to, "tier", feature->supernodes[0].tier);
         gt_json_add_text(to, "source", feature->source);
         if (feature->supernode_count > 1)
             gt_json_add_text(to, "parent", feature->supernodes[1].name);
@@ -84,7 +84,7 @@ void gt_node_feature_write(const struct gt_node_feature *feature, struct gt_buf 
     write_labels(feature, to);
     gt_json_begin(to, "features", '{');
     gt_json_add_raw(to, "flags", "{}");
-    write_attributes(feature, to);
+    node_feature_write_attributes(feature, to);
     gt_json_begin(to, "instances", '{');
     gt_json_begin(to, "metax.gpu", '{');
     gt_json_add_raw(to, "elements", feature->gpu_attributes ? feature->gpu_attributes : "[]");

@@ -63,7 +63,7 @@ static int read_free(const struct topology_reader *reader, const cJSON *status)
     return r;
 }
 
-static int read_owner(const struct topology_reader *reader, unsigned i, const cJSON *item)
+static int node_gpu_topology_read_owner(const struct topology_reader *reader, unsigned i, const cJSON *item)
 {
     struct gt_node_gpu_topology *to = reader->to;
     struct gt_gpu_owner owner = {.namespace_ = "", .pod = "", .container = ""};
@@ -95,7 +95,7 @@ static int read_owners(const struct topology_reader *reader, const cJSON *status
     unsigned count, i = 0;
     int r = gt_get_array(&reader->at, status, "owners", GT_GPUS_MAX, &array, &count);
     for (const cJSON *item = r >= 0 && array ? array->child : NULL; item && r >= 0; item = item->next)
-        r = read_owner(reader, i++, item);
+        r = node_gpu_topology_read_owner(reader, i++, item);
     return r;
 }
 
@@ -127,7 +127,8 @@ static void read_origin(const cJSON *object, struct gt_node_gpu_topology *to)
         to->written_s = gt_time_of_text(gt_get_string(metadata, "creationTimestamp"));
 }
 
-static int read_status(struct topology_reader *reader, const cJSON *object, const cJSON *status)
+static int node_gpu_topology_read_status(struct topology_reader *reader, const cJSON *object,
+                                         const cJSON *status)
 {
     struct gt_node_gpu_topology *to = reader->to;
     const struct gt_at *at = &reader->at;
@@ -156,7 +157,7 @@ static int read_object(const cJSON *object, bool with_use, struct gt_node_gpu_to
     const cJSON *status = gt_get(object, "status");
     gt_topology_conditions_read(object, topology.conditions);
     if (gt_get(status, "gpus"))
-        r = read_status(&reader, object, status);
+        r = node_gpu_topology_read_status(&reader, object, status);
     if (r < 0) {
         gt_node_gpu_topology_done(&topology);
         return r;
@@ -185,7 +186,7 @@ void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology)
 /* ---- writing ---- */
 
 /* Up to its metadata, which is still open. */
-static void begin_object(const char *name, struct gt_buf *to)
+static void node_gpu_topology_begin_object(const char *name, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", GT_API_GROUP_VERSION);
@@ -196,7 +197,7 @@ static void begin_object(const char *name, struct gt_buf *to)
 
 void gt_node_gpu_topology_write_object(const char *name, const char *node_uid, struct gt_buf *to)
 {
-    begin_object(name, to);
+    node_gpu_topology_begin_object(name, to);
     gt_json_begin(to, "ownerReferences", '[');
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "v1");
@@ -228,7 +229,7 @@ bool gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topolo
     cJSON_Delete(status);
     if (!text)
         return false;
-    begin_object(topology->name, to);
+    node_gpu_topology_begin_object(topology->name, to);
     gt_json_end(to, '}');
     text[strlen(text) - 1] = '\0'; /* without its brace, since more of the status follows */
     gt_json_add_raw(to, "status", text);
@@ -252,7 +253,8 @@ static void write_owner(const struct gt_gpu_owner *owner, struct gt_buf *to)
     gt_json_end(to, '}');
 }
 
-static void write_counts(const char *key, const uint32_t values[], unsigned count, struct gt_buf *to)
+static void node_gpu_topology_write_counts(const char *key, const uint32_t values[], unsigned count,
+                                           struct gt_buf *to)
 {
     gt_json_begin(to, key, '[');
     for (unsigned k = 1; k <= count; k++)
@@ -265,7 +267,7 @@ bool gt_node_gpu_topology_write_usage(const struct gt_node_gpu_topology *topolog
 {
     if (!topology->use_known)
         return false;
-    begin_object(topology->name, to);
+    node_gpu_topology_begin_object(topology->name, to);
     gt_json_end(to, '}');
     gt_json_begin(to, "status", '{');
     gt_json_add_mask(to, "free", topology->free);
@@ -274,8 +276,8 @@ bool gt_node_gpu_topology_write_usage(const struct gt_node_gpu_topology *topolog
     for (unsigned i = 0; i < topology->owner_count; i++)
         write_owner(&topology->owners[i], to);
     gt_json_end(to, ']');
-    write_counts("scoreByCount", scores, count, to);
-    write_counts("lossByCount", losses, count, to);
+    node_gpu_topology_write_counts("scoreByCount", scores, count, to);
+    node_gpu_topology_write_counts("lossByCount", losses, count, to);
     gt_buf_puts(to, "}}");
     return true;
 }

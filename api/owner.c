@@ -58,7 +58,7 @@ bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank)
            owner->ended_at[rank / 64] >> rank % 64 & 1;
 }
 
-static bool is_stopped(const struct gt_kind *kind, const cJSON *object)
+static bool owner_is_stopped(const struct gt_kind *kind, const cJSON *object)
 {
     const cJSON *spec = gt_get(object, "spec");
     return gt_get_at(object, "metadata", "deletionTimestamp") || cJSON_IsTrue(gt_get(spec, "suspend")) ||
@@ -114,8 +114,8 @@ static bool is_part_of_another(enum gt_job_kind kind, const cJSON *object)
 }
 
 /* *ret is NULL if its templates ask for no GPUs. */
-static int read_job(const struct gt_kind *kind, const cJSON *object, unsigned job, const char *resource,
-                    struct gt_owner **ret, struct gt_err **err)
+static int owner_read_job(const struct gt_kind *kind, const cJSON *object, unsigned job, const char *resource,
+                          struct gt_owner **ret, struct gt_err **err)
 {
     gt_auto_owner struct gt_owner *owner = calloc(1, sizeof(*owner));
     struct gt_template_reader reader = {
@@ -137,7 +137,7 @@ static int read_job(const struct gt_kind *kind, const cJSON *object, unsigned jo
     if (r < 0)
         return r;
     owner->version = version_of(metadata, own);
-    owner->stopped = owner->stopped || is_stopped(kind, object);
+    owner->stopped = owner->stopped || owner_is_stopped(kind, object);
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
     owner->spec.templates = fitting ? fitting : reader.templates;
@@ -157,7 +157,7 @@ int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *reso
         return gt_fail(err, EINVAL, "a %s without a spec", kind->type.kind);
     unsigned jobs = kind->count_jobs ? kind->count_jobs(kind, spec) : 1;
     for (unsigned job = 0; job < jobs; job++) {
-        int r = read_job(kind, object, job, resource, last, err);
+        int r = owner_read_job(kind, object, job, resource, last, err);
         if (r < 0)
             return r;
         last = *last ? &(*last)->next : last;

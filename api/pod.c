@@ -15,7 +15,7 @@
 
 _Static_assert(GT_POD_KEYS <= 64, "a bit for each");
 
-static const char *find(const struct gt_pair *pairs, unsigned count, enum gt_pod_key key)
+static const char *pod_find(const struct gt_pair *pairs, unsigned count, enum gt_pod_key key)
 {
     for (unsigned i = 0; i < count; i++)
         if (strcmp(pairs[i].key, gt_pod_key_text(key)) == 0)
@@ -25,18 +25,18 @@ static const char *find(const struct gt_pair *pairs, unsigned count, enum gt_pod
 
 const char *gt_pod_label(const struct gt_pod_meta *pod, enum gt_pod_key key)
 {
-    return find(pod->labels, pod->label_count, key);
+    return pod_find(pod->labels, pod->label_count, key);
 }
 
 const char *gt_pod_annotation(const struct gt_pod_meta *pod, enum gt_pod_key key)
 {
-    return find(pod->annotations, pod->annotation_count, key);
+    return pod_find(pod->annotations, pod->annotation_count, key);
 }
 
 /* No name or index is longer than GT_POD_VALUE_MAX, so one that is means nothing; of a size the user is
  * value.
  */
-static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
+static unsigned pod_read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
 {
     unsigned count = 0;
     uint64_t seen = 0; /* keys */
@@ -61,7 +61,7 @@ static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
 /* ---- the rest ---- */
 
 /* NULL: missing or empty, which is the API's way to say nothing; also where it is no text that fits. */
-static const char *text_of(const cJSON *object, const char *key, bool *bad)
+static const char *pod_text_of(const cJSON *object, const char *key, bool *bad)
 {
     const cJSON *value = gt_get(object, key);
     if (!value)
@@ -75,14 +75,14 @@ static const char *text_of(const cJSON *object, const char *key, bool *bad)
     return NULL;
 }
 
-static const char *name_of(const cJSON *metadata, const char *key, bool *bad)
+static const char *pod_name_of(const cJSON *metadata, const char *key, bool *bad)
 {
-    const char *name = text_of(metadata, key, bad);
+    const char *name = pod_text_of(metadata, key, bad);
     return name ? name : "";
 }
 
 /* The owner that controls it, else the first. */
-static void read_owner(const cJSON *metadata, struct gt_pod *to, bool *bad)
+static void pod_read_owner(const cJSON *metadata, struct gt_pod *to, bool *bad)
 {
     const cJSON *owners = gt_get(metadata, "ownerReferences");
     const cJSON *owner = cJSON_IsArray(owners) ? owners->child : NULL;
@@ -93,11 +93,11 @@ static void read_owner(const cJSON *metadata, struct gt_pod *to, bool *bad)
         }
     if (!owner)
         return;
-    to->meta.owner_kind = text_of(owner, "kind", bad);
-    to->meta.owner_name = text_of(owner, "name", bad);
+    to->meta.owner_kind = pod_text_of(owner, "kind", bad);
+    to->meta.owner_name = pod_text_of(owner, "name", bad);
     to->meta.owner_controls = cJSON_IsTrue(gt_get(owner, "controller"));
-    to->owner_uid = text_of(owner, "uid", bad);
-    to->owner_api_version = text_of(owner, "apiVersion", bad);
+    to->owner_uid = pod_text_of(owner, "uid", bad);
+    to->owner_api_version = pod_text_of(owner, "apiVersion", bad);
 }
 
 /* It says more than the PodGroup does: that is not kept for each pod. */
@@ -111,16 +111,16 @@ static void forget_pod_group(struct gt_pod *to)
         to->meta.annotation_count = (uint16_t)kept;
 }
 
-static void read_metadata(const cJSON *metadata, struct gt_pod *to, bool *bad)
+static void pod_read_metadata(const cJSON *metadata, struct gt_pod *to, bool *bad)
 {
-    to->created_s = (uint64_t)gt_time_of_text(text_of(metadata, "creationTimestamp", bad));
+    to->created_s = (uint64_t)gt_time_of_text(pod_text_of(metadata, "creationTimestamp", bad));
     to->deleting = gt_get(metadata, "deletionTimestamp") != NULL;
     to->meta.labels = to->label_pairs;
     to->meta.annotations = to->annotation_pairs;
-    to->meta.label_count = read_pairs(gt_get(metadata, "labels"), to->label_pairs, bad);
-    to->meta.annotation_count = read_pairs(to->annotations, to->annotation_pairs, bad);
-    to->pod_group = text_of(to->annotations, GT_ANNOTATION_POD_GROUP, bad);
-    read_owner(metadata, to, bad);
+    to->meta.label_count = pod_read_pairs(gt_get(metadata, "labels"), to->label_pairs, bad);
+    to->meta.annotation_count = pod_read_pairs(to->annotations, to->annotation_pairs, bad);
+    to->pod_group = pod_text_of(to->annotations, GT_ANNOTATION_POD_GROUP, bad);
+    pod_read_owner(metadata, to, bad);
     forget_pod_group(to);
 }
 
@@ -140,7 +140,7 @@ static void read_gates(const cJSON *spec, struct gt_pod *to)
     }
 }
 
-static bool read_priority(const cJSON *spec, int32_t *ret)
+static bool pod_read_priority(const cJSON *spec, int32_t *ret)
 {
     const cJSON *priority = gt_get(spec, "priority");
     if (!priority)
@@ -164,23 +164,23 @@ struct gt_pod_where gt_pod_where_read(const cJSON *spec)
 /* The PodGroup of Kubernetes, kept as a label is. */
 static void read_scheduling_group(const cJSON *spec, struct gt_pod *to, bool *bad)
 {
-    const char *group = text_of(gt_get(spec, "schedulingGroup"), "podGroupName", bad);
+    const char *group = pod_text_of(gt_get(spec, "schedulingGroup"), "podGroupName", bad);
     if (group)
         to->label_pairs[to->meta.label_count++] =
             (struct gt_pair){gt_pod_key_text(GT_KEY_SCHEDULING_GROUP), group};
 }
 
-static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
+static void pod_read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
 {
     read_scheduling_group(spec, to, bad);
-    text_of(spec, "nodeName", bad); /* they were read, and may be bad */
-    text_of(spec, "schedulerName", bad);
-    to->priority_class = text_of(spec, "priorityClassName", bad);
+    pod_text_of(spec, "nodeName", bad); /* they were read, and may be bad */
+    pod_text_of(spec, "schedulerName", bad);
+    to->priority_class = pod_text_of(spec, "priorityClassName", bad);
     to->has_deadline = gt_get(spec, "activeDeadlineSeconds") != NULL;
     to->affinity = gt_get(spec, "affinity");
     to->has_node_affinity = gt_get(to->affinity, "nodeAffinity") != NULL;
     to->where = gt_pod_where_read(spec);
-    *bad = !read_priority(spec, &to->priority) || *bad;
+    *bad = !pod_read_priority(spec, &to->priority) || *bad;
 }
 
 static const char *const condition_types[GT_POD_CONDITIONS] = {
@@ -189,9 +189,9 @@ static const char *const condition_types[GT_POD_CONDITIONS] = {
     [GT_POD_DISRUPTED] = "DisruptionTarget",
 };
 
-static void read_status(const cJSON *status, struct gt_pod *to, bool *bad)
+static void pod_read_status(const cJSON *status, struct gt_pod *to, bool *bad)
 {
-    to->nominated_node = text_of(status, "nominatedNodeName", bad);
+    to->nominated_node = pod_text_of(status, "nominatedNodeName", bad);
     to->best_effort = strcmp(gt_get_string(status, "qosClass"), "BestEffort") == 0;
     to->condition_list = gt_get(status, "conditions");
     gt_conditions_read(status, condition_types, GT_POD_CONDITIONS, to->conditions);
@@ -208,21 +208,21 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
 {
     const cJSON *spec = gt_get(object, "spec");
     bool bad_plan = false; /* a plan that is invalid is none */
-    bool bad_node = false; /* set by read_spec() */
-    to->meta.name = name_of(metadata, "name", bad);
-    to->meta.namespace_ = name_of(metadata, "namespace", bad);
-    to->uid = text_of(metadata, "uid", bad);
-    to->resource_version = text_of(metadata, "resourceVersion", bad);
+    bool bad_node = false; /* set by pod_read_spec() */
+    to->meta.name = pod_name_of(metadata, "name", bad);
+    to->meta.namespace_ = pod_name_of(metadata, "namespace", bad);
+    to->uid = pod_text_of(metadata, "uid", bad);
+    to->resource_version = pod_text_of(metadata, "resourceVersion", bad);
     to->annotations = gt_get(metadata, "annotations");
     to->plan_gpus = cJSON_GetStringValue(gt_get(to->annotations, GT_PLAN_ANNOTATION_GPUS));
-    to->plan_node = text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
+    to->plan_node = pod_text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
     gt_text_to_unsigned(gt_get_string(to->annotations, GT_PLAN_ANNOTATION_EPOCH), UINT64_C(1) << 53,
                         &to->fence);
     const char *phase = gt_get_string(gt_get(object, "status"), "phase");
     to->ended = has_ended(phase);
     to->started = *phase && strcmp(phase, "Pending") != 0;
-    to->node_name = text_of(spec, "nodeName", &bad_node);
-    to->scheduler = text_of(spec, "schedulerName", &bad_node);
+    to->node_name = pod_text_of(spec, "nodeName", &bad_node);
+    to->scheduler = pod_text_of(spec, "schedulerName", &bad_node);
     read_gates(spec, to);
     to->asked.count = 0;
     if (!to->ended)
@@ -250,9 +250,9 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
                                : "it has invalid fields";
     if (r >= 0 && !ret->gpus.total && !ret->gated && !gt_pod_is_planned(ret))
         return;
-    read_metadata(metadata, ret, &bad);
-    read_spec(gt_get(object, "spec"), ret, &bad);
-    read_status(gt_get(object, "status"), ret, &bad);
+    pod_read_metadata(metadata, ret, &bad);
+    pod_read_spec(gt_get(object, "spec"), ret, &bad);
+    pod_read_status(gt_get(object, "status"), ret, &bad);
     for (unsigned i = 0; i < ret->gpus.containers + ret->gpus.inits; i++)
         bad = bad || !ret->gpus.names[i][0] ||
               strnlen(ret->gpus.names[i], GT_POD_VALUE_MAX + 1) > GT_POD_VALUE_MAX;

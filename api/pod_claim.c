@@ -197,7 +197,7 @@ void gt_pod_spec_ask_for_one(cJSON *spec, const char *resource)
         cJSON_AddStringToObject(limits, resource, "1");
 }
 
-static unsigned size_of(const struct gt_claim_sizes *sizes, const char *request)
+static unsigned pod_claim_size_of(const struct gt_claim_sizes *sizes, const char *request)
 {
     uint64_t number;
     size_t skip = strlen(request_prefix);
@@ -219,7 +219,7 @@ unsigned gt_claim_gpus_of(const struct gt_claim_of_pod *claim, const cJSON *cont
             continue;
         for (unsigned i = 0; !*request && i < claim->sizes.count; i++)
             gpus += claim->sizes.gpus[i];
-        gpus += size_of(&claim->sizes, request);
+        gpus += pod_claim_size_of(&claim->sizes, request);
         if (gpus > GT_CLAIM_GPUS_MAX)
             return GT_CLAIM_GPUS_MAX; /* a pod that names a request twice is none of the webhook's */
     }

@@ -29,7 +29,7 @@ static int check_limits(const struct gt_pod_gpus *gpus, struct gt_err **err)
     return 0;
 }
 
-static void put(struct gt_pod_gpus *to, unsigned at, const char *name, unsigned gpus)
+static void api_pod_gpus_put(struct gt_pod_gpus *to, unsigned at, const char *name, unsigned gpus)
 {
     to->names[at] = name;
     to->counts[at] = gpus;
@@ -69,16 +69,17 @@ int gt_pod_gpus_count(const struct gt_pod_containers *from, struct gt_pod_gpus *
     ret->inits = gpus.inits;
     unsigned sidecar = 0, other = gpus.sidecars, init = gpus.containers;
     for (const struct gt_pod_container *at = from->list; at < end; at++)
-        put(ret, !at->init ? other++ : at->sidecar ? sidecar++ : init++, at->name, at->gpus);
+        api_pod_gpus_put(ret, !at->init ? other++ : at->sidecar ? sidecar++ : init++, at->name, at->gpus);
     if (most > sum)
-        put(ret, other, largest->name, most - sum);
+        api_pod_gpus_put(ret, other, largest->name, most - sum);
     return 0;
 }
 
 /* ---- from JSON ---- */
 
 /* Of an extended resource limits and requests are equal, and one of them may be left out. */
-static int read_gpus(const cJSON *container, const char *resource, unsigned *ret, struct gt_err **err)
+static int api_pod_gpus_read_gpus(const cJSON *container, const char *resource, unsigned *ret,
+                                  struct gt_err **err)
 {
     const cJSON *resources = gt_get(container, "resources");
     const cJSON *const amounts[] = {gt_get(gt_get(resources, "requests"), resource),
@@ -92,28 +93,30 @@ static int read_gpus(const cJSON *container, const char *resource, unsigned *ret
     return 0;
 }
 
-static const char *text_of(const cJSON *object, const char *key)
+static const char *api_pod_gpus_text_of(const cJSON *object, const char *key)
 {
     const char *text = cJSON_GetStringValue(gt_get(object, key));
     return text ? text : "";
 }
 
-static int read_list(const cJSON *spec, const char *key, bool init, const char *resource,
-                     const struct gt_claim_of_pod *claim, struct gt_pod_containers *to, struct gt_err **err)
+static int api_pod_gpus_read_list(const cJSON *spec, const char *key, bool init, const char *resource,
+                                  const struct gt_claim_of_pod *claim, struct gt_pod_containers *to,
+                                  struct gt_err **err)
 {
     const cJSON *list = gt_get(spec, key);
     if (list && !cJSON_IsArray(list))
         return gt_fail(err, EINVAL, "%s: expected an array, is %s", key, gt_json_type(list));
     unsigned at = 0;
     for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
-        struct gt_pod_container container = {.name = text_of(item, "name"), .init = init, .at = at};
+        struct gt_pod_container container = {
+            .name = api_pod_gpus_text_of(item, "name"), .init = init, .at = at};
         gt_auto_err struct gt_err *error = NULL;
-        int r = read_gpus(item, resource, &container.gpus, err ? &error : NULL);
+        int r = api_pod_gpus_read_gpus(item, resource, &container.gpus, err ? &error : NULL);
         if (r < 0)
             return gt_fail(err, -r, "container %.63s: %s", container.name, gt_err_text(error));
         at++;
         container.gpus += gt_claim_gpus_of(claim, item);
-        container.sidecar = init && strcmp(text_of(item, "restartPolicy"), "Always") == 0;
+        container.sidecar = init && strcmp(api_pod_gpus_text_of(item, "restartPolicy"), "Always") == 0;
         r = gt_pod_containers_add(to, &container, err);
         if (r < 0)
             return r;
@@ -127,8 +130,8 @@ int gt_pod_gpu_containers_read(const cJSON *spec, const char *resource, struct g
     struct gt_claim_of_pod claim;
     gt_claim_of_pod_read(spec, &claim);
     ret->count = 0;
-    int r = read_list(spec, "initContainers", true, resource, &claim, ret, err);
-    return r < 0 ? r : read_list(spec, "containers", false, resource, &claim, ret, err);
+    int r = api_pod_gpus_read_list(spec, "initContainers", true, resource, &claim, ret, err);
+    return r < 0 ? r : api_pod_gpus_read_list(spec, "containers", false, resource, &claim, ret, err);
 }
 
 int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus *ret, struct gt_err **err)

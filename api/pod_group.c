@@ -31,8 +31,8 @@ int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_e
 }
 
 /* Of a list of resources; untouched where it does not name this one. */
-static int read_amount(const cJSON *list, const char *resource, const char *what, uint64_t *ret,
-                       struct gt_err **err)
+static int pod_group_read_amount(const cJSON *list, const char *resource, const char *what, uint64_t *ret,
+                                 struct gt_err **err)
 {
     const char *text = cJSON_GetStringValue(gt_get(list, resource));
     return text ? gt_quantity_read(text, strlen(text), GT_QUANTITY_LIMIT, what, ret, err) : 0;
@@ -46,11 +46,11 @@ int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_v
     const char *version = "";
     int r = gt_api_meta(&at, object, &made.name, &version);
     if (r >= 0)
-        r = read_amount(gt_get_at(object, "spec", "capability"), resource, "spec.capability of a Queue",
-                        &made.capability, err);
+        r = pod_group_read_amount(gt_get_at(object, "spec", "capability"), resource,
+                                  "spec.capability of a Queue", &made.capability, err);
     if (r >= 0)
-        r = read_amount(gt_get_at(object, "status", "allocated"), resource, "status.allocated of a Queue",
-                        &made.allocated, err);
+        r = pod_group_read_amount(gt_get_at(object, "status", "allocated"), resource,
+                                  "status.allocated of a Queue", &made.allocated, err);
     if (r >= 0)
         *ret = made;
     return r;

@@ -17,7 +17,7 @@ enum {
 
 /* One operation begins; its value, where it has one, and the brace follow. `key` is escaped as the last part
  * of the path. */
-static void begin(struct gt_buf *to, const char *operation, const char *path, const char *key)
+static void pod_json_patch_begin(struct gt_buf *to, const char *operation, const char *path, const char *key)
 {
     gt_auto_buf struct gt_buf full = GT_BUF(POINTER_MAX);
     gt_buf_puts(&full, path);
@@ -35,7 +35,7 @@ static void begin_item(struct gt_buf *to, const char *list, bool is_there)
 {
     char path[POINTER_SIZE];
     snprintf(path, sizeof(path), "%s%s", list, is_there ? "/-" : "");
-    begin(to, "add", path, "");
+    pod_json_patch_begin(to, "add", path, "");
     gt_json_begin(to, "value", is_there ? '{' : '[');
     if (!is_there)
         gt_json_begin(to, NULL, '{');
@@ -46,9 +46,9 @@ static void end_item(struct gt_buf *to, bool is_there)
     gt_buf_puts(to, is_there ? "}}" : "}]}");
 }
 
-static void replace_text(struct gt_buf *to, const char *path, const char *text)
+static void pod_json_patch_replace_text(struct gt_buf *to, const char *path, const char *text)
 {
-    begin(to, "replace", path, "");
+    pod_json_patch_begin(to, "replace", path, "");
     gt_json_add_text(to, "value", text);
     gt_json_end(to, '}');
 }
@@ -62,7 +62,7 @@ void gt_pod_json_add_gate(const struct gt_pod *pod, struct gt_buf *to)
 
 /* ---- annotations ---- */
 
-static bool is_plan(const cJSON *annotation)
+static bool pod_json_patch_is_plan(const cJSON *annotation)
 {
     return annotation->string && strncmp(annotation->string, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) == 0;
 }
@@ -73,9 +73,9 @@ void gt_pod_json_remove_plan(const struct gt_pod *pod, struct gt_buf *to)
     const cJSON *item;
     cJSON_ArrayForEach(item, pod->annotations)
     {
-        if (!is_plan(item))
+        if (!pod_json_patch_is_plan(item))
             continue;
-        begin(to, "remove", "/metadata/annotations/", item->string);
+        pod_json_patch_begin(to, "remove", "/metadata/annotations/", item->string);
         gt_json_end(to, '}');
     }
 }
@@ -92,7 +92,7 @@ static bool may_repeat(const cJSON *annotations)
     {
         len +=
             strlen(item->string ? item->string : "") + (cJSON_IsString(item) ? strlen(item->valuestring) : 0);
-        if (is_plan(item) || !cJSON_IsString(item) || len > REPEATED_MAX)
+        if (pod_json_patch_is_plan(item) || !cJSON_IsString(item) || len > REPEATED_MAX)
             return false;
     }
     return true;
@@ -104,13 +104,13 @@ void gt_pod_json_add_annotations(const struct gt_pod *pod, const struct gt_pair 
     bool whole = may_repeat(pod->annotations);
     if (whole) {
         const cJSON *item;
-        begin(to, "add", "/metadata/annotations", "");
+        pod_json_patch_begin(to, "add", "/metadata/annotations", "");
         gt_json_begin(to, "value", '{');
         cJSON_ArrayForEach(item, pod->annotations) gt_json_add_text(to, item->string, item->valuestring);
     }
     for (unsigned i = 0; i < count; i++) {
         if (!whole)
-            begin(to, "add", "/metadata/annotations/", pairs[i].key);
+            pod_json_patch_begin(to, "add", "/metadata/annotations/", pairs[i].key);
         gt_json_add_text(to, whole ? pairs[i].key : "value", pairs[i].value);
         if (!whole)
             gt_json_end(to, '}');
@@ -122,7 +122,7 @@ void gt_pod_json_add_annotations(const struct gt_pod *pod, const struct gt_pair 
 void gt_pod_json_add_node(const struct gt_pod *pod, const char *node, struct gt_buf *to)
 {
     bool has_affinity = cJSON_IsObject(pod->affinity);
-    begin(to, "add", has_affinity ? "/spec/affinity/nodeAffinity" : "/spec/affinity", "");
+    pod_json_patch_begin(to, "add", has_affinity ? "/spec/affinity/nodeAffinity" : "/spec/affinity", "");
     if (!has_affinity)
         gt_json_begin(to, "value", '{');
     gt_json_key(to, has_affinity ? "value" : "nodeAffinity");
@@ -139,11 +139,11 @@ static void remove_amount(const cJSON *resources, const char *member, const char
     if (!gt_get(gt_get(resources, member), resource))
         return;
     snprintf(full, sizeof(full), "%s/resources/%s/", path, member);
-    begin(to, "remove", full, resource);
+    pod_json_patch_begin(to, "remove", full, resource);
     gt_json_end(to, '}');
 }
 
-static void add_request(unsigned number, struct gt_buf *to)
+static void pod_json_patch_add_request(unsigned number, struct gt_buf *to)
 {
     char request[GT_CLAIM_REQUEST_SIZE];
     gt_claim_request_name(number, request);
@@ -163,7 +163,7 @@ static void add_requests(const cJSON *resources, const char *path, const struct 
             begin_item(to, list, has_claims);
         else
             gt_json_begin(to, NULL, '{');
-        add_request(span->first + i, to);
+        pod_json_patch_add_request(span->first + i, to);
         if (has_claims || i + 1 == span->count)
             end_item(to, has_claims);
         else
@@ -204,11 +204,11 @@ bool gt_pod_json_add_claim(const cJSON *object, const char *resource, struct gt_
     return true;
 }
 
-static void set_text(cJSON *item, const char *text, const char *path, struct gt_buf *to)
+static void pod_json_patch_set_text(cJSON *item, const char *text, const char *path, struct gt_buf *to)
 {
     cJSON_SetValuestring(item, text);
     if (to)
-        replace_text(to, path, text);
+        pod_json_patch_replace_text(to, path, text);
 }
 
 void gt_pod_json_replace_claim(cJSON *spec, const struct gt_claim_entry *entry,
@@ -230,12 +230,13 @@ void gt_pod_json_replace_claim(cJSON *spec, const struct gt_claim_entry *entry,
                 cJSON *of = cJSON_GetObjectItemCaseSensitive(item, "request");
                 snprintf(path, sizeof(path), "/spec/%s/%u/resources/claims/%u/request", lists[l], c, at++);
                 if (strcmp(gt_get_string(item, "name"), entry->name) == 0 && cJSON_IsString(of))
-                    set_text(of, request, path, to);
+                    pod_json_patch_set_text(of, request, path, to);
             }
             c++;
         }
     }
     cJSON *item = cJSON_GetArrayItem(gt_get(spec, "resourceClaims"), (int)entry->at);
     snprintf(path, sizeof(path), "/spec/resourceClaims/%u/resourceClaimTemplateName", entry->at);
-    set_text(cJSON_GetObjectItemCaseSensitive(item, "resourceClaimTemplateName"), name, path, to);
+    pod_json_patch_set_text(cJSON_GetObjectItemCaseSensitive(item, "resourceClaimTemplateName"), name, path,
+                            to);
 }

@@ -9,7 +9,7 @@
 
 /* ---- lists ---- */
 
-static void add_item(struct gt_buf *to, const cJSON *json)
+static void pod_patch_add_item(struct gt_buf *to, const cJSON *json)
 {
     char *text = cJSON_PrintUnformatted(json);
     if (!text)
@@ -28,7 +28,7 @@ static int others_of(const cJSON *list, const char *key, const char *name, char 
     {
         const char *value = gt_get_string(item, key);
         if (strcmp(value, name) != 0)
-            add_item(&text, item);
+            pod_patch_add_item(&text, item);
     }
     int r = gt_buf_check(&text, "pod", err);
     if (r >= 0 && text.len && !(*ret = gt_buf_take(&text)))
@@ -129,7 +129,7 @@ static void write_metadata(const struct gt_pod_patch *patch, struct gt_buf *to)
     gt_json_end(to, '}');
 }
 
-static void write_spec(const struct gt_pod_patch *patch, struct gt_buf *to)
+static void pod_patch_write_spec(const struct gt_pod_patch *patch, struct gt_buf *to)
 {
     gt_json_begin(to, "spec", '{');
     if (patch->node) {
@@ -147,7 +147,7 @@ static void write_spec(const struct gt_pod_patch *patch, struct gt_buf *to)
     gt_json_end(to, '}');
 }
 
-static void write_status(const struct gt_pod_patch *patch, struct gt_buf *to)
+static void pod_patch_write_status(const struct gt_pod_patch *patch, struct gt_buf *to)
 {
     gt_json_begin(to, "status", '{');
     if (patch->nominates)
@@ -167,8 +167,8 @@ void gt_pod_patch_write(const struct gt_pod_patch *patch, struct gt_buf *to)
     gt_json_begin(to, NULL, '{');
     write_metadata(patch, to);
     if (patch->node || patch->ungate)
-        write_spec(patch, to);
+        pod_patch_write_spec(patch, to);
     if (patch->placement || patch->nominates)
-        write_status(patch, to);
+        pod_patch_write_status(patch, to);
     gt_json_end(to, '}');
 }

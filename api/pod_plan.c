@@ -38,7 +38,7 @@ static int check_container(const struct gt_planned_container *containers, unsign
     return 0;
 }
 
-static int check_count(unsigned count, struct gt_err **err)
+static int pod_plan_check_count(unsigned count, struct gt_err **err)
 {
     if (count > GT_POD_PLAN_CONTAINERS_MAX)
         return gt_fail(err, EINVAL, "it has more than %d containers", GT_POD_PLAN_CONTAINERS_MAX);
@@ -48,15 +48,15 @@ static int check_count(unsigned count, struct gt_err **err)
 /* ---- reading ---- */
 
 /* The plan that the JSON has, its lists still empty; ret_ids: how many IDs, ret_size: bytes of all texts. */
-static int measure(const cJSON *json, unsigned *ret_containers, size_t *ret_ids, size_t *ret_size,
-                   struct gt_err **err)
+static int pod_plan_measure(const cJSON *json, unsigned *ret_containers, size_t *ret_ids, size_t *ret_size,
+                            struct gt_err **err)
 {
     const cJSON *list, *id;
     unsigned containers = 0;
     size_t ids = 0, size = 0;
     cJSON_ArrayForEach(list, json)
     {
-        int r = check_count(++containers, err);
+        int r = pod_plan_check_count(++containers, err);
         if (r < 0)
             return r;
         if (!cJSON_IsArray(list))
@@ -78,15 +78,15 @@ static int measure(const cJSON *json, unsigned *ret_containers, size_t *ret_ids,
     return 0;
 }
 
-static const char *keep(char **to, const char *text)
+static const char *pod_plan_keep(char **to, const char *text)
 {
     const char *kept = *to;
     *to = stpcpy(*to, text) + 1;
     return kept;
 }
 
-static int fill(const cJSON *json, struct gt_pod_plan *plan, unsigned containers, size_t ids,
-                struct gt_err **err)
+static int pod_plan_fill(const cJSON *json, struct gt_pod_plan *plan, unsigned containers, size_t ids,
+                         struct gt_err **err)
 {
     const char **id_at = (const char **)&plan->containers[containers];
     char *text_at = (char *)(id_at + ids);
@@ -94,10 +94,11 @@ static int fill(const cJSON *json, struct gt_pod_plan *plan, unsigned containers
     cJSON_ArrayForEach(list, json)
     {
         struct gt_planned_container *container = &plan->containers[plan->count];
-        *container = (struct gt_planned_container){.name = keep(&text_at, list->string), .ids = id_at};
+        *container =
+            (struct gt_planned_container){.name = pod_plan_keep(&text_at, list->string), .ids = id_at};
         cJSON_ArrayForEach(id, list)
         {
-            *id_at++ = keep(&text_at, id->valuestring);
+            *id_at++ = pod_plan_keep(&text_at, id->valuestring);
             container->count++;
         }
         int r = check_container(plan->containers, plan->count++, err);
@@ -136,14 +137,14 @@ int gt_pod_plan_read(const char *text, struct gt_pod_plan **ret, struct gt_err *
     gt_auto_json cJSON *json = cJSON_ParseWithOpts(text, NULL, true);
     if (!cJSON_IsObject(json))
         return gt_fail(err, EINVAL, "it is no JSON object");
-    int r = measure(json, &containers, &ids, &size, err);
+    int r = pod_plan_measure(json, &containers, &ids, &size, err);
     if (r < 0)
         return r;
     gt_auto_pod_plan struct gt_pod_plan *plan =
         calloc(1, sizeof(*plan) + containers * sizeof(plan->containers[0]) + ids * sizeof(char *) + size);
     if (!plan)
         return gt_fail_sys(err, ENOMEM, "plan");
-    r = fill(json, plan, containers, ids, err);
+    r = pod_plan_fill(json, plan, containers, ids, err);
     if (r < 0)
         return r;
     *ret = gt_steal(plan);
@@ -161,7 +162,7 @@ int gt_pod_plan_write(const struct gt_planned_container *containers, unsigned co
                       struct gt_err **err)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_POD_PLAN_TEXT_MAX + 1);
-    int r = check_count(count, err);
+    int r = pod_plan_check_count(count, err);
     gt_json_begin(&text, NULL, '{');
     for (unsigned c = 0; c < count && r >= 0; c++) {
         r = check_container(containers, c, err);

@@ -21,7 +21,7 @@ struct rules_maker {
     bool bad;
 };
 
-static const char *keep(struct rules_maker *maker, const char *text)
+static const char *pod_rules_keep(struct rules_maker *maker, const char *text)
 {
     size_t size = strlen(text) + 1;
     maker->text_size += size;
@@ -32,9 +32,9 @@ static const char *keep(struct rules_maker *maker, const char *text)
     return start;
 }
 
-static void add_value(struct rules_maker *maker, const char *text)
+static void pod_rules_add_value(struct rules_maker *maker, const char *text)
 {
-    const char *kept = keep(maker, text);
+    const char *kept = pod_rules_keep(maker, text);
     if (maker->rules)
         maker->rules->values[maker->values] = kept;
     maker->values++;
@@ -50,7 +50,7 @@ static enum gt_rule_operator how_of(const char *name)
 }
 
 /* NULL where it is missing or empty, which is one to the API. */
-static const char *text_of(struct rules_maker *maker, const cJSON *item, const char *key)
+static const char *pod_rules_text_of(struct rules_maker *maker, const cJSON *item, const char *key)
 {
     const cJSON *value = gt_get(item, key);
     const char *text = cJSON_GetStringValue(value);
@@ -60,18 +60,18 @@ static const char *text_of(struct rules_maker *maker, const cJSON *item, const c
 
 static void add_expression(struct rules_maker *maker, const cJSON *item, bool is_name)
 {
-    const char *key = text_of(maker, item, "key");
-    const char *name = text_of(maker, item, "operator");
+    const char *key = pod_rules_text_of(maker, item, "key");
+    const char *name = pod_rules_text_of(maker, item, "operator");
     const cJSON *values = gt_get(item, "values");
     struct gt_rule_expression made = {.how = how_of(name), .is_name = is_name, .first_value = maker->values};
     if (is_name && (!key || strcmp(key, "metadata.name") != 0))
         made.how = GT_RULE_NEVER;
-    made.key = keep(maker, key ? key : "");
+    made.key = pod_rules_keep(maker, key ? key : "");
     for (const cJSON *value = cJSON_IsArray(values) ? values->child : NULL; value; value = value->next) {
         if (!cJSON_IsString(value) || !value->valuestring)
             maker->bad = true;
         else
-            add_value(maker, value->valuestring);
+            pod_rules_add_value(maker, value->valuestring);
     }
     made.value_count = maker->values - made.first_value;
     if (maker->rules)
@@ -87,8 +87,8 @@ static void add_selector(struct rules_maker *maker, const cJSON *selector)
             return;
         }
         struct gt_rule_expression made = {.how = GT_RULE_IN, .first_value = maker->values, .value_count = 1};
-        made.key = keep(maker, item->string);
-        add_value(maker, item->valuestring);
+        made.key = pod_rules_keep(maker, item->string);
+        pod_rules_add_value(maker, item->valuestring);
         if (maker->rules)
             maker->rules->expressions[maker->expressions] = made;
         maker->expressions++;
@@ -117,10 +117,10 @@ static void add_terms(struct rules_maker *maker, const struct gt_pod_where *wher
 static void add_tolerations(struct rules_maker *maker, const cJSON *tolerations)
 {
     for (const cJSON *item = tolerations ? tolerations->child : NULL; item; item = item->next) {
-        const char *key = text_of(maker, item, "key");
-        const char *name = text_of(maker, item, "operator");
-        const char *value = text_of(maker, item, "value");
-        const char *effect = text_of(maker, item, "effect");
+        const char *key = pod_rules_text_of(maker, item, "key");
+        const char *name = pod_rules_text_of(maker, item, "operator");
+        const char *value = pod_rules_text_of(maker, item, "value");
+        const char *effect = pod_rules_text_of(maker, item, "effect");
         bool exists = name && strcmp(name, "Exists") == 0;
         if (!exists && name && strcmp(name, "Equal") != 0)
             continue; /* tolerates nothing that is known here */
@@ -130,9 +130,9 @@ static void add_tolerations(struct rules_maker *maker, const cJSON *tolerations)
         if (key && (strcmp(key, GT_TAINT_KEY_NOT_READY) == 0 || strcmp(key, GT_TAINT_KEY_UNREACHABLE) == 0))
             continue;
         struct gt_rule_toleration made = {.exists = exists};
-        made.key = key ? keep(maker, key) : NULL;
-        made.value = keep(maker, value ? value : "");
-        made.effect = effect ? keep(maker, effect) : NULL;
+        made.key = key ? pod_rules_keep(maker, key) : NULL;
+        made.value = pod_rules_keep(maker, value ? value : "");
+        made.effect = effect ? pod_rules_keep(maker, effect) : NULL;
         if (maker->rules)
             maker->rules->tolerations[maker->tolerations] = made;
         maker->tolerations++;

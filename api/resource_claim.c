@@ -42,7 +42,7 @@ static int read_results(const cJSON *allocation, struct gt_resource_claim *claim
     return r;
 }
 
-static int read_pods(const cJSON *status, struct gt_resource_claim *claim, struct gt_err **err)
+static int resource_claim_read_pods(const cJSON *status, struct gt_resource_claim *claim, struct gt_err **err)
 {
     const cJSON *list = NULL, *item;
     struct gt_at at = {source, "status", err};
@@ -60,7 +60,8 @@ static int read_pods(const cJSON *status, struct gt_resource_claim *claim, struc
     return r;
 }
 
-static int read_request(const struct gt_at *at, const cJSON *json, struct gt_claim_request *ret)
+static int resource_claim_read_request(const struct gt_at *at, const cJSON *json,
+                                       struct gt_claim_request *ret)
 {
     const cJSON *exactly = gt_get(json, "exactly");
     uint64_t count = 1;
@@ -88,14 +89,15 @@ static int read_requests(const cJSON *spec, struct gt_resource_claim *claim, str
         char path[64];
         snprintf(path, sizeof(path), "spec.devices.requests[%u]", claim->request_count);
         if (r >= 0)
-            r = read_request(&(struct gt_at){source, path, err}, item,
-                             &claim->requests[claim->request_count++]);
+            r = resource_claim_read_request(&(struct gt_at){source, path, err}, item,
+                                            &claim->requests[claim->request_count++]);
     }
     return r;
 }
 
 /* The claim controller makes it for a pod, whose it is then. */
-static int read_pod(const struct gt_at *at, const cJSON *metadata, struct gt_resource_claim *claim)
+static int resource_claim_read_pod(const struct gt_at *at, const cJSON *metadata,
+                                   struct gt_resource_claim *claim)
 {
     const cJSON *owners = gt_get(metadata, "ownerReferences");
     int r = 0;
@@ -125,13 +127,13 @@ int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, s
     claim.deleting = gt_get(metadata, "deletionTimestamp") != NULL;
     claim.allocated = gt_get(status, "allocation") != NULL;
     if (r >= 0)
-        r = read_pod(&of_metadata, metadata, &claim);
+        r = resource_claim_read_pod(&of_metadata, metadata, &claim);
     if (r >= 0)
         r = read_requests(gt_get(object, "spec"), &claim, err);
     if (r >= 0)
         r = read_results(gt_get(status, "allocation"), &claim, err);
     if (r >= 0)
-        r = read_pods(status, &claim, err);
+        r = resource_claim_read_pods(status, &claim, err);
     if (r < 0)
         return r;
     *ret = claim;
@@ -140,7 +142,7 @@ int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, s
 
 /* ---- patches ---- */
 
-static void begin(const struct gt_claim_version *of, struct gt_buf *to)
+static void resource_claim_begin(const struct gt_claim_version *of, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_begin(to, "metadata", '{');
@@ -150,7 +152,7 @@ static void begin(const struct gt_claim_version *of, struct gt_buf *to)
 
 void gt_claim_write_protection(const struct gt_claim_version *of, struct gt_buf *to)
 {
-    begin(of, to);
+    resource_claim_begin(of, to);
     gt_json_begin(to, "finalizers", '[');
     gt_json_add_text(to, NULL, GT_CLAIM_FINALIZER);
     gt_json_end(to, ']');
@@ -159,7 +161,7 @@ void gt_claim_write_protection(const struct gt_claim_version *of, struct gt_buf 
 }
 
 /* The form that the scheduler gives it; the API server's rules for drivers want no other. */
-static void write_node(const char *node, struct gt_buf *to)
+static void resource_claim_write_node(const char *node, struct gt_buf *to)
 {
     gt_json_begin(to, "nodeSelector", '{');
     gt_json_begin(to, "nodeSelectorTerms", '[');
@@ -183,7 +185,7 @@ void gt_claim_write_allocation(const struct gt_claim_version *of,
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(allocation->now_s, now);
-    begin(of, to);
+    resource_claim_begin(of, to);
     gt_json_end(to, '}');
     gt_json_begin(to, "status", '{');
     gt_json_begin(to, "allocation", '{');
@@ -201,7 +203,7 @@ void gt_claim_write_allocation(const struct gt_claim_version *of,
     }
     gt_json_end(to, ']');
     gt_json_end(to, '}');
-    write_node(allocation->node, to);
+    resource_claim_write_node(allocation->node, to);
     gt_json_end(to, '}');
     gt_json_end(to, '}');
     gt_json_end(to, '}');
@@ -210,7 +212,7 @@ void gt_claim_write_allocation(const struct gt_claim_version *of,
 /* The API server wants both to go at once. */
 void gt_claim_write_no_allocation(const struct gt_claim_version *of, struct gt_buf *to)
 {
-    begin(of, to);
+    resource_claim_begin(of, to);
     gt_json_end(to, '}');
     gt_json_begin(to, "status", '{');
     gt_json_add_null(to, "allocation");

@@ -52,8 +52,8 @@ static bool copy_members(cJSON *to, const cJSON *from)
     return true;
 }
 
-static const struct gt_resource_flavor *find(const struct gt_resource_flavor *flavors, unsigned count,
-                                             const char *name)
+static const struct gt_resource_flavor *resource_flavor_find(const struct gt_resource_flavor *flavors,
+                                                             unsigned count, const char *name)
 {
     for (unsigned i = 0; name && i < count; i++)
         if (strcmp(flavors[i].name, name) == 0)
@@ -71,7 +71,8 @@ int gt_workload_where(const struct gt_workload_pod_set *pod_set, const struct gt
     const cJSON *item;
     cJSON_ArrayForEach(item, pod_set->flavors)
     {
-        const struct gt_resource_flavor *flavor = find(flavors, count, cJSON_GetStringValue(item));
+        const struct gt_resource_flavor *flavor =
+            resource_flavor_find(flavors, count, cJSON_GetStringValue(item));
         whole = whole && (!flavor || (copy_members(selector, flavor->labels) &&
                                       copy_members(tolerations, flavor->tolerations)));
     }

@@ -20,8 +20,8 @@ struct quota_reader {
 
 /* An amount in a list of resources; *ret stays as it is where it is missing. Who writes more than can be
  * counted means that there is no limit. */
-static int read_amount(const struct gt_at *at, const cJSON *list, const char *resource, bool *ret_there,
-                       uint64_t *ret)
+static int resource_quota_read_amount(const struct gt_at *at, const cJSON *list, const char *resource,
+                                      bool *ret_there, uint64_t *ret)
 {
     const cJSON *json = gt_get(list, resource);
     bool negative = false;
@@ -53,18 +53,20 @@ static int read_amounts(const struct gt_at *at, const cJSON *object, const char 
     uint64_t enforced = 0;
     bool is_enforced, is_used;
     snprintf(name, sizeof(name), "requests.%s", resource);
-    int r = read_amount(&spec, gt_get_at(object, "spec", "hard"), name, ret_limits, &to->hard);
+    int r = resource_quota_read_amount(&spec, gt_get_at(object, "spec", "hard"), name, ret_limits, &to->hard);
     if (r < 0 || !*ret_limits)
         return r;
-    r = read_amount(&status, gt_get_at(object, "status", "hard"), name, &is_enforced, &enforced);
+    r = resource_quota_read_amount(&status, gt_get_at(object, "status", "hard"), name, &is_enforced,
+                                   &enforced);
     if (r >= 0)
-        r = read_amount(&usage, gt_get_at(object, "status", "used"), name, &is_used, &to->used);
+        r = resource_quota_read_amount(&usage, gt_get_at(object, "status", "used"), name, &is_used,
+                                       &to->used);
     if (r >= 0 && is_enforced && enforced < to->hard)
         to->hard = enforced;
     return r;
 }
 
-static enum gt_quota_scope_kind kind_of(const char *name)
+static enum gt_quota_scope_kind resource_quota_kind_of(const char *name)
 {
     static const char *const names[GT_QUOTA_OTHER_SCOPE] = {
         [GT_QUOTA_TERMINATING] = "Terminating",      [GT_QUOTA_NOT_TERMINATING] = "NotTerminating",
@@ -126,13 +128,13 @@ static int read_scopes(const char *source, const cJSON *spec, struct quota_reade
     int r = gt_get_array(&at, spec, "scopes", GT_QUOTA_SCOPES_MAX, &names, &count);
     for (const cJSON *item = r >= 0 && names ? names->child : NULL; item && r >= 0; item = item->next) {
         const char *name = cJSON_GetStringValue(item);
-        r = add_scope(&at, &(struct gt_quota_scope){.kind = kind_of(name ? name : "")}, to);
+        r = add_scope(&at, &(struct gt_quota_scope){.kind = resource_quota_kind_of(name ? name : "")}, to);
     }
     if (r >= 0)
         r = gt_get_array(&selector, gt_get(spec, "scopeSelector"), "matchExpressions", GT_QUOTA_SCOPES_MAX,
                          &terms, &count);
     for (const cJSON *item = r >= 0 && terms ? terms->child : NULL; item && r >= 0; item = item->next) {
-        struct gt_quota_scope scope = {.kind = kind_of(gt_get_string(item, "scopeName"))};
+        struct gt_quota_scope scope = {.kind = resource_quota_kind_of(gt_get_string(item, "scopeName"))};
         r = read_operator(&selector, item, &scope.operator);
         if (r >= 0)
             r = read_values(&selector, item, &scope, to);
@@ -142,14 +144,15 @@ static int read_scopes(const char *source, const cJSON *spec, struct quota_reade
     return r;
 }
 
-static const char *move_text(const char *text, char **next)
+static const char *resource_quota_move_text(const char *text, char **next)
 {
     char *at = *next;
     *next = stpcpy(at, text) + 1;
     return at;
 }
 
-static int copy(const struct quota_reader *from, struct gt_resource_quota **ret, struct gt_err **err)
+static int resource_quota_copy(const struct quota_reader *from, struct gt_resource_quota **ret,
+                               struct gt_err **err)
 {
     size_t size = sizeof(**ret) + from->quota.scope_count * sizeof(from->scopes[0]) +
                   from->value_count * sizeof(from->values[0]) + strlen(from->quota.namespace_) +
@@ -163,10 +166,10 @@ static int copy(const struct quota_reader *from, struct gt_resource_quota **ret,
     const char **values = (const char **)(scopes + from->quota.scope_count);
     char *next = (char *)(values + from->value_count);
     *to = from->quota;
-    to->namespace_ = move_text(from->quota.namespace_, &next);
-    to->name = move_text(from->quota.name, &next);
+    to->namespace_ = resource_quota_move_text(from->quota.namespace_, &next);
+    to->name = resource_quota_move_text(from->quota.name, &next);
     for (unsigned i = 0; i < from->value_count; i++)
-        values[i] = move_text(from->values[i], &next);
+        values[i] = resource_quota_move_text(from->values[i], &next);
     for (unsigned i = 0; i < from->quota.scope_count; i++) {
         scopes[i] = from->scopes[i];
         scopes[i].values = scopes[i].values ? values + (scopes[i].values - from->values) : NULL;
@@ -198,7 +201,7 @@ int gt_resource_quota_read(const cJSON *object, const char *resource, struct gt_
     if (r < 0)
         return r;
     *ret = NULL;
-    return limits ? copy(&reader, ret, err) : 0;
+    return limits ? resource_quota_copy(&reader, ret, err) : 0;
 }
 
 void gt_resource_quota_free(struct gt_resource_quota *quota)
@@ -231,7 +234,7 @@ static bool matches_class(const struct gt_quota_scope *scope, const char *class)
     }
 }
 
-static bool matches(const struct gt_quota_scope *scope, const struct gt_quota_pod *pod)
+static bool resource_quota_matches(const struct gt_quota_scope *scope, const struct gt_quota_pod *pod)
 {
     switch (scope->kind) {
     case GT_QUOTA_TERMINATING:
@@ -252,7 +255,7 @@ static bool matches(const struct gt_quota_scope *scope, const struct gt_quota_po
 bool gt_resource_quota_matches(const struct gt_resource_quota *quota, const struct gt_quota_pod *pod)
 {
     for (unsigned i = 0; i < quota->scope_count; i++)
-        if (!matches(&quota->scopes[i], pod))
+        if (!resource_quota_matches(&quota->scopes[i], pod))
             return false;
     return true;
 }

@@ -15,7 +15,8 @@ enum { ATTRIBUTE_MAX = 64, GENERATION = 1, COUNTER_SETS_MAX = 8 };
 static const char counter_set[] = "gpus";
 static const char standard[] = "resource.kubernetes.io/"; /* attributes that drivers share */
 
-static void make_name(const char *node_name, const char *driver, char to[static GT_SLICE_NAME_SIZE])
+static void resource_slice_make_name(const char *node_name, const char *driver,
+                                     char to[static GT_SLICE_NAME_SIZE])
 {
     if (strlen(node_name) + strlen(driver) + 2 <= GT_SLICE_NAME_SIZE)
         snprintf(to, GT_SLICE_NAME_SIZE, "%s-%s", node_name, driver);
@@ -26,12 +27,12 @@ static void make_name(const char *node_name, const char *driver, char to[static 
 
 void gt_resource_slice_name(const char *node_name, char to[static GT_SLICE_NAME_SIZE])
 {
-    make_name(node_name, GT_DRA_DRIVER, to);
+    resource_slice_make_name(node_name, GT_DRA_DRIVER, to);
 }
 
 void gt_resource_slice_counters_name(const char *node_name, char to[static GT_SLICE_NAME_SIZE])
 {
-    make_name(node_name, GT_DRA_DRIVER "-counters", to);
+    resource_slice_make_name(node_name, GT_DRA_DRIVER "-counters", to);
 }
 
 /* A text of at most 64 bytes, cut at a character. Left out where it is empty. */
@@ -61,13 +62,13 @@ static void add_int(struct gt_buf *to, const char *domain, const char *name, int
 }
 
 /* The first of a device's GPUs. */
-static const struct gt_gpu *first_of(const struct gt_resource_slice *slice,
-                                     const struct gt_slice_device *device)
+static const struct gt_gpu *resource_slice_first_of(const struct gt_resource_slice *slice,
+                                                    const struct gt_slice_device *device)
 {
     return &slice->node->gpus[gt_bit_first(device->gpus)];
 }
 
-static void write_gpu(const struct gt_gpu *gpu, struct gt_buf *to)
+static void resource_slice_write_gpu(const struct gt_gpu *gpu, struct gt_buf *to)
 {
     add_string(to, "", "type", "gpu");
     add_int(to, "", "index", gpu->index);
@@ -91,10 +92,10 @@ static void write_composite(const struct gt_resource_slice *slice, const struct 
 }
 
 /* What all GPUs of a device have alike; a single one is alike. */
-static void write_attributes(const struct gt_resource_slice *slice, const struct gt_slice_device *device,
-                             struct gt_buf *to)
+static void resource_slice_write_attributes(const struct gt_resource_slice *slice,
+                                            const struct gt_slice_device *device, struct gt_buf *to)
 {
-    const struct gt_gpu *first = first_of(slice, device);
+    const struct gt_gpu *first = resource_slice_first_of(slice, device);
     bool product = true, zone = first->zone, root = true, numa = first->numa_node >= 0;
     for (uint64_t rest = device->gpus; rest; rest &= rest - 1) {
         const struct gt_gpu *gpu = &slice->node->gpus[gt_bit_first(rest)];
@@ -105,7 +106,7 @@ static void write_attributes(const struct gt_resource_slice *slice, const struct
     }
     gt_json_begin(to, "attributes", '{');
     if (gt_bit_count(device->gpus) == 1)
-        write_gpu(first, to);
+        resource_slice_write_gpu(first, to);
     else
         write_composite(slice, device, to);
     add_string(to, "", "product", product ? first->product : "");
@@ -135,7 +136,8 @@ static void write_memory(uint64_t bytes, struct gt_buf *to)
     gt_buf_puts(to, "}}");
 }
 
-static uint64_t memory_of(const struct gt_resource_slice *slice, const struct gt_slice_device *device)
+static uint64_t resource_slice_memory_of(const struct gt_resource_slice *slice,
+                                         const struct gt_slice_device *device)
 {
     uint64_t sum = 0;
     for (uint64_t rest = device->gpus; rest; rest &= rest - 1) {
@@ -148,7 +150,7 @@ static uint64_t memory_of(const struct gt_resource_slice *slice, const struct gt
 }
 
 /* One counter of 1 for each of these GPUs. */
-static void write_counters(uint64_t gpus, struct gt_buf *to)
+static void resource_slice_write_counters(uint64_t gpus, struct gt_buf *to)
 {
     gt_json_begin(to, "counters", '{');
     for (uint64_t rest = gpus; rest; rest &= rest - 1) {
@@ -166,13 +168,13 @@ static void write_device(const struct gt_resource_slice *slice, const struct gt_
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "name", device->name);
-    write_attributes(slice, device, to);
-    write_memory(memory_of(slice, device), to);
+    resource_slice_write_attributes(slice, device, to);
+    write_memory(resource_slice_memory_of(slice, device), to);
     if (slice->has_counters) {
         gt_json_begin(to, "consumesCounters", '[');
         gt_json_begin(to, NULL, '{');
         gt_json_add_text(to, "counterSet", counter_set);
-        write_counters(device->gpus, to);
+        resource_slice_write_counters(device->gpus, to);
         gt_buf_puts(to, "}]");
     }
     if (device->taint) {
@@ -187,8 +189,8 @@ static void write_device(const struct gt_resource_slice *slice, const struct gt_
 }
 
 /* All but what the slice offers. */
-static void write_head(const char *name, const char *node_name, const char *node_uid, unsigned slices,
-                       struct gt_buf *to)
+static void resource_slice_write_head(const char *name, const char *node_name, const char *node_uid,
+                                      unsigned slices, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "resource.k8s.io/v1");
@@ -219,7 +221,7 @@ void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_bu
 {
     char name[GT_SLICE_NAME_SIZE];
     gt_resource_slice_name(slice->node_name, name);
-    write_head(name, slice->node_name, slice->node_uid, slice->has_counters ? 2 : 1, to);
+    resource_slice_write_head(name, slice->node_name, slice->node_uid, slice->has_counters ? 2 : 1, to);
     gt_json_begin(to, "devices", '[');
     for (unsigned i = 0; i < slice->device_count; i++)
         write_device(slice, &slice->devices[i], to);
@@ -233,11 +235,11 @@ void gt_resource_slice_write_counters(const char *node_name, const char *node_ui
 {
     char name[GT_SLICE_NAME_SIZE];
     gt_resource_slice_counters_name(node_name, name);
-    write_head(name, node_name, node_uid, 2, to);
+    resource_slice_write_head(name, node_name, node_uid, 2, to);
     gt_json_begin(to, "sharedCounters", '[');
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "name", counter_set);
-    write_counters((UINT64_C(1) << GT_COMPOSITE_GPUS_MAX) - 1, to);
+    resource_slice_write_counters((UINT64_C(1) << GT_COMPOSITE_GPUS_MAX) - 1, to);
     gt_buf_puts(to, "}]}}");
 }
 

@@ -7,7 +7,7 @@
 #include "base/json_get.h"
 
 /* NULL where it is not there. */
-static struct gt_amount *find(struct gt_resources *in, const char *name)
+static struct gt_amount *api_resources_find(struct gt_resources *in, const char *name)
 {
     for (unsigned i = 0; i < in->count; i++)
         if (strcmp(in->list[i].name, name) == 0)
@@ -26,9 +26,9 @@ bool gt_resources_get(const struct gt_resources *resources, const char *name, ui
 }
 
 /* NULL: there is no place for one more. */
-static struct gt_amount *make(struct gt_resources *in, const char *name)
+static struct gt_amount *api_resources_make(struct gt_resources *in, const char *name)
 {
-    struct gt_amount *amount = find(in, name);
+    struct gt_amount *amount = api_resources_find(in, name);
     if (!amount && in->count < GT_RESOURCES_MAX) {
         amount = &in->list[in->count++];
         *amount = (struct gt_amount){name, 0};
@@ -36,10 +36,10 @@ static struct gt_amount *make(struct gt_resources *in, const char *name)
     return amount;
 }
 
-static void add(struct gt_resources *to, const struct gt_resources *from)
+static void api_resources_add(struct gt_resources *to, const struct gt_resources *from)
 {
     for (unsigned i = 0; i < from->count; i++) {
-        struct gt_amount *amount = make(to, from->list[i].name);
+        struct gt_amount *amount = api_resources_make(to, from->list[i].name);
         uint64_t more = from->list[i].amount;
         if (amount)
             amount->amount = amount->amount < GT_AMOUNT_MAX - more ? amount->amount + more : GT_AMOUNT_MAX;
@@ -49,7 +49,7 @@ static void add(struct gt_resources *to, const struct gt_resources *from)
 static void raise_to(struct gt_resources *to, const struct gt_resources *from)
 {
     for (unsigned i = 0; i < from->count; i++) {
-        struct gt_amount *amount = make(to, from->list[i].name);
+        struct gt_amount *amount = api_resources_make(to, from->list[i].name);
         if (amount && amount->amount < from->list[i].amount)
             amount->amount = from->list[i].amount;
     }
@@ -75,9 +75,10 @@ static void read_more(const cJSON *json, struct gt_resources *to)
 {
     for (const cJSON *item = cJSON_IsObject(json) ? json->child : NULL; item; item = item->next) {
         uint64_t amount;
-        if (!item->string || find(to, item->string) || !read_quantity(item, item->string, &amount))
+        if (!item->string || api_resources_find(to, item->string) ||
+            !read_quantity(item, item->string, &amount))
             continue;
-        struct gt_amount *made = make(to, item->string);
+        struct gt_amount *made = api_resources_make(to, item->string);
         if (made)
             made->amount = amount;
     }
@@ -90,14 +91,14 @@ void gt_resources_read(const cJSON *json, struct gt_resources *ret)
 }
 
 /* Of a container. */
-static void read_asked(const cJSON *container, struct gt_resources *ret)
+static void api_resources_read_asked(const cJSON *container, struct gt_resources *ret)
 {
     const cJSON *resources = gt_get(container, "resources");
     gt_resources_read(gt_get(resources, "requests"), ret);
     read_more(gt_get(resources, "limits"), ret);
 }
 
-static const cJSON *first_of(const cJSON *spec, const char *key)
+static const cJSON *api_resources_first_of(const cJSON *spec, const char *key)
 {
     const cJSON *list = gt_get(spec, key);
     return cJSON_IsArray(list) ? list->child : NULL;
@@ -108,30 +109,30 @@ void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret)
     struct gt_resources one, sidecars, most;
     const char *policy;
     ret->count = sidecars.count = most.count = 0;
-    for (const cJSON *item = first_of(spec, "initContainers"); item; item = item->next) {
-        read_asked(item, &one);
+    for (const cJSON *item = api_resources_first_of(spec, "initContainers"); item; item = item->next) {
+        api_resources_read_asked(item, &one);
         policy = cJSON_GetStringValue(gt_get(item, "restartPolicy"));
         if (policy && strcmp(policy, "Always") == 0) {
-            add(&sidecars, &one);
+            api_resources_add(&sidecars, &one);
         } else {
-            add(&one, &sidecars);
+            api_resources_add(&one, &sidecars);
             raise_to(&most, &one);
         }
     }
-    for (const cJSON *item = first_of(spec, "containers"); item; item = item->next) {
-        read_asked(item, &one);
-        add(ret, &one);
+    for (const cJSON *item = api_resources_first_of(spec, "containers"); item; item = item->next) {
+        api_resources_read_asked(item, &one);
+        api_resources_add(ret, &one);
     }
-    add(ret, &sidecars);
+    api_resources_add(ret, &sidecars);
     raise_to(ret, &most);
     gt_resources_read(gt_get(gt_get(spec, "resources"), "requests"), &one);
     for (unsigned i = 0; i < one.count; i++) {
-        struct gt_amount *amount = make(ret, one.list[i].name);
+        struct gt_amount *amount = api_resources_make(ret, one.list[i].name);
         if (amount)
             amount->amount = one.list[i].amount;
     }
     gt_resources_read(gt_get(spec, "overhead"), &one);
-    add(ret, &one);
+    api_resources_add(ret, &one);
     one = (struct gt_resources){1, {{GT_RESOURCE_PODS, 1}}};
-    add(ret, &one);
+    api_resources_add(ret, &one);
 }

@@ -36,7 +36,8 @@ static int read_member_at(const struct gt_at *at, const cJSON *item, struct gt_s
 }
 
 /* Where it is is written only for an error: objects come often. */
-static int read_member(const struct gt_at *at, const cJSON *item, unsigned i, struct gt_supernode_member *to)
+static int supernode_read_member(const struct gt_at *at, const cJSON *item, unsigned i,
+                                 struct gt_supernode_member *to)
 {
     char path[32];
     if (read_member_at(&(struct gt_at){at->source, at->path, NULL}, item, to) >= 0)
@@ -45,7 +46,7 @@ static int read_member(const struct gt_at *at, const cJSON *item, unsigned i, st
     return read_member_at(&(struct gt_at){at->source, path, at->err}, item, to);
 }
 
-static int read_members(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
+static int supernode_read_members(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
 {
     const cJSON *array;
     unsigned count, i = 0;
@@ -56,7 +57,7 @@ static int read_members(const struct gt_at *at, const cJSON *status, struct gt_s
     if (!members)
         return gt_fail_sys(at->err, ENOMEM, "%s", at->source);
     for (const cJSON *item = array->child; item && r >= 0; item = item->next, i++)
-        r = read_member(at, item, i, &members[i]);
+        r = supernode_read_member(at, item, i, &members[i]);
     if (r < 0)
         return r;
     to->members = gt_steal(members);
@@ -64,7 +65,7 @@ static int read_members(const struct gt_at *at, const cJSON *status, struct gt_s
     return 0;
 }
 
-static int read_count(const struct gt_at *at, const cJSON *status, const char *key, int64_t *ret)
+static int supernode_read_count(const struct gt_at *at, const cJSON *status, const char *key, int64_t *ret)
 {
     uint64_t count = UINT64_MAX;
     int r = gt_get_integer(at, status, key, UINT32_MAX, &count);
@@ -73,7 +74,7 @@ static int read_count(const struct gt_at *at, const cJSON *status, const char *k
     return r;
 }
 
-static int read_status(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
+static int supernode_read_status(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
 {
     bool links = false;
     int r = gt_get_unsigned(at, status, "tier", GT_SUPERNODE_TIERS_MAX, &to->tier);
@@ -86,17 +87,17 @@ static int read_status(const struct gt_at *at, const cJSON *status, struct gt_su
     if (r >= 0 && strcmp(to->parent, to->name) == 0)
         r = gt_at_fail(at, "parent", "is the supernode itself");
     if (r >= 0)
-        r = read_count(at, status, "nodes", &to->nodes);
+        r = supernode_read_count(at, status, "nodes", &to->nodes);
     if (r >= 0)
-        r = read_count(at, status, "capacity", &to->capacity);
+        r = supernode_read_count(at, status, "capacity", &to->capacity);
     if (r >= 0)
-        r = read_count(at, status, "free", &to->free);
+        r = supernode_read_count(at, status, "free", &to->free);
     if (r >= 0)
-        r = read_count(at, status, "spares", &to->spares);
+        r = supernode_read_count(at, status, "spares", &to->spares);
     if (r >= 0)
         r = gt_get_bool(at, status, "linksHealthy", &links);
     if (r >= 0)
-        r = read_members(at, status, to);
+        r = supernode_read_members(at, status, to);
     if (r < 0)
         return r;
     if (gt_get(status, "linksHealthy"))
@@ -120,7 +121,9 @@ int gt_supernode_object_read_status(const char *name, const cJSON *json, struct 
     char source[GT_API_NAME_MAX + 32];
     snprintf(source, sizeof(source), GT_PLURAL_SUPERNODE "/%s", name);
     gt_conditions_read(status, condition_names, GT_SUPERNODE_CONDITIONS, supernode.conditions);
-    int r = gt_get(status, "tier") ? read_status(&(struct gt_at){source, "", err}, status, &supernode) : 0;
+    int r = gt_get(status, "tier")
+                ? supernode_read_status(&(struct gt_at){source, "", err}, status, &supernode)
+                : 0;
     if (r < 0)
         return r;
     *ret = supernode;

@@ -75,7 +75,7 @@ static const cJSON *find_below(const cJSON *json, const char *key, const cJSON *
     return NULL;
 }
 
-static void print_value(const cJSON *value, char to[static VALUE_SIZE])
+static void user_keys_print_value(const cJSON *value, char to[static VALUE_SIZE])
 {
     if (!cJSON_PrintPreallocated((cJSON *)(uintptr_t)value, to, VALUE_SIZE, false))
         snprintf(to, VALUE_SIZE, "(a long one)");
@@ -93,8 +93,8 @@ static void check_twice(const cJSON *object, struct gt_key_warnings *to)
         char here[VALUE_SIZE], there[VALUE_SIZE];
         if (!other)
             continue;
-        print_value(value, here);
-        print_value(other, there);
+        user_keys_print_value(value, here);
+        user_keys_print_value(other, there);
         gt_key_warnings_add(to, "%s %s does nothing: a template below it has %s", user_keys[i], here, there);
     }
 }

@@ -39,7 +39,7 @@ void gt_workload_free(struct gt_workload *workload)
 
 /* ---- what is kept of the object ---- */
 
-static bool keep(cJSON *to, const char *key, const cJSON *item)
+static bool workload_keep(cJSON *to, const char *key, const cJSON *item)
 {
     cJSON *copy = item ? cJSON_Duplicate(item, true) : NULL;
     if (copy && !cJSON_AddItemToObject(to, key, copy)) {
@@ -68,12 +68,13 @@ static bool keep_pod_set(cJSON *list, const cJSON *object, const cJSON *pod_set)
         cJSON_Delete(to);
         return false;
     }
-    return keep(to, "selector", gt_get(spec, "nodeSelector")) &&
-           keep(to, "affinity",
-                gt_get_at(spec, "affinity", "nodeAffinity",
-                          "requiredDuringSchedulingIgnoredDuringExecution")) &&
-           keep(to, "tolerations", gt_get(spec, "tolerations")) &&
-           keep(to, "flavors", gt_get(assignment_of(object, gt_get_string(pod_set, "name")), "flavors"));
+    return workload_keep(to, "selector", gt_get(spec, "nodeSelector")) &&
+           workload_keep(to, "affinity",
+                         gt_get_at(spec, "affinity", "nodeAffinity",
+                                   "requiredDuringSchedulingIgnoredDuringExecution")) &&
+           workload_keep(to, "tolerations", gt_get(spec, "tolerations")) &&
+           workload_keep(to, "flavors",
+                         gt_get(assignment_of(object, gt_get_string(pod_set, "name")), "flavors"));
 }
 
 static const char *const copied_members[] = {"namespace", "name", "resourceVersion"};
@@ -87,10 +88,10 @@ static cJSON *copy_of(const cJSON *object)
     cJSON *pod_sets = status ? cJSON_AddArrayToObject(to, "podSets") : NULL;
     bool whole = pod_sets != NULL;
     for (unsigned i = 0; whole && i < GT_COUNT(copied_members); i++)
-        whole = keep(metadata, copied_members[i], gt_get_at(object, "metadata", copied_members[i]));
-    whole = whole && keep(metadata, "owner", cJSON_IsArray(owners) ? owners->child : NULL) &&
-            keep(status, "conditions", gt_get_at(object, "status", "conditions")) &&
-            keep(status, "admissionChecks", gt_get_at(object, "status", "admissionChecks"));
+        whole = workload_keep(metadata, copied_members[i], gt_get_at(object, "metadata", copied_members[i]));
+    whole = whole && workload_keep(metadata, "owner", cJSON_IsArray(owners) ? owners->child : NULL) &&
+            workload_keep(status, "conditions", gt_get_at(object, "status", "conditions")) &&
+            workload_keep(status, "admissionChecks", gt_get_at(object, "status", "admissionChecks"));
     cJSON_ArrayForEach(pod_set, gt_get_at(object, "spec", "podSets"))
     {
         whole = whole && keep_pod_set(pod_sets, object, pod_set);
@@ -103,7 +104,7 @@ static cJSON *copy_of(const cJSON *object)
 
 /* ---- reading ---- */
 
-static int read_names(struct gt_workload *to, struct gt_err **err)
+static int workload_read_names(struct gt_workload *to, struct gt_err **err)
 {
     const struct gt_at at = {GT_KIND_WORKLOAD, "metadata", err};
     const cJSON *metadata = gt_get(to->kept, "metadata"), *owner = gt_get(metadata, "owner");
@@ -164,7 +165,7 @@ static int read_checks(struct gt_workload *to, struct gt_err **err)
 }
 
 /* The names are copied into `kept`. False without memory. */
-static bool read_asked(const cJSON *spec, cJSON *kept, struct gt_workload_pod_set *to)
+static bool workload_read_asked(const cJSON *spec, cJSON *kept, struct gt_workload_pod_set *to)
 {
     struct gt_resources asked;
     gt_pod_resources_read(spec, &asked);
@@ -202,7 +203,7 @@ static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char
                                                           .terms = gt_get(required, "nodeSelectorTerms"),
                                                           .has_terms = required != NULL},
                                                 .flavors = gt_get(item, "flavors")};
-        if (!read_asked(gt_get_at(from, "template", "spec"), item, pod_set++))
+        if (!workload_read_asked(gt_get_at(from, "template", "spec"), item, pod_set++))
             return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
     }
     enum gt_job_kind kind = gt_owner_kind_of(to->owner_api_version, to->owner_kind);
@@ -219,7 +220,7 @@ int gt_workload_read(const cJSON *object, const char *resource, struct gt_worklo
     int64_t priority = 0;
     if (!workload || !(workload->kept = copy_of(object)))
         return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
-    int r = read_names(workload, err);
+    int r = workload_read_names(workload, err);
     if (r >= 0)
         r = read_checks(workload, err);
     if (r >= 0)
@@ -248,8 +249,8 @@ const char *gt_kueue_version(const cJSON *group)
     return NULL;
 }
 
-static void begin_object(const char *api_version, const char *kind, const char *namespace_, const char *name,
-                         const char *version, struct gt_buf *to)
+static void workload_begin_object(const char *api_version, const char *kind, const char *namespace_,
+                                  const char *name, const char *version, struct gt_buf *to)
 {
     char api[64];
     snprintf(api, sizeof(api), GT_KUEUE_GROUP "/%s", api_version);
@@ -270,7 +271,8 @@ void gt_workload_write_checks(const char *version, const struct gt_workload *wor
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(now_s, now);
-    begin_object(version, GT_KIND_WORKLOAD, workload->namespace_, workload->name, workload->version, to);
+    workload_begin_object(version, GT_KIND_WORKLOAD, workload->namespace_, workload->name, workload->version,
+                          to);
     gt_json_begin(to, "admissionChecks", '[');
     for (unsigned i = 0; i < count; i++) {
         gt_json_begin(to, NULL, '{');
@@ -313,7 +315,7 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
 void gt_admission_check_write(const char *version, const struct gt_admission_check *check,
                               const struct gt_condition *active, struct gt_buf *to)
 {
-    begin_object(version, GT_KIND_ADMISSION_CHECK, NULL, check->name, NULL, to);
+    workload_begin_object(version, GT_KIND_ADMISSION_CHECK, NULL, check->name, NULL, to);
     gt_json_begin(to, "conditions", '[');
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "type", "Active");

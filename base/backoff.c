@@ -16,7 +16,7 @@ void gt_jitter_seed(struct gt_jitter *jitter)
 }
 
 /* splitmix64 */
-static uint64_t next(struct gt_jitter *jitter)
+static uint64_t backoff_next(struct gt_jitter *jitter)
 {
     uint64_t z = jitter->state += 0x9e3779b97f4a7c15U;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9U;
@@ -26,7 +26,7 @@ static uint64_t next(struct gt_jitter *jitter)
 
 uint64_t gt_jitter_below(struct gt_jitter *jitter, uint64_t limit)
 {
-    return limit ? next(jitter) % limit : 0;
+    return limit ? backoff_next(jitter) % limit : 0;
 }
 
 uint64_t gt_backoff_step(uint64_t failures, uint64_t first, uint64_t max)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static bool reserve(struct gt_buf *buf, size_t more)
+static bool buf_reserve(struct gt_buf *buf, size_t more)
 {
     if (buf->failed)
         return false;
@@ -30,7 +30,7 @@ static bool reserve(struct gt_buf *buf, size_t more)
 
 char *gt_buf_extend(struct gt_buf *buf, size_t len)
 {
-    if (!reserve(buf, len))
+    if (!buf_reserve(buf, len))
         return NULL;
     char *begin = buf->data + buf->len;
     buf->len += len;
@@ -57,7 +57,7 @@ void gt_buf_vprintf(struct gt_buf *buf, const char *format, va_list args)
     int n = vsnprintf(NULL, 0, format, args);
     if (n < 0)
         buf->failed = true;
-    else if (reserve(buf, (size_t)n)) {
+    else if (buf_reserve(buf, (size_t)n)) {
         vsnprintf(buf->data + buf->len, (size_t)n + 1, format, again);
         buf->len += (size_t)n;
     }

@@ -23,8 +23,8 @@ static void make_one_line(char *text)
             *text = ' ';
 }
 
-__attribute__((format(printf, 4, 0))) static int fail(struct gt_err **err, int errnum, int show,
-                                                      const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static int err_fail(struct gt_err **err, int errnum, int show,
+                                                          const char *format, va_list args)
 {
     if (errnum <= 0) /* a library that failed and left errno alone: an error is never a success */
         errnum = EIO;
@@ -51,7 +51,7 @@ int gt_fail(struct gt_err **err, int errnum, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int r = fail(err, errnum, 0, format, args);
+    int r = err_fail(err, errnum, 0, format, args);
     va_end(args);
     return r;
 }
@@ -60,7 +60,7 @@ int gt_fail_sys(struct gt_err **err, int errnum, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int r = fail(err, errnum, errnum, format, args);
+    int r = err_fail(err, errnum, errnum, format, args);
     va_end(args);
     return r;
 }

@@ -26,7 +26,7 @@ struct gt_json_arena {
 static _Thread_local struct gt_json_arena *current;
 static _Thread_local bool is_parsing;
 
-static void *take(size_t size)
+static void *json_arena_take(size_t size)
 {
     size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     if (!is_parsing || rounded < size || rounded > ARENA_SIZE - current->used)
@@ -46,7 +46,7 @@ static void give(void *memory)
 
 static void hook(void)
 {
-    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = take, .free_fn = give});
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = json_arena_take, .free_fn = give});
 }
 
 int gt_json_arena_new(struct gt_json_arena **ret, struct gt_err **err)

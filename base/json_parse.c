@@ -54,13 +54,13 @@ static int fail_expected(struct scanner *s, const char *what)
     return fail_at(s, s->p, "expected %s, found '%c'", what, c);
 }
 
-static void skip_space(struct scanner *s)
+static void json_parse_skip_space(struct scanner *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
         s->p++;
 }
 
-static bool take(struct scanner *s, char c)
+static bool json_parse_take(struct scanner *s, char c)
 {
     if (s->p >= s->end || *s->p != c)
         return false;
@@ -100,7 +100,8 @@ static int scan_escape(struct scanner *s)
     if (unit == 0)
         return fail_at(s, where, "a string holds the character U+0000");
     if (unit >= 0xd800 && unit <= 0xdbff &&
-        !(take(s, '\\') && take(s, 'u') && take_unit(s, &low) && low >= 0xdc00 && low <= 0xdfff))
+        !(json_parse_take(s, '\\') && json_parse_take(s, 'u') && take_unit(s, &low) && low >= 0xdc00 &&
+          low <= 0xdfff))
         return fail_at(s, where, "half a surrogate pair in a string");
     if (unit >= 0xdc00 && unit <= 0xdfff)
         return fail_at(s, where, "half a surrogate pair in a string");
@@ -147,14 +148,14 @@ static bool take_digits(struct scanner *s)
 static int scan_number(struct scanner *s)
 {
     const char *where = s->p;
-    take(s, '-');
-    if (!take(s, '0') && !take_digits(s))
+    json_parse_take(s, '-');
+    if (!json_parse_take(s, '0') && !take_digits(s))
         return fail_expected(s, "a digit");
-    if (take(s, '.') && !take_digits(s))
+    if (json_parse_take(s, '.') && !take_digits(s))
         return fail_expected(s, "a digit");
-    if (take(s, 'e') || take(s, 'E')) {
-        if (!take(s, '+'))
-            take(s, '-');
+    if (json_parse_take(s, 'e') || json_parse_take(s, 'E')) {
+        if (!json_parse_take(s, '+'))
+            json_parse_take(s, '-');
         if (!take_digits(s))
             return fail_expected(s, "a digit");
     }
@@ -186,29 +187,29 @@ static int scan_value(struct scanner *s);
 
 static int scan_members(struct scanner *s, char close, bool has_keys)
 {
-    skip_space(s);
-    if (take(s, close))
+    json_parse_skip_space(s);
+    if (json_parse_take(s, close))
         return 0;
     for (;;) {
         int r;
-        skip_space(s);
+        json_parse_skip_space(s);
         if (has_keys) {
             if (s->p >= s->end || *s->p != '"')
                 return fail_expected(s, "a key in quotes");
             r = scan_string(s);
             if (r < 0)
                 return r;
-            skip_space(s);
-            if (!take(s, ':'))
+            json_parse_skip_space(s);
+            if (!json_parse_take(s, ':'))
                 return fail_expected(s, "':'");
         }
         r = scan_value(s);
         if (r < 0)
             return r;
-        skip_space(s);
-        if (take(s, close))
+        json_parse_skip_space(s);
+        if (json_parse_take(s, close))
             return 0;
-        if (!take(s, ','))
+        if (!json_parse_take(s, ','))
             return fail_expected(s, has_keys ? "',' or '}'" : "',' or ']'");
     }
 }
@@ -216,7 +217,7 @@ static int scan_members(struct scanner *s, char close, bool has_keys)
 /* Recursion ends at DEPTH_MAX. */
 static int scan_value(struct scanner *s)
 {
-    skip_space(s);
+    json_parse_skip_space(s);
     if (s->p >= s->end)
         return fail_expected(s, "a value");
     if (++s->values > s->values_max)
@@ -267,7 +268,7 @@ int gt_json_parse_within(const char *text, size_t len, const char *source,
     int r = scan_value(&s);
     if (r < 0)
         return r;
-    skip_space(&s);
+    json_parse_skip_space(&s);
     if (s.p < s.end)
         return fail_expected(&s, "the end of the text");
     cJSON *json = cJSON_ParseWithLength(copy, len + 1);

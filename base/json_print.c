@@ -108,7 +108,7 @@ static void print_filled(const cJSON *array, struct gt_buf *to, unsigned depth)
 }
 
 /* `column` is the column at which the value begins. The maker of a document has limited its depth. */
-static void print_value(const cJSON *json, struct gt_buf *to, unsigned depth, size_t column)
+static void json_print_value(const cJSON *json, struct gt_buf *to, unsigned depth, size_t column)
 {
     if (!is_container(json)) {
         print_scalar(json, to);
@@ -137,7 +137,7 @@ static void print_value(const cJSON *json, struct gt_buf *to, unsigned depth, si
             gt_buf_puts(to, ": ");
             begin += to->len - before;
         }
-        print_value(child, to, depth + 1, begin);
+        json_print_value(child, to, depth + 1, begin);
         if (child->next)
             gt_buf_puts(to, ",");
     }
@@ -147,6 +147,6 @@ static void print_value(const cJSON *json, struct gt_buf *to, unsigned depth, si
 
 void gt_json_print(const cJSON *json, struct gt_buf *to)
 {
-    print_value(json, to, 0, 0);
+    json_print_value(json, to, 0, 0);
     gt_buf_puts(to, "\n");
 }

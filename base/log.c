@@ -29,7 +29,7 @@ static bool is_plain(const char *text)
     return *text && !text[strcspn(text, " \"=\\")] && gt_text_is_printable(text);
 }
 
-static void add_value(struct gt_buf *line, const struct gt_log_field *field)
+static void log_add_value(struct gt_buf *line, const struct gt_log_field *field)
 {
     const char *text = field->text ? field->text : "";
     if (field->type == GT_LOG_IS_NUMBER)
@@ -63,7 +63,7 @@ static void begin_line(struct gt_buf *line, enum gt_log_level level, const char 
         gt_text_quote(line, event);
 }
 
-static void end_line(struct gt_buf *line)
+static void log_end_line(struct gt_buf *line)
 {
     gt_buf_puts(line, line_format == GT_LOG_JSON ? "}\n" : "\n");
 }
@@ -79,14 +79,14 @@ void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_l
             gt_json_key(&line, fields->key);
         else
             gt_buf_printf(&line, " %s=", fields->key);
-        add_value(&line, fields);
+        log_add_value(&line, fields);
     }
-    end_line(&line);
+    log_end_line(&line);
     if (line.failed) { /* too long: only the event, which is better than nothing */
         gt_buf_done(&line);
         begin_line(&line, level, event);
         gt_buf_puts(&line, line_format == GT_LOG_JSON ? ",\"cut\":true" : " cut=true");
-        end_line(&line);
+        log_end_line(&line);
         if (line.failed)
             return;
     }

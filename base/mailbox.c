@@ -16,7 +16,7 @@ struct gt_mailbox {
     unsigned count;
 };
 
-static struct gt_message *take(struct gt_mailbox *mailbox)
+static struct gt_message *mailbox_take(struct gt_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->lock);
     struct gt_message *message = mailbox->first;
@@ -31,7 +31,7 @@ static struct gt_message *take(struct gt_mailbox *mailbox)
     return message;
 }
 
-static void on_event(void *arg, uint32_t events)
+static void mailbox_on_event(void *arg, uint32_t events)
 {
     struct gt_mailbox *mailbox = arg;
     uint64_t wakes;
@@ -44,7 +44,7 @@ static void on_event(void *arg, uint32_t events)
     unsigned waiting = mailbox->count;
     pthread_mutex_unlock(&mailbox->lock);
     while (waiting--) {
-        struct gt_message *message = take(mailbox);
+        struct gt_message *message = mailbox_take(mailbox);
         bool embedded = message->embedded;
         message->deliver(mailbox->owner, message);
         if (!embedded)
@@ -63,7 +63,7 @@ int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, s
     mailbox->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (mailbox->event < 0)
         return gt_fail_sys(err, errno, "mailbox");
-    int r = gt_loop_add_fd(loop, mailbox->event, EPOLLIN, on_event, mailbox, &mailbox->source, err);
+    int r = gt_loop_add_fd(loop, mailbox->event, EPOLLIN, mailbox_on_event, mailbox, &mailbox->source, err);
     if (r < 0)
         return r;
     *ret = gt_steal(mailbox);
@@ -95,7 +95,7 @@ void gt_mailbox_free(struct gt_mailbox *mailbox)
     if (!mailbox)
         return;
     gt_source_free(mailbox->source);
-    for (struct gt_message *message; (message = take(mailbox));)
+    for (struct gt_message *message; (message = mailbox_take(mailbox));)
         if (!message->embedded)
             free(message);
     if (mailbox->event >= 0)

@@ -23,7 +23,7 @@ static int argument_of(const struct gt_option *option)
     return *option->value == '=' ? optional_argument : required_argument;
 }
 
-static const struct gt_option *find_key(const struct gt_command *command, int key)
+static const struct gt_option *options_find_key(const struct gt_command *command, int key)
 {
     if (key >= FIRST_KEY)
         return &command->options[key - FIRST_KEY];
@@ -78,7 +78,7 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
         int key = getopt_long(argc, argv, letters, longs, NULL);
         if (key == -1)
             break;
-        const struct gt_option *option = key == ':' || key == '?' ? NULL : find_key(command, key);
+        const struct gt_option *option = key == ':' || key == '?' ? NULL : options_find_key(command, key);
         if (!option)
             return fail_unread(command, key, argv[optind - 1], err);
         struct gt_option typed = *option; /* errors name it as it was typed */

@@ -30,7 +30,7 @@ struct gt_shutdown {
 };
 
 /* The log may hang as well, in a lock or a full pipe: then SIGALRM ends the process. */
-static void leave(const struct gt_shutdown *shutdown)
+static void shutdown_leave(const struct gt_shutdown *shutdown)
 {
     const struct itimerval soon = {.it_value.tv_usec = LOG_MS * 1000L};
     sigset_t alarms;
@@ -43,7 +43,7 @@ static void leave(const struct gt_shutdown *shutdown)
     _exit(shutdown->status);
 }
 
-static void deliver(void *owner, struct gt_message *message)
+static void shutdown_deliver(void *owner, struct gt_message *message)
 {
     struct gt_shutdown *shutdown = owner;
     (void)message;
@@ -74,7 +74,7 @@ static bool await_signal(struct gt_shutdown *shutdown, uint64_t until_ms, int *r
     return true;
 }
 
-static void *watch(void *arg)
+static void *shutdown_watch(void *arg)
 {
     struct gt_shutdown *shutdown = arg;
     for (int signal = -1;;) {
@@ -93,7 +93,7 @@ static void *watch(void *arg)
         if (delivered)
             gt_mailbox_send(shutdown->mailbox, &shutdown->message);
         if (!await_signal(shutdown, until_ms, &signal))
-            leave(shutdown);
+            shutdown_leave(shutdown);
     }
 }
 
@@ -104,7 +104,7 @@ int gt_shutdown_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback 
     pthread_attr_t small;
     if (!shutdown)
         return gt_fail_sys(err, ENOMEM, "end of the process");
-    *shutdown = (struct gt_shutdown){.message = {.embedded = true, .deliver = deliver},
+    *shutdown = (struct gt_shutdown){.message = {.embedded = true, .deliver = shutdown_deliver},
                                      .limit_ms = limit_ms,
                                      .callback = callback,
                                      .arg = arg,
@@ -121,7 +121,7 @@ int gt_shutdown_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback 
     pthread_mutex_init(&shutdown->lock, NULL);
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, SHUTDOWN_STACK_BYTES);
-    r = pthread_create(&shutdown->thread, &small, watch, shutdown);
+    r = pthread_create(&shutdown->thread, &small, shutdown_watch, shutdown);
     pthread_attr_destroy(&small);
     if (r != 0) {
         gt_mailbox_free(shutdown->mailbox);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static void insert(struct gt_table *table, uint32_t hash, void *item)
+static void table_insert(struct gt_table *table, uint32_t hash, void *item)
 {
     uint32_t i = gt_table_home(hash, table->size);
     while (table->items[i])
@@ -13,7 +13,7 @@ static void insert(struct gt_table *table, uint32_t hash, void *item)
     table->hashes[i] = hash;
 }
 
-static int grow(struct gt_table *table, uint32_t size)
+static int table_grow(struct gt_table *table, uint32_t size)
 {
     struct gt_table new = {.size = size, .count = table->count};
     new.items = calloc(new.size, sizeof(*new.items));
@@ -25,7 +25,7 @@ static int grow(struct gt_table *table, uint32_t size)
     }
     for (uint32_t i = 0; i < table->size; i++)
         if (table->items[i])
-            insert(&new, table->hashes[i], table->items[i]);
+            table_insert(&new, table->hashes[i], table->items[i]);
     free(table->items);
     free(table->hashes);
     *table = new;
@@ -35,14 +35,14 @@ static int grow(struct gt_table *table, uint32_t size)
 int gt_table_add(struct gt_table *table, uint32_t hash, void *item)
 {
     uint32_t size = gt_table_size_for(table->size, table->count);
-    if (size != table->size && grow(table, size) < 0)
+    if (size != table->size && table_grow(table, size) < 0)
         return -ENOMEM;
-    insert(table, hash, item);
+    table_insert(table, hash, item);
     table->count++;
     return 0;
 }
 
-static uint32_t place_of(const struct gt_table *table, uint32_t hash, const void *item)
+static uint32_t table_place_of(const struct gt_table *table, uint32_t hash, const void *item)
 {
     uint32_t i = gt_table_home(hash, table->size);
     while (table->items[i] != item)
@@ -52,7 +52,7 @@ static uint32_t place_of(const struct gt_table *table, uint32_t hash, const void
 
 void gt_table_remove(struct gt_table *table, uint32_t hash, const void *item)
 {
-    uint32_t size = table->size, hole = place_of(table, hash, item);
+    uint32_t size = table->size, hole = table_place_of(table, hash, item);
     /* Close the gap, so that no marks of removed items pile up. */
     for (uint32_t i = hole;;) {
         i = gt_table_next(i, size);
@@ -82,7 +82,7 @@ void *gt_table_find(const struct gt_table *table, uint32_t hash,
 
 void *gt_table_after(const struct gt_table *table, uint32_t hash, const void *item)
 {
-    for (uint32_t i = item ? place_of(table, hash, item) + 1 : 0; i < table->size; i++)
+    for (uint32_t i = item ? table_place_of(table, hash, item) + 1 : 0; i < table->size; i++)
         if (table->items[i])
             return table->items[i];
     return NULL;

@@ -40,7 +40,7 @@ void cli_answer_json(const struct cli_answer *answer, struct gt_buf *to)
 }
 
 /* What decided between the chosen GPUs and the runner-up, in the order of the rule. */
-static void add_why(const struct cli_answer *answer, struct gt_buf *to)
+static void cli_answer_add_why(const struct cli_answer *answer, struct gt_buf *to)
 {
     const struct gt_choice *won = &answer->chosen, *lost = &answer->runner_up;
     const char *gpus = answer->k == 1 ? "GPU" : "GPUs";
@@ -70,7 +70,7 @@ static void add_why(const struct cli_answer *answer, struct gt_buf *to)
     gt_buf_puts(to, "\n");
 }
 
-static void add_gpus(const struct cli_answer *answer, struct gt_buf *to)
+static void cli_answer_add_gpus(const struct cli_answer *answer, struct gt_buf *to)
 {
     const struct gt_node *node = answer->node;
     for (unsigned i = 0; i < node->gpu_count; i++) {
@@ -95,7 +95,7 @@ void cli_answer_text(const struct cli_answer *answer, struct gt_buf *to)
     gt_buf_printf(to, ", of the %u that %s free (", total, total == 1 ? "is" : "are");
     gt_text_add_mask(to, answer->free);
     gt_buf_puts(to, ")\n");
-    add_gpus(answer, to);
+    cli_answer_add_gpus(answer, to);
 
     gt_buf_printf(to, "score      %" PRIu32 " GB/s among the chosen\n", answer->chosen.score);
     gt_buf_printf(to, "loss       %" PRIu32 " GB/s cut between the chosen and the %u that stay%s free\n",
@@ -109,7 +109,7 @@ void cli_answer_text(const struct cli_answer *answer, struct gt_buf *to)
         gt_buf_puts(to, "runner-up  none\n");
     }
     gt_buf_puts(to, "why        ");
-    add_why(answer, to);
+    cli_answer_add_why(answer, to);
     if (!answer->chosen.exact)
         gt_buf_puts(to,
                     "           the search ended at its time limit: the best found, not proven the best\n");

@@ -107,20 +107,20 @@ static int perform(struct cli_api *api,
     }
 }
 
-static void on_done(void *arg, const char *resource_version, const struct gt_err *error)
+static void cli_api_on_done(void *arg, const char *resource_version, const struct gt_err *error)
 {
     (void)resource_version;
     end(arg, error);
 }
 
-static void on_begin(void *arg)
+static void cli_api_on_begin(void *arg)
 {
     const struct cli_api *api = arg;
     if (api->list->on_begin)
         api->list->on_begin(api->list->arg);
 }
 
-static void on_object(void *arg, cJSON *object)
+static void cli_api_on_object(void *arg, cJSON *object)
 {
     const struct cli_api *api = arg;
     api->list->on_object(api->list->arg, object);
@@ -142,10 +142,10 @@ static int list_once(struct cli_api *api, const void *wanted, struct gt_err **er
                       .field_selector = list->fields,
                       .metadata_only = list->names_only},
         .deadline_ms = api->answered ? PAGE_MS : CONTACT_MS,
-        .on_begin = on_begin,
-        .on_object = on_object,
+        .on_begin = cli_api_on_begin,
+        .on_object = cli_api_on_object,
         .on_oversize = on_oversize,
-        .on_done = on_done,
+        .on_done = cli_api_on_done,
         .arg = api,
     };
     struct gt_kube_list *started;

@@ -59,7 +59,7 @@ static int apply_crd(struct cli_api *api, const char *path, struct gt_buf *said,
     return r;
 }
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int apply_crds_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct apply_crds_options options = {.parse = {.verb = verb->name}};
     int first, exit_code;
@@ -75,4 +75,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         r = apply_crd(api, argv[i], &said, &err);
     return r < 0 ? cli_failed(verb->name, err) : cli_print(verb->name, &said);
 }
-const struct cli_verb cli_apply_crds = {"apply-crds", run};
+const struct cli_verb cli_apply_crds = {"apply-crds", apply_crds_run};

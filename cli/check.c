@@ -59,7 +59,7 @@ const struct gt_answer *cli_check_next(const struct cli_checked *of, const char 
     return NULL;
 }
 
-static bool lacks(const struct gt_answers *answers, const char *call)
+static bool check_lacks(const struct gt_answers *answers, const char *call)
 {
     const cJSON *name;
     cJSON_ArrayForEach(name, answers->missing) if (cJSON_IsString(name) &&
@@ -82,7 +82,7 @@ bool cli_check_answered(const struct cli_checked *of, const char *call, struct c
     }
     if (of->answers->library_error)
         cli_check_cannot(check, "there is no vendor library");
-    else if (lacks(of->answers, call))
+    else if (check_lacks(of->answers, call))
         cli_check_cannot(check, "the library lacks %s", call);
     else if (!first)
         cli_check_cannot(check, "%s was not asked", call);

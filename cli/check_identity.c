@@ -42,7 +42,7 @@ static void check_address(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(check, good == all);
 }
 
-static void check_order(const struct cli_checked *of, struct cli_checks *to)
+static void check_identity_order(const struct cli_checked *of, struct cli_checks *to)
 {
     struct cli_check *check = cli_check_add(
         to, "device-numbers",
@@ -105,7 +105,7 @@ static void check_uuid(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(served, fits == of->node->gpu_count);
 }
 
-static void check_kind(const struct cli_checked *of, struct cli_checks *to)
+static void check_identity_check_kind(const struct cli_checked *of, struct cli_checks *to)
 {
     struct cli_check *check = cli_check_add(
         to, "mode", "mode is 0 (none) or 1 (physical function) for a whole card, 2 for a virtual function");
@@ -152,8 +152,8 @@ static void check_memory(const struct cli_checked *of, struct cli_checks *to)
 void cli_check_identity(const struct cli_checked *of, struct cli_checks *to)
 {
     check_address(of, to);
-    check_order(of, to);
+    check_identity_order(of, to);
     check_uuid(of, to);
-    check_kind(of, to);
+    check_identity_check_kind(of, to);
     check_memory(of, to);
 }

@@ -9,7 +9,7 @@
 
 enum { VENDOR = 0x9999, KNOWN_DEVICE = 0x0a01 }; /* the one id of MetaX's that public lists have */
 
-static void check_pci(const struct cli_checked *of, struct cli_checks *to)
+static void check_kernel_pci(const struct cli_checked *of, struct cli_checks *to)
 {
     struct cli_check *check =
         cli_check_add(to, "pci-vendor", "the GPUs are PCI devices of vendor 9999 that compute");
@@ -59,7 +59,7 @@ static void check_driver(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(version, of->facts->driver_version[0]);
 }
 
-static bool has(const struct gt_device_nodes *nodes, const char *name)
+static bool check_kernel_has(const struct gt_device_nodes *nodes, const char *name)
 {
     for (unsigned i = 0; i < nodes->count; i++)
         if (strcmp(nodes->names[i], name) == 0)
@@ -83,11 +83,11 @@ static void check_control(const struct cli_checked *of, const struct gt_device_n
     else if (!of->node->gpu_count)
         cli_check_cannot(check, "no GPU");
     else
-        cli_check_evaluate(check, has(nodes, "mxcd"));
+        cli_check_evaluate(check, check_kernel_has(nodes, "mxcd"));
 }
 
-static void check_drm(const struct cli_checked *of, const struct gt_device_nodes *nodes,
-                      struct cli_checks *to)
+static void check_kernel_drm(const struct cli_checked *of, const struct gt_device_nodes *nodes,
+                             struct cli_checks *to)
 {
     struct cli_check *check = cli_check_add(
         to, "drm-nodes", "sysfs names a cardN and a renderDN of each GPU, and both are in /dev/dri");
@@ -103,10 +103,10 @@ static void check_drm(const struct cli_checked *of, const struct gt_device_nodes
             continue;
         }
         named++;
-        bool both = !of->dev_root || (has(nodes, card) && has(nodes, render));
+        bool both = !of->dev_root || (check_kernel_has(nodes, card) && check_kernel_has(nodes, render));
         there += both;
         if (!both)
-            cli_tally_add(&problems, "no /dev/%s", has(nodes, card) ? render : card);
+            cli_tally_add(&problems, "no /dev/%s", check_kernel_has(nodes, card) ? render : card);
     }
     if (!of->node->gpu_count) {
         cli_check_cannot(check, "no GPU");
@@ -148,9 +148,9 @@ void cli_check_kernel(const struct cli_checked *of, struct cli_checks *to)
     struct gt_device_nodes nodes = {0};
     if (of->dev_root)
         gt_device_nodes_all(of->dev_root, of->node, &nodes);
-    check_pci(of, to);
+    check_kernel_pci(of, to);
     check_driver(of, to);
     check_control(of, &nodes, to);
-    check_drm(of, &nodes, to);
+    check_kernel_drm(of, &nodes, to);
     check_pcie(of, to);
 }

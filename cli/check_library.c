@@ -6,7 +6,7 @@
 
 /* The vendor library as a whole: its path, its functions, its answers, and who may call it. */
 
-static void check_place(const struct cli_checked *of, struct cli_checks *to)
+static void check_library_place(const struct cli_checked *of, struct cli_checks *to)
 {
     static const char *const places[] = {"/opt/mxdriver/lib/", "/opt/maca/lib/", "/opt/mxn100/lib/"};
     struct cli_check *check = cli_check_add(
@@ -106,7 +106,7 @@ static void check_calls(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(check, !problems.count && !of->answers->stopped && !of->answers->malformed);
 }
 
-static void check_count(const struct cli_checked *of, struct cli_checks *to)
+static void check_library_count(const struct cli_checked *of, struct cli_checks *to)
 {
     struct cli_check *check =
         cli_check_add(to, "device-count",
@@ -142,10 +142,10 @@ static void check_privileges(const struct cli_checked *of, struct cli_checks *to
 
 void cli_check_library(const struct cli_checked *of, struct cli_checks *to)
 {
-    check_place(of, to);
+    check_library_place(of, to);
     check_functions(of, to);
     check_versions(of, to);
     check_calls(of, to);
-    check_count(of, to);
+    check_library_count(of, to);
     check_privileges(of, to);
 }

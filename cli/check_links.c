@@ -25,7 +25,7 @@ struct links_said {
 };
 
 /* The GPU that an answer names as the other end; -1: no GPU of this node. */
-static int peer_of(const struct cli_checked *of, const struct gt_answer *answer)
+static int check_links_peer_of(const struct cli_checked *of, const struct gt_answer *answer)
 {
     int64_t device = -1;
     char bdf[GT_BDF_SIZE];
@@ -60,7 +60,7 @@ static void listen(const struct cli_checked *of, struct links_said *said)
             continue;
         said->there |= bit;
         said->all_links[answer->args[0]]++;
-        int peer = peer_of(of, answer);
+        int peer = check_links_peer_of(of, answer);
         if (peer < 0)
             said->elsewhere++;
         else

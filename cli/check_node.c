@@ -103,7 +103,7 @@ static int inspect(const struct cli_source *source, struct material *m, struct c
 static const char *const verdicts[] = {
     [CLI_UNCHECKED] = "cannot be checked here", [CLI_HOLDS] = "holds", [CLI_BROKEN] = "does not hold"};
 
-static unsigned count_of(const struct cli_checks *checks, enum cli_verdict verdict)
+static unsigned check_node_count_of(const struct cli_checks *checks, enum cli_verdict verdict)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < checks->count; i++)
@@ -128,9 +128,9 @@ static void print_text(const struct gt_node *node, const struct cli_checks *chec
         if (check->found[0])
             gt_buf_printf(to, "    found    %s\n", check->found);
     }
-    unsigned broken = count_of(checks, CLI_BROKEN);
+    unsigned broken = check_node_count_of(checks, CLI_BROKEN);
     gt_buf_printf(to, "\n%u checks: %u hold, %u cannot be checked here, %u %s not hold", checks->count,
-                  count_of(checks, CLI_HOLDS), count_of(checks, CLI_UNCHECKED), broken,
+                  check_node_count_of(checks, CLI_HOLDS), check_node_count_of(checks, CLI_UNCHECKED), broken,
                   broken == 1 ? "does" : "do");
     const char *before = ": ";
     for (unsigned i = 0; i < checks->count; i++)
@@ -189,7 +189,7 @@ static int write_recording(const struct check_node_options *options, const struc
     return cli_write_file(options->parse.verb, options->record, whole.data);
 }
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct check_node_options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
     int exit_code;
@@ -222,4 +222,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return cli_print(verb->name, &text);
 }
 
-const struct cli_verb cli_check_node = {"check-node", run};
+const struct cli_verb cli_check_node = {"check-node", check_node_run};

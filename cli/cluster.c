@@ -50,8 +50,8 @@ static const struct gt_command supernodes_command = {
 
 /* ---- reading ---- */
 
-static int read_cluster(const struct cluster_options *options, bool with_nodes, struct cli_view *view,
-                        struct gt_err **err)
+static int cli_cluster_read(const struct cluster_options *options, bool with_nodes, struct cli_view *view,
+                            struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = NULL;
     const struct cli_api_list supernodes = {.resource = &gt_kube_supernodes,
@@ -128,7 +128,7 @@ static int run_with(const struct cli_verb *verb, const struct gt_command *comman
     gt_auto_err struct gt_err *err = NULL;
     cli_auto_view struct cli_view view;
     cli_view_init(&view, (int64_t)time(NULL), with_nodes && options.format == CLUSTER_JSON);
-    if (read_cluster(&options, with_nodes, &view, &err) < 0 || cli_view_finish(&view, &err) < 0)
+    if (cli_cluster_read(&options, with_nodes, &view, &err) < 0 || cli_view_finish(&view, &err) < 0)
         return cli_failed(verb->name, err);
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);

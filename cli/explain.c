@@ -78,7 +78,8 @@ static int ask_service(const struct explain_options *options, const char *questi
 }
 
 /* By the API server; without a word about the cluster also on this machine, as in the companion's own pod. */
-static int query(const struct explain_options *options, struct gt_buf *answer, struct gt_err **err)
+static int cli_explain_query(const struct explain_options *options, struct gt_buf *answer,
+                             struct gt_err **err)
 {
     gt_auto_buf struct gt_buf question = GT_BUF(4096);
     gt_auto_err struct gt_err *why = NULL, *why_not = NULL;
@@ -104,7 +105,7 @@ static int query(const struct explain_options *options, struct gt_buf *answer, s
                    gt_err_text(why), why_not ? "; " : "", gt_err_text(why_not));
 }
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int cli_explain_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct explain_options options = {.parse = {.verb = verb->name}, .service = COMPANION_SERVICE};
     int first, exit_code;
@@ -124,7 +125,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
 
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_buf struct gt_buf answer = GT_BUF(CLI_OUTPUT_MAX);
-    int r = query(&options, &answer, &err);
+    int r = cli_explain_query(&options, &answer, &err);
     if (r == -EINVAL && options.companion)
         return cli_usage(verb->name, "--companion: %s", gt_err_text(err));
     if (r < 0)
@@ -132,4 +133,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return cli_print(verb->name, &answer);
 }
 
-const struct cli_verb cli_explain = {"explain", run};
+const struct cli_verb cli_explain = {"explain", cli_explain_run};

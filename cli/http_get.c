@@ -14,7 +14,7 @@ struct http_get {
     struct gt_err *failed;
 };
 
-static void on_done(void *arg, const struct gt_transfer_result *result)
+static void http_get_on_done(void *arg, const struct gt_transfer_result *result)
 {
     struct http_get *get = arg;
     int line = (int)strcspn(result->body, "\r\n"); /* our daemons give the reason in one line */
@@ -52,7 +52,7 @@ static int transfer(const char *server, const char *path, unsigned timeout_ms, s
                                           .headers = headers,
                                           .timeout_ms = timeout_ms,
                                           .body_max = body->max,
-                                          .on_done = on_done,
+                                          .on_done = http_get_on_done,
                                           .arg = &get};
     struct gt_transfer *started;
     r = gt_transfer_start(transport, &spec, &started, err);

@@ -47,7 +47,7 @@ static int fail_too_few(uint64_t free, unsigned k, struct gt_err **err)
                    list.data ? list.data : "");
 }
 
-static int choose(struct cli_answer *answer, struct gt_err **err)
+static int cli_loss_choose(struct cli_answer *answer, struct gt_err **err)
 {
     if (answer->k > gt_bit_count(answer->free))
         return fail_too_few(answer->free, answer->k, err);
@@ -63,7 +63,7 @@ static int choose(struct cli_answer *answer, struct gt_err **err)
     return 0;
 }
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int cli_loss_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct loss_options options = {
         .parse = {.verb = verb->name},
@@ -88,7 +88,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     struct cli_answer answer = {.node = node, .free = gt_node_usable(node), .k = (unsigned)options.k};
     if (options.free && cli_gpu_list(node, options.free, &answer.free, &err) < 0)
         return cli_usage(verb->name, "%s", gt_err_text(err));
-    if (choose(&answer, &err) < 0)
+    if (cli_loss_choose(&answer, &err) < 0)
         return cli_failed(verb->name, err);
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
@@ -99,4 +99,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return cli_print(verb->name, &text);
 }
 
-const struct cli_verb cli_loss = {"loss", run};
+const struct cli_verb cli_loss = {"loss", cli_loss_run};

@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 
-static int say(const char *verb, const struct gt_err *err, int code)
+static int message_say(const char *verb, const struct gt_err *err, int code)
 {
     char program[64];
     snprintf(program, sizeof(program), "gputopo%s%s", verb ? ": " : "", verb ? verb : "");
@@ -21,17 +21,17 @@ int cli_usage(const char *verb, const char *format, ...)
     va_end(args);
     gt_auto_err struct gt_err *err = NULL; /* an error's text is one line without control characters */
     gt_fail(&err, EINVAL, "%s", text);
-    return say(verb, err, CLI_USAGE);
+    return message_say(verb, err, CLI_USAGE);
 }
 
 void cli_warn(const char *verb, const char *text)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_fail(&err, EINVAL, "%s", text);
-    say(verb, err, CLI_DONE);
+    message_say(verb, err, CLI_DONE);
 }
 
 int cli_failed(const char *verb, const struct gt_err *err)
 {
-    return say(verb, err, CLI_FAILED);
+    return message_say(verb, err, CLI_FAILED);
 }

@@ -90,7 +90,7 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
 }
 
 /* Makes units from the sizes; without a group size every pod is a unit. */
-static int make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
+static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
     struct gt_job_texts texts = {.where = "", .group = options->group, .atomic = options->atomic};
     int r = gt_job_sizes_read(&texts, 1, &plan->sizes, err);
@@ -176,7 +176,7 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
     return r;
 }
 
-static int place(struct cli_plan *plan, struct gt_err **err)
+static int cli_plan_place(struct cli_plan *plan, struct gt_err **err)
 {
     if (plan->aware)
         return place_one_by_one(plan, err);
@@ -230,31 +230,31 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
     r = plan_new(plan->file, options, &plan->after, err);
     if (r >= 0) {
         plan->after->explain = plan->after->advise = plan->after->relocate = false;
-        r = make_units(plan->after, options, err);
+        r = cli_plan_make_units(plan->after, options, err);
     }
-    return r < 0 ? r : place(plan->after, err);
+    return r < 0 ? r : cli_plan_place(plan->after, err);
 }
 
-static int answer(const struct gt_cluster_file *file, const struct plan_options *options,
-                  struct cli_plan **ret, int *ret_exit, struct gt_err **err)
+static int cli_plan_answer(const struct gt_cluster_file *file, const struct plan_options *options,
+                           struct cli_plan **ret, int *ret_exit, struct gt_err **err)
 {
     int r = plan_new(file, options, ret, err);
     if (r < 0)
         return r;
-    r = make_units(*ret, options, err);
+    r = cli_plan_make_units(*ret, options, err);
     if (r < 0) {
         *ret_exit = r == -ENOMEM ? CLI_FAILED : CLI_USAGE;
         return r;
     }
     learn_sizes(*ret);
-    r = place(*ret, err);
+    r = cli_plan_place(*ret, err);
     if (r >= 0)
         r = cli_plan_bounds(*ret, err);
     bool advise = (options->advise || options->relocate) && !(*ret)->placed;
     return r >= 0 && advise ? find_advice(*ret, options, err) : r;
 }
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int cli_plan_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct plan_options options = {.parse = {.verb = verb->name}};
     int exit_code;
@@ -277,7 +277,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (options.chain.count && gt_chain_set(file->cluster, &options.chain, &err) < 0)
         return cli_failed(verb->name, err);
     exit_code = CLI_FAILED;
-    if (answer(file, &options, &plan, &exit_code, &err) < 0)
+    if (cli_plan_answer(file, &options, &plan, &exit_code, &err) < 0)
         return exit_code == CLI_USAGE ? cli_usage(verb->name, "%s", gt_err_text(err))
                                       : cli_failed(verb->name, err);
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
@@ -288,4 +288,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return cli_print(verb->name, &text);
 }
 
-const struct cli_verb cli_plan = {"plan", run};
+const struct cli_verb cli_plan = {"plan", cli_plan_run};

@@ -9,7 +9,8 @@ static void begin_member(struct gt_buf *to, int indent, const char *key, char br
 }
 
 /* The tier-1 supernodes that a unit touches, in the order of its pods. */
-static void add_supernodes(struct gt_buf *to, const struct cli_plan *plan, const struct gt_plan_unit *unit)
+static void plan_json_add_supernodes(struct gt_buf *to, const struct cli_plan *plan,
+                                     const struct gt_plan_unit *unit)
 {
     gt_json_begin(to, "supernodes", '[');
     if (unit->supernodes == 1) {
@@ -29,7 +30,7 @@ static void add_supernodes(struct gt_buf *to, const struct cli_plan *plan, const
     gt_json_end(to, ']');
 }
 
-static void add_pod(struct gt_buf *to, const struct cli_plan *plan, uint32_t pod)
+static void plan_json_add_pod(struct gt_buf *to, const struct cli_plan *plan, uint32_t pod)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_unsigned(to, "rank", pod);
@@ -46,7 +47,7 @@ static void add_unit(struct gt_buf *to, const struct cli_plan *plan, uint32_t nu
     const struct gt_plan_unit *unit = &plan->units[number];
     begin_member(to, indent, NULL, '{');
     gt_json_add_unsigned(to, "unit", number);
-    add_supernodes(to, plan, unit);
+    plan_json_add_supernodes(to, plan, unit);
     if (unit->supernode == GT_NONE) {
         gt_json_add_null(to, "within");
         gt_json_add_null(to, "tier");
@@ -62,13 +63,13 @@ static void add_unit(struct gt_buf *to, const struct cli_plan *plan, uint32_t nu
     begin_member(to, indent + 2, "pods", '[');
     for (uint32_t i = 0; i < unit->pods; i++) {
         gt_json_new_line(to, indent + 4);
-        add_pod(to, plan, unit->first + i);
+        plan_json_add_pod(to, plan, unit->first + i);
     }
     gt_json_end(to, ']');
     gt_json_end(to, '}');
 }
 
-static void add_units(struct gt_buf *to, const struct cli_plan *plan, int indent)
+static void plan_json_add_units(struct gt_buf *to, const struct cli_plan *plan, int indent)
 {
     begin_member(to, indent, "units", '[');
     for (uint32_t u = 0; plan && plan->placed && u < plan->unit_count; u++)
@@ -76,7 +77,7 @@ static void add_units(struct gt_buf *to, const struct cli_plan *plan, int indent
     gt_json_end(to, ']');
 }
 
-static void add_bounds(struct gt_buf *to, const struct cli_plan *plan)
+static void plan_json_add_bounds(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_bounds *bounds = &plan->bounds;
     begin_member(to, 2, "bounds", '{');
@@ -111,7 +112,7 @@ static void add_bounds(struct gt_buf *to, const struct cli_plan *plan)
     gt_json_end(to, '}');
 }
 
-static void add_advice(struct gt_buf *to, const struct cli_plan *plan)
+static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_advice *advice = &plan->advice;
     begin_member(to, 2, "advice", '{');
@@ -128,11 +129,11 @@ static void add_advice(struct gt_buf *to, const struct cli_plan *plan)
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
-    add_units(to, plan->after, 4);
+    plan_json_add_units(to, plan->after, 4);
     gt_json_end(to, '}');
 }
 
-static void add_relocation(struct gt_buf *to, const struct cli_plan *plan)
+static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_relocation *relocation = &plan->relocation;
     begin_member(to, 2, "relocation", '{');
@@ -153,7 +154,7 @@ static void add_relocation(struct gt_buf *to, const struct cli_plan *plan)
     }
     gt_json_end(to, ']');
     if (plan->after)
-        add_units(to, plan->after, 4);
+        plan_json_add_units(to, plan->after, 4);
     gt_json_end(to, '}');
 }
 
@@ -166,12 +167,12 @@ void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
         gt_json_add_text(to, "reason", plan->reason.data ? plan->reason.data : "");
     gt_json_add_text(to, "policy", plan->aware ? "gpu-aware" : "gpu-podaffinity");
     gt_json_add_text_if(to, "warning", plan->warning);
-    add_units(to, plan, 2);
+    plan_json_add_units(to, plan, 2);
     if (plan->explain)
-        add_bounds(to, plan);
+        plan_json_add_bounds(to, plan);
     if (plan->advise && !plan->placed)
-        add_advice(to, plan);
+        plan_json_add_advice(to, plan);
     if (plan->relocate && !plan->placed)
-        add_relocation(to, plan);
+        plan_json_add_relocation(to, plan);
     gt_buf_puts(to, "\n}\n");
 }

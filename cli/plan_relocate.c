@@ -7,7 +7,7 @@
 
 /* `plan --relocate`: which pods of the file to move, and where to, so that the job fits. */
 
-static int by_job(const void *a, const void *b, void *pods)
+static int plan_relocate_by_job(const void *a, const void *b, void *pods)
 {
     const struct gt_cluster_pod *all = pods;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -23,7 +23,7 @@ static int number_jobs(const struct gt_cluster_file *file, struct gt_relocate_po
         return gt_fail_sys(err, ENOMEM, "plan");
     for (uint32_t i = 0; i < file->pod_count; i++)
         order[i] = i;
-    qsort_r(order, file->pod_count, sizeof(*order), by_job, file->pods);
+    qsort_r(order, file->pod_count, sizeof(*order), plan_relocate_by_job, file->pods);
     for (uint32_t i = 0, job = 0; i < file->pod_count; i++) {
         const struct gt_cluster_pod *pod = &file->pods[order[i]];
         job += i && strcmp(pod->job, file->pods[order[i - 1]].job) != 0;
@@ -32,7 +32,7 @@ static int number_jobs(const struct gt_cluster_file *file, struct gt_relocate_po
     return 0;
 }
 
-static int find(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
+static int plan_relocate_find(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
     gt_auto_free struct gt_relocate_pod *pods = calloc((size_t)file->pod_count + 1, sizeof(*pods));
@@ -50,7 +50,7 @@ static int find(struct cli_plan *plan, const struct gt_advise_job *job, struct g
 }
 
 /* All pods stop, then each starts on its new node, on the GPUs that the agent there would choose. */
-static void move(struct cli_plan *plan)
+static void plan_relocate_move(struct cli_plan *plan)
 {
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < plan->relocation.count; i++) {
@@ -72,12 +72,12 @@ static void move(struct cli_plan *plan)
 
 int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
-    int r = find(plan, job, err);
+    int r = plan_relocate_find(plan, job, err);
     if (r < 0 || !plan->relocation.possible)
         return r;
     plan->moved_to = calloc((size_t)plan->relocation.count + 1, sizeof(*plan->moved_to));
     if (!plan->moved_to)
         return gt_fail_sys(err, ENOMEM, "plan");
-    move(plan);
+    plan_relocate_move(plan);
     return 0;
 }

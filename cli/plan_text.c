@@ -18,7 +18,7 @@ static int width_of(const struct cli_plan *plan, const char *(*name)(const struc
     return (int)(width < NAME_WIDTH_MAX ? width : NAME_WIDTH_MAX);
 }
 
-static const char *node_of(const struct cli_plan *plan, uint32_t pod)
+static const char *cli_plan_text_node_of(const struct cli_plan *plan, uint32_t pod)
 {
     return cli_plan_node(plan, plan->pods[pod].node);
 }
@@ -38,7 +38,7 @@ static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_
     gt_buf_printf(to, "  %-14s  ", ranks);
     if (super_width)
         gt_buf_printf(to, "%-*s  ", super_width, cli_plan_supernode_of(plan, first));
-    gt_buf_printf(to, "%-*s  GPUs ", node_width, node_of(plan, first));
+    gt_buf_printf(to, "%-*s  GPUs ", node_width, cli_plan_text_node_of(plan, first));
     for (uint32_t i = first; i < first + count; i++) {
         gt_buf_puts(to, i == first ? "" : " | ");
         gt_text_add_mask(to, plan->pods[i].mask);
@@ -67,7 +67,7 @@ static void add_unit_head(struct gt_buf *to, const struct cli_plan *plan, uint32
 
 static void add_placement(struct gt_buf *to, const struct cli_plan *plan)
 {
-    int node_width = width_of(plan, node_of), super_width = 0;
+    int node_width = width_of(plan, cli_plan_text_node_of), super_width = 0;
     for (uint32_t u = 0; u < plan->unit_count && !super_width; u++)
         if (plan->aware || plan->units[u].supernodes > 1)
             super_width = width_of(plan, cli_plan_supernode_of);
@@ -103,7 +103,7 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
 }
 
 /* Which supernodes have room for a part of this job, and which have none. */
-static void add_room(struct gt_buf *to, const struct cli_plan *plan)
+static void cli_plan_text_add_room(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_plan_unit *unit = &plan->units[0];
     uint32_t run = unit->atom ? unit->atom : unit->pods,
@@ -129,7 +129,7 @@ static void add_room(struct gt_buf *to, const struct cli_plan *plan)
         gt_buf_printf(to, "  and %u more with no more room than these\n", plan->room_count - shown);
 }
 
-static void add_bounds(struct gt_buf *to, const struct cli_plan *plan)
+static void cli_plan_text_add_bounds(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_bounds *bounds = &plan->bounds;
     gt_buf_puts(to, "\nbounds, before this job\n");
@@ -148,7 +148,7 @@ static void add_bounds(struct gt_buf *to, const struct cli_plan *plan)
                       plan->places[i]);
 }
 
-static void add_advice(struct gt_buf *to, const struct cli_plan *plan)
+static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_advice *advice = &plan->advice;
     if (!advice->possible) {
@@ -172,7 +172,7 @@ static void add_advice(struct gt_buf *to, const struct cli_plan *plan)
     }
 }
 
-static void add_relocation(struct gt_buf *to, const struct cli_plan *plan)
+static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_relocation *relocation = &plan->relocation;
     if (!relocation->possible) {
@@ -212,11 +212,11 @@ void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
     else
         gt_buf_printf(to, "  %s\n", plan->reason.data ? plan->reason.data : "");
     if (plan->explain) {
-        add_room(to, plan);
-        add_bounds(to, plan);
+        cli_plan_text_add_room(to, plan);
+        cli_plan_text_add_bounds(to, plan);
     }
     if (plan->advise && !plan->placed)
-        add_advice(to, plan);
+        cli_plan_text_add_advice(to, plan);
     if (plan->relocate && !plan->placed)
-        add_relocation(to, plan);
+        cli_plan_text_add_relocation(to, plan);
 }

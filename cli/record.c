@@ -26,7 +26,7 @@ static void raw_done(struct gt_raw *raw)
     gt_raw_done(raw);
 }
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int record_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct record_options options = {
         .parse = {.verb = verb->name},
@@ -48,4 +48,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return cli_write_file(verb->name, options.output, text);
 }
 
-const struct cli_verb cli_record = {"record", run};
+const struct cli_verb cli_record = {"record", record_run};

@@ -40,7 +40,7 @@ static const struct gt_command command = {
     .count = GT_COUNT(own_options),
 };
 
-static bool check(const struct show_options *options)
+static bool show_check(const struct show_options *options)
 {
     const struct cli_source *source = &options->source;
     const char *other = source->from     ? "--from"
@@ -75,8 +75,8 @@ static void render_json(const struct gt_node *node, const struct cli_use *use, s
     cJSON_Delete(json);
 }
 
-static int print(const struct show_options *options, const struct gt_node *node, const struct cli_use *use,
-                 const char *notes)
+static int show_print(const struct show_options *options, const struct gt_node *node,
+                      const struct cli_use *use, const char *notes)
 {
     const char *verb = options->parse.verb;
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
@@ -100,7 +100,7 @@ static int show_cluster_node(const struct show_options *options)
         return cli_failed(options->parse.verb, err);
     if (shown.problem)
         cli_warn(options->parse.verb, shown.problem);
-    return print(options, shown.node, &shown.use, shown.notes);
+    return show_print(options, shown.node, &shown.use, shown.notes);
 }
 
 static int show_machine(const struct show_options *options)
@@ -120,18 +120,18 @@ static int show_machine(const struct show_options *options)
     bool is_recorded = options->source.from || (options->source.root && !options->agent);
     if (!is_recorded && node->gpu_count && cli_show_query_agent(options->agent, node, &use, &err) < 0)
         return cli_failed(verb, err);
-    return print(options, node, &use, NULL);
+    return show_print(options, node, &use, NULL);
 }
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int show_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct show_options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
     int exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
-    if (!check(&options))
+    if (!show_check(&options))
         return CLI_USAGE;
     return options.node ? show_cluster_node(&options) : show_machine(&options);
 }
 
-const struct cli_verb cli_show = {"show", run};
+const struct cli_verb cli_show = {"show", show_run};

@@ -11,7 +11,7 @@
 
 static const char program[] = "gputopo-simulate";
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int simulate_run(const struct cli_verb *verb, int argc, char **argv)
 {
     char beside[PATH_MAX];
     gt_auto_err struct gt_err *err = NULL;
@@ -26,4 +26,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return cli_failed(verb->name, err);
 }
 
-const struct cli_verb cli_simulate = {"simulate", run};
+const struct cli_verb cli_simulate = {"simulate", simulate_run};

@@ -33,7 +33,7 @@ static int read_mask(const struct gt_at *at, const cJSON *object, const char *ke
     return 0;
 }
 
-static void add_owner(struct cli_use *use, unsigned gpu, const struct cli_owner *owner)
+static void cli_use_add_owner(struct cli_use *use, unsigned gpu, const struct cli_owner *owner)
 {
     use->used |= UINT64_C(1) << gpu;
     for (unsigned i = 0; i < use->owner_count; i++) {
@@ -49,8 +49,8 @@ static void add_owner(struct cli_use *use, unsigned gpu, const struct cli_owner 
     added->mask = UINT64_C(1) << gpu;
 }
 
-static int read_owner(const char *source, const char *key, unsigned i, const cJSON *item, unsigned gpus,
-                      struct cli_use *use, unsigned *ret_gpu, struct gt_err **err)
+static int cli_use_read_owner(const char *source, const char *key, unsigned i, const cJSON *item,
+                              unsigned gpus, struct cli_use *use, unsigned *ret_gpu, struct gt_err **err)
 {
     char path[32];
     snprintf(path, sizeof(path), "%s[%u]", key, i);
@@ -76,7 +76,7 @@ static int read_owner(const char *source, const char *key, unsigned i, const cJS
         return gt_at_fail(&at, owner.pod[0] ? "namespace" : "pod", "is missing");
     if (use->used >> gpu & 1)
         return gt_at_fail(&at, "gpu", "GPU %u has an owner already", gpu);
-    add_owner(use, gpu, &owner);
+    cli_use_add_owner(use, gpu, &owner);
     *ret_gpu = gpu;
     return 0;
 }
@@ -90,7 +90,7 @@ void cli_use_from_topology(const struct gt_node_gpu_topology *topology, struct c
         gt_text_copy(owner.namespace_, sizeof(owner.namespace_), owner_of->namespace_);
         gt_text_copy(owner.pod, sizeof(owner.pod), owner_of->pod);
         gt_text_copy(owner.container, sizeof(owner.container), owner_of->container);
-        add_owner(&use, owner_of->gpu, &owner);
+        cli_use_add_owner(&use, owner_of->gpu, &owner);
     }
     *ret = use;
 }
@@ -129,7 +129,7 @@ int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_n
         r = gt_at_fail(&at, there ? "used" : "free", "is missing");
     for (const cJSON *item = r >= 0 ? owners->child : NULL; item && r >= 0; item = item->next) {
         char uuid[GT_ID_SIZE] = "";
-        r = read_owner(source, "used", i++, item, node->gpu_count, &use, &gpu, err);
+        r = cli_use_read_owner(source, "used", i++, item, node->gpu_count, &use, &gpu, err);
         if (r >= 0)
             r = gt_get_text(&at, item, "uuid", uuid, sizeof(uuid));
         if (r >= 0 && uuid[0] && node->gpus[gpu].uuid[0] && strcmp(uuid, node->gpus[gpu].uuid) != 0)

@@ -77,7 +77,7 @@ bool cli_view_append(struct cli_view *view, const struct gt_picture_node *node, 
     return true;
 }
 
-static bool keep(struct cli_view *view, char ***texts, uint32_t *count, const char *text)
+static bool cli_view_keep_text(struct cli_view *view, char ***texts, uint32_t *count, const char *text)
 {
     char **grown = cli_view_grown(view, *texts, *count, sizeof(*grown)), *copy = grown ? strdup(text) : NULL;
     if (grown)
@@ -90,7 +90,8 @@ static bool keep(struct cli_view *view, char ***texts, uint32_t *count, const ch
 
 const char *cli_view_keep(struct cli_view *view, const char *text)
 {
-    return keep(view, &view->texts, &view->text_count, text) ? view->texts[view->text_count - 1] : "";
+    return cli_view_keep_text(view, &view->texts, &view->text_count, text) ? view->texts[view->text_count - 1]
+                                                                           : "";
 }
 
 void cli_view_problem(struct cli_view *view, const char *format, ...)
@@ -100,5 +101,5 @@ void cli_view_problem(struct cli_view *view, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    keep(view, &view->problems, &view->problem_count, text);
+    cli_view_keep_text(view, &view->problems, &view->problem_count, text);
 }

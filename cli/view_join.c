@@ -9,7 +9,7 @@
 /* Joins nodes with their supernodes, and sorts and counts everything. */
 
 /* Natural order of names: n2 before n10. */
-static int by_text(const char *a, const char *b)
+static int view_join_by_text(const char *a, const char *b)
 {
     int order = strverscmp(a, b);
     return order ? order : strcmp(a, b);
@@ -22,10 +22,10 @@ static int by_tier_and_name(const void *a, const void *b)
     const struct gt_picture_supernode *x = a, *y = b;
     if (x->tier != y->tier)
         return x->tier > y->tier ? -1 : 1;
-    return by_text(x->name, y->name);
+    return view_join_by_text(x->name, y->name);
 }
 
-static uint32_t find_supernode(const struct gt_picture *picture, const char *name)
+static uint32_t view_join_find_supernode(const struct gt_picture *picture, const char *name)
 {
     for (uint32_t i = 0; i < picture->supernode_count; i++)
         if (strcmp(picture->supernodes[i].name, name) == 0)
@@ -34,7 +34,7 @@ static uint32_t find_supernode(const struct gt_picture *picture, const char *nam
 }
 
 /* A parent has a higher tier, so there are no cycles. */
-static void find_parents(struct cli_view *view)
+static void view_join_find_parents(struct cli_view *view)
 {
     struct gt_picture *picture = &view->picture;
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
@@ -42,7 +42,7 @@ static void find_parents(struct cli_view *view)
         const char *name = view->supernodes[supernode->source].object.parent;
         if (!*name)
             continue;
-        uint32_t parent = find_supernode(picture, name);
+        uint32_t parent = view_join_find_supernode(picture, name);
         if (parent == GT_NONE)
             cli_view_problem(view, "supernodes/%s: parent: there is no supernode %s; it counts as none",
                              supernode->name, name);
@@ -58,8 +58,8 @@ static void find_parents(struct cli_view *view)
 
 /* Appends all supernodes below `parent`, each before its children. The recursion is at most as deep as the
  * number of tiers. */
-static uint32_t add_below(const struct gt_picture *picture, uint32_t parent, uint32_t depth,
-                          struct gt_picture_supernode *to, uint32_t count)
+static uint32_t view_join_add_below(const struct gt_picture *picture, uint32_t parent, uint32_t depth,
+                                    struct gt_picture_supernode *to, uint32_t count)
 {
     uint32_t place = count - 1; /* index of the parent, GT_NONE at the top */
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
@@ -68,7 +68,7 @@ static uint32_t add_below(const struct gt_picture *picture, uint32_t parent, uin
         to[count] = picture->supernodes[i];
         to[count].parent = place;
         to[count].depth = depth;
-        count = add_below(picture, i, depth + 1, to, count + 1);
+        count = view_join_add_below(picture, i, depth + 1, to, count + 1);
     }
     return count;
 }
@@ -78,7 +78,7 @@ static bool order_supernodes(struct gt_picture *picture)
     struct gt_picture_supernode *ordered = calloc((size_t)picture->supernode_count + 1, sizeof(*ordered));
     if (!ordered)
         return false;
-    add_below(picture, GT_NONE, 0, ordered, 0);
+    view_join_add_below(picture, GT_NONE, 0, ordered, 0);
     free(picture->supernodes);
     picture->supernodes = ordered;
     return true;
@@ -126,7 +126,7 @@ static int by_supernode(const void *a, const void *b, void *view)
     const struct cli_view_node *nodes = ((const struct cli_view *)view)->nodes;
     if (nodes[x->source].supernode != nodes[y->source].supernode) /* GT_NONE is last */
         return nodes[x->source].supernode < nodes[y->source].supernode ? -1 : 1;
-    return by_text(x->name, y->name);
+    return view_join_by_text(x->name, y->name);
 }
 
 /* Until here pods refer to their node by its source. */
@@ -212,7 +212,7 @@ static void order_pods(struct cli_view *view)
 
 /* ---- jobs ---- */
 
-static int by_job(const void *a, const void *b)
+static int view_join_by_job(const void *a, const void *b)
 {
     return strcmp((*(struct gt_picture_pod *const *)a)->job, (*(struct gt_picture_pod *const *)b)->job);
 }
@@ -222,11 +222,11 @@ static int by_gpus(const void *a, const void *b)
     const struct gt_picture_job *x = a, *y = b;
     if (x->gpus != y->gpus)
         return x->gpus > y->gpus ? -1 : 1;
-    return by_text(x->name, y->name);
+    return view_join_by_text(x->name, y->name);
 }
 
 /* "namespace/job" */
-static const char *job_of(struct cli_view *view, const struct gt_picture_pod *pod)
+static const char *view_join_job_of(struct cli_view *view, const struct gt_picture_pod *pod)
 {
     char job[2 * GT_CLUSTER_NAME_MAX];
     int len = snprintf(job, sizeof(job), "%.*s/", GT_CLUSTER_NAME_MAX, pod->namespace_);
@@ -245,12 +245,12 @@ static bool group_pods(struct cli_view *view)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         pods[i] = &picture->pods[i];
-        pods[i]->job = job_of(view, pods[i]);
+        pods[i]->job = view_join_job_of(view, pods[i]);
     }
     if (count)
-        qsort(pods, count, sizeof(*pods), by_job);
+        qsort(pods, count, sizeof(*pods), view_join_by_job);
     for (uint32_t i = 0; i < count; i++) {
-        if (!i || by_job(&pods[i - 1], &pods[i]) != 0) {
+        if (!i || view_join_by_job(&pods[i - 1], &pods[i]) != 0) {
             picture->jobs[picture->job_count] =
                 (struct gt_picture_job){.name = pods[i]->job, .source = picture->job_count};
             picture->job_count++;
@@ -270,7 +270,7 @@ static bool group_pods(struct cli_view *view)
 
 /* ---- counts ---- */
 
-static void count_all(struct cli_view *view)
+static void view_join_count_all(struct cli_view *view)
 {
     struct gt_picture *picture = &view->picture;
     for (uint32_t i = 0; i < picture->node_count; i++) {
@@ -309,14 +309,14 @@ int cli_view_finish(struct cli_view *view, struct gt_err **err)
     struct gt_picture *picture = &view->picture;
     if (picture->supernode_count)
         qsort(picture->supernodes, picture->supernode_count, sizeof(*picture->supernodes), by_tier_and_name);
-    find_parents(view);
+    view_join_find_parents(view);
     bool whole = !view->failed && order_supernodes(picture) && order_nodes(view);
     if (whole)
         order_pods(view);
     if (!whole || !group_pods(view) || view->failed)
         return gt_fail(err, ENOBUFS, "the cluster is larger than %d of a kind, or there is no memory for it",
                        CLI_VIEW_MAX);
-    count_all(view);
+    view_join_count_all(view);
     picture->domain = common_domain(picture);
     return 0;
 }

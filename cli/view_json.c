@@ -19,8 +19,8 @@ static void add_indented(struct gt_buf *to, const char *text, unsigned indent)
     }
 }
 
-static void add_node(const struct cli_view *view, const struct gt_picture_node *node, const char *like,
-                     struct gt_buf *to)
+static void view_json_add_node(const struct cli_view *view, const struct gt_picture_node *node,
+                               const char *like, struct gt_buf *to)
 {
     const struct cli_view_node *more = &view->nodes[node->source];
     gt_json_new_line(to, 4);
@@ -40,7 +40,7 @@ static void add_node(const struct cli_view *view, const struct gt_picture_node *
     gt_json_end(to, '}');
 }
 
-static void add_nodes(const struct cli_view *view, struct gt_buf *to)
+static void view_json_add_nodes(const struct cli_view *view, struct gt_buf *to)
 {
     gt_auto_free const char **like = calloc((size_t)view->wiring_count + 1, sizeof(*like));
     if (!like) {
@@ -53,7 +53,7 @@ static void add_nodes(const struct cli_view *view, struct gt_buf *to)
             const struct cli_view_node *more = &view->nodes[node->source];
             if (!node->known || !more->topology != (round == 1))
                 continue;
-            add_node(view, node, like[more->wiring], to);
+            view_json_add_node(view, node, like[more->wiring], to);
             if (!like[more->wiring])
                 like[more->wiring] = node->name;
         }
@@ -82,7 +82,7 @@ void cli_view_json(const struct cli_view *view, struct gt_buf *to)
     }
     gt_json_end(to, ']');
     begin_list(to, "nodes");
-    add_nodes(view, to);
+    view_json_add_nodes(view, to);
     gt_json_end(to, ']');
     begin_list(to, "pods");
     for (uint32_t i = 0; i < picture->pod_count; i++) {

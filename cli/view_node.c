@@ -24,7 +24,7 @@ enum {
     PAIRS_SHOWN = 3
 };
 
-static void write_links(const struct gt_node *wired, struct gt_buf *to)
+static void view_node_write_links(const struct gt_node *wired, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf pairs = GT_BUF(128);
     unsigned down = 0;
@@ -69,7 +69,7 @@ static void write_problems(const struct gt_node_gpu_topology *topology, int64_t 
         gt_text_add_mask(&list, node->unknown);
         gt_picture_add_note(to, "GPU %s of unknown health", list.data ? list.data : "");
     }
-    write_links(wired, to);
+    view_node_write_links(wired, to);
     write_conditions(topology->conditions, to);
     if (!node->use_known)
         gt_picture_add_note(to, "use not known");
@@ -153,7 +153,7 @@ static void keep_topology(struct cli_view *view, const struct gt_node *wired, st
 }
 
 /* A pod is listed once, even if several of its containers have GPUs. */
-static void add_owner(struct cli_view *view, const struct gt_gpu_owner *owner)
+static void view_node_add_owner(struct cli_view *view, const struct gt_gpu_owner *owner)
 {
     struct gt_picture *picture = &view->picture;
     for (uint32_t i = picture->pod_count; i > 0 && picture->pods[i - 1].node == picture->node_count; i--) {
@@ -190,7 +190,7 @@ static void fill_node(struct cli_view *view, const struct gt_node_gpu_topology *
     node->free = topology->free & ~topology->owned & ~node->unhealthy;
     node->used = topology->owned;
     for (unsigned i = 0; i < topology->owner_count; i++)
-        add_owner(view, &topology->owners[i]);
+        view_node_add_owner(view, &topology->owners[i]);
     more->observed = gt_time_of_text(topology->observed_at);
     write_problems(topology, more->observed ? view->picture.now - more->observed : 0, node, &note);
     node->note = cli_view_keep(view, note.data ? note.data : "");

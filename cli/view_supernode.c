@@ -7,7 +7,7 @@
 /* Supernode objects, which are kept as a whole. */
 
 /* Room for one more. */
-static bool make_room(struct cli_view *view)
+static bool view_supernode_make_room(struct cli_view *view)
 {
     uint32_t count = view->picture.supernode_count;
     struct cli_view_supernode *grown = cli_view_grown(view, view->supernodes, count, sizeof(*grown));
@@ -22,7 +22,7 @@ void cli_view_add_supernode(void *arg, cJSON *json)
 {
     struct cli_view *view = arg;
     gt_auto_err struct gt_err *err = NULL;
-    if (!*gt_meta_name(json) || view->failed || !make_room(view))
+    if (!*gt_meta_name(json) || view->failed || !view_supernode_make_room(view))
         return;
     struct cli_view_supernode added = {.json = cJSON_Duplicate(json, true)};
     struct gt_supernode_object *object = &added.object;

@@ -69,8 +69,8 @@ static enum text_style style_of(enum gt_picture_state state)
     return tones[state];
 }
 
-static void add_gpus(struct gt_buf *to, const struct cli_screen *screen, const struct gt_picture_node *node,
-                     unsigned width)
+static void view_table_add_gpus(struct gt_buf *to, const struct cli_screen *screen,
+                                const struct gt_picture_node *node, unsigned width)
 {
     enum text_style before = STYLE_PLAIN;
     for (unsigned i = 0; i < node->gpus; i++) {
@@ -110,7 +110,8 @@ struct columns {
     unsigned name, gpus, who, problems;
 };
 
-static void fit(const struct gt_picture *picture, const struct cli_screen *screen, struct columns *ret)
+static void view_table_fit(const struct gt_picture *picture, const struct cli_screen *screen,
+                           struct columns *ret)
 {
     *ret = (struct columns){.name = 4, .gpus = 4, .who = 7};
     for (uint32_t i = 0; i < picture->node_count; i++) {
@@ -149,8 +150,9 @@ static void add_header(struct gt_buf *to, const struct cli_screen *screen, const
     style(to, screen, STYLE_PLAIN);
 }
 
-static void add_node(const struct gt_picture *picture, const struct gt_picture_node *node,
-                     const struct cli_screen *screen, const struct columns *columns, struct gt_buf *to)
+static void view_table_add_node(const struct gt_picture *picture, const struct gt_picture_node *node,
+                                const struct cli_screen *screen, const struct columns *columns,
+                                struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf who = GT_BUF(WHO_MAX);
     write_users(node, &who);
@@ -158,7 +160,7 @@ static void add_node(const struct gt_picture *picture, const struct gt_picture_n
     char label[512];
     gt_picture_label(picture, node, NAME_MAX_SHOWN, label, sizeof(label));
     add_cell(to, screen, STYLE_PLAIN, label, columns->name, false);
-    add_gpus(to, screen, node, columns->gpus);
+    view_table_add_gpus(to, screen, node, columns->gpus);
     if (node->use_known)
         gt_buf_printf(to, "%4u  ", gt_bit_count(node->free));
     else
@@ -175,7 +177,7 @@ static void add_node(const struct gt_picture *picture, const struct gt_picture_n
 
 /* ---- headings ---- */
 
-static void write_counts(struct gt_buf *to, const struct gt_picture_counts *counts)
+static void view_table_write_counts(struct gt_buf *to, const struct gt_picture_counts *counts)
 {
     gt_buf_printf(to, "%u GPU%s: %u free", counts->gpus, gt_plural(counts->gpus), counts->free);
     if (counts->free_unknown)
@@ -199,7 +201,7 @@ static void add_heading(const struct gt_picture *picture, const struct gt_pictur
     if (supernode->parent != GT_NONE)
         gt_buf_printf(to, " in %s", picture->supernodes[supernode->parent].name);
     gt_buf_printf(to, ", %u node%s, ", supernode->counts.nodes, gt_plural(supernode->counts.nodes));
-    write_counts(to, &supernode->counts);
+    view_table_write_counts(to, &supernode->counts);
     if (supernode->links_down) {
         gt_buf_puts(to, ", ");
         add_cell(to, screen, STYLE_BAD, "links down", 0, true);
@@ -214,13 +216,14 @@ static void add_heading(const struct gt_picture *picture, const struct gt_pictur
     }
 }
 
-static void add_nodes(const struct gt_picture *picture, uint32_t first, uint32_t count,
-                      const struct cli_screen *screen, const struct columns *columns, struct gt_buf *to)
+static void view_table_add_nodes(const struct gt_picture *picture, uint32_t first, uint32_t count,
+                                 const struct cli_screen *screen, const struct columns *columns,
+                                 struct gt_buf *to)
 {
     if (count)
         add_header(to, screen, columns);
     for (uint32_t i = first; i < first + count; i++)
-        add_node(picture, &picture->nodes[i], screen, columns, to);
+        view_table_add_node(picture, &picture->nodes[i], screen, columns, to);
 }
 
 static void add_legend(const struct gt_picture *picture, const struct cli_screen *screen, struct gt_buf *to)
@@ -246,16 +249,16 @@ static void add_legend(const struct gt_picture *picture, const struct cli_screen
 void cli_view_table(const struct gt_picture *picture, const struct cli_screen *screen, struct gt_buf *to)
 {
     struct columns columns;
-    fit(picture, screen, &columns);
+    view_table_fit(picture, screen, &columns);
     gt_buf_printf(to, "%u node%s, ", picture->counts.nodes, gt_plural(picture->counts.nodes));
-    write_counts(to, &picture->counts);
+    view_table_write_counts(to, &picture->counts);
     gt_buf_printf(to, "; %u supernode%s, %u pod%s with GPUs\n", picture->tier1_count,
                   gt_plural(picture->tier1_count), picture->pod_count, gt_plural(picture->pod_count));
     uint32_t placed = 0;
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
         const struct gt_picture_supernode *supernode = &picture->supernodes[i];
         add_heading(picture, supernode, screen, to);
-        add_nodes(picture, supernode->first_node, supernode->node_count, screen, &columns, to);
+        view_table_add_nodes(picture, supernode->first_node, supernode->node_count, screen, &columns, to);
         placed += supernode->node_count;
     }
     if (placed < picture->node_count) {
@@ -264,14 +267,14 @@ void cli_view_table(const struct gt_picture *picture, const struct cli_screen *s
         gt_buf_puts(to, picture->supernode_count ? "in no supernode" : "no supernodes");
         style(to, screen, STYLE_PLAIN);
         gt_buf_puts(to, "\n");
-        add_nodes(picture, placed, picture->node_count - placed, screen, &columns, to);
+        view_table_add_nodes(picture, placed, picture->node_count - placed, screen, &columns, to);
     }
     add_legend(picture, screen, to);
 }
 
 /* ---- the table of supernodes ---- */
 
-static void add_number(struct gt_buf *to, int64_t number)
+static void view_table_add_number(struct gt_buf *to, int64_t number)
 {
     if (number < 0)
         gt_buf_printf(to, "%6s  ", "-");
@@ -302,9 +305,9 @@ void cli_view_supernodes(const struct cli_view *view, const struct cli_screen *s
         const struct gt_supernode_object *object = &view->supernodes[supernode->source].object;
         gt_buf_printf(to, "%*s%-*s  %4u  ", (int)(2 * supernode->depth), "",
                       (int)(name - 2 * supernode->depth), supernode->name, supernode->tier);
-        add_number(to, object->nodes);
-        add_number(to, object->capacity);
-        add_number(to, object->free);
+        view_table_add_number(to, object->nodes);
+        view_table_add_number(to, object->capacity);
+        view_table_add_number(to, object->free);
         add_cell(to, screen, supernode->links_down ? STYLE_BAD : STYLE_PLAIN,
                  supernode->links_down                        ? "down"
                  : object->links_healthy == GT_CONDITION_TRUE ? "up"

@@ -87,14 +87,14 @@ struct object_search {
     struct gt_err *error;
 };
 
-static void on_begin(void *arg)
+static void withdraw_on_begin(void *arg)
 {
     struct object_search *search = arg;
     while (search->count)
         withdrawn_done(&search->found[--search->count]);
 }
 
-static int keep(struct object_search *search, const cJSON *object, struct gt_err **err)
+static int withdraw_keep(struct object_search *search, const cJSON *object, struct gt_err **err)
 {
     struct withdrawn one = {0};
     int r = search->kind->wanted(object, &one, err);
@@ -120,11 +120,11 @@ static int keep(struct object_search *search, const cJSON *object, struct gt_err
     return r > 0 ? gt_fail_sys(err, ENOMEM, "%s", search->kind->name) : r;
 }
 
-static void on_object(void *arg, cJSON *object)
+static void withdraw_on_object(void *arg, cJSON *object)
 {
     struct object_search *search = arg;
     if (!search->error)
-        keep(search, object, &search->error);
+        withdraw_keep(search, object, &search->error);
 }
 
 /* ---- taking it back ---- */
@@ -202,8 +202,8 @@ static int find_objects(struct cli_api *api, struct object_search *search, struc
     const struct cli_api_list list = {.resource = search->kind->resource,
                                       .fields = search->kind->fields,
                                       .names_only = !search->kind->fields,
-                                      .on_begin = on_begin,
-                                      .on_object = on_object,
+                                      .on_begin = withdraw_on_begin,
+                                      .on_object = withdraw_on_object,
                                       .arg = search};
     int r = unless_absent(cli_api_list(api, &list, err), err);
     if (r < 0 || !search->error)
@@ -212,7 +212,7 @@ static int find_objects(struct cli_api *api, struct object_search *search, struc
     return -gt_err_code(*err);
 }
 
-static int take_back(struct cli_api *api, struct object_search *search, struct gt_err **err)
+static int withdraw_take_back(struct cli_api *api, struct object_search *search, struct gt_err **err)
 {
     int r = 0;
     unsigned gone = 0;
@@ -277,7 +277,7 @@ struct withdrawal {
 static void withdrawal_done(struct withdrawal *all)
 {
     for (size_t i = 0; i < all->count; i++) {
-        on_begin(&all->searches[i]);
+        withdraw_on_begin(&all->searches[i]);
         free(all->searches[i].found);
         gt_err_free(all->searches[i].error);
     }
@@ -294,7 +294,7 @@ static int find_all(struct withdrawal *all, struct gt_err **err)
     return r;
 }
 
-static void count_all(const struct withdrawal *all, bool taken, struct gt_buf *to)
+static void withdraw_count_all(const struct withdrawal *all, bool taken, struct gt_buf *to)
 {
     for (size_t i = 0; i < all->count; i++)
         gt_buf_printf(to, "%s%u %s", i ? ", " : "", taken ? all->searches[i].taken : all->searches[i].count,
@@ -321,7 +321,7 @@ static int list_all(struct withdrawal *all, struct gt_buf *to, struct gt_err **e
             return r;
     }
     all->empty = !to->len;
-    count_all(all, false, to);
+    withdraw_count_all(all, false, to);
     return gt_buf_check(to, "the list", err);
 }
 
@@ -329,7 +329,7 @@ static int change_all(struct withdrawal *all, struct gt_err **err)
 {
     int r = 0;
     for (size_t i = 0; r >= 0 && i < all->count; i++)
-        r = take_back(all->api, &all->searches[i], err);
+        r = withdraw_take_back(all->api, &all->searches[i], err);
     for (size_t i = 0; r >= 0 && !all->gates && i < GT_COUNT(leases); i++)
         r = unless_absent(ask_for_lease(all->api, GT_KUBE_DELETE, leases[i], err), err);
     return r;
@@ -348,7 +348,7 @@ static int ask_person(struct withdrawal *all, struct gt_err **err)
     return find_all(all, err);
 }
 
-static int run(const struct cli_verb *verb, int argc, char **argv)
+static int withdraw_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct withdraw_options options = {.parse = {.verb = verb->name}};
     int exit_code;
@@ -381,7 +381,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return cli_failed(verb->name, err);
     gt_buf_done(&text);
     text = (struct gt_buf)GT_BUF(CLI_OUTPUT_MAX);
-    count_all(&all, true, &text);
+    withdraw_count_all(&all, true, &text);
     return cli_print(verb->name, &text);
 }
-const struct cli_verb cli_withdraw = {"withdraw", run};
+const struct cli_verb cli_withdraw = {"withdraw", withdraw_run};

@@ -13,7 +13,7 @@
 
 enum { VARIABLES_MAX = 2 };
 
-static char *copy(const char *text, struct gt_err **err)
+static char *allocate_copy(const char *text, struct gt_err **err)
 {
     char *made = strdup(text);
     if (!made)
@@ -22,8 +22,9 @@ static char *copy(const char *text, struct gt_err **err)
 }
 
 /* The GPUs meant, each once. */
-static int find_devices(const struct gt_inventory *inventory, const Dp__ContainerAllocateRequest *request,
-                        const struct gt_device **devices, unsigned *ret_count, struct gt_err **err)
+static int allocate_find_devices(const struct gt_inventory *inventory,
+                                 const Dp__ContainerAllocateRequest *request,
+                                 const struct gt_device **devices, unsigned *ret_count, struct gt_err **err)
 {
     unsigned count = 0;
     for (size_t i = 0; i < request->n_ids; i++) {
@@ -42,8 +43,8 @@ static int find_devices(const struct gt_inventory *inventory, const Dp__Containe
     return 0;
 }
 
-static int add_variable(const char *name, const struct gt_buf *value, Dp__ContainerAllocateResponse *response,
-                        struct gt_err **err)
+static int allocate_add_variable(const char *name, const struct gt_buf *value,
+                                 Dp__ContainerAllocateResponse *response, struct gt_err **err)
 {
     int r = gt_buf_check(value, name, err);
     if (r < 0)
@@ -57,8 +58,8 @@ static int add_variable(const char *name, const struct gt_buf *value, Dp__Contai
     }
     dp__container_allocate_response__envs_entry__init(entry);
     response->envs[response->n_envs++] = entry;
-    entry->key = copy(name, err);
-    entry->value = entry->key ? copy(value->data ? value->data : "", err) : NULL;
+    entry->key = allocate_copy(name, err);
+    entry->value = entry->key ? allocate_copy(value->data ? value->data : "", err) : NULL;
     return entry->value ? 0 : -ENOMEM;
 }
 
@@ -67,14 +68,15 @@ static int add_uuids(const char *name, const struct gt_device *const *devices, u
 {
     gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
     gt_variable_uuids(devices, count, &value);
-    return add_variable(name, &value, response, err);
+    return allocate_add_variable(name, &value, response, err);
 }
 
 static int add_nics(const char *name, const struct gt_node *node, const struct gt_device *const *devices,
                     unsigned count, Dp__ContainerAllocateResponse *response, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
-    return gt_variable_nics(node, devices, count, &value) ? add_variable(name, &value, response, err) : 0;
+    return gt_variable_nics(node, devices, count, &value) ? allocate_add_variable(name, &value, response, err)
+                                                          : 0;
 }
 
 static Dp__DeviceNode *make_node(const char *dev_root, const char *name)
@@ -97,8 +99,8 @@ static Dp__DeviceNode *make_node(const char *dev_root, const char *name)
     return node;
 }
 
-static int add_nodes(const char *dev_root, const struct gt_device_nodes *nodes,
-                     Dp__ContainerAllocateResponse *response, struct gt_err **err)
+static int allocate_add_nodes(const char *dev_root, const struct gt_device_nodes *nodes,
+                              Dp__ContainerAllocateResponse *response, struct gt_err **err)
 {
     response->devices = calloc(nodes->count + 1, sizeof(*response->devices));
     for (unsigned i = 0; response->devices && i < nodes->count; i++) {
@@ -146,7 +148,7 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
 {
     const struct gt_device *devices[GT_GPUS_MAX];
     unsigned count = 0;
-    int r = find_devices(inventory, request, devices, &count, err);
+    int r = allocate_find_devices(inventory, request, devices, &count, err);
     if (r == 0)
         r = claim_all(options, devices, count, arg, err);
     if (r < 0 || count == 0)
@@ -154,7 +156,7 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
     struct gt_device_nodes nodes;
     r = gt_device_nodes_find(options->dev_root, devices, count, &nodes, err);
     if (r == 0 && options->strategy != GT_STRATEGY_CDI)
-        r = add_nodes(options->dev_root, &nodes, response, err);
+        r = allocate_add_nodes(options->dev_root, &nodes, response, err);
     if (r == 0 && options->strategy != GT_STRATEGY_DEVICES) {
         bool is_needed = options->strategy == GT_STRATEGY_CDI;
         int in_place = gt_cdi_refresh(options->cdi, inventory, is_needed ? err : NULL);
@@ -171,7 +173,7 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
 }
 
 /* NULL: the request is invalid, or has more containers than GT_REQUEST_CONTAINERS_MAX. */
-static Dp__AllocateRequest *read_request(const uint8_t *bytes, size_t len, struct gt_err **err)
+static Dp__AllocateRequest *allocate_read_request(const uint8_t *bytes, size_t len, struct gt_err **err)
 {
     Dp__AllocateRequest *request =
         gt_unpack(&dp__allocate_request__descriptor, bytes, len, GT_REQUEST_UNPACKED_MAX);
@@ -183,7 +185,7 @@ static Dp__AllocateRequest *read_request(const uint8_t *bytes, size_t len, struc
     return NULL;
 }
 
-static enum gt_rpc_status status_of(int code)
+static enum gt_rpc_status allocate_status_of(int code)
 {
     switch (-code) {
     case ENODEV:
@@ -221,7 +223,7 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
                                       size_t len, gt_answer_allocated_callback *allocated, void *arg,
                                       struct gt_buf *to, struct gt_err **err)
 {
-    Dp__AllocateRequest *request = read_request(bytes, len, err);
+    Dp__AllocateRequest *request = allocate_read_request(bytes, len, err);
     if (!request)
         return GT_RPC_INVALID_ARGUMENT;
     gt_auto_err struct gt_err *why = NULL;
@@ -246,7 +248,7 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
         return GT_RPC_OK;
     if (err)
         *err = gt_steal(why);
-    return status_of(r);
+    return allocate_status_of(r);
 }
 
 static int check_ids(const Dp__AllocateRequest *request, const char *id, struct gt_err **err)
@@ -263,7 +265,7 @@ enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char
                                           const uint8_t *bytes, size_t len, unsigned *ret_nodes,
                                           struct gt_buf *to, struct gt_err **err)
 {
-    Dp__AllocateRequest *request = read_request(bytes, len, err);
+    Dp__AllocateRequest *request = allocate_read_request(bytes, len, err);
     if (!request)
         return GT_RPC_INVALID_ARGUMENT;
     struct gt_device_nodes nodes;
@@ -275,7 +277,7 @@ enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char
         dp__container_allocate_response__init(one);
     if (r == 0) {
         gt_device_nodes_all(dev_root, node, &nodes);
-        r = add_nodes(dev_root, &nodes, one, err);
+        r = allocate_add_nodes(dev_root, &nodes, one, err);
     }
     if (r == 0) {
         while (response.n_containers < request->n_containers)
@@ -287,5 +289,5 @@ enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char
     if (one)
         gt_unpacked_free(&one->base);
     gt_unpacked_free(&request->base);
-    return r == 0 ? GT_RPC_OK : status_of(r);
+    return r == 0 ? GT_RPC_OK : allocate_status_of(r);
 }

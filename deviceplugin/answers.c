@@ -109,7 +109,7 @@ void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to)
     gt_pack(&list.base, to);
 }
 
-static int by_text(const void *a, const void *b)
+static int answers_by_text(const void *a, const void *b)
 {
     return strcmp(a, *(const char *const *)b);
 }
@@ -122,7 +122,7 @@ bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const
         return false;
     unsigned shared = 0;
     for (size_t i = 0; i < list->n_devices; i++)
-        shared += bsearch(list->devices[i]->id, ids, count, sizeof(*ids), by_text) != NULL;
+        shared += bsearch(list->devices[i]->id, ids, count, sizeof(*ids), answers_by_text) != NULL;
     gt_unpacked_free(&list->base);
     *ret = shared;
     return true;

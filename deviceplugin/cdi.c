@@ -27,8 +27,8 @@ struct gt_cdi {
 /* ---- the spec of an inventory ---- */
 
 /* The spec as text; *ret is NULL if no GPU of the host can be given. */
-static int make_text(const struct gt_cdi *cdi, const struct gt_inventory *inventory, char **ret,
-                     struct gt_err **err)
+static int cdi_make_text(const struct gt_cdi *cdi, const struct gt_inventory *inventory, char **ret,
+                         struct gt_err **err)
 {
     gt_auto_cdi_parts struct gt_cdi_parts *parts = NULL;
     gt_auto_buf struct gt_buf text = GT_BUF(GT_CDI_SPEC_MAX);
@@ -59,7 +59,7 @@ static int make_text(const struct gt_cdi *cdi, const struct gt_inventory *invent
 
 /* ---- the file, by one thread at a time ---- */
 
-static void forget(struct gt_cdi *cdi)
+static void cdi_forget(struct gt_cdi *cdi)
 {
     free(cdi->text);
     cdi->text = NULL;
@@ -73,7 +73,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 
 /* Whether the file is a plain file with exactly this content; then cdi->seen is its state before it was read.
  */
-static bool file_says(struct gt_cdi *cdi, const char *text)
+static bool cdi_file_says(struct gt_cdi *cdi, const char *text)
 {
     struct stat st;
     gt_auto_free char *data = NULL;
@@ -88,9 +88,9 @@ static bool file_says(struct gt_cdi *cdi, const char *text)
     return true;
 }
 
-static int remove_file(struct gt_cdi *cdi, struct gt_err **err)
+static int cdi_remove_file(struct gt_cdi *cdi, struct gt_err **err)
 {
-    forget(cdi);
+    cdi_forget(cdi);
     if (unlink(cdi->path) < 0 && errno != ENOENT && errno != ENOTDIR)
         return gt_fail_sys(err, errno, "%s", cdi->path);
     return 0;
@@ -98,12 +98,12 @@ static int remove_file(struct gt_cdi *cdi, struct gt_err **err)
 
 static int write_file(struct gt_cdi *cdi, char *text, struct gt_err **err)
 {
-    if (file_says(cdi, text)) {
-        forget(cdi);
+    if (cdi_file_says(cdi, text)) {
+        cdi_forget(cdi);
         cdi->text = text;
         return 0;
     }
-    forget(cdi);
+    cdi_forget(cdi);
     struct stat st;
     int r = 0;
     if (mkdir(cdi->dir, 0755) < 0 && errno != EEXIST)
@@ -119,21 +119,21 @@ static int write_file(struct gt_cdi *cdi, char *text, struct gt_err **err)
     pthread_mutex_lock(&cdi->lock);
     cdi->stats.writes++;
     pthread_mutex_unlock(&cdi->lock);
-    if (file_says(cdi, text))
+    if (cdi_file_says(cdi, text))
         cdi->text = text;
     else /* somebody else has written it: it is checked again the next time */
         free(text);
     return 0;
 }
 
-static int refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
+static int cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
 {
     char *text = NULL;
     if (inventory->number < cdi->newest)
         return 0;
-    int r = make_text(cdi, inventory, &text, err);
+    int r = cdi_make_text(cdi, inventory, &text, err);
     if (r == 0)
-        r = text ? write_file(cdi, text, err) : remove_file(cdi, err);
+        r = text ? write_file(cdi, text, err) : cdi_remove_file(cdi, err);
     if (r == 0)
         cdi->newest = inventory->number;
     return r;
@@ -142,7 +142,7 @@ static int refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, str
 int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
 {
     pthread_mutex_lock(&cdi->writing);
-    int r = refresh(cdi, inventory, err);
+    int r = cdi_refresh(cdi, inventory, err);
     pthread_mutex_lock(&cdi->lock);
     cdi->stats.current = r == 0;
     cdi->stats.failures += r < 0;
@@ -154,7 +154,7 @@ int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, str
 int gt_cdi_remove(struct gt_cdi *cdi, struct gt_err **err)
 {
     pthread_mutex_lock(&cdi->writing);
-    int r = remove_file(cdi, err);
+    int r = cdi_remove_file(cdi, err);
     pthread_mutex_unlock(&cdi->writing);
     return r;
 }
@@ -236,7 +236,7 @@ void gt_cdi_free(struct gt_cdi *cdi)
 {
     if (!cdi)
         return;
-    forget(cdi);
+    cdi_forget(cdi);
     pthread_mutex_destroy(&cdi->writing);
     pthread_mutex_destroy(&cdi->lock);
     free(cdi->dir);

@@ -27,7 +27,7 @@ void gt_cdi_parts_free(struct gt_cdi_parts *parts)
     free(parts);
 }
 
-static const char *add_path(struct gt_cdi_parts *parts, const char *directory, const char *name)
+static const char *cdi_parts_add_path(struct gt_cdi_parts *parts, const char *directory, const char *name)
 {
     char *path = NULL;
     if (asprintf(&path, "%s/%s", directory, name) < 0)
@@ -45,8 +45,8 @@ int gt_cdi_parts_nodes(struct gt_cdi_parts *parts, const struct gt_device_nodes 
     for (unsigned i = 0; i < nodes->count; i++) {
         struct gt_cdi_node *node = &parts->nodes[parts->node_count++];
         node->permissions = "rw";
-        node->path = add_path(parts, "/dev", nodes->names[i]);
-        node->host_path = node->path ? add_path(parts, parts->dev_root, nodes->names[i]) : NULL;
+        node->path = cdi_parts_add_path(parts, "/dev", nodes->names[i]);
+        node->host_path = node->path ? cdi_parts_add_path(parts, parts->dev_root, nodes->names[i]) : NULL;
         if (!node->host_path)
             return gt_fail_sys(err, ENOMEM, "CDI spec");
     }

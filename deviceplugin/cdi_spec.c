@@ -15,18 +15,18 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool is_alphanumeric(char c)
+static bool cdi_spec_is_alphanumeric(char c)
 {
     return is_letter(c) || (c >= '0' && c <= '9');
 }
 
 /* Letters and digits, and those of `more` in between. */
-static bool is_name(const char *text, size_t len, const char *more)
+static bool cdi_spec_is_name(const char *text, size_t len, const char *more)
 {
-    if (!len || !is_alphanumeric(text[0]) || !is_alphanumeric(text[len - 1]))
+    if (!len || !cdi_spec_is_alphanumeric(text[0]) || !cdi_spec_is_alphanumeric(text[len - 1]))
         return false;
     for (size_t i = 0; i < len; i++)
-        if (!is_alphanumeric(text[i]) && !strchr(more, text[i]))
+        if (!cdi_spec_is_alphanumeric(text[i]) && !strchr(more, text[i]))
             return false;
     return true;
 }
@@ -36,16 +36,16 @@ static bool is_name(const char *text, size_t len, const char *more)
 static bool is_kind(const char *kind)
 {
     const char *slash = strchr(kind, '/');
-    return slash && is_letter(kind[0]) && is_name(kind, (size_t)(slash - kind), "-_.") &&
-           is_letter(slash[1]) && is_name(slash + 1, strlen(slash + 1), "-_.");
+    return slash && is_letter(kind[0]) && cdi_spec_is_name(kind, (size_t)(slash - kind), "-_.") &&
+           is_letter(slash[1]) && cdi_spec_is_name(slash + 1, strlen(slash + 1), "-_.");
 }
 
 void gt_cdi_name_add(struct gt_buf *to, const char *id)
 {
-    if (!is_alphanumeric(id[0]))
+    if (!cdi_spec_is_alphanumeric(id[0]))
         gt_buf_puts(to, "x");
     for (const char *c = id; *c; c++) {
-        if (is_alphanumeric(*c) || (c[1] && strchr("-.:", *c)))
+        if (cdi_spec_is_alphanumeric(*c) || (c[1] && strchr("-.:", *c)))
             gt_buf_add(to, c, 1);
         else
             gt_buf_printf(to, "_%02x", (unsigned char)*c);
@@ -66,7 +66,7 @@ static bool is_path(const char *path)
     }
 }
 
-static int check_node(const struct gt_cdi_node *node, const char *whose, struct gt_err **err)
+static int cdi_spec_check_node(const struct gt_cdi_node *node, const char *whose, struct gt_err **err)
 {
     if (!is_path(node->path))
         return gt_fail(err, EINVAL, "%s: \"%.200s\" is no absolute path of a device node", whose, node->path);
@@ -125,7 +125,7 @@ static int check_edits(const struct gt_cdi_edits *edits, const struct gt_cdi_edi
     if (edits->env_count > GT_CDI_ENV_MAX)
         return gt_fail(err, E2BIG, "%s: more than %d variables", whose, GT_CDI_ENV_MAX);
     for (unsigned i = 0; i < edits->node_count; i++) {
-        int r = check_node(&edits->nodes[i], whose, err);
+        int r = cdi_spec_check_node(&edits->nodes[i], whose, err);
         if (r < 0)
             return r;
         if (has_path(edits, i, common, edits->nodes[i].path))
@@ -154,7 +154,7 @@ int gt_cdi_spec_check(const struct gt_cdi_spec *spec, struct gt_err **err)
     int r = check_edits(&spec->common, NULL, "common to all devices", err);
     for (unsigned i = 0; r == 0 && i < spec->device_count; i++) {
         const struct gt_cdi_device *device = &spec->devices[i];
-        if (!is_name(device->name, strlen(device->name), "-_.:"))
+        if (!cdi_spec_is_name(device->name, strlen(device->name), "-_.:"))
             return gt_fail(err, EINVAL, "CDI spec: \"%.120s\" is no name of a device", device->name);
         for (unsigned k = 0; k < i; k++)
             if (strcmp(spec->devices[k].name, device->name) == 0)
@@ -167,7 +167,7 @@ int gt_cdi_spec_check(const struct gt_cdi_spec *spec, struct gt_err **err)
     return r < 0 && err && *err ? gt_wrap(err, "CDI spec") : r;
 }
 
-static void write_node(const struct gt_cdi_node *node, struct gt_buf *to)
+static void cdi_spec_write_node(const struct gt_cdi_node *node, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "path", node->path);
@@ -191,7 +191,7 @@ static void write_edits(const struct gt_cdi_edits *edits, int indent, struct gt_
         gt_json_begin(to, "deviceNodes", '[');
         for (unsigned i = 0; i < edits->node_count; i++) {
             gt_json_new_line(to, indent + 2);
-            write_node(&edits->nodes[i], to);
+            cdi_spec_write_node(&edits->nodes[i], to);
         }
         gt_json_end(to, ']');
     }

@@ -12,7 +12,7 @@ static const char control_node[] = GT_CONTROL_NODE;
 static const char further_messages[] = "0123456789abcdefghijklmnopqrstuvwxyz"; /* of mx?d */
 _Static_assert(sizeof(further_messages) - 1 <= GT_DEVICE_NODES_MAX, "room for every mx?d");
 
-static void add(struct gt_device_nodes *nodes, const char *name)
+static void device_nodes_add(struct gt_device_nodes *nodes, const char *name)
 {
     snprintf(nodes->names[nodes->count++], sizeof(nodes->names[0]), "%s", name);
 }
@@ -25,7 +25,7 @@ static int add_required(const char *dev_root, const char *name, struct gt_device
     int r = gt_file_check(dev_root, name, err);
     if (r < 0)
         return gt_wrap(err, "device node");
-    add(nodes, name);
+    device_nodes_add(nodes, name);
     return 0;
 }
 
@@ -33,7 +33,7 @@ static int add_required(const char *dev_root, const char *name, struct gt_device
 static void add_if_there(const char *dev_root, const char *name, struct gt_device_nodes *nodes)
 {
     if (nodes->count < GT_COUNT(nodes->names) && gt_file_check(dev_root, name, NULL) == 0)
-        add(nodes, name);
+        device_nodes_add(nodes, name);
 }
 
 /* The vendor's other control nodes, in alphabetical order. */

@@ -116,8 +116,8 @@ static const struct gt_device *served_as(const struct gt_inventory *inventory, c
     return NULL;
 }
 
-static void add_lost(struct gt_inventory *inventory, const struct gt_device *old,
-                     const struct gt_in_use *in_use, uint64_t now_ms)
+static void inventory_add_lost(struct gt_inventory *inventory, const struct gt_device *old,
+                               const struct gt_in_use *in_use, uint64_t now_ms)
 {
     if (inventory->device_count == GT_DEVICES_MAX)
         return;
@@ -244,7 +244,7 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
             add_present(inventory, previous, in_use, &node->gpus[i], match[i], not_advertised);
         for (unsigned i = 0; previous && i < previous->device_count; i++)
             if (!matched[i])
-                add_lost(inventory, &previous->devices[i], in_use, now_ms);
+                inventory_add_lost(inventory, &previous->devices[i], in_use, now_ms);
         hold_back(inventory);
         sort_by_id(inventory);
     }

@@ -73,7 +73,7 @@ static void watch_all(struct gt_kubelet_dir *dir)
     }
 }
 
-static void on_readable(void *arg, uint32_t epoll_events)
+static void kubelet_dir_on_readable(void *arg, uint32_t epoll_events)
 {
     struct gt_kubelet_dir *dir = arg;
     char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -90,7 +90,7 @@ static void check_later(struct gt_kubelet_dir *dir)
                   dir->inotify >= 0 && dir->watch >= 0 ? FOLDER_CHECK_MS : CHECK_WITHOUT_INOTIFY_MS);
 }
 
-static void on_timer(void *arg)
+static void kubelet_dir_on_timer(void *arg)
 {
     struct gt_kubelet_dir *dir = arg;
     watch_all(dir);
@@ -113,9 +113,9 @@ int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet
     if (asprintf(&dir->path, "%s/device-plugins", kubelet_dir) < 0 ||
         asprintf(&dir->socket, "%s/kubelet.sock", dir->path) < 0)
         return gt_fail_sys(err, ENOMEM, "kubelet directory");
-    int r = gt_loop_add_timer(loop, on_timer, dir, &dir->timer, err);
+    int r = gt_loop_add_timer(loop, kubelet_dir_on_timer, dir, &dir->timer, err);
     if (r == 0 && dir->inotify >= 0)
-        r = gt_loop_add_fd(loop, dir->inotify, EPOLLIN, on_readable, dir, &dir->readable, err);
+        r = gt_loop_add_fd(loop, dir->inotify, EPOLLIN, kubelet_dir_on_readable, dir, &dir->readable, err);
     if (r < 0)
         return gt_wrap(err, "kubelet directory");
     watch_all(dir);
@@ -179,14 +179,14 @@ static bool is_ours_by_name(const char *name)
            strcmp(name + len - 5, ".sock") == 0;
 }
 
-static bool is_socket(DIR *in, const char *name)
+static bool kubelet_dir_is_socket(DIR *in, const char *name)
 {
     struct stat st;
     return fstatat(dirfd(in), name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode);
 }
 
 /* Returns a descriptor, -ECONNREFUSED if nobody listens, or another error. */
-static int connect_to(const struct gt_kubelet_dir *dir, const char *name)
+static int kubelet_dir_connect_to(const struct gt_kubelet_dir *dir, const char *name)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%s", dir->path, name);
@@ -200,9 +200,9 @@ void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir)
         return;
     unsigned removed = 0;
     for (const struct dirent *entry; removed < STALE_MAX && (entry = readdir(entries));) {
-        if (!is_ours_by_name(entry->d_name) || !is_socket(entries, entry->d_name))
+        if (!is_ours_by_name(entry->d_name) || !kubelet_dir_is_socket(entries, entry->d_name))
             continue;
-        gt_auto_close int fd = connect_to(dir, entry->d_name);
+        gt_auto_close int fd = kubelet_dir_connect_to(dir, entry->d_name);
         if (fd == -ECONNREFUSED && unlinkat(dirfd(entries), entry->d_name, 0) == 0)
             removed++;
     }
@@ -217,7 +217,7 @@ void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_othe
         struct gt_socket_id id;
         char path[PATH_MAX];
         if (is_ours_by_name(entry->d_name) || strcmp(entry->d_name, "kubelet.sock") == 0 ||
-            !is_socket(entries, entry->d_name))
+            !kubelet_dir_is_socket(entries, entry->d_name))
             continue;
         sockets++;
         snprintf(path, sizeof(path), "%s/%s", dir->path, entry->d_name);

@@ -59,7 +59,7 @@ int gt_unix_connect(const char *path, struct gt_err **err)
 }
 
 /* A free place for a connection, NULL: there is none. */
-static struct connection *find_place(struct gt_listener *listener)
+static struct connection *listener_find_place(struct gt_listener *listener)
 {
     for (unsigned i = 0; i < GT_CONNECTIONS_MAX; i++) {
         struct connection *c = &listener->connections[i];
@@ -78,9 +78,9 @@ static bool is_allowed(int fd)
            (peer.uid == 0 || peer.uid == geteuid());
 }
 
-static void admit(struct gt_listener *listener, int fd)
+static void listener_admit(struct gt_listener *listener, int fd)
 {
-    struct connection *place = find_place(listener);
+    struct connection *place = listener_find_place(listener);
     struct stat st;
     if (!place || !is_allowed(fd) || fstat(fd, &st) < 0) {
         close(fd);
@@ -92,12 +92,12 @@ static void admit(struct gt_listener *listener, int fd)
     listener->accepted(listener->arg, fd);
 }
 
-static void on_readable(void *arg, uint32_t events);
+static void listener_on_readable(void *arg, uint32_t events);
 
-static void watch(struct gt_listener *listener)
+static void listener_watch(struct gt_listener *listener)
 {
-    if (gt_loop_add_fd(listener->loop, listener->fd, EPOLLIN, on_readable, listener, &listener->readable,
-                       NULL) < 0)
+    if (gt_loop_add_fd(listener->loop, listener->fd, EPOLLIN, listener_on_readable, listener,
+                       &listener->readable, NULL) < 0)
         gt_source_arm(listener->pause, ACCEPT_PAUSE_MAX_MS);
 }
 
@@ -105,12 +105,12 @@ static void on_pause_over(void *arg)
 {
     struct gt_listener *listener = arg;
     if (!listener->readable)
-        watch(listener);
+        listener_watch(listener);
 }
 
 /* Without descriptors or memory the connection waits in the backlog; a pause prevents that the loop runs
  * without end. */
-static void pause_accepting(struct gt_listener *listener)
+static void listener_pause_accepting(struct gt_listener *listener)
 {
     gt_source_free(listener->readable);
     listener->readable = NULL;
@@ -118,7 +118,7 @@ static void pause_accepting(struct gt_listener *listener)
                   gt_backoff_step(listener->failures++, ACCEPT_PAUSE_FIRST_MS, ACCEPT_PAUSE_MAX_MS));
 }
 
-static void on_readable(void *arg, uint32_t events)
+static void listener_on_readable(void *arg, uint32_t events)
 {
     struct gt_listener *listener = arg;
     (void)events;
@@ -126,11 +126,11 @@ static void on_readable(void *arg, uint32_t events)
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             listener->failures = 0;
-            admit(listener, fd);
+            listener_admit(listener, fd);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            pause_accepting(listener);
+            listener_pause_accepting(listener);
         else if (errno == EINTR || errno == ECONNABORTED)
             continue;
         return;
@@ -168,7 +168,7 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
     r = gt_loop_add_timer(loop, on_pause_over, listener, &listener->pause, err);
     if (r < 0)
         return r;
-    r = gt_loop_add_fd(loop, listener->fd, EPOLLIN, on_readable, listener, &listener->readable, err);
+    r = gt_loop_add_fd(loop, listener->fd, EPOLLIN, listener_on_readable, listener, &listener->readable, err);
     if (r < 0)
         return r;
     *ret = gt_steal(listener);

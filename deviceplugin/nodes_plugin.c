@@ -30,7 +30,7 @@ struct nodes_message {
     char error[256]; /* "": none */
 };
 
-static void deliver_allocated(void *owner, struct gt_message *base)
+static void nodes_plugin_deliver_allocated(void *owner, struct gt_message *base)
 {
     const struct gt_nodes_plugin *plugin = owner;
     const struct nodes_message *message = (const struct nodes_message *)base;
@@ -42,13 +42,13 @@ static void report_allocated(struct gt_nodes_plugin *plugin, unsigned nodes, con
     struct nodes_message *message = plugin->events.allocated ? calloc(1, sizeof(*message)) : NULL;
     if (!message)
         return;
-    message->message.deliver = deliver_allocated;
+    message->message.deliver = nodes_plugin_deliver_allocated;
     message->nodes = nodes;
     snprintf(message->error, sizeof(message->error), "%s", error);
     gt_mailbox_send(plugin->mailbox, &message->message);
 }
 
-static bool is_ready(struct gt_nodes_plugin *plugin)
+static bool nodes_plugin_is_ready(struct gt_nodes_plugin *plugin)
 {
     pthread_mutex_lock(&plugin->lock);
     bool ready = plugin->ready;
@@ -58,16 +58,16 @@ static bool is_ready(struct gt_nodes_plugin *plugin)
 
 /* ---- the handlers, on gRPC's thread ---- */
 
-static enum gt_rpc_status handle_list(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                      struct gt_err **err)
+static enum gt_rpc_status nodes_plugin_handle_list(void *arg, const uint8_t *request, size_t len,
+                                                   struct gt_buf *reply, struct gt_err **err)
 {
     (void)request, (void)len, (void)err;
-    gt_answer_list_one(GT_NODES_PLUGIN_ID, is_ready(arg), reply);
+    gt_answer_list_one(GT_NODES_PLUGIN_ID, nodes_plugin_is_ready(arg), reply);
     return GT_RPC_OK;
 }
 
-static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                          struct gt_err **err)
+static enum gt_rpc_status nodes_plugin_handle_allocate(void *arg, const uint8_t *request, size_t len,
+                                                       struct gt_buf *reply, struct gt_err **err)
 {
     struct gt_nodes_plugin *plugin = arg;
     gt_auto_err struct gt_err *why = NULL;
@@ -83,13 +83,14 @@ static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, siz
     return status;
 }
 
-static void on_begun(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller)
+static void nodes_plugin_on_begun(void *arg, const struct gt_rpc_method *method,
+                                  const struct gt_rpc_caller *caller)
 {
     struct gt_nodes_plugin *plugin = arg;
     gt_registration_begun(plugin->registration, method, caller);
 }
 
-static void on_ended(void *arg, const struct gt_rpc_caller *caller)
+static void nodes_plugin_on_ended(void *arg, const struct gt_rpc_caller *caller)
 {
     struct gt_nodes_plugin *plugin = arg;
     gt_registration_ended(plugin->registration, caller);
@@ -98,14 +99,14 @@ static void on_ended(void *arg, const struct gt_rpc_caller *caller)
 /* No GetPreferredAllocation: there is nothing to choose. */
 static const struct gt_rpc_method methods[] = {
     {.path = GT_PATH_OPTIONS, .handler = gt_handle_options_plain},
-    {.path = GT_PATH_LIST, .handler = handle_list, .streams = true},
-    {.path = GT_PATH_ALLOCATE, .handler = handle_allocate},
+    {.path = GT_PATH_LIST, .handler = nodes_plugin_handle_list, .streams = true},
+    {.path = GT_PATH_ALLOCATE, .handler = nodes_plugin_handle_allocate},
     {.path = GT_PATH_PRESTART, .handler = gt_handle_prestart},
 };
 
 /* ---- events of the registration, on the loop's thread ---- */
 
-static void on_registered(void *arg)
+static void nodes_plugin_on_registered(void *arg)
 {
     struct gt_nodes_plugin *plugin = arg;
     plugin->registered = true;
@@ -113,7 +114,7 @@ static void on_registered(void *arg)
         plugin->events.registered(plugin->events.arg);
 }
 
-static void on_failed(void *arg, const char *why, unsigned retry_ms)
+static void nodes_plugin_on_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_nodes_plugin *plugin = arg;
     plugin->registered = false;
@@ -121,7 +122,7 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
         plugin->events.registration_failed(plugin->events.arg, why, retry_ms);
 }
 
-static void on_streaming(void *arg, bool open)
+static void nodes_plugin_on_streaming(void *arg, bool open)
 {
     struct gt_nodes_plugin *plugin = arg;
     plugin->streaming = open;
@@ -129,9 +130,9 @@ static void on_streaming(void *arg, bool open)
         plugin->registered = false;
 }
 
-static bool on_offered(void *arg, const struct gt_holdings *offered)
+static bool nodes_plugin_on_offered(void *arg, const struct gt_holdings *offered)
 {
-    if (!is_ready(arg))
+    if (!nodes_plugin_is_ready(arg))
         return false;
     for (unsigned i = 0; i < offered->count; i++)
         if (strcmp(offered->holders[i].id, GT_NODES_PLUGIN_ID) == 0)
@@ -160,11 +161,12 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
         r = gt_rpc_new(&plugin->rpc, err);
     if (r < 0)
         return r;
-    plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .begun = on_begun,
-                                              .ended = on_ended, .arg = plugin};
+    plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .begun = nodes_plugin_on_begun,
+                                              .ended = nodes_plugin_on_ended, .arg = plugin};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
                                                          .resource = plugin->resource};
-    const struct gt_registration_events callbacks = {on_registered, on_failed, on_streaming, on_offered,
+    const struct gt_registration_events callbacks = {nodes_plugin_on_registered, nodes_plugin_on_failed,
+                                                     nodes_plugin_on_streaming, nodes_plugin_on_offered,
                                                      plugin};
     r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &callbacks,
                             &plugin->registration, err);

@@ -54,7 +54,7 @@ void gt_other_plugins_cancel(struct gt_other_plugins *others)
     others->epoch++;
 }
 
-static void finish(struct gt_other_plugins *others, const struct other_plugin *other)
+static void other_plugins_finish(struct gt_other_plugins *others, const struct other_plugin *other)
 {
     others->holder[0] = '\0';
     if (other) {
@@ -65,7 +65,7 @@ static void finish(struct gt_other_plugins *others, const struct other_plugin *o
     others->on_result(others->arg, other ? others->holder : NULL, other ? other->shared : 0);
 }
 
-static void deliver(void *owner, struct gt_message *base)
+static void other_plugins_deliver(void *owner, struct gt_message *base)
 {
     const struct other_plugin_message *mailbox_message = (const struct other_plugin_message *)base;
     struct gt_other_plugins *others = mailbox_message->others;
@@ -78,9 +78,9 @@ static void deliver(void *owner, struct gt_message *base)
     other->shared = mailbox_message->shared;
     others->pending--;
     if (other->shared)
-        finish(others, other);
+        other_plugins_finish(others, other);
     else if (!others->pending)
-        finish(others, NULL);
+        other_plugins_finish(others, NULL);
 }
 
 /* On gRPC's thread; the offer stays as it is until the call is freed. */
@@ -92,7 +92,7 @@ static void on_list(void *arg, int status, const char *message, const uint8_t *r
     (void)message;
     if (!mailbox_message)
         return; /* the owner's timer handles this */
-    mailbox_message->mailbox_message.deliver = deliver;
+    mailbox_message->mailbox_message.deliver = other_plugins_deliver;
     mailbox_message->others = others;
     mailbox_message->epoch = others->epoch;
     mailbox_message->number = (unsigned)(other - others->all);
@@ -103,7 +103,7 @@ static void on_list(void *arg, int status, const char *message, const uint8_t *r
 }
 
 /* The entry of this socket, or a new one; NULL: there is no room. */
-static struct other_plugin *find(struct gt_other_plugins *others, const struct gt_socket_id *id)
+static struct other_plugin *other_plugins_find(struct gt_other_plugins *others, const struct gt_socket_id *id)
 {
     struct other_plugin *place = NULL;
     for (unsigned i = 0; i < others->count; i++) {
@@ -119,11 +119,11 @@ static struct other_plugin *find(struct gt_other_plugins *others, const struct g
     return place;
 }
 
-static bool on_other(void *arg, const char *name, const struct gt_socket_id *id, int fd)
+static bool other_plugins_on_other(void *arg, const char *name, const struct gt_socket_id *id, int fd)
 {
     struct gt_other_plugins *others = arg;
     gt_auto_close int connection = fd;
-    struct other_plugin *other = find(others, id);
+    struct other_plugin *other = other_plugins_find(others, id);
     if (!other)
         return false;
     other->is_there = true;
@@ -134,13 +134,13 @@ static bool on_other(void *arg, const char *name, const struct gt_socket_id *id,
     return true;
 }
 
-static int by_text(const void *a, const void *b)
+static int other_plugins_by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* Sorts the IDs, and drops answers about another offer; false without memory. */
-static bool take_offer(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+static bool other_plugins_take_offer(struct gt_other_plugins *others, struct gt_pod_answer *offer)
 {
     unsigned count = offer->holdings.count;
     uint64_t digest = GT_DIGEST_EMPTY;
@@ -151,7 +151,7 @@ static bool take_offer(struct gt_other_plugins *others, struct gt_pod_answer *of
         return false;
     for (unsigned i = 0; i < count; i++)
         others->ids[i] = others->offer.holdings.holders[i].id;
-    qsort(others->ids, count, sizeof(*others->ids), by_text);
+    qsort(others->ids, count, sizeof(*others->ids), other_plugins_by_text);
     for (unsigned i = 0; i < count; i++)
         digest = gt_digest_bytes(digest, others->ids[i], strlen(others->ids[i]) + 1);
     if (digest != others->digest)
@@ -166,13 +166,13 @@ void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answe
     gt_other_plugins_cancel(others);
     for (unsigned i = 0; i < others->count; i++)
         others->all[i].is_there = false;
-    if (take_offer(others, offer))
-        gt_kubelet_dir_others(others->dir, on_other, others);
+    if (other_plugins_take_offer(others, offer))
+        gt_kubelet_dir_others(others->dir, other_plugins_on_other, others);
     for (unsigned i = 0; i < others->count && !holder; i++)
         if (others->all[i].is_there && others->all[i].is_known && others->all[i].shared)
             holder = &others->all[i];
     if (holder || !others->pending)
-        finish(others, holder);
+        other_plugins_finish(others, holder);
 }
 
 bool gt_other_plugins_unchanged(const struct gt_other_plugins *others)

@@ -27,7 +27,7 @@ struct kubelet_answer {
     size_t len;
 };
 
-static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+static void planner_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
     struct kubelet_answer *answer = arg;
     (void)message;
@@ -44,13 +44,13 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
 }
 
 /* Whether a usable answer came in time. */
-static bool ask(struct gt_planner *planner, struct kubelet_answer *answer, uint64_t end_ns)
+static bool planner_ask(struct gt_planner *planner, struct kubelet_answer *answer, uint64_t end_ns)
 {
     uint64_t now = gt_clock_ns();
     unsigned left_ms = end_ns > now ? (unsigned)((end_ns - now) / 1000000) : 0;
     gt_auto_rpc_call struct gt_rpc_call *call = NULL;
     if (left_ms < LEAST_MS ||
-        gt_pod_call_list(planner->rpc, planner->socket, left_ms, on_done, answer, &call, NULL) < 0)
+        gt_pod_call_list(planner->rpc, planner->socket, left_ms, planner_on_done, answer, &call, NULL) < 0)
         return false;
     pthread_mutex_lock(&answer->lock);
     while (!answer->is_here && gt_cond_wait_until(&answer->come, &answer->lock, end_ns) == 0)
@@ -95,7 +95,7 @@ static bool list(struct gt_planner *planner, struct gt_listed_containers *ret)
         }
         struct kubelet_answer answer;
         answer_init(&answer);
-        listed = ask(planner, &answer, end) &&
+        listed = planner_ask(planner, &answer, end) &&
                  gt_pod_containers_read(answer.bytes, answer.len, planner->resource, ret, NULL) == 0;
         answer_done(&answer);
     }

@@ -14,7 +14,7 @@ const char *gt_plan_result_name(enum gt_plan_result result)
 
 /* ---- the snapshot: one block of memory ---- */
 
-static size_t text_size(const struct gt_plan *plan)
+static size_t plans_text_size(const struct gt_plan *plan)
 {
     size_t size = strlen(plan->namespace) + strlen(plan->pod) + strlen(plan->container) + 3;
     for (unsigned i = 0; i < plan->count; i++)
@@ -22,14 +22,14 @@ static size_t text_size(const struct gt_plan *plan)
     return size;
 }
 
-static int by_name(const void *a, const void *b)
+static int plans_by_name(const void *a, const void *b)
 {
     const struct gt_bound_pod *one = a, *other = b;
     int order = strcmp(one->namespace, other->namespace);
     return order ? order : strcmp(one->pod, other->pod);
 }
 
-static const char *put(char **text, const char *from)
+static const char *plans_put(char **text, const char *from)
 {
     const char *at = *text;
     *text = stpcpy(*text, from) + 1;
@@ -44,7 +44,7 @@ int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_bo
         if (!plans[i].count || plans[i].count > GT_PLAN_IDS_MAX)
             return gt_fail(err, E2BIG, "a plan of %u devices", plans[i].count);
         ids += plans[i].count;
-        texts += text_size(&plans[i]);
+        texts += plans_text_size(&plans[i]);
     }
     if (count > GT_PLANS_MAX)
         return gt_fail(err, E2BIG, "more than %d planned containers", GT_PLANS_MAX);
@@ -66,16 +66,16 @@ int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_bo
     made->known = pods;
     made->count = count;
     for (unsigned i = 0; i < known_count; i++)
-        pods[i] = (struct gt_bound_pod){put(&text, known[i].namespace), put(&text, known[i].pod)};
-    qsort(pods, known_count, sizeof(*pods), by_name);
+        pods[i] = (struct gt_bound_pod){plans_put(&text, known[i].namespace), plans_put(&text, known[i].pod)};
+    qsort(pods, known_count, sizeof(*pods), plans_by_name);
     for (unsigned i = 0; i < count; i++) {
-        made->plans[i] = (struct gt_plan){.namespace = put(&text, plans[i].namespace),
-                                          .pod = put(&text, plans[i].pod),
-                                          .container = put(&text, plans[i].container),
+        made->plans[i] = (struct gt_plan){.namespace = plans_put(&text, plans[i].namespace),
+                                          .pod = plans_put(&text, plans[i].pod),
+                                          .container = plans_put(&text, plans[i].container),
                                           .ids = id,
                                           .count = plans[i].count};
         for (unsigned k = 0; k < plans[i].count; k++)
-            *id++ = put(&text, plans[i].ids[k]);
+            *id++ = plans_put(&text, plans[i].ids[k]);
     }
     *ret = made;
     return 0;
@@ -103,12 +103,12 @@ static int usable_number(const struct gt_inventory *inventory, const char *id)
     return device && device->gpu >= 0 && device->healthy ? (int)(device - inventory->devices) : -1;
 }
 
-static bool has(const struct gt_device_set *set, int number)
+static bool plans_has(const struct gt_device_set *set, int number)
 {
     return number >= 0 && (set->bits[number / 64] >> (number % 64) & 1);
 }
 
-static void insert(struct gt_device_set *set, int number)
+static void plans_insert(struct gt_device_set *set, int number)
 {
     set->bits[number / 64] |= 1ULL << (number % 64);
 }
@@ -122,7 +122,7 @@ struct gt_planned_request gt_plan_request_make(const struct gt_inventory *invent
     for (unsigned i = 0; i < available_count; i++) {
         int number = usable_number(inventory, available[i]);
         if (number >= 0)
-            insert(&request.usable, number);
+            plans_insert(&request.usable, number);
     }
     return request;
 }
@@ -136,9 +136,9 @@ static bool devices_of(const struct gt_plan *plan, const struct gt_planned_reque
         return false;
     for (unsigned i = 0; i < plan->count; i++) {
         int number = usable_number(request->inventory, plan->ids[i]);
-        if (!has(&request->usable, number) || has(&set, number))
+        if (!plans_has(&request->usable, number) || plans_has(&set, number))
             return false;
-        insert(&set, number);
+        plans_insert(&set, number);
     }
     *ret = set;
     return true;
@@ -177,8 +177,8 @@ static bool same_pod(const struct gt_plan *plan, const struct gt_listed_containe
 }
 
 /* NULL: it is not in the list. */
-static const struct gt_listed_container *find(const struct gt_listed_containers *listed,
-                                              const struct gt_plan *plan)
+static const struct gt_listed_container *plans_find(const struct gt_listed_containers *listed,
+                                                    const struct gt_plan *plan)
 {
     for (unsigned i = 0; i < listed->count; i++)
         if (strcmp(listed->containers[i].container, plan->container) == 0 &&
@@ -199,7 +199,7 @@ static bool pod_waits(const struct gt_plans *plans, const struct gt_listed_conta
     for (unsigned i = 0; i < plans->count; i++) {
         if (!of_one_pod(&plans->plans[i], plan))
             continue;
-        const struct gt_listed_container *container = find(listed, &plans->plans[i]);
+        const struct gt_listed_container *container = plans_find(listed, &plans->plans[i]);
         if (container && !container->holds)
             return true;
     }
@@ -215,17 +215,17 @@ static bool another_is_first(const struct gt_plans *plans, const struct gt_plann
         const struct gt_plan *other = &plans->plans[i];
         if (other == plan || !of_one_pod(other, plan))
             continue;
-        const struct gt_listed_container *at = find(listed, other);
+        const struct gt_listed_container *at = plans_find(listed, other);
         if (at ? !at->holds && at < container : gt_plan_fits(other, request))
             return true;
     }
     return false;
 }
 
-static bool waits(const struct gt_plans *plans, const struct gt_planned_request *request,
-                  const struct gt_listed_containers *listed, const struct gt_plan *plan)
+static bool plans_waits(const struct gt_plans *plans, const struct gt_planned_request *request,
+                        const struct gt_listed_containers *listed, const struct gt_plan *plan)
 {
-    const struct gt_listed_container *container = find(listed, plan);
+    const struct gt_listed_container *container = plans_find(listed, plan);
     if (!container)
         return pod_waits(plans, listed, plan);
     return !container->holds && !another_is_first(plans, request, listed, plan, container);
@@ -236,7 +236,7 @@ bool gt_plans_lack_one(const struct gt_plans *plans, const struct gt_listed_cont
     for (unsigned i = 0; i < listed->count; i++) {
         const struct gt_listed_container *container = &listed->containers[i];
         const struct gt_bound_pod pod = {container->namespace, container->pod};
-        if (!container->holds && !bsearch(&pod, plans->known, plans->known_count, sizeof(pod), by_name))
+        if (!container->holds && !bsearch(&pod, plans->known, plans->known_count, sizeof(pod), plans_by_name))
             return true;
     }
     return false;
@@ -249,7 +249,7 @@ enum gt_plan_result gt_plans_match(const struct gt_plans *plans, const struct gt
     struct gt_device_set set, found_set = {0};
     for (unsigned i = 0; i < plans->count; i++) {
         const struct gt_plan *plan = &plans->plans[i];
-        if (!devices_of(plan, request, &set) || !waits(plans, request, listed, plan))
+        if (!devices_of(plan, request, &set) || !plans_waits(plans, request, listed, plan))
             continue;
         if (found && memcmp(&set, &found_set, sizeof(set)) != 0)
             return GT_PLAN_AMBIGUOUS;

@@ -61,7 +61,7 @@ static uint64_t now_us(void)
     return gt_clock_ns() / 1000;
 }
 
-static void measure(struct gt_plugin *plugin, struct gt_latency *latency, uint64_t us)
+static void plugin_measure(struct gt_plugin *plugin, struct gt_latency *latency, uint64_t us)
 {
     static const uint64_t limits[GT_LATENCY_BUCKETS - 1] = {10, 30, 100, 300, 1000, 3000, 10000, 100000};
     unsigned bucket = 0;
@@ -86,10 +86,10 @@ static void end_handler(struct gt_plugin *plugin, struct gt_latency *latency, ui
     uint64_t now = now_us();
     atomic_store(&plugin->handled_at, now);
     atomic_fetch_sub(&plugin->handlers, 1);
-    measure(plugin, latency, now - start);
+    plugin_measure(plugin, latency, now - start);
 }
 
-static void count(struct gt_plugin *plugin, uint64_t *counter)
+static void plugin_count(struct gt_plugin *plugin, uint64_t *counter)
 {
     pthread_mutex_lock(&plugin->lock);
     ++*counter;
@@ -119,7 +119,7 @@ static bool on_planned(void *arg, const char *const *available, unsigned availab
         if (preferring->result == GT_PLAN_HIT)
             gt_plan_ids(preferring->plan, &request, ret_ids);
     }
-    count(plugin, &plugin->stats.plans[preferring->result]);
+    plugin_count(plugin, &plugin->stats.plans[preferring->result]);
     return preferring->result == GT_PLAN_HIT;
 }
 
@@ -134,13 +134,13 @@ static uint64_t healthy_of(const struct gt_inventory *inventory, const char *con
     return mask;
 }
 
-static void on_preferred(void *arg, const char *const *available, unsigned available_count,
-                         const char *const *ids, unsigned ids_count, const struct gt_choice *choice)
+static void plugin_on_preferred(void *arg, const char *const *available, unsigned available_count,
+                                const char *const *ids, unsigned ids_count, const struct gt_choice *choice)
 {
     const struct preferring *preferring = arg;
     struct gt_plugin *plugin = preferring->plugin;
     const struct gt_plan *plan = preferring->plan;
-    count(plugin, &plugin->stats.preferred);
+    plugin_count(plugin, &plugin->stats.preferred);
     if (!plugin->notify.events.preferred)
         return;
     const struct gt_preference preference = {
@@ -156,18 +156,18 @@ static void on_preferred(void *arg, const char *const *available, unsigned avail
     gt_notify_preferred(plugin->mailbox, &preference);
 }
 
-static void on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
+static void plugin_on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
 {
     struct gt_plugin *plugin = arg;
     const struct gt_allocation allocation = {ids, ids_count < GT_DEVICES_MAX ? ids_count : GT_DEVICES_MAX,
                                              error};
-    count(plugin, error ? &plugin->stats.allocation_errors : &plugin->stats.allocations);
+    plugin_count(plugin, error ? &plugin->stats.allocation_errors : &plugin->stats.allocations);
     if (plugin->notify.events.allocated)
         gt_notify_allocated(plugin->mailbox, &allocation);
 }
 
-static enum gt_rpc_status handle_list(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                      struct gt_err **err)
+static enum gt_rpc_status plugin_handle_list(void *arg, const uint8_t *request, size_t len,
+                                             struct gt_buf *reply, struct gt_err **err)
 {
     (void)request, (void)len, (void)err;
     gt_auto_inventory struct gt_inventory *inventory = current(arg);
@@ -182,7 +182,8 @@ static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, si
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
     struct preferring preferring = {.plugin = plugin, .inventory = inventory};
-    const struct gt_preferred_callbacks callbacks = {plugin->honour_plans ? on_planned : NULL, on_preferred};
+    const struct gt_preferred_callbacks callbacks = {plugin->honour_plans ? on_planned : NULL,
+                                                     plugin_on_preferred};
     enum gt_rpc_status status =
         gt_answer_preferred(inventory, request, len, &callbacks, &preferring, reply, err);
     gt_plans_unref(preferring.plans);
@@ -191,7 +192,7 @@ static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, si
 }
 
 /* The final check, under the lock: an ID that was given is not retired, and a retired one is not given. */
-static bool on_claim(void *arg, const char *id)
+static bool plugin_on_claim(void *arg, const char *id)
 {
     struct gt_plugin *plugin = arg;
     pthread_mutex_lock(&plugin->lock);
@@ -221,27 +222,27 @@ void gt_plugin_retired(struct gt_plugin *plugin, struct gt_in_use *to)
     pthread_mutex_unlock(&plugin->lock);
 }
 
-static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                          struct gt_err **err)
+static enum gt_rpc_status plugin_handle_allocate(void *arg, const uint8_t *request, size_t len,
+                                                 struct gt_buf *reply, struct gt_err **err)
 {
     struct gt_plugin *plugin = arg;
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
     const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable, plugin->nic_variable,
-                                                plugin->strategy, plugin->cdi,           on_claim};
+                                                plugin->strategy, plugin->cdi,           plugin_on_claim};
     enum gt_rpc_status status =
-        gt_answer_allocate(inventory, &options, request, len, on_allocated, plugin, reply, err);
+        gt_answer_allocate(inventory, &options, request, len, plugin_on_allocated, plugin, reply, err);
     end_handler(plugin, &plugin->stats.allocate, start);
     return status;
 }
 
-static void on_begun(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller)
+static void plugin_on_begun(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller)
 {
     struct gt_plugin *plugin = arg;
     gt_registration_begun(plugin->registration, method, caller);
 }
 
-static void on_ended(void *arg, const struct gt_rpc_caller *caller)
+static void plugin_on_ended(void *arg, const struct gt_rpc_caller *caller)
 {
     struct gt_plugin *plugin = arg;
     gt_registration_ended(plugin->registration, caller);
@@ -250,18 +251,18 @@ static void on_ended(void *arg, const struct gt_rpc_caller *caller)
 static void on_unknown(void *arg)
 {
     struct gt_plugin *plugin = arg;
-    count(plugin, &plugin->stats.unknown_methods);
+    plugin_count(plugin, &plugin->stats.unknown_methods);
 }
 
 static const struct gt_rpc_method methods[] = {
     {.path = GT_PATH_OPTIONS, .handler = gt_handle_options_preferring},
-    {.path = GT_PATH_LIST, .handler = handle_list, .streams = true},
+    {.path = GT_PATH_LIST, .handler = plugin_handle_list, .streams = true},
     {.path = GT_PATH_PREFERRED, .handler = handle_preferred},
-    {.path = GT_PATH_ALLOCATE, .handler = handle_allocate},
+    {.path = GT_PATH_ALLOCATE, .handler = plugin_handle_allocate},
     {.path = GT_PATH_PRESTART, .handler = gt_handle_prestart},
 };
 
-static void on_registered(void *arg)
+static void plugin_on_registered(void *arg)
 {
     struct gt_plugin *plugin = arg;
     pthread_mutex_lock(&plugin->lock);
@@ -272,7 +273,7 @@ static void on_registered(void *arg)
         plugin->notify.events.registered(plugin->notify.events.arg);
 }
 
-static void on_failed(void *arg, const char *why, unsigned retry_ms)
+static void plugin_on_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_plugin *plugin = arg;
     pthread_mutex_lock(&plugin->lock);
@@ -283,7 +284,7 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
         plugin->notify.events.registration_failed(plugin->notify.events.arg, why, retry_ms);
 }
 
-static void on_streaming(void *arg, bool open)
+static void plugin_on_streaming(void *arg, bool open)
 {
     struct gt_plugin *plugin = arg;
     pthread_mutex_lock(&plugin->lock);
@@ -297,7 +298,7 @@ static void on_streaming(void *arg, bool open)
         plugin->notify.events.stream_ended(plugin->notify.events.arg);
 }
 
-static bool on_offered(void *arg, const struct gt_holdings *offered)
+static bool plugin_on_offered(void *arg, const struct gt_holdings *offered)
 {
     gt_auto_inventory struct gt_inventory *inventory = current(arg);
     for (unsigned i = 0; i < inventory->device_count; i++) {
@@ -310,8 +311,8 @@ static bool on_offered(void *arg, const struct gt_holdings *offered)
     return false;
 }
 
-static int copy_options(struct gt_plugin *plugin, const struct gt_plugin_options *options,
-                        struct gt_err **err)
+static int plugin_copy_options(struct gt_plugin *plugin, const struct gt_plugin_options *options,
+                               struct gt_err **err)
 {
     int r = gt_answer_text("resource name", options->resource, &plugin->resource, err);
     if (r == 0)
@@ -335,15 +336,15 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     plugin->given.complete = true;
     if (events)
         plugin->notify.events = *events;
-    int r = copy_options(plugin, options, err);
+    int r = plugin_copy_options(plugin, options, err);
     if (r == 0)
         r = gt_mailbox_new(loop, plugin, &plugin->mailbox, err);
     if (r == 0)
         r = gt_rpc_new(&plugin->rpc, err);
     if (r < 0)
         return r;
-    plugin->service =
-        (struct gt_rpc_service){methods, GT_COUNT(methods), on_begun, on_ended, on_unknown, plugin, false};
+    plugin->service = (struct gt_rpc_service){
+        methods, GT_COUNT(methods), plugin_on_begun, plugin_on_ended, on_unknown, plugin, false};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
                                                          .resource = plugin->resource,
                                                          .prefers = true,
@@ -351,8 +352,8 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                                                          .stream_timeout_ms = options->stream_timeout_ms,
                                                          .check_ms = options->check_ms,
                                                          .refused = &plugin->refused};
-    const struct gt_registration_events callbacks = {on_registered, on_failed, on_streaming, on_offered,
-                                                     plugin};
+    const struct gt_registration_events callbacks = {plugin_on_registered, plugin_on_failed,
+                                                     plugin_on_streaming, plugin_on_offered, plugin};
     plugin->strategy = options->strategy;
     plugin->cdi = options->cdi;
     plugin->honour_plans = options->honour_plans;

@@ -17,8 +17,8 @@ struct notify_message {
     const char *ids[];
 };
 
-static struct notify_message *make(const char *const *ids, unsigned count,
-                                   const char *const names[NOTIFY_NAMES], const char *error)
+static struct notify_message *plugin_notify_make(const char *const *ids, unsigned count,
+                                                 const char *const names[NOTIFY_NAMES], const char *error)
 {
     size_t size = error ? strlen(error) + 1 : 0;
     for (unsigned i = 0; i < count; i++)
@@ -62,7 +62,7 @@ static void deliver_preferred(void *owner, struct gt_message *base)
     events->preferred(events->arg, &preference);
 }
 
-static void deliver_allocated(void *owner, struct gt_message *base)
+static void plugin_notify_deliver_allocated(void *owner, struct gt_message *base)
 {
     const struct gt_plugin_events *events = &((const struct gt_notify_owner *)owner)->events;
     const struct notify_message *message = (const struct notify_message *)base;
@@ -73,7 +73,7 @@ static void deliver_allocated(void *owner, struct gt_message *base)
 void gt_notify_preferred(struct gt_mailbox *mailbox, const struct gt_preference *preference)
 {
     const char *const names[NOTIFY_NAMES] = {preference->namespace, preference->pod, preference->container};
-    struct notify_message *message = make(preference->ids, preference->count, names, NULL);
+    struct notify_message *message = plugin_notify_make(preference->ids, preference->count, names, NULL);
     if (!message)
         return;
     message->message.deliver = deliver_preferred;
@@ -86,9 +86,10 @@ void gt_notify_preferred(struct gt_mailbox *mailbox, const struct gt_preference 
 void gt_notify_allocated(struct gt_mailbox *mailbox, const struct gt_allocation *allocation)
 {
     static const char *const nobody[NOTIFY_NAMES] = {"", "", ""};
-    struct notify_message *message = make(allocation->ids, allocation->count, nobody, allocation->error);
+    struct notify_message *message =
+        plugin_notify_make(allocation->ids, allocation->count, nobody, allocation->error);
     if (!message)
         return;
-    message->message.deliver = deliver_allocated;
+    message->message.deliver = plugin_notify_deliver_allocated;
     gt_mailbox_send(mailbox, &message->message);
 }

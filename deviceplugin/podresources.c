@@ -60,7 +60,7 @@ struct podresources_message {
     uint8_t reply[];
 };
 
-static void arm(struct gt_podresources *client)
+static void podresources_arm(struct gt_podresources *client)
 {
     uint64_t now = gt_clock_ms(), at = client->due_ms;
     if (client->soon_ms && client->soon_ms < at && !client->limited)
@@ -81,7 +81,7 @@ static unsigned next_pause(struct gt_podresources *client, bool limited)
                                       limited ? LIMITED_MAX_MS : LIST_PAUSE_MAX_MS, &client->jitter);
 }
 
-static void fail(struct gt_podresources *client, const char *why, bool limited)
+static void podresources_fail(struct gt_podresources *client, const char *why, bool limited)
 {
     if (limited && !client->limited)
         client->failures = 0; /* the pause depends on the reason */
@@ -92,7 +92,7 @@ static void fail(struct gt_podresources *client, const char *why, bool limited)
     else
         client->stats.failed++;
     client->due_ms = gt_clock_ms() + pause;
-    arm(client);
+    podresources_arm(client);
     if (client->events.failed)
         client->events.failed(client->events.arg, why, pause);
 }
@@ -102,7 +102,7 @@ static bool take_answer(struct gt_podresources *client, const struct podresource
     struct gt_pod_answer answer;
     gt_auto_err struct gt_err *err = NULL;
     if (gt_pod_answer_read(GT_POD_LIST, done->reply, done->len, &client->wanted, &answer, &err) < 0) {
-        fail(client, gt_err_text(err), false);
+        podresources_fail(client, gt_err_text(err), false);
         return false;
     }
     struct timespec now;
@@ -115,7 +115,7 @@ static bool take_answer(struct gt_podresources *client, const struct podresource
     client->due_ms = gt_clock_ms() + (answer.holdings.settling && client->options.poll_ms > SETTLE_POLL_MS
                                           ? SETTLE_POLL_MS
                                           : client->options.poll_ms);
-    arm(client);
+    podresources_arm(client);
     if (client->events.listed)
         client->events.listed(client->events.arg, &answer.holdings);
     gt_pod_answer_done(&answer);
@@ -124,16 +124,19 @@ static bool take_answer(struct gt_podresources *client, const struct podresource
     return true;
 }
 
-static void deliver_done(void *owner, struct gt_message *mailbox_message);
+static void podresources_deliver_done(void *owner, struct gt_message *mailbox_message);
 
-static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+static void podresources_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
     struct gt_podresources *client = arg;
     struct podresources_message *mailbox_message = malloc(sizeof(*mailbox_message) + len);
     if (!mailbox_message)
         return; /* the timer of the call handles this */
-    *mailbox_message = (struct podresources_message){
-        .mailbox_message = {.deliver = deliver_done}, .epoch = client->epoch, .status = status, .len = len};
+    *mailbox_message =
+        (struct podresources_message){.mailbox_message = {.deliver = podresources_deliver_done},
+                                      .epoch = client->epoch,
+                                      .status = status,
+                                      .len = len};
     snprintf(mailbox_message->message, sizeof(mailbox_message->message), "%s", message);
     if (len)
         memcpy(mailbox_message->reply, reply, len);
@@ -141,7 +144,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
 }
 
 /* It does not say which containers hold devices: if it fails, only the offer is unknown. */
-static void take_offer(struct gt_podresources *client, const struct podresources_message *done)
+static void podresources_take_offer(struct gt_podresources *client, const struct podresources_message *done)
 {
     struct gt_pod_answer answer = {0};
     int others = -1;
@@ -150,7 +153,7 @@ static void take_offer(struct gt_podresources *client, const struct podresources
         others = (int)answer.holdings.others;
         gt_pod_answer_done(&answer);
     }
-    arm(client);
+    podresources_arm(client);
     if (client->events.offered)
         client->events.offered(client->events.arg, others);
 }
@@ -161,14 +164,14 @@ static void query_offer(struct gt_podresources *client)
         return;
     client->offer_due_ms = gt_clock_ms() + client->options.poll_ms * 3 / 2; /* every second time */
     client->method = GT_POD_ALLOCATABLE;
-    if (gt_pod_call_allocatable(client->rpc, client->socket, client->options.timeout_ms, on_done, client,
-                                &client->call, NULL) < 0)
-        take_offer(client, NULL);
+    if (gt_pod_call_allocatable(client->rpc, client->socket, client->options.timeout_ms, podresources_on_done,
+                                client, &client->call, NULL) < 0)
+        podresources_take_offer(client, NULL);
     else
         gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
 }
 
-static void deliver_done(void *owner, struct gt_message *mailbox_message)
+static void podresources_deliver_done(void *owner, struct gt_message *mailbox_message)
 {
     struct gt_podresources *client = owner;
     const struct podresources_message *done = (const struct podresources_message *)mailbox_message;
@@ -176,7 +179,7 @@ static void deliver_done(void *owner, struct gt_message *mailbox_message)
         return;
     end_call(client);
     if (client->method == GT_POD_ALLOCATABLE) {
-        take_offer(client, done);
+        podresources_take_offer(client, done);
         return;
     }
     if (done->status == GT_RPC_OK) {
@@ -186,7 +189,7 @@ static void deliver_done(void *owner, struct gt_message *mailbox_message)
     }
     char why[WHY_MAX + 64];
     snprintf(why, sizeof(why), "pod-resources: %s: %s", gt_rpc_status_name(done->status), done->message);
-    fail(client, why, done->status == GT_RPC_RESOURCE_EXHAUSTED);
+    podresources_fail(client, why, done->status == GT_RPC_RESOURCE_EXHAUSTED);
 }
 
 /* If the socket is new, by its age or because it has replaced another one, the kubelet has just started. */
@@ -207,7 +210,7 @@ static void check_socket(struct gt_podresources *client)
     client->id = id;
 }
 
-static void ask(struct gt_podresources *client)
+static void podresources_ask(struct gt_podresources *client)
 {
     gt_auto_err struct gt_err *err = NULL;
     client->soon_ms = 0;
@@ -219,32 +222,32 @@ static void ask(struct gt_podresources *client)
         r = gt_rpc_new(&client->rpc, &err);
     client->method = GT_POD_LIST;
     if (r == 0)
-        r = gt_pod_call_list(client->rpc, client->socket, client->options.timeout_ms, on_done, client,
-                             &client->call, &err);
+        r = gt_pod_call_list(client->rpc, client->socket, client->options.timeout_ms, podresources_on_done,
+                             client, &client->call, &err);
     if (r < 0) {
-        fail(client, gt_err_text(err), false);
+        podresources_fail(client, gt_err_text(err), false);
         return;
     }
     /* gRPC watches the deadline; the timer is for a message that gets lost. */
     gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
 }
 
-static void on_timer(void *arg)
+static void podresources_on_timer(void *arg)
 {
     struct gt_podresources *client = arg;
     if (client->call) {
         end_call(client);
         if (client->method == GT_POD_ALLOCATABLE)
-            take_offer(client, NULL);
+            podresources_take_offer(client, NULL);
         else
-            fail(client, "pod-resources: no answer", false);
+            podresources_fail(client, "pod-resources: no answer", false);
         return;
     }
     uint64_t quiet = client->options.plugin ? gt_plugin_quiet_ms(client->options.plugin) : UINT64_MAX;
     if (quiet < client->options.settle_quiet_ms)
         gt_source_arm(client->timer, client->options.settle_quiet_ms - quiet);
     else
-        ask(client);
+        podresources_ask(client);
 }
 
 int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_options *options,
@@ -275,10 +278,10 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
     }
     int r = gt_mailbox_new(loop, client, &client->mailbox, err);
     if (r == 0)
-        r = gt_loop_add_timer(loop, on_timer, client, &client->timer, err);
+        r = gt_loop_add_timer(loop, podresources_on_timer, client, &client->timer, err);
     if (r < 0)
         return r;
-    arm(client);
+    podresources_arm(client);
     *ret = gt_steal(client);
     return 0;
 }
@@ -289,7 +292,7 @@ void gt_podresources_soon(struct gt_podresources *client)
         return;
     client->soon_ms = gt_clock_ms() + client->options.settle_quiet_ms;
     if (!client->call)
-        arm(client);
+        podresources_arm(client);
 }
 
 void gt_podresources_restarted(struct gt_podresources *client)

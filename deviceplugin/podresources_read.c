@@ -25,7 +25,8 @@ static int unpack(enum gt_pod_method method, const uint8_t *bytes, size_t len, v
     return 0;
 }
 
-static int add(struct gt_pod_answer *answer, const struct gt_holder *holder, struct gt_err **err)
+static int podresources_read_add(struct gt_pod_answer *answer, const struct gt_holder *holder,
+                                 struct gt_err **err)
 {
     if (answer->holdings.count == GT_HOLDERS_MAX)
         return gt_fail(err, E2BIG, "pod-resources: more than %d devices are in use", GT_HOLDERS_MAX);
@@ -59,7 +60,7 @@ static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices
             continue;
         for (size_t k = 0; k < devices[i]->n_ids; k++) {
             holder.id = devices[i]->ids[k];
-            int r = add(answer, &holder, err);
+            int r = podresources_read_add(answer, &holder, err);
             if (r < 0)
                 return r;
         }
@@ -76,13 +77,13 @@ static int add_claimed(struct gt_pod_answer *answer, const Pr__DynamicResource *
     for (size_t i = 0; r == 0 && i < claim->n_resources; i++) {
         holder.id = claim->resources[i]->device; /* CDI names may be those of other devices */
         if (strcmp(claim->resources[i]->driver, driver) == 0)
-            r = add(answer, &holder, err);
+            r = podresources_read_add(answer, &holder, err);
     }
     return r;
 }
 
-static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const struct gt_pod_wanted *wanted,
-                   struct gt_err **err)
+static int podresources_read_add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod,
+                                     const struct gt_pod_wanted *wanted, struct gt_err **err)
 {
     answer->holdings.pods++;
     for (size_t i = 0; i < pod->n_containers; i++) {
@@ -98,8 +99,8 @@ static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const struc
     return 0;
 }
 
-static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method,
-                   const struct gt_pod_wanted *wanted, struct gt_err **err)
+static int podresources_read_add_all(struct gt_pod_answer *answer, enum gt_pod_method method,
+                                     const struct gt_pod_wanted *wanted, struct gt_err **err)
 {
     const Pr__ListResponse *list = answer->message;
     const Pr__AllocatableResponse *allocatable = answer->message;
@@ -108,7 +109,7 @@ static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method,
         return add_devices(answer, allocatable->devices, allocatable->n_devices, wanted,
                            (struct gt_holder){.namespace = "", .pod = "", .container = ""}, err);
     for (size_t i = 0; r == 0 && i < list->n_pods; i++)
-        r = add_pod(answer, list->pods[i], wanted, err);
+        r = podresources_read_add_pod(answer, list->pods[i], wanted, err);
     return r;
 }
 
@@ -119,7 +120,7 @@ int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t l
     int r = unpack(method, bytes, len, &answer.message, err);
     if (r < 0)
         return r;
-    r = add_all(&answer, method, wanted, err);
+    r = podresources_read_add_all(&answer, method, wanted, err);
     if (r < 0) {
         gt_pod_answer_done(&answer);
         return r;
@@ -137,7 +138,7 @@ void gt_pod_answer_done(struct gt_pod_answer *answer)
     *answer = (struct gt_pod_answer){0};
 }
 
-static bool holds(const Pr__Container *container, const char *resource)
+static bool podresources_read_holds(const Pr__Container *container, const char *resource)
 {
     for (size_t i = 0; i < container->n_devices; i++)
         if (container->devices[i]->n_ids && strcmp(container->devices[i]->resource, resource) == 0)
@@ -163,8 +164,9 @@ int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resourc
     for (size_t i = 0; r == 0 && i < list->n_pods; i++) {
         const Pr__Pod *pod = list->pods[i];
         for (size_t k = 0; k < pod->n_containers; k++)
-            all.containers[all.count++] = (struct gt_listed_container){
-                pod->namespace_, pod->name, pod->containers[k]->name, holds(pod->containers[k], resource)};
+            all.containers[all.count++] =
+                (struct gt_listed_container){pod->namespace_, pod->name, pod->containers[k]->name,
+                                             podresources_read_holds(pod->containers[k], resource)};
     }
     if (r < 0) {
         gt_pod_containers_done(&all);

@@ -32,7 +32,7 @@ static bool add_unknown(struct preference *answer, const char *id)
     return true;
 }
 
-static void add(struct preference *answer, const char *id, const struct gt_device *device)
+static void prefer_add(struct preference *answer, const char *id, const struct gt_device *device)
 {
     if (answer->count == answer->size)
         return;
@@ -63,7 +63,7 @@ unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *c
     uint64_t must_mask = 0, free_mask = 0;
     for (unsigned i = 0; i < must_count; i++) {
         const struct gt_device *device = gt_inventory_find(inventory, must[i]);
-        add(&answer, must[i], device);
+        prefer_add(&answer, must[i], device);
         if (device && device->gpu >= 0)
             must_mask |= 1ULL << device->gpu; /* taken already, whatever its health */
     }
@@ -84,10 +84,10 @@ unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *c
         gt_choose(inventory->class, free_mask, must_mask, wanted, 0, &choice))
         for (uint64_t rest = choice.mask & ~must_mask; rest; rest &= rest - 1) {
             int gpu = gt_bit_first(rest);
-            add(&answer, id_of[gpu], &inventory->devices[gpu]);
+            prefer_add(&answer, id_of[gpu], &inventory->devices[gpu]);
         }
     for (unsigned i = 0; i < available_count && answer.count < size; i++)
-        add(&answer, available[i], gt_inventory_find(inventory, available[i]));
+        prefer_add(&answer, available[i], gt_inventory_find(inventory, available[i]));
     if (ret_choice)
         *ret_choice = choice;
     return answer.count;

@@ -117,7 +117,8 @@ static void end_attempt(struct gt_registration *registration)
 
 /* Replaces the name of our socket, which changes with each attempt, so that equal failures have equal texts.
  */
-static void add_why(const struct gt_registration *registration, const char *why, struct gt_buf *to)
+static void registration_add_why(const struct gt_registration *registration, const char *why,
+                                 struct gt_buf *to)
 {
     const char *name = registration->endpoint, *at;
     for (; *name && (at = strstr(why, name)); why = at + strlen(name)) {
@@ -135,7 +136,7 @@ static void retry_later(struct gt_registration *registration, const char *why)
                                                 &registration->jitter);
     registration->state = PAUSING;
     gt_source_arm(registration->timer, pause);
-    add_why(registration, why, &reason);
+    registration_add_why(registration, why, &reason);
     if (registration->events.failed)
         registration->events.failed(registration->events.arg,
                                     reason.data && !reason.failed ? reason.data : why, pause);
@@ -151,7 +152,7 @@ static void take_stream(struct gt_registration *registration)
         gt_source_arm(registration->timer, registration->options.check_ms);
 }
 
-static void deliver_done(void *owner, struct gt_message *mailbox_message)
+static void registration_deliver_done(void *owner, struct gt_message *mailbox_message)
 {
     const struct registration_message *done = (const struct registration_message *)mailbox_message;
     struct gt_registration *registration = done->registration;
@@ -181,7 +182,7 @@ static void deliver_done(void *owner, struct gt_message *mailbox_message)
         registration->events.registered(registration->events.arg);
 }
 
-static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+static void registration_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
     struct gt_registration *registration = arg;
     (void)reply;
@@ -189,7 +190,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     struct registration_message *mailbox_message = calloc(1, sizeof(*mailbox_message));
     if (!mailbox_message)
         return; /* the timer of the attempt handles this */
-    mailbox_message->mailbox_message.deliver = deliver_done;
+    mailbox_message->mailbox_message.deliver = registration_deliver_done;
     mailbox_message->registration = registration;
     mailbox_message->epoch = registration->epoch;
     mailbox_message->status = status;
@@ -197,7 +198,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);
 }
 
-static void on_accepted(void *arg, int fd)
+static void registration_on_accepted(void *arg, int fd)
 {
     struct gt_registration *registration = arg;
     gt_rpc_server_add(registration->server, fd);
@@ -205,7 +206,7 @@ static void on_accepted(void *arg, int fd)
 
 /* Serves on a socket that no other instance, and no earlier attempt of this one, ever had: the kubelet
  * distinguishes plugins by it. */
-static int serve(struct gt_registration *registration, struct gt_err **err)
+static int registration_serve(struct gt_registration *registration, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(4096);
     snprintf(registration->endpoint, sizeof(registration->endpoint), GT_SOCKET_PREFIX "%d-%08x-%u.sock",
@@ -217,7 +218,7 @@ static int serve(struct gt_registration *registration, struct gt_err **err)
     r = gt_rpc_server_new(registration->rpc, registration->service, &registration->server, err);
     if (r < 0)
         return r;
-    return gt_listener_new(registration->loop, path.data, on_accepted, registration,
+    return gt_listener_new(registration->loop, path.data, registration_on_accepted, registration,
                            registration->options.refused, &registration->listener, err);
 }
 
@@ -232,7 +233,7 @@ static int call_register(struct gt_registration *registration, const char *endpo
     if (fd < 0)
         return fd;
     return gt_rpc_call_new(registration->rpc, fd, GT_PATH_REGISTER, request.data, request.len,
-                           registration->options.register_timeout_ms, on_done, registration,
+                           registration->options.register_timeout_ms, registration_on_done, registration,
                            &registration->call, err);
 }
 
@@ -241,7 +242,7 @@ static void register_now(struct gt_registration *registration)
     gt_other_plugins_cancel(registration->others);
     gt_auto_err struct gt_err *err = NULL;
     registration->state = REGISTERING;
-    int r = serve(registration, &err);
+    int r = registration_serve(registration, &err);
     if (r == 0)
         r = call_register(registration, registration->endpoint, &err);
     if (r < 0) {
@@ -270,7 +271,7 @@ static void on_other_plugin(void *arg, const char *name, unsigned count)
     registration->held_back = true;
 }
 
-static void check(struct gt_registration *registration, const struct gt_holdings *offered)
+static void registration_check(struct gt_registration *registration, const struct gt_holdings *offered)
 {
     bool was_lost = registration->lacking >= LACKING_MAX;
     char why[WHY_MAX];
@@ -313,7 +314,7 @@ static void deliver_offer(void *owner, struct gt_message *mailbox_message)
     } else if (registration->state == QUERYING)
         register_now(registration); /* if the kubelet does not answer, register anyway */
     else if (known)
-        check(registration, &answer.holdings);
+        registration_check(registration, &answer.holdings);
     else
         gt_source_arm(registration->timer, registration->options.check_ms);
     if (known)
@@ -338,7 +339,7 @@ static void on_offer(void *arg, int status, const char *message, const uint8_t *
 }
 
 /* Asks the kubelet what it offers of the resource; false: it cannot be asked. */
-static bool query(struct gt_registration *registration)
+static bool registration_query(struct gt_registration *registration)
 {
     if (gt_pod_call_allocatable(registration->rpc, registration->pod_resources, QUERY_MS, on_offer,
                                 registration, &registration->call, NULL) < 0)
@@ -347,7 +348,7 @@ static bool query(struct gt_registration *registration)
     return true;
 }
 
-static bool on_other(void *arg, const char *name, const struct gt_socket_id *id, int fd)
+static bool registration_on_other(void *arg, const char *name, const struct gt_socket_id *id, int fd)
 {
     bool *any = arg;
     (void)name, (void)id;
@@ -359,11 +360,11 @@ static bool on_other(void *arg, const char *name, const struct gt_socket_id *id,
 static bool has_others(const struct gt_registration *registration)
 {
     bool any = false;
-    gt_kubelet_dir_others(registration->dir, on_other, &any);
+    gt_kubelet_dir_others(registration->dir, registration_on_other, &any);
     return any;
 }
 
-static void attempt(struct gt_registration *registration)
+static void registration_attempt(struct gt_registration *registration)
 {
     end_attempt(registration);
     gt_kubelet_dir_clean(registration->dir);
@@ -373,13 +374,13 @@ static void attempt(struct gt_registration *registration)
         registration->state = WAITING;
         return;
     }
-    if (has_others(registration) && query(registration))
+    if (has_others(registration) && registration_query(registration))
         registration->state = QUERYING;
     else
         register_now(registration);
 }
 
-static void on_timer(void *arg)
+static void registration_on_timer(void *arg)
 {
     struct gt_registration *registration = arg;
     bool queried = registration->call && registration->state != REGISTERING;
@@ -388,14 +389,14 @@ static void on_timer(void *arg)
         registration->call = NULL;
     }
     if (registration->state == PAUSING)
-        attempt(registration);
+        registration_attempt(registration);
     else if (registration->state == QUERYING)
         register_now(registration);
     else if (registration->state == REGISTERING)
         retry_later(registration, "the kubelet does not answer Register");
     else if (registration->state == REGISTERED && !registration->callers.stream)
         retry_later(registration, "the kubelet accepted Register, but did not open ListAndWatch");
-    else if (registration->state == REGISTERED && (queried || !query(registration)))
+    else if (registration->state == REGISTERED && (queried || !registration_query(registration)))
         gt_source_arm(registration->timer, registration->options.check_ms);
 }
 
@@ -407,7 +408,7 @@ static void on_dir_changed(void *arg)
         return;
     if (registration->state == WAITING || !gt_socket_id_equal(&now, &registration->kubelet)) {
         registration->failures = 0;
-        attempt(registration);
+        registration_attempt(registration);
     } else if (registration->held_back && !gt_other_plugins_unchanged(registration->others)) {
         /* Not at once: if the kubelet sees our socket and the end of the other plugin's connection at the
          * same moment, it forgets our connection, and does not notice when we end. */
@@ -417,7 +418,7 @@ static void on_dir_changed(void *arg)
         if (gt_clock_ms() - registration->attempt_at < OWN_SOCKET_MS)
             retry_later(registration, "our socket was removed");
         else
-            attempt(registration);
+            registration_attempt(registration);
     }
 }
 
@@ -427,7 +428,7 @@ static void register_again(struct gt_registration *registration)
 {
     if (registration->failures == 0) {
         registration->failures = 1;
-        attempt(registration);
+        registration_attempt(registration);
     } else
         retry_later(registration, "the kubelet ended ListAndWatch early");
 }
@@ -515,7 +516,7 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
         registration->pod_resources = NULL;
         return gt_fail_sys(err, ENOMEM, "registration");
     }
-    int r = gt_loop_add_timer(loop, on_timer, registration, &registration->timer, err);
+    int r = gt_loop_add_timer(loop, registration_on_timer, registration, &registration->timer, err);
     if (r == 0)
         r = gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
                                err);
@@ -531,7 +532,7 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
 void gt_registration_start(struct gt_registration *registration)
 {
     if (registration->state == STOPPED)
-        attempt(registration);
+        registration_attempt(registration);
 }
 
 void gt_registration_changed(struct gt_registration *registration)

@@ -39,7 +39,7 @@ static void destroy(struct gt_rpc_call *call)
     free(call);
 }
 
-static void drop(struct gt_rpc_call *call)
+static void rpc_client_drop(struct gt_rpc_call *call)
 {
     pthread_mutex_lock(&call->lock);
     bool last = --call->owners == 0;
@@ -49,7 +49,7 @@ static void drop(struct gt_rpc_call *call)
 }
 
 /* All events have come. */
-static void complete(struct gt_rpc_call *call)
+static void rpc_client_complete(struct gt_rpc_call *call)
 {
     if (call->streams && call->reply)
         call->status = GRPC_STATUS_OK; /* how the stream ends does not matter */
@@ -63,10 +63,10 @@ static void complete(struct gt_rpc_call *call)
     pthread_mutex_unlock(&call->lock);
     gpr_free(message);
     grpc_slice_unref(reply);
-    drop(call);
+    rpc_client_drop(call);
 }
 
-static void on_event(void *owner, bool ok)
+static void rpc_client_on_event(void *owner, bool ok)
 {
     struct gt_rpc_call *call = owner;
     (void)ok; /* a batch with RECV_STATUS always succeeds; the status says the rest */
@@ -74,7 +74,7 @@ static void on_event(void *owner, bool ok)
     bool last = --call->pending == 0;
     pthread_mutex_unlock(&call->lock);
     if (last)
-        complete(call);
+        rpc_client_complete(call);
 }
 
 /* The first message of a stream: nothing after it is waited for. */
@@ -82,7 +82,7 @@ static void on_message(void *owner, bool ok)
 {
     struct gt_rpc_call *call = owner;
     grpc_call_cancel(call->call, NULL);
-    on_event(owner, ok);
+    rpc_client_on_event(owner, ok);
 }
 
 static grpc_channel *connect_channel(int fd)
@@ -105,8 +105,8 @@ static grpc_channel *connect_channel(int fd)
     return channel;
 }
 
-static grpc_call_error start(struct gt_rpc *rpc, struct gt_rpc_call *call, const char *path,
-                             unsigned timeout_ms)
+static grpc_call_error rpc_client_start(struct gt_rpc *rpc, struct gt_rpc_call *call, const char *path,
+                                        unsigned timeout_ms)
 {
     gpr_timespec deadline =
         gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
@@ -147,7 +147,7 @@ static int start_call(struct gt_rpc *rpc, int fd, const char *path, bool streams
         return gt_fail_sys(err, ENOMEM, "call %s", path);
     }
     pthread_mutex_init(&call->lock, NULL);
-    call->tag = (struct gt_rpc_tag){on_event, call};
+    call->tag = (struct gt_rpc_tag){rpc_client_on_event, call};
     call->message_tag = (struct gt_rpc_tag){on_message, call};
     call->streams = streams;
     call->pending = streams ? 2 : 1;
@@ -163,7 +163,7 @@ static int start_call(struct gt_rpc *rpc, int fd, const char *path, bool streams
 
     sigset_t old = gt_rpc_block_signals();
     call->channel = connect_channel(fd);
-    grpc_call_error r = start(rpc, call, path, timeout_ms);
+    grpc_call_error r = rpc_client_start(rpc, call, path, timeout_ms);
     gt_rpc_restore_signals(&old);
     if (r != GRPC_CALL_OK) {
         destroy(call);
@@ -195,5 +195,5 @@ void gt_rpc_call_free(struct gt_rpc_call *call)
     call->done = NULL;
     pthread_mutex_unlock(&call->lock);
     grpc_call_cancel(call->call, NULL);
-    drop(call);
+    rpc_client_drop(call);
 }

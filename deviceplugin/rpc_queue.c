@@ -9,7 +9,7 @@
 
 /* The completion queue and its thread. The queue has no descriptor for epoll: a thread must wait in it. */
 
-static void *serve(void *arg)
+static void *rpc_queue_serve(void *arg)
 {
     struct gt_rpc *rpc = arg;
     for (;;) {
@@ -34,12 +34,12 @@ int gt_rpc_new(struct gt_rpc **ret, struct gt_err **err)
     sigset_t old = gt_rpc_block_signals();
     grpc_init();
     rpc->queue = grpc_completion_queue_create_for_next(NULL);
-    int r = pthread_create(&rpc->thread, NULL, serve, rpc);
+    int r = pthread_create(&rpc->thread, NULL, rpc_queue_serve, rpc);
     if (r == 0)
         pthread_setname_np(rpc->thread, "gputopo-rpc");
     else {
         grpc_completion_queue_shutdown(rpc->queue);
-        serve(rpc);
+        rpc_queue_serve(rpc);
         grpc_completion_queue_destroy(rpc->queue);
         grpc_shutdown_blocking();
     }

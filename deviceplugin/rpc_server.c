@@ -76,7 +76,7 @@ static bool is_ending(struct gt_rpc_server *server)
 }
 
 /* One event of the call has been handled. */
-static void release(struct call *call)
+static void rpc_server_release(struct call *call)
 {
     struct gt_rpc_server *server = call->server;
     pthread_mutex_lock(&server->lock);
@@ -102,7 +102,7 @@ static void release(struct call *call)
     drop_server(server);
 }
 
-static void start(struct call *call, const grpc_op *ops, size_t count, struct gt_rpc_tag *tag)
+static void rpc_server_start(struct call *call, const grpc_op *ops, size_t count, struct gt_rpc_tag *tag)
 {
     pthread_mutex_lock(&call->server->lock);
     call->pending++;
@@ -110,11 +110,11 @@ static void start(struct call *call, const grpc_op *ops, size_t count, struct gt
     if (grpc_call_start_batch(call->call, ops, count, tag, NULL) == GRPC_CALL_OK)
         return;
     grpc_call_cancel(call->call, NULL);
-    release(call); /* the event being dealt with still holds the call */
+    rpc_server_release(call); /* the event being dealt with still holds the call */
 }
 
 /* The last batch of a call: the status, and for a unary call everything that it answers. */
-static void finish(struct call *call, enum gt_rpc_status status, const char *text)
+static void rpc_server_finish(struct call *call, enum gt_rpc_status status, const char *text)
 {
     grpc_slice details = grpc_slice_from_copied_string(text);
     grpc_op ops[4];
@@ -134,7 +134,7 @@ static void finish(struct call *call, enum gt_rpc_status status, const char *tex
         ops[n++].data.recv_close_on_server.cancelled = &call->cancelled;
     }
     call->started = call->finished = true;
-    start(call, ops, n, &call->finished_tag);
+    rpc_server_start(call, ops, n, &call->finished_tag);
     grpc_slice_unref(details);
 }
 
@@ -169,11 +169,11 @@ static void pump(struct call *call)
     uint64_t generation = server->generation;
     pthread_mutex_unlock(&server->lock);
     if (call->closed) {
-        finish(call, GT_RPC_CANCELLED, "the client went away");
+        rpc_server_finish(call, GT_RPC_CANCELLED, "the client went away");
         return;
     }
     if (ending) {
-        finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
+        rpc_server_finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
         return;
     }
     if (call->started && call->generation == generation)
@@ -181,7 +181,7 @@ static void pump(struct call *call)
     gt_auto_err struct gt_err *err = NULL;
     enum gt_rpc_status status = make_message(call, &err);
     if (status != GT_RPC_OK) {
-        finish(call, status, gt_err_text(err));
+        rpc_server_finish(call, status, gt_err_text(err));
         return;
     }
     grpc_op ops[2];
@@ -193,7 +193,7 @@ static void pump(struct call *call)
     ops[n++].data.send_message.send_message = call->message;
     call->generation = generation;
     call->started = call->sending = true;
-    start(call, ops, n, &call->sent_tag);
+    rpc_server_start(call, ops, n, &call->sent_tag);
 }
 
 static void on_sent(void *owner, bool ok)
@@ -202,7 +202,7 @@ static void on_sent(void *owner, bool ok)
     (void)ok; /* on a failure the client has disconnected, and a close event comes, too */
     call->sending = false;
     pump(call);
-    release(call);
+    rpc_server_release(call);
 }
 
 static void on_woken(void *owner, bool ok)
@@ -215,10 +215,10 @@ static void on_woken(void *owner, bool ok)
     pthread_mutex_unlock(&call->server->lock);
     pump(call);
     if (answered && !call->finished) {
-        finish(call, call->status, call->text ? call->text : "");
-        release(call); /* what kept it until it was answered */
+        rpc_server_finish(call, call->status, call->text ? call->text : "");
+        rpc_server_release(call); /* what kept it until it was answered */
     }
-    release(call);
+    rpc_server_release(call);
 }
 
 static void answer_later(struct call *call)
@@ -241,13 +241,13 @@ static void on_closed(void *owner, bool ok)
     if (service->ended && !is_ending(call->server))
         service->ended(service->arg, &call->caller);
     pump(call);
-    release(call);
+    rpc_server_release(call);
 }
 
-static void on_finished(void *owner, bool ok)
+static void rpc_server_on_finished(void *owner, bool ok)
 {
     (void)ok;
-    release(owner);
+    rpc_server_release(owner);
 }
 
 static void on_received(void *owner, bool ok)
@@ -258,28 +258,28 @@ static void on_received(void *owner, bool ok)
     if (ok && call->received && !ending && service->begun)
         service->begun(service->arg, call->method, &call->caller);
     if (!ok || !call->received)
-        finish(call, GT_RPC_INTERNAL, "the request has no message");
+        rpc_server_finish(call, GT_RPC_INTERNAL, "the request has no message");
     else if (ending)
-        finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
+        rpc_server_finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
     else if (call->method->streams) {
         call->streaming = true;
         grpc_op op;
         memset(&op, 0, sizeof(op));
         op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
         op.data.recv_close_on_server.cancelled = &call->cancelled;
-        start(call, &op, 1, &call->closed_tag);
+        rpc_server_start(call, &op, 1, &call->closed_tag);
         pump(call);
     } else if (call->method->later)
         answer_later(call);
     else {
         gt_auto_err struct gt_err *err = NULL;
         enum gt_rpc_status status = make_message(call, &err);
-        finish(call, status, gt_err_text(err));
+        rpc_server_finish(call, status, gt_err_text(err));
     }
-    release(call);
+    rpc_server_release(call);
 }
 
-static void arm(struct gt_rpc_server *server)
+static void rpc_server_arm(struct gt_rpc_server *server)
 {
     pthread_mutex_lock(&server->lock);
     bool ending = server->ending;
@@ -313,7 +313,8 @@ static int connection_of(grpc_call *call)
     return known ? (int)number : -1;
 }
 
-static void begin(struct gt_rpc_server *server, grpc_call *requested, const struct gt_rpc_method *method)
+static void rpc_server_begin(struct gt_rpc_server *server, grpc_call *requested,
+                             const struct gt_rpc_method *method)
 {
     struct call *call = calloc(1, sizeof(*call));
     if (!call) {
@@ -327,7 +328,7 @@ static void begin(struct gt_rpc_server *server, grpc_call *requested, const stru
     call->received_tag = (struct gt_rpc_tag){on_received, call};
     call->sent_tag = (struct gt_rpc_tag){on_sent, call};
     call->closed_tag = (struct gt_rpc_tag){on_closed, call};
-    call->finished_tag = (struct gt_rpc_tag){on_finished, call};
+    call->finished_tag = (struct gt_rpc_tag){rpc_server_on_finished, call};
     call->woken_tag = (struct gt_rpc_tag){on_woken, call};
     call->pending = 1; /* until this function has ended */
     pthread_mutex_lock(&server->lock);
@@ -341,15 +342,15 @@ static void begin(struct gt_rpc_server *server, grpc_call *requested, const stru
     if (!method) {
         if (server->service->unknown)
             server->service->unknown(server->service->arg);
-        finish(call, GT_RPC_UNIMPLEMENTED, "this plugin does not have that method");
+        rpc_server_finish(call, GT_RPC_UNIMPLEMENTED, "this plugin does not have that method");
     } else {
         grpc_op op;
         memset(&op, 0, sizeof(op));
         op.op = GRPC_OP_RECV_MESSAGE;
         op.data.recv_message.recv_message = &call->received;
-        start(call, &op, 1, &call->received_tag);
+        rpc_server_start(call, &op, 1, &call->received_tag);
     }
-    release(call);
+    rpc_server_release(call);
 }
 
 static void on_request(void *owner, bool ok)
@@ -362,8 +363,8 @@ static void on_request(void *owner, bool ok)
         grpc_call_details_init(&server->details);
         grpc_metadata_array_destroy(&server->metadata);
         grpc_metadata_array_init(&server->metadata);
-        begin(server, requested, method);
-        arm(server);
+        rpc_server_begin(server, requested, method);
+        rpc_server_arm(server);
     }
     drop_server(server);
 }
@@ -374,7 +375,7 @@ static void on_shut_down(void *owner, bool ok)
     drop_server(owner);
 }
 
-static grpc_server *create(bool keeps_idle)
+static grpc_server *rpc_server_create(bool keeps_idle)
 {
     grpc_arg arg[] = {
         {.type = GRPC_ARG_INTEGER,
@@ -409,10 +410,10 @@ int gt_rpc_server_new(struct gt_rpc *rpc, const struct gt_rpc_service *service, 
     grpc_call_details_init(&server->details);
     grpc_metadata_array_init(&server->metadata);
     server->credentials = grpc_insecure_server_credentials_create();
-    server->server = create(service->keeps_idle);
+    server->server = rpc_server_create(service->keeps_idle);
     grpc_server_register_completion_queue(server->server, rpc->queue, NULL);
     grpc_server_start(server->server);
-    arm(server);
+    rpc_server_arm(server);
     gt_rpc_restore_signals(&old);
     *ret = server;
     return 0;
@@ -426,7 +427,7 @@ void gt_rpc_server_add(struct gt_rpc_server *server, int fd)
 }
 
 /* Under the lock. Wakes gRPC's thread from another one: only an empty batch does. */
-static void wake(struct call *call)
+static void rpc_server_wake(struct call *call)
 {
     if (call->woken)
         return;
@@ -453,11 +454,11 @@ void gt_rpc_answer(struct gt_rpc_reply *reply, enum gt_rpc_status status, const 
     if (status != GT_RPC_OK)
         call->text = strndup(bytes, len);
     call->answered = true;
-    bool lost = !call->woken && (wake(call), !call->woken);
+    bool lost = !call->woken && (rpc_server_wake(call), !call->woken);
     pthread_mutex_unlock(&server->lock);
     if (lost) {
         grpc_call_cancel(call->call, NULL);
-        release(call);
+        rpc_server_release(call);
     }
     gt_rpc_restore_signals(&old);
 }
@@ -466,7 +467,7 @@ static void wake_streams(struct gt_rpc_server *server)
 {
     for (struct call *call = server->calls; call; call = call->next)
         if (call->method && call->method->streams)
-            wake(call);
+            rpc_server_wake(call);
 }
 
 void gt_rpc_server_changed(struct gt_rpc_server *server)

@@ -71,7 +71,7 @@ void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote)
     free(remote);
 }
 
-static enum rank rank_of(const struct gt_http_peer *peer, uint64_t now)
+static enum rank connections_rank_of(const struct gt_http_peer *peer, uint64_t now)
 {
     uint64_t quiet = now - peer->received_ms;
     if (!peer->served && peer->stage == AT_HEADER)
@@ -83,8 +83,8 @@ static enum rank rank_of(const struct gt_http_peer *peer, uint64_t now)
     return quiet >= SPARE_MS || drips ? STALLED : AT_WORK;
 }
 
-static bool goes_before(const struct gt_http_peer *a, enum rank rank_a, const struct gt_http_peer *b,
-                        enum rank rank_b)
+static bool connections_goes_before(const struct gt_http_peer *a, enum rank rank_a,
+                                    const struct gt_http_peer *b, enum rank rank_b)
 {
     if (rank_a != rank_b)
         return rank_a < rank_b;
@@ -99,11 +99,11 @@ struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_r
     enum rank rank_first = AT_WORK;
     uint64_t now = gt_clock_ms();
     for (struct gt_http_peer *peer = http->peers; peer; peer = peer->next) {
-        enum rank rank = rank_of(peer, now);
+        enum rank rank = connections_rank_of(peer, now);
         if (peer->cut || rank == AT_WORK || (remote && peer->remote != remote))
             continue;
         /* The list has the youngest first: of two that are equal the later one is older. */
-        if (!first || !goes_before(first, rank_first, peer, rank)) {
+        if (!first || !connections_goes_before(first, rank_first, peer, rank)) {
             first = peer;
             rank_first = rank;
         }

@@ -28,7 +28,7 @@ static void vacate(struct linger_place *place)
     close(place->fd);
 }
 
-static void on_data(void *arg, uint32_t events)
+static void linger_on_data(void *arg, uint32_t events)
 {
     static char scrap[READ_SIZE];
     struct linger_place *place = arg;
@@ -44,7 +44,7 @@ static void on_data(void *arg, uint32_t events)
     }
 }
 
-static void on_timer(void *arg)
+static void linger_on_timer(void *arg)
 {
     struct gt_linger *linger = arg;
     uint64_t now = gt_clock_ms();
@@ -68,7 +68,7 @@ void gt_linger_add(struct gt_linger *linger, int fd)
         return; /* it is closed as it is */
     shutdown(place->fd, SHUT_WR);
     place->until_ms = gt_clock_ms() + LINGER_MS;
-    if (gt_loop_add_fd(linger->loop, place->fd, EPOLLIN, on_data, place, &place->source, NULL) < 0)
+    if (gt_loop_add_fd(linger->loop, place->fd, EPOLLIN, linger_on_data, place, &place->source, NULL) < 0)
         close(place->fd);
     else
         gt_source_arm(linger->timer, LINGER_CHECK_MS);
@@ -80,7 +80,7 @@ int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **
     if (!linger)
         return gt_fail_sys(err, ENOMEM, "HTTP server");
     linger->loop = loop;
-    int r = gt_loop_add_timer(loop, on_timer, linger, &linger->timer, err);
+    int r = gt_loop_add_timer(loop, linger_on_timer, linger, &linger->timer, err);
     if (r < 0)
         free(linger);
     else

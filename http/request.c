@@ -21,14 +21,14 @@ enum {
 
 static const char PLAIN[] = "text/plain; charset=utf-8";
 
-static struct gt_http_peer *peer_of(struct MHD_Connection *connection)
+static struct gt_http_peer *http_request_peer_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
 }
 
-static void prepare(struct gt_http_peer *peer, struct gt_http_response *response)
+static void http_request_prepare(struct gt_http_peer *peer, struct gt_http_response *response)
 {
     size_t max = peer->http->spec.answer_max, room = gt_http_headroom(peer);
     if (room < max)
@@ -80,8 +80,8 @@ static const char *too_busy(struct gt_http_peer *peer)
 }
 
 /* Hands the answer to the library. */
-static enum MHD_Result answer(struct gt_http_peer *peer, struct MHD_Connection *connection,
-                              struct gt_http_response *response)
+static enum MHD_Result http_request_answer(struct gt_http_peer *peer, struct MHD_Connection *connection,
+                                           struct gt_http_response *response)
 {
     gt_auto_buf struct gt_buf body = response->body;
     response->body = (struct gt_buf){0};
@@ -117,11 +117,11 @@ static enum MHD_Result refuse_now(struct gt_http_peer *peer, struct MHD_Connecti
 {
     struct gt_http_response response;
     drop_consumer(peer);
-    prepare(peer, &response);
+    http_request_prepare(peer, &response);
     response.status = status;
     gt_buf_puts(&response.body, text);
     peer->linger = true;
-    return answer(peer, connection, &response);
+    return http_request_answer(peer, connection, &response);
 }
 
 /* In the middle of a body: the answer is sent after it. */
@@ -129,7 +129,7 @@ static void refuse_later(struct gt_http_peer *peer, unsigned status, const char 
 {
     drop_consumer(peer);
     drop_body(peer);
-    prepare(peer, &peer->response);
+    http_request_prepare(peer, &peer->response);
     peer->response.status = status;
     gt_buf_puts(&peer->response.body, text);
     peer->stage = AT_REST;
@@ -198,8 +198,9 @@ bool gt_http_client_is(const struct gt_http_request *request, const char *names)
     return false;
 }
 
-static struct gt_http_request describe(struct gt_http_peer *peer, struct MHD_Connection *connection,
-                                       const char *url, enum gt_http_method method)
+static struct gt_http_request http_request_describe(struct gt_http_peer *peer,
+                                                    struct MHD_Connection *connection, const char *url,
+                                                    enum gt_http_method method)
 {
     char **names = names_of_client(peer);
     return (struct gt_http_request){
@@ -233,7 +234,7 @@ static enum MHD_Result on_header(struct gt_http_peer *peer, struct MHD_Connectio
         peer->body_max = DISCARDED_MAX;
         peer->stage = AT_DISCARD;
     } else {
-        struct gt_http_request request = describe(peer, connection, url, GT_HTTP_POST);
+        struct gt_http_request request = http_request_describe(peer, connection, url, GT_HTTP_POST);
         peer->consumer = (struct gt_http_consumer){.body_max = spec->body_max};
         bool eats = spec->on_body && spec->on_body(spec->arg, &request, &peer->consumer);
         peer->body_max = peer->consumer.body_max;
@@ -247,7 +248,7 @@ static enum MHD_Result on_header(struct gt_http_peer *peer, struct MHD_Connectio
     return MHD_YES;
 }
 
-static void collect(struct gt_http_peer *peer, const char *data, size_t len)
+static void http_request_collect(struct gt_http_peer *peer, const char *data, size_t len)
 {
     if (!gt_http_hold(peer, peer->body.len + len)) {
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
@@ -260,7 +261,7 @@ static void collect(struct gt_http_peer *peer, const char *data, size_t len)
     }
 }
 
-static void consume(struct gt_http_peer *peer, const char *data, size_t len)
+static void http_request_consume(struct gt_http_peer *peer, const char *data, size_t len)
 {
     bool more = peer->consumer.consume(peer->consumer.consumer, data, len) >= 0;
     if (peer->consumer.held && !gt_http_hold(peer, peer->consumer.held(peer->consumer.consumer))) {
@@ -269,7 +270,7 @@ static void consume(struct gt_http_peer *peer, const char *data, size_t len)
     }
     if (more)
         return;
-    prepare(peer, &peer->response);
+    http_request_prepare(peer, &peer->response);
     peer->consumer.done(peer->consumer.consumer, &peer->response);
     drop_consumer(peer);
     drop_body(peer);
@@ -287,33 +288,34 @@ static bool on_piece(struct gt_http_peer *peer, const char *data, size_t len)
             return false;
         refuse_later(peer, MHD_HTTP_CONTENT_TOO_LARGE, too_large(peer));
     } else if (peer->stage == AT_COLLECT)
-        collect(peer, data, len);
+        http_request_collect(peer, data, len);
     else if (peer->stage == AT_CONSUME)
-        consume(peer, data, len);
+        http_request_consume(peer, data, len);
     return true;
 }
 
-static enum MHD_Result on_end(struct gt_http_peer *peer, struct MHD_Connection *connection, const char *url)
+static enum MHD_Result http_request_on_end(struct gt_http_peer *peer, struct MHD_Connection *connection,
+                                           const char *url)
 {
     struct gt_http *http = peer->http;
     if (peer->stage != AT_REST) {
-        prepare(peer, &peer->response);
+        http_request_prepare(peer, &peer->response);
         if (peer->stage == AT_CONSUME) {
             peer->consumer.done(peer->consumer.consumer, &peer->response);
         } else {
-            struct gt_http_request request =
-                describe(peer, connection, url, peer->stage == AT_COLLECT ? GT_HTTP_POST : GT_HTTP_GET);
+            struct gt_http_request request = http_request_describe(
+                peer, connection, url, peer->stage == AT_COLLECT ? GT_HTTP_POST : GT_HTTP_GET);
             http->spec.handler(http->spec.arg, &request, &peer->response);
         }
         drop_consumer(peer);
         drop_body(peer); /* before the answer is sent, which may take its time */
     }
-    return answer(peer, connection, &peer->response);
+    return http_request_answer(peer, connection, &peer->response);
 }
 
 void *gt_http_on_line(void *arg, const char *uri, struct MHD_Connection *connection)
 {
-    struct gt_http_peer *peer = peer_of(connection);
+    struct gt_http_peer *peer = http_request_peer_of(connection);
     (void)arg;
     if (!peer)
         return NULL;
@@ -329,7 +331,7 @@ enum MHD_Result gt_http_on_request(void *arg, struct MHD_Connection *connection,
                                    const char *method, const char *version, const char *upload,
                                    size_t *upload_size, void **state)
 {
-    struct gt_http_peer *peer = peer_of(connection);
+    struct gt_http_peer *peer = http_request_peer_of(connection);
     (void)arg;
     (void)version;
     (void)state;
@@ -339,7 +341,7 @@ enum MHD_Result gt_http_on_request(void *arg, struct MHD_Connection *connection,
     if (peer->stage == AT_HEADER)
         return on_header(peer, connection, url, method);
     if (!*upload_size)
-        return on_end(peer, connection, url);
+        return http_request_on_end(peer, connection, url);
     size_t len = *upload_size;
     *upload_size = 0;
     return on_piece(peer, upload, len) ? MHD_YES : MHD_NO;
@@ -348,7 +350,7 @@ enum MHD_Result gt_http_on_request(void *arg, struct MHD_Connection *connection,
 void gt_http_on_request_done(void *arg, struct MHD_Connection *connection, void **state,
                              enum MHD_RequestTerminationCode code)
 {
-    struct gt_http_peer *peer = peer_of(connection);
+    struct gt_http_peer *peer = http_request_peer_of(connection);
     (void)arg;
     (void)state;
     (void)code;

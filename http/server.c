@@ -190,7 +190,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
 }
 
 /* Until a connection ends, or a moment has passed. */
-static void pause_accepting(struct gt_http *http)
+static void http_server_pause_accepting(struct gt_http *http)
 {
     gt_source_free(gt_steal(http->listener_source));
     gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
@@ -202,7 +202,7 @@ static struct gt_http_peer *find_victim(struct gt_http *http, const struct gt_ht
     return gt_http_victim(http, remote);
 }
 
-static void evict(struct gt_http *http, struct gt_http_peer *peer)
+static void http_server_evict(struct gt_http *http, struct gt_http_peer *peer)
 {
     if (!peer)
         return;
@@ -223,12 +223,12 @@ static void check_certificate(struct gt_http *http)
 }
 
 /* Makes room for a connection of that address within what one address may have. */
-static bool admit(struct gt_http *http, const struct sockaddr *address)
+static bool http_server_admit(struct gt_http *http, const struct sockaddr *address)
 {
     struct gt_http_remote *remote = gt_http_remote_get(http, address);
     bool full = remote && remote->connections >= http->spec.address_max;
     struct gt_http_peer *victim = full ? find_victim(http, remote) : NULL;
-    evict(http, victim);
+    http_server_evict(http, victim);
     if (remote)
         gt_http_remote_put(http, remote);
     if (remote && full && !victim)
@@ -245,23 +245,23 @@ static bool accept_one(struct gt_http *http)
     bool full = http->live >= spec->connections_max;
     if (http->stats.connections >= spec->connections_max + ACCEPTS_AT_ONCE ||
         (full && !find_victim(http, NULL))) {
-        pause_accepting(http);
+        http_server_pause_accepting(http);
         return false;
     }
     int fd = accept4(http->listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            evict(http, gt_http_victim(http, NULL));
-            pause_accepting(http);
+            http_server_evict(http, gt_http_victim(http, NULL));
+            http_server_pause_accepting(http);
         }
         return false; /* no more, or one that its peer gave up: the next event comes by itself */
     }
-    if (!admit(http, (const struct sockaddr *)&address)) {
+    if (!http_server_admit(http, (const struct sockaddr *)&address)) {
         close(fd);
         return true;
     }
     if (http->live >= spec->connections_max)
-        evict(http, gt_http_victim(http, NULL));
+        http_server_evict(http, gt_http_victim(http, NULL));
     /* Closes the descriptor itself where it fails. */
     MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&address, len);
     return true;

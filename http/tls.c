@@ -145,7 +145,7 @@ static int load_client_ca(const struct gt_tls *tls, struct gt_tls_set *set, stru
     return 0;
 }
 
-static int load(const struct gt_tls *tls, struct gt_tls_set **ret, struct gt_err **err)
+static int tls_load(const struct gt_tls *tls, struct gt_tls_set **ret, struct gt_err **err)
 {
     struct gt_tls_set *set = calloc(1, sizeof(*set));
     if (!set)
@@ -190,7 +190,7 @@ int gt_tls_check(struct gt_tls *tls, struct gt_err **err)
     bool same = memcmp(stamps, tls->stamps, sizeof(stamps)) == 0;
     /* Before the files are read: one that changes meanwhile is found changed the next time. */
     memcpy(tls->stamps, stamps, sizeof(stamps));
-    int r = load(tls, &set, &why);
+    int r = tls_load(tls, &set, &why);
     tls->loaded = r >= 0;
     if (r >= 0) {
         gt_tls_set_unref(tls->set);
@@ -222,7 +222,7 @@ int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_e
         r = gt_fail_sys(err, ENOMEM, "TLS");
     if (r >= 0) {
         take_stamps(tls, tls->stamps);
-        r = load(tls, &tls->set, err);
+        r = tls_load(tls, &tls->set, err);
         tls->loaded = true;
         tls->checked_ms = gt_clock_ms();
     }
@@ -250,8 +250,8 @@ void gt_tls_validity(const struct gt_tls *tls, int64_t *ret_begins, int64_t *ret
 }
 
 /* The client's last message of a handshake has come, and was good. */
-static int on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
-                       const gnutls_datum_t *message)
+static int tls_on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                           const gnutls_datum_t *message)
 {
     (void)type;
     (void)when;
@@ -269,28 +269,28 @@ struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session, bool *done)
     /* libmicrohttpd uses the session's own pointer; this one is meant for a session cache, which is not used.
      */
     gnutls_db_set_ptr(session, done);
-    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, on_finished);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, tls_on_finished);
     tls->set->references++;
     return tls->set;
 }
 
 /* A name with a NUL inside could pass for another. */
-static bool is_name(int r, const char *name, size_t size)
+static bool tls_is_name(int r, const char *name, size_t size)
 {
     return r >= 0 && size > 0 && strnlen(name, NAME_SIZE) == size;
 }
 
-static unsigned read_names(gnutls_x509_crt_t certificate, char names[GT_TLS_NAMES_MAX][NAME_SIZE])
+static unsigned tls_read_names(gnutls_x509_crt_t certificate, char names[GT_TLS_NAMES_MAX][NAME_SIZE])
 {
     size_t size = NAME_SIZE;
     int r = gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, names[0], &size);
-    unsigned count = is_name(r, names[0], size);
+    unsigned count = tls_is_name(r, names[0], size);
     for (unsigned i = 0; count < GT_TLS_NAMES_MAX; i++) {
         size = NAME_SIZE;
         r = gnutls_x509_crt_get_subject_alt_name(certificate, i, names[count], &size, NULL);
         if (r == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
             break;
-        if (r == GNUTLS_SAN_DNSNAME && is_name(r, names[count], size))
+        if (r == GNUTLS_SAN_DNSNAME && tls_is_name(r, names[count], size))
             count++;
     }
     return count;
@@ -322,7 +322,7 @@ char **gt_tls_client_names(void *session)
         return NULL;
     count = 0;
     if (gnutls_x509_crt_import(certificate, &list[0], GNUTLS_X509_FMT_DER) >= 0)
-        count = read_names(certificate, names);
+        count = tls_read_names(certificate, names);
     gnutls_x509_crt_deinit(certificate);
     return count ? join_names(names, count) : NULL;
 }

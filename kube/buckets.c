@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-static struct gt_bucket *find(const struct gt_buckets *buckets, uint64_t digest)
+static struct gt_bucket *buckets_find(const struct gt_buckets *buckets, uint64_t digest)
 {
     for (unsigned i = 0; i < buckets->count; i++)
         if (buckets->places[i].digest == digest)
@@ -23,13 +23,13 @@ static struct gt_bucket *fullest(const struct gt_buckets *buckets)
 bool gt_bucket_has(const struct gt_buckets *buckets, uint64_t digest, struct gt_bucket_rate rate,
                    uint64_t now_ms)
 {
-    const struct gt_bucket *bucket = find(buckets, digest);
+    const struct gt_bucket *bucket = buckets_find(buckets, digest);
     return !bucket || bucket->full_ms <= now_ms + (rate.burst - 1) * rate.refill_ms;
 }
 
 void gt_bucket_take(struct gt_buckets *buckets, uint64_t digest, struct gt_bucket_rate rate, uint64_t now_ms)
 {
-    struct gt_bucket *bucket = find(buckets, digest);
+    struct gt_bucket *bucket = buckets_find(buckets, digest);
     if (!bucket) {
         bucket = fullest(buckets);
         *bucket = (struct gt_bucket){.digest = digest};

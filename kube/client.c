@@ -14,7 +14,7 @@
 
 enum { AGENT_MAX = 256, OBJECT_TEXT_MAX = 1024 };
 
-static int copy_text(const char *from, char **to, struct gt_err **err)
+static int kube_client_copy_text(const char *from, char **to, struct gt_err **err)
 {
     if (!from)
         return 0;
@@ -38,7 +38,7 @@ static int copy_config(const struct gt_kube_config *from, struct gt_kube_config 
                  {from->token, &to->token},
                  {from->token_file, &to->token_file}};
     for (size_t i = 0; i < GT_COUNT(texts); i++) {
-        int r = copy_text(texts[i].from, texts[i].to, err);
+        int r = kube_client_copy_text(texts[i].from, texts[i].to, err);
         if (r < 0)
             return r;
     }

@@ -106,7 +106,7 @@ void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder, struct g
     *ret = recorder->counters;
 }
 
-static uint64_t digest_of(const char *const *texts, unsigned count)
+static uint64_t event_digest_of(const char *const *texts, unsigned count)
 {
     uint64_t digest = count;
     for (unsigned i = 0; i < count; i++)
@@ -134,7 +134,7 @@ static void write_event(struct gt_kube_recorder *recorder, const struct gt_event
 
 static void send_waiting(struct gt_kube_recorder *recorder);
 
-static void on_written(void *arg, struct gt_kube_answer *answer)
+static void event_on_written(void *arg, struct gt_kube_answer *answer)
 {
     struct slot *slot = arg;
     slot->recorder->calls[slot->number] = NULL;
@@ -156,14 +156,14 @@ static void send_waiting(struct gt_kube_recorder *recorder)
                                                 .namespace_ = waiting->namespace_,
                                                 .body = waiting->body,
                                                 .no_object = true};
-        if (gt_kube_start(recorder->kube, &request, on_written, &recorder->slots[place],
+        if (gt_kube_start(recorder->kube, &request, event_on_written, &recorder->slots[place],
                           &recorder->calls[place], NULL) < 0)
             recorder->counters.dropped++;
         free_waiting(waiting);
     }
 }
 
-static bool enqueue(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
+static bool event_enqueue(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
 {
     const char *namespace_ = event->namespace_ ? event->namespace_ : "default";
     gt_auto_buf struct gt_buf body = GT_BUF(EVENT_BODY_MAX);
@@ -188,7 +188,7 @@ void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_obj
     const char *texts[] = {event->kind,   event->namespace_, event->name,
                            event->uid,    event->reason,     event->warning ? "Warning" : "",
                            event->action, event->note};
-    const uint64_t whole = digest_of(texts, GT_COUNT(texts)), about = digest_of(texts, 5);
+    const uint64_t whole = event_digest_of(texts, GT_COUNT(texts)), about = event_digest_of(texts, 5);
     const uint64_t now = gt_clock_ms();
     const struct gt_bucket_rate rate = {recorder->per_minute, MINUTE_MS / recorder->per_minute};
     struct gt_buckets minute = {&recorder->minute, 1};
@@ -198,7 +198,7 @@ void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_obj
     }
     if (recorder->waiting_count >= recorder->per_minute ||
         !gt_bucket_has(&recorder->seen, about, alike, now) || !gt_bucket_has(&minute, 0, rate, now) ||
-        !enqueue(recorder, event)) {
+        !event_enqueue(recorder, event)) {
         recorder->counters.dropped++;
         return;
     }

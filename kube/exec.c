@@ -28,7 +28,7 @@ enum {
 
 /* ---- what the kubeconfig says ---- */
 
-static int check_texts(const cJSON *list, const char *what, const char *member, struct gt_err **err)
+static int exec_check_texts(const cJSON *list, const char *what, const char *member, struct gt_err **err)
 {
     const cJSON *entry;
     if (list && !cJSON_IsArray(list))
@@ -60,8 +60,8 @@ int gt_kube_exec_check(const cJSON *exec, struct gt_err **err)
         strcmp(mode, "Always") != 0)
         return gt_fail(err, EINVAL, "interactiveMode: expected Never, IfAvailable or Always, is '%.64s'",
                        mode);
-    int r = check_texts(gt_get(exec, "args"), "args", NULL, err);
-    return r < 0 ? r : check_texts(gt_get(exec, "env"), "env", "name", err);
+    int r = exec_check_texts(gt_get(exec, "args"), "args", NULL, err);
+    return r < 0 ? r : exec_check_texts(gt_get(exec, "env"), "env", "name", err);
 }
 
 static int is_interactive(const cJSON *exec, struct gt_err **err)

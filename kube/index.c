@@ -15,7 +15,7 @@ const char *gt_index_name(const struct gt_index_entry *entry)
     return entry->key + strlen(entry->key) + 1;
 }
 
-static bool is(const void *item, const void *key)
+static bool index_is(const void *item, const void *key)
 {
     const struct gt_index_entry *entry = item;
     const struct wanted *wanted = key;
@@ -24,7 +24,7 @@ static bool is(const void *item, const void *key)
 
 struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *namespace_, const char *name)
 {
-    return gt_table_find(&index->table, gt_digest_hash_of_name(namespace_, name), is,
+    return gt_table_find(&index->table, gt_digest_hash_of_name(namespace_, name), index_is,
                          &(struct wanted){namespace_, name});
 }
 

@@ -49,12 +49,12 @@ void gt_kube_informer_free(struct gt_kube_informer *informer)
 }
 
 /* Around everything that calls the user. */
-static void enter(struct gt_kube_informer *informer)
+static void informer_enter(struct gt_kube_informer *informer)
 {
     informer->busy++;
 }
 
-static bool leave(struct gt_kube_informer *informer)
+static bool informer_leave(struct gt_kube_informer *informer)
 {
     if (--informer->busy || !informer->dead)
         return !informer->dead;
@@ -91,8 +91,8 @@ static void report_delete(struct gt_kube_informer *informer, const struct gt_ind
     informer->spec.on_delete(informer->spec.arg, entry->key, gt_index_name(entry), object);
 }
 
-/* An object as it is now. Called between enter() and leave(). */
-static void see(struct gt_kube_informer *informer, cJSON *object)
+/* An object as it is now. Called between informer_enter() and informer_leave(). */
+static void informer_see(struct gt_kube_informer *informer, cJSON *object)
 {
     const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);
     uint64_t uid = gt_digest_keyed(gt_meta_uid(object));
@@ -134,10 +134,10 @@ static void report_error(struct gt_kube_informer *informer, const struct gt_err 
         informer->spec.on_error(informer->spec.arg, error);
 }
 
-static void on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
+static void informer_on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
 {
     struct gt_kube_informer *informer = arg;
-    enter(informer);
+    informer_enter(informer);
     if (type == GT_KUBE_DELETED) {
         struct gt_index_entry *gone =
             gt_index_take(&informer->index, gt_meta_namespace(object), gt_meta_name(object));
@@ -145,15 +145,15 @@ static void on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
             report_delete(informer, gone, object);
         free(gone);
     } else {
-        see(informer, object);
+        informer_see(informer, object);
     }
-    leave(informer);
+    informer_leave(informer);
 }
 
 /*
  * An object that has become too large to be read. Its earlier state stays, so that what it holds does not
- * count as free. If it was created again with the same name, it is another object. Called between enter() and
- * leave().
+ * count as free. If it was created again with the same name, it is another object. Called between
+ * informer_enter() and informer_leave().
  */
 static void pass_over(struct gt_kube_informer *informer, bool is_gone, const char *namespace_,
                       const char *name, const char *uid)
@@ -172,25 +172,25 @@ static void pass_over(struct gt_kube_informer *informer, bool is_gone, const cha
 static void on_watch_oversize(void *arg, bool deleted, const struct gt_kube_peek *object)
 {
     struct gt_kube_informer *informer = arg;
-    enter(informer);
+    informer_enter(informer);
     pass_over(informer, deleted, object->namespace_, object->name, object->uid);
-    leave(informer);
+    informer_leave(informer);
 }
 
 static void on_list_oversize(void *arg, cJSON *object)
 {
     struct gt_kube_informer *informer = arg;
-    enter(informer);
+    informer_enter(informer);
     pass_over(informer, false, gt_meta_namespace(object), gt_meta_name(object), gt_meta_uid(object));
-    leave(informer);
+    informer_leave(informer);
 }
 
 static void on_watch_error(void *arg, const struct gt_err *error)
 {
     struct gt_kube_informer *informer = arg;
-    enter(informer);
+    informer_enter(informer);
     report_error(informer, error);
-    leave(informer);
+    informer_leave(informer);
 }
 
 static void on_lost(void *arg, const struct gt_err *error)
@@ -202,9 +202,9 @@ static void on_lost(void *arg, const struct gt_err *error)
      * lists in a short time. */
     if (gt_clock_ms() - informer->watch_started_ms > GT_BACKOFF_MAX_MS)
         informer->backoff.failures = 0;
-    enter(informer);
+    informer_enter(informer);
     report_error(informer, error);
-    if (leave(informer))
+    if (informer_leave(informer))
         list_later(informer);
 }
 
@@ -214,7 +214,7 @@ static void start_watch(struct gt_kube_informer *informer, const char *version)
                                             .resource_version = version,
                                             .timeout_s = informer->spec.timeout_s,
                                             .line_max = informer->spec.line_max,
-                                            .on_event = on_event,
+                                            .on_event = informer_on_event,
                                             .on_oversize = on_watch_oversize,
                                             .on_error = on_watch_error,
                                             .on_lost = on_lost,
@@ -223,24 +223,24 @@ static void start_watch(struct gt_kube_informer *informer, const char *version)
     informer->watch_started_ms = gt_clock_ms();
     if (gt_kube_watch_start(informer->kube, &spec, &informer->watch, &error) == 0)
         return;
-    enter(informer);
+    informer_enter(informer);
     report_error(informer, error);
-    if (leave(informer))
+    if (informer_leave(informer))
         list_later(informer);
 }
 
-static void on_begin(void *arg)
+static void informer_on_begin(void *arg)
 {
     struct gt_kube_informer *informer = arg;
     informer->mark++;
 }
 
-static void on_object(void *arg, cJSON *object)
+static void informer_on_object(void *arg, cJSON *object)
 {
     struct gt_kube_informer *informer = arg;
-    enter(informer);
-    see(informer, object);
-    leave(informer);
+    informer_enter(informer);
+    informer_see(informer, object);
+    informer_leave(informer);
 }
 
 /* Objects that were not in the complete list are deleted. */
@@ -258,7 +258,7 @@ static void on_list_done(void *arg, const char *version, const struct gt_err *er
 {
     struct gt_kube_informer *informer = arg;
     informer->list = NULL; /* it frees itself */
-    enter(informer);
+    informer_enter(informer);
     if (version) {
         informer->counters.lists++;
         malloc_trim(0); /* pages of a long list lie freed below what stays */
@@ -272,7 +272,7 @@ static void on_list_done(void *arg, const char *version, const struct gt_err *er
         informer->counters.lists_failed++;
         report_error(informer, error);
     }
-    if (!leave(informer))
+    if (!informer_leave(informer))
         return;
     if (version)
         start_watch(informer, version);
@@ -280,15 +280,15 @@ static void on_list_done(void *arg, const char *version, const struct gt_err *er
         list_later(informer);
 }
 
-static void on_timer(void *arg)
+static void informer_on_timer(void *arg)
 {
     struct gt_kube_informer *informer = arg;
     const struct gt_kube_list_spec spec = {.selection = informer->spec.selection,
                                            .limit = informer->spec.limit,
                                            .page_max = informer->spec.page_max,
                                            .backoff = &informer->backoff,
-                                           .on_begin = on_begin,
-                                           .on_object = on_object,
+                                           .on_begin = informer_on_begin,
+                                           .on_object = informer_on_object,
                                            .on_oversize = on_list_oversize,
                                            .on_done = on_list_done,
                                            .arg = informer};
@@ -296,13 +296,13 @@ static void on_timer(void *arg)
     if (gt_kube_list_start(informer->kube, &spec, &informer->list, &error) == 0)
         return;
     informer->counters.lists_failed++;
-    enter(informer);
+    informer_enter(informer);
     report_error(informer, error);
-    if (leave(informer))
+    if (informer_leave(informer))
         list_later(informer);
 }
 
-static int keep(const char *text, char **to, const char **seen, struct gt_err **err)
+static int informer_keep(const char *text, char **to, const char **seen, struct gt_err **err)
 {
     if (!text)
         return 0;
@@ -321,17 +321,19 @@ int gt_kube_informer_start(struct gt_kube *kube, const struct gt_kube_informer_s
     informer->spec = *spec;
     informer->index.max = spec->objects_max ? spec->objects_max : GT_KUBE_OBJECTS_MAX;
     struct gt_kube_selection *selection = &informer->spec.selection;
-    int r = keep(spec->selection.namespace_, &informer->namespace_, &selection->namespace_, err);
+    int r = informer_keep(spec->selection.namespace_, &informer->namespace_, &selection->namespace_, err);
     if (r == 0)
-        r = keep(spec->selection.label_selector, &informer->label_selector, &selection->label_selector, err);
+        r = informer_keep(spec->selection.label_selector, &informer->label_selector,
+                          &selection->label_selector, err);
     if (r == 0)
-        r = keep(spec->selection.field_selector, &informer->field_selector, &selection->field_selector, err);
+        r = informer_keep(spec->selection.field_selector, &informer->field_selector,
+                          &selection->field_selector, err);
     char *path = NULL; /* an invalid path is reported here, not at each request */
     if (r == 0)
         r = gt_kube_selection_path(selection, &path, err);
     free(path);
     if (r == 0)
-        r = gt_loop_add_timer(kube->loop, on_timer, informer, &informer->timer, err);
+        r = gt_loop_add_timer(kube->loop, informer_on_timer, informer, &informer->timer, err);
     if (r < 0) {
         free_informer(informer);
         return r;

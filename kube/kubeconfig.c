@@ -105,8 +105,8 @@ static int parse_all(const char *paths, struct files *files, struct gt_err **err
 }
 
 /* The mapping `inner` of the first entry called `name` in the lists `list` of all files. */
-static int find(struct files *files, const char *list, const char *inner, const char *name,
-                struct config_place *ret, struct gt_err **err)
+static int kubeconfig_find(struct files *files, const char *list, const char *inner, const char *name,
+                           struct config_place *ret, struct gt_err **err)
 {
     for (unsigned i = 0; i < files->count; i++) {
         struct file *file = &files->files[i];
@@ -128,7 +128,8 @@ static int find(struct files *files, const char *list, const char *inner, const 
     return gt_fail(err, EINVAL, "kubeconfig %s: there is no %s '%s'", files->files[0].path, inner, name);
 }
 
-static int refuse(struct config_place in, const char *what, const char *const *keys, struct gt_err **err)
+static int kubeconfig_refuse(struct config_place in, const char *what, const char *const *keys,
+                             struct gt_err **err)
 {
     for (; *keys; keys++) {
         const char *value = text(in, *keys);
@@ -141,7 +142,7 @@ static int refuse(struct config_place in, const char *what, const char *const *k
     return 0;
 }
 
-static int copy(const char *value, char **ret, struct gt_err **err)
+static int kubeconfig_copy(const char *value, char **ret, struct gt_err **err)
 {
     if (!value)
         return 0;
@@ -153,12 +154,12 @@ static int copy(const char *value, char **ret, struct gt_err **err)
 }
 
 /* A path in a kubeconfig is relative to the folder of the kubeconfig. */
-static int copy_path(struct config_place in, const char *key, char **ret, struct gt_err **err)
+static int kubeconfig_copy_path(struct config_place in, const char *key, char **ret, struct gt_err **err)
 {
     const char *value = text(in, key);
     const char *slash = strrchr(in.file->path, '/');
     if (!value || *value == '/' || !slash)
-        return copy(value, ret, err);
+        return kubeconfig_copy(value, ret, err);
     char *path = NULL;
     if (asprintf(&path, "%.*s/%s", (int)(slash - in.file->path), in.file->path, value) < 0)
         return gt_fail_sys(err, ENOMEM, "kubeconfig");
@@ -177,7 +178,7 @@ static int copy_pem(struct config_place in, const char *key, char **ret_file, ch
     }
     const char *encoded = text(in, data_key);
     if (!encoded)
-        return copy_path(in, key, ret_file, err);
+        return kubeconfig_copy_path(in, key, ret_file, err);
     gt_auto_buf struct gt_buf decoded = GT_BUF(KUBECONFIG_MAX);
     int r = gt_base64_decode(encoded, &decoded, err);
     if (r < 0) {
@@ -191,15 +192,15 @@ static int copy_pem(struct config_place in, const char *key, char **ret_file, ch
     return 0;
 }
 
-static int read_cluster(struct config_place in, struct gt_kube_config *to, struct gt_err **err)
+static int kubeconfig_read_cluster(struct config_place in, struct gt_kube_config *to, struct gt_err **err)
 {
     static const char *const refused[] = {"insecure-skip-tls-verify", "proxy-url", "tls-server-name", NULL};
-    int r = refuse(in, "cluster", refused, err);
+    int r = kubeconfig_refuse(in, "cluster", refused, err);
     if (r < 0)
         return r;
     if (!text(in, "server"))
         return gt_fail(err, EINVAL, "kubeconfig %s: the cluster has no server", in.file->path);
-    r = copy(text(in, "server"), &to->server, err);
+    r = kubeconfig_copy(text(in, "server"), &to->server, err);
     if (r < 0)
         return r;
     r = gt_kube_config_check_server(to->server, err);
@@ -236,7 +237,8 @@ static int read_exec(struct config_place in, struct config_place cluster, struct
     if (r < 0)
         return gt_wrap(err, "kubeconfig %s: exec", in.file->path);
     gt_auto_free char *path = NULL;
-    r = strchr(command, '/') ? copy_path(exec, "command", &path, err) : copy(command, &path, err);
+    r = strchr(command, '/') ? kubeconfig_copy_path(exec, "command", &path, err)
+                             : kubeconfig_copy(command, &path, err);
     if (r < 0)
         return r;
     gt_auto_json cJSON *all = cJSON_Duplicate(exec.node, true);
@@ -259,7 +261,7 @@ static int read_user(struct config_place in, struct config_place cluster, struct
 {
     static const char *const refused[] = {"username",  "password",      "as", "as-uid",
                                           "as-groups", "as-user-extra", NULL};
-    int r = refuse(in, "user", refused, err);
+    int r = kubeconfig_refuse(in, "user", refused, err);
     if (r == 0 && gt_get(in.node, "auth-provider"))
         r = gt_fail(err, EOPNOTSUPP,
                     "kubeconfig %s: user: auth-provider is not supported: use exec with a plugin, for OIDC "
@@ -270,9 +272,9 @@ static int read_user(struct config_place in, struct config_place cluster, struct
     if (r == 0)
         r = copy_pem(in, "client-key", &to->key_file, &to->key_data, err);
     if (r == 0)
-        r = copy_path(in, "tokenFile", &to->token_file, err);
+        r = kubeconfig_copy_path(in, "tokenFile", &to->token_file, err);
     if (r == 0 && !to->token_file)
-        r = copy(text(in, "token"), &to->token, err);
+        r = kubeconfig_copy(text(in, "token"), &to->token, err);
     if (r < 0)
         return r;
     if (!(to->certificate_file || to->certificate_data) != !(to->key_file || to->key_data))
@@ -296,21 +298,21 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
         return gt_fail(err, EINVAL, "kubeconfig %s: no current-context, and no context was named",
                        files.files[0].path);
     struct config_place in;
-    r = find(&files, "contexts", "context", context, &in, err);
+    r = kubeconfig_find(&files, "contexts", "context", context, &in, err);
     if (r < 0)
         return r;
     const char *cluster = text(in, "cluster"), *user = text(in, "user");
     if (!cluster)
         return gt_fail(err, EINVAL, "kubeconfig %s: context '%s' names no cluster", in.file->path, context);
     gt_auto_kube_config struct gt_kube_config config = {0};
-    r = copy(text(in, "namespace"), &config.namespace_, err);
+    r = kubeconfig_copy(text(in, "namespace"), &config.namespace_, err);
     struct config_place found_cluster = {0}, found = {0};
     if (r == 0)
-        r = find(&files, "clusters", "cluster", cluster, &found_cluster, err);
+        r = kubeconfig_find(&files, "clusters", "cluster", cluster, &found_cluster, err);
     if (r == 0)
-        r = read_cluster(found_cluster, &config, err);
+        r = kubeconfig_read_cluster(found_cluster, &config, err);
     if (r == 0 && user)
-        r = find(&files, "users", "user", user, &found, err);
+        r = kubeconfig_find(&files, "users", "user", user, &found, err);
     if (r == 0 && user && !gt_kube_config_is_plain(&config)) /* as kubectl: no credential without TLS */
         r = read_user(found, found_cluster, &config, err);
     if (r < 0)

@@ -61,7 +61,7 @@ void gt_kube_list_cancel(struct gt_kube_list *list)
         free_list(list);
 }
 
-static void finish(struct gt_kube_list *list, const char *resource_version, const struct gt_err *error)
+static void list_finish(struct gt_kube_list *list, const char *resource_version, const struct gt_err *error)
 {
     if (!list->dead) {
         list->busy = true;
@@ -112,11 +112,11 @@ static void request_or_finish(struct gt_kube_list *list)
 {
     gt_auto_err struct gt_err *error = NULL;
     if (request_page(list, &error) < 0)
-        finish(list, NULL, error);
+        list_finish(list, NULL, error);
 }
 
 /* From the first page again, after a while. */
-static void on_timer(void *arg)
+static void list_on_timer(void *arg)
 {
     struct gt_kube_list *list = arg;
     if (list->spec.on_begin) {
@@ -130,7 +130,7 @@ static void on_timer(void *arg)
         request_or_finish(list);
 }
 
-static void read_page(struct gt_kube_list *list, const char *body, size_t body_len)
+static void list_read_page(struct gt_kube_list *list, const char *body, size_t body_len)
 {
     struct gt_kube_page page;
     gt_auto_err struct gt_err *error = NULL;
@@ -140,7 +140,7 @@ static void read_page(struct gt_kube_list *list, const char *body, size_t body_l
     if (r < 0 || list->dead) {
         if (r == 0)
             gt_kube_page_done(&page);
-        finish(list, NULL, error);
+        list_finish(list, NULL, error);
         return;
     }
     bool whole = false;
@@ -154,7 +154,7 @@ static void read_page(struct gt_kube_list *list, const char *body, size_t body_l
     }
     list->page = PAGE_OBJECTS;
     if (whole)
-        finish(list, page.resource_version, NULL);
+        list_finish(list, page.resource_version, NULL);
     else
         request_or_finish(list);
     gt_kube_page_done(&page);
@@ -182,7 +182,7 @@ static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, 
     list->call = NULL;
     int code = gt_err_code(answer->error);
     if (!code) {
-        read_page(list, body, body_len);
+        list_read_page(list, body, body_len);
     } else if (code == EFBIG && narrow(list)) {
         request_or_finish(list);
     } else if (code == ESTALE && (list->next || list->pinned) && list->restarts < LIST_RESTARTS_MAX) {
@@ -192,7 +192,7 @@ static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, 
         free(gt_steal(list->pinned));
         gt_source_arm(list->timer, gt_backoff_next(&list->backoff, 0, &list->kube->jitter));
     } else {
-        finish(list, NULL, answer->error);
+        list_finish(list, NULL, answer->error);
     }
 }
 
@@ -209,7 +209,7 @@ int gt_kube_list_start(struct gt_kube *kube, const struct gt_kube_list_spec *spe
     list->spec.deadline_ms = spec->deadline_ms ? spec->deadline_ms : LIST_DEADLINE_MS;
     int r = gt_kube_selection_path(&spec->selection, &list->path, err);
     if (r == 0)
-        r = gt_loop_add_timer(kube->loop, on_timer, list, &list->timer, err);
+        r = gt_loop_add_timer(kube->loop, list_on_timer, list, &list->timer, err);
     if (r < 0) {
         free_list(list);
         return r;

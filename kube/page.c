@@ -43,7 +43,7 @@ static char peek(struct page_reader *reader)
     return reader->at < reader->end ? *reader->at : '\0';
 }
 
-static bool take(struct page_reader *reader, char c)
+static bool page_take(struct page_reader *reader, char c)
 {
     if (peek(reader) != c)
         return false;
@@ -62,7 +62,7 @@ static cJSON *value(struct page_reader *reader)
     return json;
 }
 
-static int read_items(struct page_reader *reader)
+static int page_read_items(struct page_reader *reader)
 {
     if (reader->has_items)
         return bad(reader, "items twice");
@@ -73,9 +73,9 @@ static int read_items(struct page_reader *reader)
         gt_json_arena_delete(reader->arena, json);
         return null ? 0 : bad(reader, "items");
     }
-    if (!take(reader, '['))
+    if (!page_take(reader, '['))
         return bad(reader, "items are no array");
-    if (take(reader, ']'))
+    if (page_take(reader, ']'))
         return 0;
     do {
         cJSON *json = value(reader);
@@ -88,11 +88,11 @@ static int read_items(struct page_reader *reader)
         gt_json_arena_delete(reader->arena, json);
         if (!go_on)
             return -ECANCELED;
-    } while (take(reader, ','));
-    return take(reader, ']') ? 0 : bad(reader, "no end of the items");
+    } while (page_take(reader, ','));
+    return page_take(reader, ']') ? 0 : bad(reader, "no end of the items");
 }
 
-static int keep_text(const cJSON *metadata, const char *key, char **to, struct page_reader *reader)
+static int page_keep_text(const cJSON *metadata, const char *key, char **to, struct page_reader *reader)
 {
     const char *text = gt_get_string(metadata, key);
     if (!*text)
@@ -102,39 +102,39 @@ static int keep_text(const cJSON *metadata, const char *key, char **to, struct p
     return *to ? 0 : gt_fail_sys(reader->err, ENOMEM, "list");
 }
 
-static int read_member(struct page_reader *reader)
+static int page_read_member(struct page_reader *reader)
 {
     cJSON *key = value(reader);
     const char *name = cJSON_GetStringValue(key);
     bool items = name && strcmp(name, "items") == 0, metadata = name && strcmp(name, "metadata") == 0;
     gt_json_arena_delete(reader->arena, key);
-    if (!name || !take(reader, ':'))
+    if (!name || !page_take(reader, ':'))
         return bad(reader, "no key");
     if (items)
-        return read_items(reader);
+        return page_read_items(reader);
     cJSON *json = value(reader);
     if (!json)
         return bad(reader, "no value");
     int r = 0;
     if (metadata)
-        r = keep_text(json, "continue", &reader->page.next, reader);
+        r = page_keep_text(json, "continue", &reader->page.next, reader);
     if (metadata && r == 0)
-        r = keep_text(json, "resourceVersion", &reader->page.resource_version, reader);
+        r = page_keep_text(json, "resourceVersion", &reader->page.resource_version, reader);
     gt_json_arena_delete(reader->arena, json);
     return r;
 }
 
-static int read_page(struct page_reader *reader)
+static int page_read(struct page_reader *reader)
 {
-    if (!take(reader, '{'))
+    if (!page_take(reader, '{'))
         return bad(reader, "no object");
-    if (!take(reader, '}')) {
+    if (!page_take(reader, '}')) {
         do {
-            int r = read_member(reader);
+            int r = page_read_member(reader);
             if (r < 0)
                 return r;
-        } while (take(reader, ','));
-        if (!take(reader, '}'))
+        } while (page_take(reader, ','));
+        if (!page_take(reader, '}'))
             return bad(reader, "no end");
     }
     if (!reader->has_items)
@@ -149,7 +149,7 @@ int gt_kube_page_read(struct gt_json_arena *arena, const char *text, size_t len,
 {
     struct page_reader reader = {
         .arena = arena, .text = text, .at = text, .end = text + len, .item = item, .arg = arg, .err = err};
-    int r = read_page(&reader);
+    int r = page_read(&reader);
     if (r < 0) {
         gt_kube_page_done(&reader.page);
         return r;

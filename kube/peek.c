@@ -11,7 +11,7 @@ struct peek_reader {
     struct gt_kube_peek *to;
 };
 
-static bool take(struct peek_reader *reader, char c)
+static bool peek_take(struct peek_reader *reader, char c)
 {
     while (reader->at < reader->end && strchr(" \t\r\n", *reader->at) && *reader->at)
         reader->at++;
@@ -24,7 +24,7 @@ static bool take(struct peek_reader *reader, char c)
 /* A whole string, as it stands between its quotes. */
 static bool read_string(struct peek_reader *reader, const char **ret, size_t *ret_len)
 {
-    if (!take(reader, '"'))
+    if (!peek_take(reader, '"'))
         return false;
     const char *begin = reader->at;
     for (; reader->at < reader->end; reader->at++) {
@@ -40,7 +40,7 @@ static bool read_string(struct peek_reader *reader, const char **ret, size_t *re
 }
 
 /* Up to the comma or bracket behind a value. */
-static bool skip_value(struct peek_reader *reader)
+static bool peek_skip_value(struct peek_reader *reader)
 {
     const char *text;
     size_t len, depth = 0;
@@ -60,13 +60,13 @@ static bool skip_value(struct peek_reader *reader)
     return false;
 }
 
-static bool is(const char *text, size_t len, const char *what)
+static bool peek_is(const char *text, size_t len, const char *what)
 {
     return len == strlen(what) && memcmp(text, what, len) == 0;
 }
 
 /* Texts with escapes are no names. */
-static bool read_text(struct peek_reader *reader, char *to, size_t size)
+static bool peek_read_text(struct peek_reader *reader, char *to, size_t size)
 {
     const char *text;
     size_t len;
@@ -82,7 +82,7 @@ static bool read_text(struct peek_reader *reader, char *to, size_t size)
 enum level { AT_EVENT, AT_OBJECT, AT_METADATA };
 
 /* The members of an object, as far as they come. */
-static bool read_members(struct peek_reader *reader, enum level level)
+static bool peek_read_members(struct peek_reader *reader, enum level level)
 {
     struct gt_kube_peek *to = reader->to;
     const struct {
@@ -98,27 +98,28 @@ static bool read_members(struct peek_reader *reader, enum level level)
         {AT_METADATA, "resourceVersion", to->resource_version, sizeof(to->resource_version)},
     };
     static const char *const below[] = {[AT_EVENT] = "object", [AT_OBJECT] = "metadata", [AT_METADATA] = ""};
-    if (!take(reader, '{'))
+    if (!peek_take(reader, '{'))
         return false;
     do {
         const char *key;
         size_t len, i = 0;
-        if (!read_string(reader, &key, &len) || !take(reader, ':'))
+        if (!read_string(reader, &key, &len) || !peek_take(reader, ':'))
             return false;
-        while (i < GT_COUNT(texts) && !(texts[i].level == level && is(key, len, texts[i].key)))
+        while (i < GT_COUNT(texts) && !(texts[i].level == level && peek_is(key, len, texts[i].key)))
             i++;
-        bool good = i < GT_COUNT(texts) ? read_text(reader, texts[i].text, texts[i].size)
-                    : level < AT_METADATA && is(key, len, below[level]) ? read_members(reader, level + 1)
-                                                                        : skip_value(reader);
+        bool good = i < GT_COUNT(texts) ? peek_read_text(reader, texts[i].text, texts[i].size)
+                    : level < AT_METADATA && peek_is(key, len, below[level])
+                        ? peek_read_members(reader, level + 1)
+                        : peek_skip_value(reader);
         if (!good)
             return false;
-    } while (take(reader, ','));
-    return take(reader, '}');
+    } while (peek_take(reader, ','));
+    return peek_take(reader, '}');
 }
 
 void gt_kube_peek(const char *text, size_t len, struct gt_kube_peek *ret)
 {
     struct peek_reader reader = {.at = text, .end = text + len, .to = ret};
     *ret = (struct gt_kube_peek){0};
-    read_members(&reader, AT_EVENT);
+    peek_read_members(&reader, AT_EVENT);
 }

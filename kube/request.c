@@ -54,7 +54,7 @@ static void set_state(struct gt_kube_call *call, int state)
     call->state = (unsigned)state;
 }
 
-static void unlink_call(struct gt_kube_call *call)
+static void kube_request_unlink_call(struct gt_kube_call *call)
 {
     set_state(call, CALL_WAITING);
     if (call->previous)
@@ -71,13 +71,13 @@ void gt_kube_cancel(struct gt_kube_call *call)
     if (!call || call->in_callback)
         return;
     gt_transfer_cancel(call->transfer);
-    unlink_call(call);
+    kube_request_unlink_call(call);
     gt_source_arm(call->kube->timer, 0);
     free_call(call);
 }
 
 /* Wakes the client when the next call is due, or at once where one in line finds a place. */
-static void schedule(struct gt_kube *kube)
+static void kube_request_schedule(struct gt_kube *kube)
 {
     uint64_t now = gt_clock_ms(), wait = UINT64_MAX;
     for (const struct gt_kube_call *call = kube->calls; call; call = call->next) {
@@ -100,8 +100,8 @@ static void answer_call(struct gt_kube_call *call, unsigned status, cJSON *objec
 {
     struct gt_kube_answer answer = {.status = status, .object = object, .error = error, .tries = call->tries};
     call->in_callback = true;
-    unlink_call(call);
-    schedule(call->kube);
+    kube_request_unlink_call(call);
+    kube_request_schedule(call->kube);
     if (call->raw_done)
         call->raw_done(call->arg, &answer, result ? result->body : "", result ? result->body_len : 0);
     else
@@ -115,7 +115,7 @@ static void wait_for(struct gt_kube_call *call, uint64_t milliseconds)
 {
     set_state(call, CALL_WAITING);
     call->due = gt_clock_ms() + milliseconds;
-    schedule(call->kube);
+    kube_request_schedule(call->kube);
 }
 
 /* False where the deadline comes before the next try would. */
@@ -138,7 +138,7 @@ static void answer_success(struct gt_kube_call *call, const struct gt_transfer_r
     answer_call(call, result->status, object, gt_steal(error), result);
 }
 
-static void on_done(void *arg, const struct gt_transfer_result *result)
+static void kube_request_on_done(void *arg, const struct gt_transfer_result *result)
 {
     struct gt_kube_call *call = arg;
     struct gt_kube *kube = call->kube;
@@ -193,7 +193,7 @@ static void run_call(struct gt_kube_call *call)
                                               .http2 = !call->raw_done,
                                               .timeout_ms = left,
                                               .body_max = call->response_max,
-                                              .on_done = on_done,
+                                              .on_done = kube_request_on_done,
                                               .arg = call};
     if (r == 0)
         r = gt_kube_exchange(call->kube, &exchange, &call->transfer, &error);
@@ -234,7 +234,7 @@ void gt_kube_on_timer(void *arg)
             break;
         run_call(oldest);
     }
-    schedule(kube);
+    kube_request_schedule(kube);
 }
 
 /* No other call waits for a place: while one is free, queued calls get it at the next kick. */
@@ -246,8 +246,8 @@ static bool is_alone_in_line(const struct gt_kube_call *call)
     return true;
 }
 
-static int enqueue(struct gt_kube *kube, struct gt_kube_call *call, uint64_t deadline_ms, uint64_t try_ms,
-                   struct gt_err **err)
+static int kube_request_enqueue(struct gt_kube *kube, struct gt_kube_call *call, uint64_t deadline_ms,
+                                uint64_t try_ms, struct gt_err **err)
 {
     if (kube->call_count >= CALLS_MAX)
         return gt_fail(err, EAGAIN, "more than %d requests wait", CALLS_MAX);
@@ -328,7 +328,7 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
     if (r == 0 && request->body && !(call->body = strdup(request->body)))
         r = gt_fail_sys(err, ENOMEM, "Kubernetes client");
     if (r == 0)
-        r = enqueue(kube, call, request->deadline_ms, request->try_ms, err);
+        r = kube_request_enqueue(kube, call, request->deadline_ms, request->try_ms, err);
     if (r < 0) {
         free_call(call);
         return r;
@@ -353,7 +353,7 @@ int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept
     call->backoff = backoff ? backoff : &call->own_backoff;
     call->raw_done = done;
     call->arg = arg;
-    int r = enqueue(kube, call, deadline_ms, try_ms, err);
+    int r = kube_request_enqueue(kube, call, deadline_ms, try_ms, err);
     if (r < 0) {
         free_call(call);
         return r;

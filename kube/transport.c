@@ -90,7 +90,7 @@ static void on_socket(void *arg, uint32_t events)
     round_of(watch->transport, watch->fd, happened);
 }
 
-static void on_timer(void *arg)
+static void transport_on_timer(void *arg)
 {
     round_of(arg, CURL_SOCKET_TIMEOUT, 0);
 }
@@ -214,7 +214,7 @@ void gt_transfer_cancel(struct gt_transfer *transfer)
 }
 
 /* Passes on what has arrived. False if the transfer was freed meanwhile. */
-static bool deliver(struct gt_transfer *transfer)
+static bool transport_deliver(struct gt_transfer *transfer)
 {
     if (!transfer->streaming || !transfer->body.len)
         return true;
@@ -255,7 +255,7 @@ static int error_of(CURLcode code)
     }
 }
 
-static void finish(struct gt_transfer *transfer, CURLcode code)
+static void transport_finish(struct gt_transfer *transfer, CURLcode code)
 {
     struct gt_transfer_result result = {.error = error_of(code), .text = ""};
     long status = 0;
@@ -288,7 +288,7 @@ static void deliver_all(struct gt_transport *transport)
     struct gt_transfer *transfer = transport->transfers;
     while (transfer && !transport->dead) {
         if (transfer->streaming && transfer->body.len) {
-            deliver(transfer);
+            transport_deliver(transfer);
             transfer = transport->transfers; /* the list may be another now */
         } else {
             transfer = transfer->next;
@@ -307,12 +307,12 @@ static void fail_starved(struct gt_transport *transport)
     while (transfer && !transport->dead) {
         bool fails = transfer->starved;
         if (fails)
-            finish(transfer, CURLE_OUT_OF_MEMORY);
+            transport_finish(transfer, CURLE_OUT_OF_MEMORY);
         transfer = fails ? transport->transfers : transfer->next; /* the list may be another now */
     }
 }
 
-static void release(struct gt_transport *transport)
+static void transport_release(struct gt_transport *transport)
 {
     while (transport->idle_count)
         curl.curl_easy_cleanup(transport->idle[--transport->idle_count]);
@@ -346,12 +346,12 @@ static void round_of(struct gt_transport *transport, curl_socket_t fd, int event
         char *private = NULL;
         curl.curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
         struct gt_transfer *transfer = (struct gt_transfer *)(void *)private;
-        if (deliver(transfer))
-            finish(transfer, code);
+        if (transport_deliver(transfer))
+            transport_finish(transfer, code);
     }
     transport->busy = false;
     if (transport->dead)
-        release(transport);
+        transport_release(transport);
 }
 
 void gt_transport_free(struct gt_transport *transport)
@@ -363,7 +363,7 @@ void gt_transport_free(struct gt_transport *transport)
     if (transport->busy)
         transport->dead = true;
     else
-        release(transport);
+        transport_release(transport);
 }
 
 int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, const char *user_agent,
@@ -392,7 +392,7 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
     if (r == 0)
         r = gt_pem_open(config->key_data, "client key", &transport->key, err);
     if (r == 0)
-        r = gt_loop_add_timer(loop, on_timer, transport, &transport->timer, err);
+        r = gt_loop_add_timer(loop, transport_on_timer, transport, &transport->timer, err);
     if (r < 0)
         return r;
     curl.curl_multi_setopt(transport->multi, CURLMOPT_SOCKETFUNCTION, socket_callback);

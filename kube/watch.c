@@ -152,7 +152,7 @@ static bool on_long(void *arg, const char *line, size_t len)
 
 static void end_stream(struct gt_kube_watch *watch, unsigned retry_after_s);
 
-static void on_data(void *arg, const char *data, size_t len)
+static void watch_on_data(void *arg, const char *data, size_t len)
 {
     struct gt_kube_watch *watch = arg;
     watch->counters.connected = true;
@@ -172,7 +172,7 @@ static void on_data(void *arg, const char *data, size_t len)
     end_stream(watch, 0);
 }
 
-static void on_done(void *arg, const struct gt_transfer_result *result)
+static void watch_on_done(void *arg, const struct gt_transfer_result *result)
 {
     struct gt_kube_watch *watch = arg;
     watch->transfer = NULL;
@@ -251,8 +251,8 @@ static int connect_stream(struct gt_kube_watch *watch, struct gt_err **err)
         .accept = watch->spec.selection.metadata_only ? GT_KUBE_ACCEPT_META : GT_KUBE_ACCEPT,
         .timeout_ms = (seconds + GRACE_S) * UINT64_C(1000),
         .body_max = ERROR_BODY_MAX,
-        .on_data = on_data,
-        .on_done = on_done,
+        .on_data = watch_on_data,
+        .on_done = watch_on_done,
         .arg = watch};
     watch->started_ms = gt_clock_ms();
     watch->counters.connects++;
@@ -261,7 +261,7 @@ static int connect_stream(struct gt_kube_watch *watch, struct gt_err **err)
 
 /* ---- a server that was restored from a backup ---- */
 
-static bool is_before(const char *version, const char *other)
+static bool watch_is_before(const char *version, const char *other)
 {
     uint64_t a, b;
     return gt_text_to_unsigned(version, UINT64_MAX, &a) && gt_text_to_unsigned(other, UINT64_MAX, &b) &&
@@ -282,7 +282,7 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
     gt_kube_result(result, &object, &watch->failed);
     if (!watch->failed)
         object = cJSON_ParseWithLength(result->body, result->body_len);
-    if (!watch->failed && is_before(gt_meta_version(object), watch->version)) {
+    if (!watch->failed && watch_is_before(gt_meta_version(object), watch->version)) {
         gt_fail(&watch->failed, ESTALE, "watch: the objects have gone back from version %s to %s",
                 watch->version, gt_meta_version(object));
         watch->lost = true;
@@ -323,7 +323,7 @@ static int check_version(struct gt_kube_watch *watch, struct gt_err **err)
     return gt_kube_exchange(watch->kube, &exchange, &watch->transfer, err);
 }
 
-static void on_timer(void *arg)
+static void watch_on_timer(void *arg)
 {
     struct gt_kube_watch *watch = arg;
     int r = watch->unknown ? check_version(watch, &watch->failed) : connect_stream(watch, &watch->failed);
@@ -352,7 +352,7 @@ int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *s
     watch->lines.on_long = on_long;
     int r = gt_kube_selection_path(&spec->selection, &watch->path, err);
     if (r == 0)
-        r = gt_loop_add_timer(kube->loop, on_timer, watch, &watch->timer, err);
+        r = gt_loop_add_timer(kube->loop, watch_on_timer, watch, &watch->timer, err);
     if (r < 0) {
         free_watch(watch);
         return r;

@@ -15,8 +15,8 @@ struct yaml_reader {
     unsigned left; /* nodes that may still be made */
 };
 
-static int read_node(struct yaml_reader *reader, int number, unsigned depth, cJSON **ret,
-                     struct gt_err **err);
+static int kube_yaml_read_node(struct yaml_reader *reader, int number, unsigned depth, cJSON **ret,
+                               struct gt_err **err);
 
 static bool is_null(const yaml_node_t *node)
 {
@@ -25,13 +25,13 @@ static bool is_null(const yaml_node_t *node)
            (!*value || strcmp(value, "null") == 0 || strcmp(value, "~") == 0);
 }
 
-static int read_items(struct yaml_reader *reader, const yaml_node_t *node, unsigned depth, cJSON *to,
-                      struct gt_err **err)
+static int kube_yaml_read_items(struct yaml_reader *reader, const yaml_node_t *node, unsigned depth,
+                                cJSON *to, struct gt_err **err)
 {
     for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top;
          item++) {
         cJSON *made = NULL;
-        int r = read_node(reader, *item, depth, &made, err);
+        int r = kube_yaml_read_node(reader, *item, depth, &made, err);
         if (r < 0)
             return r;
         cJSON_AddItemToArray(to, made);
@@ -39,8 +39,8 @@ static int read_items(struct yaml_reader *reader, const yaml_node_t *node, unsig
     return 0;
 }
 
-static int read_pairs(struct yaml_reader *reader, const yaml_node_t *node, unsigned depth, cJSON *to,
-                      struct gt_err **err)
+static int kube_yaml_read_pairs(struct yaml_reader *reader, const yaml_node_t *node, unsigned depth,
+                                cJSON *to, struct gt_err **err)
 {
     const yaml_node_pair_t *first = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
     if (end - first > MAPPING_KEYS_MAX)
@@ -55,7 +55,7 @@ static int read_pairs(struct yaml_reader *reader, const yaml_node_t *node, unsig
             return gt_fail(err, EINVAL, "line %zu: the key \"%.64s\" stands twice in one mapping",
                            key->start_mark.line + 1, name);
         cJSON *made = NULL;
-        int r = read_node(reader, pair->value, depth, &made, err);
+        int r = kube_yaml_read_node(reader, pair->value, depth, &made, err);
         if (r < 0)
             return r;
         if (!cJSON_AddItemToObject(to, name, made)) {
@@ -66,7 +66,8 @@ static int read_pairs(struct yaml_reader *reader, const yaml_node_t *node, unsig
     return 0;
 }
 
-static int read_node(struct yaml_reader *reader, int number, unsigned depth, cJSON **ret, struct gt_err **err)
+static int kube_yaml_read_node(struct yaml_reader *reader, int number, unsigned depth, cJSON **ret,
+                               struct gt_err **err)
 {
     const yaml_node_t *node = yaml_document_get_node(&reader->document, number);
     if (!node)
@@ -86,9 +87,9 @@ static int read_node(struct yaml_reader *reader, int number, unsigned depth, cJS
     if (!made)
         return gt_fail_sys(err, ENOMEM, "YAML");
     if (node->type == YAML_SEQUENCE_NODE)
-        r = read_items(reader, node, depth + 1, made, err);
+        r = kube_yaml_read_items(reader, node, depth + 1, made, err);
     else if (node->type == YAML_MAPPING_NODE)
-        r = read_pairs(reader, node, depth + 1, made, err);
+        r = kube_yaml_read_pairs(reader, node, depth + 1, made, err);
     if (r < 0) {
         cJSON_Delete(made);
         return r;
@@ -128,7 +129,7 @@ int gt_yaml_read(const char *text, size_t len, cJSON **ret, struct gt_err **err)
         made = cJSON_CreateNull();
         r = made ? 0 : gt_fail_sys(err, ENOMEM, "YAML");
     } else {
-        r = read_node(&reader, 1, 0, &made, err); /* the root is number 1 */
+        r = kube_yaml_read_node(&reader, 1, 0, &made, err); /* the root is number 1 */
         if (r >= 0)
             r = expect_end(&parser, err);
     }

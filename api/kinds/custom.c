@@ -150,7 +150,7 @@ static int check_members(const struct gt_at *at, const cJSON *object, const char
     check_members((at), (object), (const char *const[]){__VA_ARGS__, NULL})
 
 /* A path below `root` (".spec"; "" any). */
-static int check_path(const struct gt_at *at, const cJSON *object, const char *key, const char *root)
+static int custom_check_path(const struct gt_at *at, const cJSON *object, const char *key, const char *root)
 {
     const cJSON *member = gt_get(object, key);
     const char *path = cJSON_GetStringValue(member);
@@ -168,7 +168,7 @@ static int check_path(const struct gt_at *at, const cJSON *object, const char *k
     return 0;
 }
 
-static int check_texts(const struct gt_at *at, const cJSON *object, const char *key)
+static int custom_check_texts(const struct gt_at *at, const cJSON *object, const char *key)
 {
     const cJSON *list = gt_get(object, key), *one;
     int count = 0;
@@ -184,15 +184,15 @@ static int check_template(const struct gt_at *at, const cJSON *template)
     const char *root = *gt_get_string(template, "each") ? "" : ".spec";
     int r = check_members_(at, template, "each", "path", "role", "replicas");
     if (r >= 0)
-        r = check_path(at, template, "each", ".spec");
+        r = custom_check_path(at, template, "each", ".spec");
     if (r >= 0 && !*gt_get_string(template, "path"))
         r = gt_at_fail(at, "path", "it is missing: the path of a pod's template");
     if (r >= 0)
-        r = check_path(at, template, "path", root);
+        r = custom_check_path(at, template, "path", root);
     if (r >= 0)
-        r = check_path(at, template, "replicas", root);
+        r = custom_check_path(at, template, "replicas", root);
     if (r >= 0 && *gt_get_string(template, "role") == '.')
-        r = check_path(at, template, "role", root);
+        r = custom_check_path(at, template, "role", root);
     return r;
 }
 
@@ -223,11 +223,11 @@ static int check_ended(const struct gt_at *at, const cJSON *kind)
         return 0;
     int r = check_members_(&below, ended, "conditions", "path", "values");
     if (r >= 0)
-        r = check_texts(&below, ended, "conditions");
+        r = custom_check_texts(&below, ended, "conditions");
     if (r >= 0)
-        r = check_texts(&below, ended, "values");
+        r = custom_check_texts(&below, ended, "values");
     if (r >= 0)
-        r = check_path(&below, ended, "path", ".status");
+        r = custom_check_path(&below, ended, "path", ".status");
     if (r >= 0 && !gt_get(ended, "path") != !gt_get(ended, "values"))
         r = gt_at_fail(&below, "values", "path and values go together");
     return r;
@@ -279,7 +279,7 @@ static int fill_kind(const struct gt_at *at, const cJSON *says, struct custom_ki
     return 0;
 }
 
-static int check_kind(const struct gt_at *at, const cJSON *says)
+static int custom_check_kind(const struct gt_at *at, const cJSON *says)
 {
     char path[CUSTOM_AT_MAX];
     snprintf(path, sizeof(path), "%s.labels", at->path);
@@ -293,9 +293,9 @@ static int check_kind(const struct gt_at *at, const cJSON *says)
     if (r >= 0)
         r = check_templates(at, says);
     if (r >= 0)
-        r = check_path(at, says, "minimum", ".spec");
+        r = custom_check_path(at, says, "minimum", ".spec");
     if (r >= 0)
-        r = check_path(at, says, "suspend", ".spec");
+        r = custom_check_path(at, says, "suspend", ".spec");
     return r < 0 ? r : check_ended(at, says);
 }
 
@@ -320,7 +320,7 @@ int gt_custom_kinds_load(const cJSON *document, const char *source, struct gt_er
         char path[CUSTOM_AT_MAX];
         snprintf(path, sizeof(path), "kinds[%u]", count);
         const struct gt_at at = {source, path, err};
-        r = r < 0 ? r : check_kind(&at, says);
+        r = r < 0 ? r : custom_check_kind(&at, says);
         if (r >= 0)
             r = fill_kind(&at, says, &custom_kinds[count]);
         if (r < 0)

@@ -31,7 +31,7 @@ static int identify_elastic(const struct gt_kind *kind, const struct gt_pod_meta
     return gt_index_read(pod, GT_KEY_ELASTIC_INDEX, index, ret, err);
 }
 
-static bool read_nodes(const char **at, uint32_t *ret)
+static bool elastic_read_nodes(const char **at, uint32_t *ret)
 {
     char *end;
     unsigned long number = isdigit((unsigned char)**at) ? strtoul(*at, &end, 10) : ULONG_MAX;
@@ -57,7 +57,7 @@ static void read_launcher(struct gt_template_reader *reader, const cJSON *words)
         at += sizeof(option) - 1;
         at = *at || !word->next ? at : cJSON_GetStringValue(word->next);
         at = at ? at + strspn(at, "= \"'") : "";
-        if (read_nodes(&at, &least) && *at++ == ':' && read_nodes(&at, &most))
+        if (elastic_read_nodes(&at, &least) && *at++ == ':' && elastic_read_nodes(&at, &most))
             gt_template_set_least_workers(reader, option, least, most);
     }
 }

@@ -21,7 +21,7 @@ static int identify_indexed(const struct gt_kind *kind, const struct gt_pod_meta
     return gt_index_read(pod, GT_KEY_JOB_INDEX, index, ret, err);
 }
 
-static int read_job(struct gt_template_reader *reader, const cJSON *spec)
+static int kind_job_read(struct gt_template_reader *reader, const cJSON *spec)
 {
     uint32_t parallelism = 0, completions = 0;
     int r = gt_template_count(gt_get(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err);
@@ -118,7 +118,7 @@ const struct gt_kind gt_kind_job = {.type = {"batch", "v1", "jobs", "Job"},
                                     .name = "Job",
                                     .identify = identify_indexed,
                                     .is_also_owned = true,
-                                    .read = read_job,
+                                    .read = kind_job_read,
                                     .has_stopped = has_job_stopped,
                                     .read_ended = read_ended_indexes,
                                     .failures_left = job_failures_left};

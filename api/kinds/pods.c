@@ -26,15 +26,15 @@ static const struct {
 static const enum gt_pod_key indices[] = {GT_KEY_JOB_INDEX, GT_KEY_STATEFUL_SET_INDEX, GT_KEY_VOLCANO_INDEX,
                                           GT_KEY_KUBEFLOW_INDEX};
 
-static const char *value_of(const struct gt_pod_meta *pod, enum gt_pod_key key)
+static const char *kind_pods_value_of(const struct gt_pod_meta *pod, enum gt_pod_key key)
 {
     return key == GT_POD_KEYS ? NULL : gt_pod_key_value(pod, key);
 }
 
-static int read_pods(const struct gt_pod_meta *pod, enum gt_pod_key key, struct gt_pod_identity *ret,
-                     struct gt_err **err)
+static int kind_pods_read(const struct gt_pod_meta *pod, enum gt_pod_key key, struct gt_pod_identity *ret,
+                          struct gt_err **err)
 {
-    const char *text = value_of(pod, key);
+    const char *text = kind_pods_value_of(pod, key);
     uint64_t pods = 0;
     if (text && (!gt_text_to_unsigned(text, GT_OWNER_REPLICAS_MAX, &pods) || !pods))
         return gt_fail(err, EINVAL, "pod %s/%s: %s is \"%.60s\", expected a number of pods from 1 to %d",
@@ -62,10 +62,10 @@ static int number_of_name(const struct gt_pod_meta *pod, enum gt_pod_key missing
 static int read_index(const struct gt_pod_meta *pod, enum gt_pod_key key, struct gt_pod_identity *ret,
                       struct gt_err **err)
 {
-    const char *text = value_of(pod, key);
+    const char *text = kind_pods_value_of(pod, key);
     enum gt_pod_key from = key;
     for (size_t i = 0; i < GT_COUNT(indices) && !text; i++)
-        if ((text = value_of(pod, indices[i])))
+        if ((text = kind_pods_value_of(pod, indices[i])))
             from = indices[i];
     return text ? gt_index_read(pod, from, text, ret, err)
                 : number_of_name(pod, key == GT_POD_KEYS ? GT_KEY_OWN_RANK : key, ret, err);
@@ -79,7 +79,7 @@ int gt_pods_identify(const struct gt_pod_meta *pod, bool ours, struct gt_pod_ide
         if (!job || !*job)
             continue;
         ret->job = job;
-        int r = read_pods(pod, conventions[i].pods, ret, err);
+        int r = kind_pods_read(pod, conventions[i].pods, ret, err);
         return r < 0 ? r : read_index(pod, conventions[i].index, ret, err);
     }
     return 0;

@@ -10,30 +10,30 @@
 
 /* ---- inputs ---- */
 
-static bool is_file(const char *path)
+static bool simulate_is_file(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
 }
 
-static int read_text(const char *path, char **ret, size_t *ret_len, struct gt_err **err)
+static int simulate_read_text(const char *path, char **ret, size_t *ret_len, struct gt_err **err)
 {
     return gt_file_read(AT_FDCWD, path, GT_SITE_TEXT_MAX, ret, ret_len, err);
 }
 
 /* Reads a shape or a file; false with the exit code, after an error line on stderr. */
-static bool read_cluster(const struct cli_simulation *options, struct gt_site **ret, int *ret_exit)
+static bool simulate_read_cluster(const struct cli_simulation *options, struct gt_site **ret, int *ret_exit)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
     size_t len;
     const char *verb = options->parse.verb;
-    if (!is_file(options->cluster)) {
+    if (!simulate_is_file(options->cluster)) {
         if (gt_site_from_shape(options->cluster, ret, &err) >= 0)
             return true;
         if (strchr(options->cluster, '/') || strchr(options->cluster, '.')) { /* the user means a file */
             gt_err_free(gt_steal(err));
-            read_text(options->cluster, &text, &len, &err);
+            simulate_read_text(options->cluster, &text, &len, &err);
             *ret_exit = cli_failed(verb, err);
         } else {
             *ret_exit = gt_err_code(err) == EINVAL ? cli_usage(verb, "--cluster: %s", gt_err_text(err))
@@ -41,7 +41,7 @@ static bool read_cluster(const struct cli_simulation *options, struct gt_site **
         }
         return false;
     }
-    if (read_text(options->cluster, &text, &len, &err) < 0 ||
+    if (simulate_read_text(options->cluster, &text, &len, &err) < 0 ||
         gt_site_from_text(options->cluster, text, len, ret, &err) < 0) {
         *ret_exit = cli_failed(verb, err);
         return false;
@@ -57,9 +57,9 @@ static bool read_trace(const struct cli_simulation *options, struct gt_trace **r
     const char *verb = options->parse.verb;
     int r = gt_trace_from_name(options->trace, ret, &err);
     if (r == -ENOENT &&
-        (is_file(options->trace) || strchr(options->trace, '/') || strchr(options->trace, '.'))) {
+        (simulate_is_file(options->trace) || strchr(options->trace, '/') || strchr(options->trace, '.'))) {
         gt_err_free(gt_steal(err));
-        r = read_text(options->trace, &text, &len, &err);
+        r = simulate_read_text(options->trace, &text, &len, &err);
         if (r >= 0)
             r = gt_trace_from_text(options->trace, text, len, ret, &err);
         if (r >= 0)
@@ -194,7 +194,7 @@ int cli_simulate_run(struct cli_simulation *options)
     int exit_code;
     gt_auto_site struct gt_site *site = NULL;
     gt_auto_trace struct gt_trace *trace = NULL;
-    if (!read_trace(options, &trace, &exit_code) || !read_cluster(options, &site, &exit_code))
+    if (!read_trace(options, &trace, &exit_code) || !simulate_read_cluster(options, &site, &exit_code))
         return exit_code;
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);

@@ -75,8 +75,8 @@ static int file_path(const struct gt_dra_cdi_options *options, const char *uid, 
 }
 
 /* The devices of a claim, as devices of the inventory. */
-static int find_devices(const struct gt_inventory *inventory, const struct gt_dra_claim *claim,
-                        const struct gt_device **devices, struct gt_err **err)
+static int claim_cdi_find_devices(const struct gt_inventory *inventory, const struct gt_dra_claim *claim,
+                                  const struct gt_device **devices, struct gt_err **err)
 {
     for (unsigned i = 0; i < claim->device_count; i++) {
         devices[i] = gt_dra_find_device(inventory, claim->devices[i].device);
@@ -93,8 +93,8 @@ struct request_variables {
     unsigned count;
 };
 
-static int add_variable(const char *name, struct gt_buf *value, struct request_variables *to,
-                        struct gt_err **err)
+static int claim_cdi_add_variable(const char *name, struct gt_buf *value, struct request_variables *to,
+                                  struct gt_err **err)
 {
     int r = gt_buf_check(value, name, err);
     char *entry = NULL;
@@ -115,17 +115,18 @@ static int fill_variables(const struct gt_dra_cdi_options *options, const struct
     int r = 0;
     gt_variable_uuids(devices, count, &uuids);
     if (options->uuid_variable)
-        r = add_variable(options->uuid_variable, &uuids, to, err);
+        r = claim_cdi_add_variable(options->uuid_variable, &uuids, to, err);
     if (r == 0 && options->nic_variable && gt_variable_nics(inventory->node, devices, count, &nics))
-        r = add_variable(options->nic_variable, &nics, to, err);
+        r = claim_cdi_add_variable(options->nic_variable, &nics, to, err);
     return r;
 }
 
 /* The devices of one request with its variables. */
-static int add_request(const struct gt_dra_cdi_options *options, const struct gt_inventory *inventory,
-                       const struct gt_dra_claim *claim, const struct gt_device *const *devices,
-                       unsigned first, struct gt_cdi_parts *parts, struct request_variables *variables,
-                       struct gt_err **err)
+static int claim_cdi_add_request(const struct gt_dra_cdi_options *options,
+                                 const struct gt_inventory *inventory, const struct gt_dra_claim *claim,
+                                 const struct gt_device *const *devices, unsigned first,
+                                 struct gt_cdi_parts *parts, struct request_variables *variables,
+                                 struct gt_err **err)
 {
     const struct gt_device *meant[GT_DRA_CLAIM_DEVICES_MAX];
     const char *request = claim->devices[first].request;
@@ -146,12 +147,12 @@ static int add_request(const struct gt_dra_cdi_options *options, const struct gt
     return r;
 }
 
-static int add_all(const struct gt_dra_cdi_options *options, const struct gt_inventory *inventory,
-                   const struct gt_dra_claim *claim, struct gt_cdi_parts *parts,
-                   struct request_variables *variables, struct gt_err **err)
+static int claim_cdi_add_all(const struct gt_dra_cdi_options *options, const struct gt_inventory *inventory,
+                             const struct gt_dra_claim *claim, struct gt_cdi_parts *parts,
+                             struct request_variables *variables, struct gt_err **err)
 {
     const struct gt_device *devices[GT_DRA_CLAIM_DEVICES_MAX];
-    int r = find_devices(inventory, claim, devices, err);
+    int r = claim_cdi_find_devices(inventory, claim, devices, err);
     for (unsigned i = 0; r == 0 && i < claim->device_count; i++) {
         struct gt_device_nodes nodes;
         char name[GT_DRA_CDI_ID_SIZE];
@@ -160,13 +161,13 @@ static int add_all(const struct gt_dra_cdi_options *options, const struct gt_inv
         if (r == 0)
             r = gt_cdi_parts_device(parts, name, &nodes, err);
         if (r == 0 && gt_dra_cdi_is_first(claim, i))
-            r = add_request(options, inventory, claim, devices, i, parts, &variables[i], err);
+            r = claim_cdi_add_request(options, inventory, claim, devices, i, parts, &variables[i], err);
     }
     return r;
 }
 
-static int make_text(const struct gt_dra_cdi_options *options, const struct gt_inventory *inventory,
-                     const struct gt_dra_claim *claim, struct gt_buf *to, struct gt_err **err)
+static int claim_cdi_make_text(const struct gt_dra_cdi_options *options, const struct gt_inventory *inventory,
+                               const struct gt_dra_claim *claim, struct gt_buf *to, struct gt_err **err)
 {
     gt_auto_cdi_parts struct gt_cdi_parts *parts = NULL;
     struct request_variables variables[GT_DRA_CLAIM_DEVICES_MAX] = {0};
@@ -179,7 +180,7 @@ static int make_text(const struct gt_dra_cdi_options *options, const struct gt_i
     if (r == 0)
         r = gt_cdi_parts_nodes(parts, &control, &spec.common, err);
     if (r == 0)
-        r = add_all(options, inventory, claim, parts, variables, err);
+        r = claim_cdi_add_all(options, inventory, claim, parts, variables, err);
     spec.device_count = parts->device_count;
     if (r == 0)
         r = gt_cdi_spec_write(&spec, to, err);
@@ -189,7 +190,7 @@ static int make_text(const struct gt_dra_cdi_options *options, const struct gt_i
     return r;
 }
 
-static bool file_says(const char *path, const struct gt_buf *text)
+static bool claim_cdi_file_says(const char *path, const struct gt_buf *text)
 {
     gt_auto_free char *data = NULL;
     struct stat st;
@@ -203,10 +204,10 @@ int gt_dra_cdi_write(const struct gt_dra_cdi_options *options, const struct gt_i
                      const struct gt_dra_claim *claim, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_CDI_SPEC_MAX), path = GT_BUF(4096);
-    int r = make_text(options, inventory, claim, &text, err);
+    int r = claim_cdi_make_text(options, inventory, claim, &text, err);
     if (r == 0)
         r = file_path(options, claim->id.uid, &path, err);
-    if (r < 0 || file_says(path.data, &text))
+    if (r < 0 || claim_cdi_file_says(path.data, &text))
         return r;
     if (mkdir(options->dir, 0755) < 0 && errno != EEXIST)
         return gt_fail_sys(err, errno, "%s", options->dir);

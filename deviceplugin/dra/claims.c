@@ -19,7 +19,7 @@ static bool consists_of(const char *text, const char *more)
 }
 
 /* A letter or digit at both ends. */
-static bool is_name(const char *text, const char *more)
+static bool dra_claims_is_name(const char *text, const char *more)
 {
     size_t len = strlen(text);
     return consists_of(text, more) && !strchr(more, text[0]) && !strchr(more, text[len - 1]);
@@ -33,7 +33,8 @@ bool gt_dra_uid_is_valid(const char *uid)
 
 bool gt_dra_claim_id_is_valid(const struct gt_dra_claim_id *id)
 {
-    return is_name(id->namespace, "-") && is_name(id->name, "-.") && gt_dra_uid_is_valid(id->uid);
+    return dra_claims_is_name(id->namespace, "-") && dra_claims_is_name(id->name, "-.") &&
+           gt_dra_uid_is_valid(id->uid);
 }
 
 struct gt_dra_claim *gt_dra_claims_find(const struct gt_dra_claims *claims, const char *uid)
@@ -132,7 +133,8 @@ void gt_dra_claims_write(const struct gt_dra_claims *claims, struct gt_buf *to)
     gt_buf_puts(to, "\n]}\n");
 }
 
-static int read_device(const struct gt_at *at, const cJSON *json, struct gt_dra_claimed_device *ret)
+static int dra_claims_read_device(const struct gt_at *at, const cJSON *json,
+                                  struct gt_dra_claimed_device *ret)
 {
     char bdf[GT_BDF_SIZE];
     int r = gt_get_text(at, json, "request", ret->request, sizeof(ret->request));
@@ -142,7 +144,7 @@ static int read_device(const struct gt_at *at, const cJSON *json, struct gt_dra_
         r = gt_get_text(at, json, "composite", ret->composite, sizeof(ret->composite));
     if (r >= 0)
         r = gt_get_bool(at, json, "admin", &ret->admin);
-    if (r >= 0 && !is_name(ret->request, "-"))
+    if (r >= 0 && !dra_claims_is_name(ret->request, "-"))
         r = gt_at_fail(at, "request", "is no name of a request");
     if (r >= 0 && !gt_dra_device_bdf(ret->device, bdf))
         r = gt_at_fail(at, "device", "is no name of a GPU");
@@ -151,7 +153,7 @@ static int read_device(const struct gt_at *at, const cJSON *json, struct gt_dra_
     return r;
 }
 
-static int read_lists(const struct gt_at *at, const cJSON *json, struct gt_dra_claim *claim)
+static int dra_claims_read_lists(const struct gt_at *at, const cJSON *json, struct gt_dra_claim *claim)
 {
     const cJSON *devices = NULL, *pods = NULL, *item;
     unsigned count = 0;
@@ -161,13 +163,13 @@ static int read_lists(const struct gt_at *at, const cJSON *json, struct gt_dra_c
     cJSON_ArrayForEach(item, devices)
     {
         if (r >= 0)
-            r = read_device(at, item, &claim->devices[claim->device_count++]);
+            r = dra_claims_read_device(at, item, &claim->devices[claim->device_count++]);
     }
     cJSON_ArrayForEach(item, pods)
     {
         if (r >= 0)
             r = gt_read_text(at, "pods", item, claim->pods[claim->pod_count], sizeof(claim->pods[0]));
-        if (r >= 0 && !is_name(claim->pods[claim->pod_count++], "-."))
+        if (r >= 0 && !dra_claims_is_name(claim->pods[claim->pod_count++], "-."))
             r = gt_at_fail(at, "pods", "there is a text that is no name of a pod");
     }
     return r;
@@ -184,7 +186,7 @@ static int read_claim(const struct gt_at *at, const cJSON *json, struct gt_dra_c
     if (r >= 0 && !gt_dra_claim_id_is_valid(&claim.id))
         r = gt_at_fail(at, "uid", "it, the name or the namespace is none");
     if (r >= 0)
-        r = read_lists(at, json, &claim);
+        r = dra_claims_read_lists(at, json, &claim);
     for (unsigned i = 0; r >= 0 && i < claim.device_count; i++)
         if (!claim.devices[i].admin && gt_dra_claims_holder(claims, claim.devices[i].device))
             r = gt_at_fail(at, "devices", "%s is held by another claim, too", claim.devices[i].device);

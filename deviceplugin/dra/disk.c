@@ -62,7 +62,7 @@ static void fail_change(struct gt_dra_change *change, const struct gt_err *why)
         gt_fail(&change->err, gt_err_code(why), "%s", gt_err_text(why));
 }
 
-static void replace_text(char **to, const char *text)
+static void disk_replace_text(char **to, const char *text)
 {
     free(*to);
     *to = text ? strdup(text) : NULL;
@@ -125,7 +125,7 @@ static int read_claims(struct gt_dra_disk *disk, struct gt_err **err)
     disk->specs_swept |= r >= 0;
     pthread_mutex_lock(&disk->lock);
     if (why)
-        replace_text(&disk->news.lost, why);
+        disk_replace_text(&disk->news.lost, why);
     if (changed)
         tell_claims(disk);
     pthread_mutex_unlock(&disk->lock);
@@ -190,9 +190,9 @@ static void do_tasks(struct gt_dra_disk *disk)
     pthread_mutex_lock(&disk->lock);
     disk->news.tasks |= tasks | GT_DRA_READ;
     if (err && !disk->news.error)
-        replace_text(&disk->news.error, gt_err_text(err));
+        disk_replace_text(&disk->news.error, gt_err_text(err));
     if (tasks & GT_DRA_SPECS)
-        replace_text(&disk->news.spec_error, spec_err ? gt_err_text(spec_err) : NULL);
+        disk_replace_text(&disk->news.spec_error, spec_err ? gt_err_text(spec_err) : NULL);
     gt_mailbox_send(disk->mailbox, &disk->message);
 }
 

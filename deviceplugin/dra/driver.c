@@ -89,7 +89,7 @@ uint64_t gt_dra_held(struct gt_dra *dra)
     return held;
 }
 
-static bool is_known(struct gt_dra *dra, const char *uid)
+static bool driver_is_known(struct gt_dra *dra, const char *uid)
 {
     return gt_dra_claims_find(gt_dra_disk_claims(dra->disk), uid);
 }
@@ -97,7 +97,7 @@ static bool is_known(struct gt_dra *dra, const char *uid)
 /* ---- preparing ---- */
 
 /* `error`: NULL if it is prepared or unprepared now. */
-static void decide(struct gt_dra_read *read, const char *error)
+static void driver_decide(struct gt_dra_read *read, const char *error)
 {
     struct gt_dra *dra = read->work->dra;
     read->state = CLAIM_DECIDED;
@@ -120,37 +120,37 @@ static void submit(struct gt_dra_read *read)
 }
 
 /* Whether the claim may have its devices, as far as the loop knows; the disk's thread checks it again. */
-static int check(struct gt_dra_read *read, struct gt_err **err)
+static int driver_check(struct gt_dra_read *read, struct gt_err **err)
 {
     struct gt_dra *dra = read->work->dra;
     struct gt_dra_claim *claim = &read->change.claim;
     const struct gt_dra_facts facts = {dra->inventory, gt_dra_disk_claims(dra->disk), dra->others};
     if (!dra->inventory)
         return gt_fail(err, EAGAIN, "the GPUs of this node are not known yet");
-    if (!claim->device_count || is_known(dra, read->id.uid))
+    if (!claim->device_count || driver_is_known(dra, read->id.uid))
         return 0;
     int r = gt_dra_claim_expand(dra->inventory, claim, err);
     return r < 0 ? r : gt_dra_claim_check(&facts, claim, err);
 }
 
 /* It waits if another holder may release its devices soon. */
-static void attempt(struct gt_dra_read *read)
+static void driver_attempt(struct gt_dra_read *read)
 {
     gt_auto_err struct gt_err *err = NULL;
-    int r = check(read, &err);
+    int r = driver_check(read, &err);
     if (r >= 0)
         submit(read);
     else if (r == -EAGAIN && gt_clock_ms() < read->until_ms)
         gt_source_arm(read->work->dra->tick, WAIT_TICK_MS);
     else
-        decide(read, read->error ? read->error : gt_err_text(err));
+        driver_decide(read, read->error ? read->error : gt_err_text(err));
 }
 
 static void wait_in_queue(struct gt_dra_read *read)
 {
     read->state = CLAIM_WAITS;
     read->until_ms = gt_clock_ms() + read->work->dra->wait_ms;
-    attempt(read);
+    driver_attempt(read);
 }
 
 /* Nothing says what it was given, for this reason: only if it was prepared before, it can be again. */
@@ -173,10 +173,10 @@ static void end_preparing(struct gt_dra_read *read, const struct gt_err *err)
     }
     bool is_absent = gt_err_code(err) == ENOENT && !read->change.claim.device_count;
     if (err) {
-        decide(read, is_absent && read->error ? read->error : gt_err_text(err));
+        driver_decide(read, is_absent && read->error ? read->error : gt_err_text(err));
         return;
     }
-    decide(read, NULL);
+    driver_decide(read, NULL);
     dra->stats.again += read->change.found;
     if (read->change.found)
         return;
@@ -191,7 +191,7 @@ static void work_free(struct work *work)
     free(work);
 }
 
-static void answer(struct work *work)
+static void driver_answer(struct work *work)
 {
     struct gt_dra *dra = work->dra;
     gt_auto_buf struct gt_buf message = GT_BUF(DRA_ANSWER_MAX);
@@ -210,11 +210,11 @@ static void answer(struct work *work)
 }
 
 /* Answers the calls for which all claims are decided. */
-static void finish(struct gt_dra *dra)
+static void driver_finish(struct gt_dra *dra)
 {
     for (struct work **at = &dra->works, *work; !dra->in_progress && (work = *at);) {
         if (!work->open && work->call)
-            answer(work);
+            driver_answer(work);
         if (work->call || work->pending) {
             at = &work->next;
             continue;
@@ -238,11 +238,11 @@ void gt_dra_read_done(struct gt_dra_read *read, const struct gt_dra_allocation *
         if (error || !allocation)
             look_up(read, error ? error : "the claim cannot be read");
         else if (gt_dra_claim_make(&read->id, allocation, &read->change.claim, &err) < 0)
-            decide(read, gt_err_text(err));
+            driver_decide(read, gt_err_text(err));
         else
             wait_in_queue(read);
     }
-    finish(dra);
+    driver_finish(dra);
 }
 
 static void retry_waiting(struct gt_dra *dra)
@@ -250,14 +250,14 @@ static void retry_waiting(struct gt_dra *dra)
     for (struct work *work = dra->works; work; work = work->next)
         for (unsigned i = 0; i < work->count; i++)
             if (work->claims[i].state == CLAIM_WAITS)
-                attempt(&work->claims[i]);
-    finish(dra);
+                driver_attempt(&work->claims[i]);
+    driver_finish(dra);
 }
 
-static void begin(struct gt_dra_read *read)
+static void driver_begin(struct gt_dra_read *read)
 {
     struct gt_dra *dra = read->work->dra;
-    if (is_known(dra, read->id.uid))
+    if (driver_is_known(dra, read->id.uid))
         look_up(read, unprepared); /* by another instance, if it is not there any more */
     else if (dra->refusal)
         look_up(read, dra->refusal);
@@ -275,7 +275,7 @@ static void give_up_waiting(struct gt_dra *dra, const char *uid)
     for (struct work *work = dra->works; work; work = work->next)
         for (unsigned i = 0; !work->releases && i < work->count; i++)
             if (work->claims[i].state != CLAIM_DECIDED && strcmp(work->claims[i].id.uid, uid) == 0)
-                decide(&work->claims[i], unprepared);
+                driver_decide(&work->claims[i], unprepared);
 }
 
 static void begin_release(struct gt_dra_read *read)
@@ -289,7 +289,7 @@ static void begin_release(struct gt_dra_read *read)
 static void end_unpreparing(struct gt_dra_read *read, const struct gt_err *err)
 {
     struct gt_dra *dra = read->work->dra;
-    decide(read, err ? gt_err_text(err) : NULL);
+    driver_decide(read, err ? gt_err_text(err) : NULL);
     dra->stats.unprepared += read->change.found && !err;
     if (read->change.found || err)
         dra->events.unprepared(dra->events.arg, &read->id, read->error);
@@ -333,14 +333,14 @@ static void on_called(void *arg, struct gt_dra_call *call)
         if (work->releases)
             begin_release(&work->claims[i]);
         else
-            begin(&work->claims[i]);
+            driver_begin(&work->claims[i]);
     dra->in_progress = false;
-    finish(dra);
+    driver_finish(dra);
 }
 
 /* ---- the disk's callbacks ---- */
 
-static void on_done(void *arg, struct gt_dra_change *change)
+static void driver_on_done(void *arg, struct gt_dra_change *change)
 {
     struct gt_dra *dra = arg;
     gt_auto_err struct gt_err *err = gt_steal(change->err);
@@ -398,14 +398,14 @@ static unsigned usual_tasks(const struct gt_dra *dra)
     return GT_DRA_READ | GT_DRA_SPECS | (marks ? GT_DRA_MARK : 0);
 }
 
-static void on_registered(void *arg)
+static void driver_on_registered(void *arg)
 {
     struct gt_dra *dra = arg;
     dra->taken_in = dra->unconfirmed = true; /* meanwhile it stays registered if it was */
     gt_dra_disk_ask(dra->disk, usual_tasks(dra));
 }
 
-static void on_failed(void *arg, const char *why)
+static void driver_on_failed(void *arg, const char *why)
 {
     struct gt_dra *dra = arg;
     dra->taken_in = dra->stats.registered = false;
@@ -481,7 +481,7 @@ uint64_t gt_dra_busy_ms(const struct gt_dra *dra)
 
 /* ---- begin and end ---- */
 
-static int copy_options(struct gt_dra *dra, const struct gt_dra_options *options, struct gt_err **err)
+static int driver_copy_options(struct gt_dra *dra, const struct gt_dra_options *options, struct gt_err **err)
 {
     const struct {
         const char *from;
@@ -515,7 +515,7 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
     dra->wait_ms = options->wait_ms ? options->wait_ms : GT_DRA_WAIT_MS;
     int r = gt_cdi_check(&cdi, err);
     if (r >= 0)
-        r = copy_options(dra, options, err);
+        r = driver_copy_options(dra, options, err);
     gt_auto_free char *dir = state_dir(options->kubelet_dir, options->driver);
     if (r >= 0 && !dir)
         r = gt_fail_sys(err, ENOMEM, "DRA driver");
@@ -524,11 +524,11 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
     if (r >= 0)
         r = gt_loop_add_timer(loop, on_health_timer, dra, &dra->health, err);
     const struct gt_dra_disk_events news = {on_claims_changed, on_claims_lost, on_specs_written,
-                                            on_done,           on_passed,      dra};
+                                            driver_on_done,    on_passed,      dra};
     if (r >= 0)
         r = gt_dra_disk_new(loop, dir, &dra->cdi, &news, &dra->disk, err);
     const struct gt_dra_server_options server = {dra->kubelet_dir, dra->driver};
-    const struct gt_dra_server_events callbacks = {on_called, on_registered, on_failed, dra};
+    const struct gt_dra_server_events callbacks = {on_called, driver_on_registered, driver_on_failed, dra};
     if (r >= 0)
         r = gt_dra_server_new(loop, &server, &callbacks, &dra->server, err);
     if (r < 0)

@@ -185,7 +185,8 @@ int gt_dra_notice_read(const uint8_t *bytes, size_t len, bool *ret_registered, c
     return 0;
 }
 
-static Dra__HealthState state_of(const struct gt_inventory *inventory, const struct gt_device *device)
+static Dra__HealthState messages_state_of(const struct gt_inventory *inventory,
+                                          const struct gt_device *device)
 {
     if (device->gpu < 0 || !device->healthy)
         return DRA__HEALTH_STATE__HEALTH_UNHEALTHY;
@@ -194,7 +195,7 @@ static Dra__HealthState state_of(const struct gt_inventory *inventory, const str
 }
 
 /* A BDF may be in the inventory twice: for a lost GPU, and for the present one, which is used. */
-static bool is_repeated(const struct gt_inventory *inventory, unsigned i)
+static bool messages_is_repeated(const struct gt_inventory *inventory, unsigned i)
 {
     for (unsigned k = 0; k < i; k++)
         if (strcmp(inventory->devices[k].bdf, inventory->devices[i].bdf) == 0)
@@ -208,7 +209,7 @@ void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool
     for (unsigned i = 0; inventory && i < inventory->device_count; i++) {
         const struct gt_device *from = &inventory->devices[i];
         char name[GT_DRA_DEVICE_SIZE];
-        if (is_repeated(inventory, i) || !gt_dra_device_name(from->bdf, name))
+        if (messages_is_repeated(inventory, i) || !gt_dra_device_name(from->bdf, name))
             continue;
         Dra__DeviceId id;
         Dra__DeviceHealth health, *one[] = {&health};
@@ -218,7 +219,7 @@ void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool
         id.pool = gt_pack_text(pool);
         id.device = name;
         health.device = &id;
-        health.health = state_of(inventory, from);
+        health.health = messages_state_of(inventory, from);
         health.updated = now_s;
         health.message = gt_pack_text(from->reason);
         response.devices = one;

@@ -19,7 +19,8 @@ static bool copy_request(const char *from, char to[static GT_DRA_REQUEST_SIZE])
     return true;
 }
 
-static int add_device(struct gt_dra_claim *claim, const struct gt_dra_result *result, struct gt_err **err)
+static int prepare_add_device(struct gt_dra_claim *claim, const struct gt_dra_result *result,
+                              struct gt_err **err)
 {
     char bdf[GT_BDF_SIZE];
     if (claim->device_count == GT_DRA_CLAIM_DEVICES_MAX)
@@ -54,7 +55,7 @@ int gt_dra_claim_make(const struct gt_dra_claim_id *id, const struct gt_dra_allo
         return gt_fail(err, EINVAL, "no GPU of this node is allocated to the claim %s/%s", id->namespace,
                        id->name);
     for (unsigned i = 0; r == 0 && i < allocation->count; i++)
-        r = add_device(&claim, &allocation->results[i], err);
+        r = prepare_add_device(&claim, &allocation->results[i], err);
     for (unsigned i = 0; i < allocation->pod_count && claim.pod_count < GT_DRA_PODS_KEPT; i++)
         if (gt_text_copy(claim.pods[claim.pod_count], sizeof(claim.pods[0]), allocation->pods[i]))
             claim.pod_count++;
@@ -68,8 +69,8 @@ static const char *given_as(const struct gt_dra_claimed_device *device)
     return device->composite[0] ? device->composite : device->device;
 }
 
-static int add_gpu(struct gt_dra_claim *claim, const struct gt_dra_claimed_device *device,
-                   struct gt_err **err)
+static int prepare_add_gpu(struct gt_dra_claim *claim, const struct gt_dra_claimed_device *device,
+                           struct gt_err **err)
 {
     for (unsigned i = 0; i < claim->device_count; i++)
         if (strcmp(claim->devices[i].device, device->device) == 0)
@@ -89,7 +90,7 @@ static int add_composite(const struct gt_node *node, struct gt_dra_claim *claim,
     int r = gpus ? 0 : gt_fail(err, ENODEV, "the GPUs of this node do not make up %s now", device->composite);
     for (uint64_t rest = gpus; r == 0 && rest; rest &= rest - 1) {
         gt_dra_device_name(node->gpus[gt_bit_first(rest)].bdf, one.device);
-        r = add_gpu(claim, &one, err);
+        r = prepare_add_gpu(claim, &one, err);
     }
     return r;
 }
@@ -101,7 +102,7 @@ int gt_dra_claim_expand(const struct gt_inventory *inventory, struct gt_dra_clai
     whole.device_count = 0;
     for (unsigned i = 0; r == 0 && i < claim->device_count; i++) {
         const struct gt_dra_claimed_device *device = &claim->devices[i];
-        r = device->device[0] ? add_gpu(&whole, device, err)
+        r = device->device[0] ? prepare_add_gpu(&whole, device, err)
                               : add_composite(inventory->node, &whole, device, err);
     }
     if (r == 0)

@@ -58,14 +58,15 @@ const struct gt_dra_request *gt_dra_call_request(const struct gt_dra_call *call)
 }
 
 /* Under the lock. */
-static void unlink_call(struct gt_dra_call *call)
+static void dra_server_unlink_call(struct gt_dra_call *call)
 {
     struct gt_dra_server *server = call->server;
     *(call->previous ? &call->previous->next : &server->calls) = call->next;
     *(call->next ? &call->next->previous : &server->last) = call->previous;
 }
 
-static void answer(struct gt_dra_call *call, enum gt_rpc_status status, const void *bytes, size_t len)
+static void dra_server_answer(struct gt_dra_call *call, enum gt_rpc_status status, const void *bytes,
+                              size_t len)
 {
     gt_rpc_answer(call->reply, status, bytes, len);
     gt_dra_request_done(&call->request);
@@ -76,15 +77,15 @@ void gt_dra_call_answer(struct gt_dra_call *call, const struct gt_buf *message)
 {
     static const char none[] = "no memory for the answer";
     pthread_mutex_lock(&call->server->lock);
-    unlink_call(call);
+    dra_server_unlink_call(call);
     pthread_mutex_unlock(&call->server->lock);
     if (message->failed)
-        answer(call, GT_RPC_INTERNAL, none, strlen(none));
+        dra_server_answer(call, GT_RPC_INTERNAL, none, strlen(none));
     else
-        answer(call, GT_RPC_OK, message->data, message->len);
+        dra_server_answer(call, GT_RPC_OK, message->data, message->len);
 }
 
-static void refuse(struct gt_rpc_reply *reply, enum gt_rpc_status status, const char *why)
+static void dra_server_refuse(struct gt_rpc_reply *reply, enum gt_rpc_status status, const char *why)
 {
     gt_rpc_answer(reply, status, why, strlen(why));
 }
@@ -96,13 +97,13 @@ static void take_call(struct gt_dra_server *server, enum gt_dra_call_kind kind, 
     gt_auto_err struct gt_err *err = NULL;
     struct gt_dra_call *call = calloc(1, sizeof(*call));
     if (!call) {
-        refuse(reply, GT_RPC_INTERNAL, "no memory for the call");
+        dra_server_refuse(reply, GT_RPC_INTERNAL, "no memory for the call");
         return;
     }
     *call = (struct gt_dra_call){.server = server, .reply = reply, .kind = kind};
     if (gt_dra_request_read(bytes, len, &call->request, &err) < 0) {
         free(call);
-        refuse(reply, GT_RPC_INVALID_ARGUMENT, gt_err_text(err));
+        dra_server_refuse(reply, GT_RPC_INVALID_ARGUMENT, gt_err_text(err));
         return;
     }
     pthread_mutex_lock(&server->lock);
@@ -119,7 +120,7 @@ static void take_call(struct gt_dra_server *server, enum gt_dra_call_kind kind, 
     }
     gt_dra_request_done(&call->request);
     free(call);
-    refuse(reply, GT_RPC_UNAVAILABLE, "the driver ends");
+    dra_server_refuse(reply, GT_RPC_UNAVAILABLE, "the driver ends");
 }
 
 static void on_prepare(void *arg, const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
@@ -159,8 +160,8 @@ static enum gt_rpc_status on_notice(void *arg, const uint8_t *bytes, size_t len,
     return GT_RPC_OK;
 }
 
-static enum gt_rpc_status on_health(void *arg, const uint8_t *bytes, size_t len, struct gt_buf *reply,
-                                    struct gt_err **err)
+static enum gt_rpc_status dra_server_on_health(void *arg, const uint8_t *bytes, size_t len,
+                                               struct gt_buf *reply, struct gt_err **err)
 {
     struct gt_dra_server *server = arg;
     (void)bytes, (void)len, (void)err;
@@ -178,8 +179,8 @@ static const struct gt_rpc_method methods[] = {
     {.path = GT_DRA_V1 GT_DRA_UNPREPARE, .later = on_unprepare},
     {.path = GT_DRA_V1BETA1 GT_DRA_PREPARE, .later = on_prepare},
     {.path = GT_DRA_V1BETA1 GT_DRA_UNPREPARE, .later = on_unprepare},
-    {.path = GT_DRA_HEALTH_V1 GT_DRA_HEALTH, .handler = on_health, .streams = true},
-    {.path = GT_DRA_HEALTH_V1ALPHA GT_DRA_HEALTH, .handler = on_health, .streams = true},
+    {.path = GT_DRA_HEALTH_V1 GT_DRA_HEALTH, .handler = dra_server_on_health, .streams = true},
+    {.path = GT_DRA_HEALTH_V1ALPHA GT_DRA_HEALTH, .handler = dra_server_on_health, .streams = true},
 };
 
 void gt_dra_server_health(struct gt_dra_server *server, const struct gt_buf *message)
@@ -196,7 +197,7 @@ uint64_t gt_dra_server_busy_ms(const struct gt_dra_server *server)
     return gt_rpc_busy_ms(server->rpc);
 }
 
-static void deliver(void *owner, struct gt_message *mailbox_message)
+static void dra_server_deliver(void *owner, struct gt_message *mailbox_message)
 {
     struct gt_dra_server *server = owner;
     char reason[REASON_SIZE];
@@ -226,14 +227,14 @@ static void deliver(void *owner, struct gt_message *mailbox_message)
 
 /* ---- the socket ---- */
 
-static void on_accepted(void *arg, int fd)
+static void dra_server_on_accepted(void *arg, int fd)
 {
     struct gt_dra_server *server = arg;
     gt_rpc_server_add(server->rpc_server, fd);
 }
 
 /* Removes sockets of earlier processes, on which nobody listens. */
-static void clean(const struct gt_dra_server *server)
+static void dra_server_clean(const struct gt_dra_server *server)
 {
     gt_auto_dir DIR *dir = opendir(server->directory);
     size_t len = strlen(server->driver);
@@ -260,14 +261,15 @@ static int listen_again(struct gt_dra_server *server, struct gt_err **err)
     gt_listener_free(gt_steal(server->listener));
     if (stat(server->directory, &st) < 0)
         return gt_fail_sys(err, errno, "%s", server->directory);
-    clean(server);
+    dra_server_clean(server);
     if (getrandom(&number, sizeof(number), 0) < 0)
         return gt_fail_sys(err, errno, "a random number");
     /* The kubelet calls when it finds the name; it ignores names that begin with a dot. */
     snprintf(hidden, sizeof(hidden), "%s/.%s-%08x%s", server->directory, server->driver, number, suffix);
     snprintf(server->path, sizeof(server->path), "%s/%s-%08x%s", server->directory, server->driver, number,
              suffix);
-    int r = gt_listener_new(server->loop, hidden, on_accepted, server, NULL, &server->listener, err);
+    int r =
+        gt_listener_new(server->loop, hidden, dra_server_on_accepted, server, NULL, &server->listener, err);
     if (r >= 0)
         r = gt_listener_rename(server->listener, server->path, err);
     if (r < 0)
@@ -275,7 +277,7 @@ static int listen_again(struct gt_dra_server *server, struct gt_err **err)
     return r;
 }
 
-static void on_timer(void *arg)
+static void dra_server_on_timer(void *arg)
 {
     struct gt_dra_server *server = arg;
     gt_auto_err struct gt_err *err = NULL;
@@ -296,7 +298,7 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
     pthread_mutex_init(&server->lock, NULL);
     server->loop = loop;
     server->events = *events;
-    server->mailbox_message = (struct gt_message){.embedded = true, .deliver = deliver};
+    server->mailbox_message = (struct gt_message){.embedded = true, .deliver = dra_server_deliver};
     server->health = (struct gt_buf)GT_BUF(GT_RPC_MESSAGE_MAX);
     server->service = (struct gt_rpc_service){
         .methods = methods, .count = GT_COUNT(methods), .arg = server, .keeps_idle = true};
@@ -305,7 +307,7 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
         server->directory = NULL;
     if (!server->driver || !server->directory)
         return gt_fail_sys(err, ENOMEM, "DRA driver");
-    int r = gt_loop_add_timer(loop, on_timer, server, &server->timer, err);
+    int r = gt_loop_add_timer(loop, dra_server_on_timer, server, &server->timer, err);
     if (r >= 0)
         r = gt_mailbox_new(loop, server, &server->mailbox, err);
     if (r >= 0)
@@ -327,11 +329,11 @@ static void end_calls(struct gt_dra_server *server)
         server->ending = true;
         struct gt_dra_call *call = server->calls;
         if (call)
-            unlink_call(call);
+            dra_server_unlink_call(call);
         pthread_mutex_unlock(&server->lock);
         if (!call)
             return;
-        answer(call, GT_RPC_UNAVAILABLE, why, strlen(why));
+        dra_server_answer(call, GT_RPC_UNAVAILABLE, why, strlen(why));
     }
 }
 

@@ -30,16 +30,16 @@ static uint64_t gpus_beside_plan(const struct cache_pod *pod)
 }
 
 /* Whether the pod's object has a plan. A plan of the planner that was not written does not count. */
-static bool is_planned(const struct cache_pod *pod)
+static bool audit_is_planned(const struct cache_pod *pod)
 {
     return pod->plan && !pod->overrides;
 }
 
-static void check_place(struct gt_audit *audit, const struct cache_pod *pod)
+static void audit_check_place(struct gt_audit *audit, const struct cache_pod *pod)
 {
     char used[MASK_TEXT], planned[MASK_TEXT];
     const struct gt_pod_meta *meta = &pod->pub.meta;
-    if (!pod->at || !is_planned(pod))
+    if (!pod->at || !audit_is_planned(pod))
         return;
     if (pod->plan->node != pod->at)
         gt_audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
@@ -55,7 +55,7 @@ static void check_place(struct gt_audit *audit, const struct cache_pod *pod)
  * of a pod that will never start. */
 static bool has_claim(const struct cache_pod *pod, const struct cache_node *node)
 {
-    return is_planned(pod) && pod->plan->node == node && !pod->pub.refused && !gpus_beside_plan(pod) &&
+    return audit_is_planned(pod) && pod->plan->node == node && !pod->pub.refused && !gpus_beside_plan(pod) &&
            (pod->at || !pod->pub.deleting);
 }
 
@@ -89,7 +89,7 @@ static void check_claims(struct gt_audit *audit, const struct cache_node *node)
 /* ---- ResourceClaims of a node ---- */
 
 /* Whether the node's agent reports that its pod has some of the GPUs. */
-static bool is_served(const struct cache_node *node, const struct cache_claim *claim, uint64_t gpus)
+static bool audit_is_served(const struct cache_node *node, const struct cache_claim *claim, uint64_t gpus)
 {
     for (uint32_t i = 0; i < node->owner_count; i++)
         if (node->owners[i].mask & gpus && strcmp(node->owners[i].pod, claim->pub.pod) == 0 &&
@@ -102,8 +102,9 @@ static void see_both(struct gt_audit *audit, const struct cache_node *node, cons
                      const struct cache_claim *other, uint64_t gpus)
 {
     char shared[MASK_TEXT];
-    bool served = is_served(node, one, gpus);
-    bool later = served == is_served(node, other, gpus) ? strcmp(one->pub.uid, other->pub.uid) > 0 : !served;
+    bool served = audit_is_served(node, one, gpus);
+    bool later =
+        served == audit_is_served(node, other, gpus) ? strcmp(one->pub.uid, other->pub.uid) > 0 : !served;
     const struct gt_cache_claim *first = later ? &other->pub : &one->pub;
     const struct gt_cache_claim *second = later ? &one->pub : &other->pub;
     gt_audit_see_claim(
@@ -145,7 +146,7 @@ static void check_unplaced(struct gt_audit *audit, const struct gt_cache_job *jo
     const char *group = NULL;
     for (const struct gt_cache_pod *at = job->pods; at; at = at->next) {
         const struct cache_pod *pod = (const struct cache_pod *)at;
-        if (!pod->at || at->deleting || at->identity.ignored || is_planned(pod) ||
+        if (!pod->at || at->deleting || at->identity.ignored || audit_is_planned(pod) ||
             gt_pod_annotation(&at->meta, GT_KEY_PLAN_RANK))
             continue;
         group = group ? group : gt_audit_texts(audit, job).group;
@@ -160,13 +161,13 @@ static void check_unplaced(struct gt_audit *audit, const struct gt_cache_job *jo
     }
 }
 
-static void check_node(struct gt_audit *audit, const struct cache_node *node)
+static void audit_check_node(struct gt_audit *audit, const struct cache_node *node)
 {
     check_claims(audit, node);
     check_resource_claims(audit, node);
     for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
         struct cache_job *job = (struct cache_job *)pod->pub.job;
-        check_place(audit, pod);
+        audit_check_place(audit, pod);
         count_checked(audit, 1);
         if (!pod->at || job->audited == audit->round)
             continue;
@@ -190,7 +191,7 @@ bool gt_audit_step(struct gt_audit *audit, uint32_t pods, uint64_t now_ms)
     for (; audit->slot < nodes->size && audit->left; audit->slot++) {
         count_checked(audit, 1);
         if (nodes->items[audit->slot])
-            check_node(audit, nodes->items[audit->slot]);
+            audit_check_node(audit, nodes->items[audit->slot]);
     }
     if (audit->slot < nodes->size)
         return false;

@@ -49,7 +49,8 @@ static void copy_texts(struct audit_finding *finding, const struct gt_finding *a
         }
 }
 
-static struct audit_finding *find(const struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key)
+static struct audit_finding *audit_findings_find(const struct gt_audit *audit, enum gt_finding_kind kind,
+                                                 uint64_t key)
 {
     for (uint32_t i = 0; i < audit->count; i++)
         if (audit->findings[i]->key == key && audit->findings[i]->pub.kind == kind)
@@ -58,8 +59,9 @@ static struct audit_finding *find(const struct gt_audit *audit, enum gt_finding_
 }
 
 /* Without memory it is left for the next round. */
-static struct audit_finding *add(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,
-                                 const struct gt_finding *about, const char *note)
+static struct audit_finding *audit_findings_add(struct gt_audit *audit, enum gt_finding_kind kind,
+                                                uint64_t key, const struct gt_finding *about,
+                                                const char *note)
 {
     struct audit_finding *finding = calloc(1, sizeof(*finding));
     if (!finding)
@@ -79,15 +81,16 @@ static struct audit_finding *add(struct gt_audit *audit, enum gt_finding_kind ki
     return finding;
 }
 
-__attribute__((format(printf, 5, 0))) static void see(struct gt_audit *audit, enum gt_finding_kind kind,
-                                                      uint64_t key, const struct gt_finding *about,
-                                                      const char *format, va_list args)
+__attribute__((format(printf, 5, 0))) static void audit_findings_see(struct gt_audit *audit,
+                                                                     enum gt_finding_kind kind, uint64_t key,
+                                                                     const struct gt_finding *about,
+                                                                     const char *format, va_list args)
 {
-    struct audit_finding *finding = find(audit, kind, key);
+    struct audit_finding *finding = audit_findings_find(audit, kind, key);
     if (!finding && audit->of_kind[kind] < GT_AUDIT_FINDINGS_MAX) {
         char note[AUDIT_NOTE_MAX];
         vsnprintf(note, sizeof(note), format, args);
-        finding = add(audit, kind, key, about, note);
+        finding = audit_findings_add(audit, kind, key, about, note);
     }
     if (finding)
         finding->round = audit->round;
@@ -108,7 +111,7 @@ void gt_audit_see(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t ke
                                      .owner_uid = pub->owner_uid};
     va_list args;
     va_start(args, format);
-    see(audit, kind, key, &about, format, args);
+    audit_findings_see(audit, kind, key, &about, format, args);
     va_end(args);
 }
 
@@ -122,7 +125,7 @@ void gt_audit_see_claim(struct gt_audit *audit, enum gt_finding_kind kind, uint6
                                      .uid = claim->uid};
     va_list args;
     va_start(args, format);
-    see(audit, kind, key, &about, format, args);
+    audit_findings_see(audit, kind, key, &about, format, args);
     va_end(args);
 }
 

@@ -18,7 +18,7 @@ struct unit {
     uint32_t pods, atom; /* of the whole unit; atom 0: it is hard */
 };
 
-static bool read_number(const struct gt_pod_meta *meta, enum gt_pod_key key, uint32_t *ret)
+static bool audit_units_read_number(const struct gt_pod_meta *meta, enum gt_pod_key key, uint32_t *ret)
 {
     uint64_t number;
     const char *text = gt_pod_annotation(meta, key);
@@ -32,15 +32,15 @@ static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struc
 {
     struct gt_cluster_node node;
     if (!pod->at || pod->pub.deleting || !gt_cluster_get_node(audit->cache->cluster, pod->at->id, &node) ||
-        !read_number(&pod->pub.meta, GT_KEY_PLAN_UNIT, &ret->unit) ||
-        !read_number(&pod->pub.meta, GT_KEY_PLAN_RANK, &ret->rank))
+        !audit_units_read_number(&pod->pub.meta, GT_KEY_PLAN_UNIT, &ret->unit) ||
+        !audit_units_read_number(&pod->pub.meta, GT_KEY_PLAN_RANK, &ret->rank))
         return false;
     ret->supernode = node.supernode;
     ret->pod = pod;
     return true;
 }
 
-static bool reserve(struct gt_audit *audit, uint32_t count)
+static bool audit_units_reserve(struct gt_audit *audit, uint32_t count)
 {
     if (count <= audit->location_capacity)
         return true;
@@ -58,7 +58,7 @@ static uint32_t find_locations(struct gt_audit *audit, const struct gt_cache_job
 {
     uint32_t count = 0;
     bool apart = false;
-    if (job->pod_count < 2 || !reserve(audit, job->pod_count))
+    if (job->pod_count < 2 || !audit_units_reserve(audit, job->pod_count))
         return 0;
     for (const struct gt_cache_pod *pod = job->pods; pod && count < job->pod_count; pod = pod->next) {
         count += sit(audit, (const struct cache_pod *)pod, &audit->locations[count]);
@@ -67,7 +67,7 @@ static uint32_t find_locations(struct gt_audit *audit, const struct gt_cache_job
     return apart ? count : 0;
 }
 
-static int by_rank(const void *a, const void *b)
+static int audit_units_by_rank(const void *a, const void *b)
 {
     const struct audit_location *x = a, *y = b;
     if (x->unit != y->unit)
@@ -87,7 +87,8 @@ struct gt_job_texts gt_audit_texts(const struct gt_audit *audit, const struct gt
     return texts;
 }
 
-static bool read_sizes(const struct gt_audit *audit, const struct gt_cache_job *job, struct gt_job_sizes *ret)
+static bool audit_units_read_sizes(const struct gt_audit *audit, const struct gt_cache_job *job,
+                                   struct gt_job_sizes *ret)
 {
     struct gt_job_texts texts = gt_audit_texts(audit, job);
     texts.loss = texts.unplaced = NULL;
@@ -130,7 +131,7 @@ static const struct audit_location *tear_for_certain(const struct unit *unit)
     return torn;
 }
 
-static const char *supernode_name(const struct gt_audit *audit, uint32_t id)
+static const char *audit_units_supernode_name(const struct gt_audit *audit, uint32_t id)
 {
     struct gt_cluster_supernode supernode;
     return gt_cluster_get_supernode(audit->cache->cluster, id, &supernode) ? supernode.name : "?";
@@ -153,17 +154,18 @@ static void check_unit(struct gt_audit *audit, const struct gt_job_sizes *sizes,
                  "%sunit %u of job %s is in two supernodes: rank %u, pod %s, on node %s in %s; rank %u, pod "
                  "%s, on node %s in %s",
                  soft ? "an atom of " : "", torn->unit, job->key, torn[0].rank, torn[0].pod->pub.meta.name,
-                 torn[0].pod->at->name, supernode_name(audit, torn[0].supernode), torn[1].rank,
-                 torn[1].pod->pub.meta.name, torn[1].pod->at->name, supernode_name(audit, torn[1].supernode));
+                 torn[0].pod->at->name, audit_units_supernode_name(audit, torn[0].supernode), torn[1].rank,
+                 torn[1].pod->pub.meta.name, torn[1].pod->at->name,
+                 audit_units_supernode_name(audit, torn[1].supernode));
 }
 
 void gt_audit_units(struct gt_audit *audit, const struct gt_cache_job *job)
 {
     struct gt_job_sizes sizes;
     uint32_t count = find_locations(audit, job);
-    if (!count || !read_sizes(audit, job, &sizes))
+    if (!count || !audit_units_read_sizes(audit, job, &sizes))
         return;
-    qsort(audit->locations, count, sizeof(*audit->locations), by_rank);
+    qsort(audit->locations, count, sizeof(*audit->locations), audit_units_by_rank);
     for (uint32_t first = 0, end; first < count; first = end) {
         for (end = first + 1; end < count && audit->locations[end].unit == audit->locations[first].unit;)
             end++;

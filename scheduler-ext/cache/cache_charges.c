@@ -21,7 +21,7 @@ static void discharge(struct gt_cache *cache, struct cache_node *node, struct gt
 
 /* ---- pods on nodes: most pods of a cluster, so an entry of the table has only 24 bytes ---- */
 
-static uint64_t digest_of(const struct gt_cache *cache, const char *namespace_, const char *name)
+static uint64_t charges_digest_of(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
     return gt_digest_mix_text(gt_digest_mix_text(cache->seed, namespace_), name) | 1;
 }
@@ -32,7 +32,7 @@ static uint32_t home_of(const struct cache_bound_table *table, uint64_t digest)
 }
 
 /* The index of its entry, or of the empty entry where it would be. */
-static struct cache_bound *place_of(const struct cache_bound_table *table, uint64_t digest)
+static struct cache_bound *charges_place_of(const struct cache_bound_table *table, uint64_t digest)
 {
     uint32_t i = home_of(table, digest);
     while (table->list[i].digest && table->list[i].digest != digest)
@@ -40,7 +40,7 @@ static struct cache_bound *place_of(const struct cache_bound_table *table, uint6
     return &table->list[i];
 }
 
-static bool has_place(struct gt_cache *cache)
+static bool charges_has_place(struct gt_cache *cache)
 {
     struct cache_bound_table *table = &cache->bound;
     uint32_t size = gt_table_size_for(table->size, table->count);
@@ -52,14 +52,14 @@ static bool has_place(struct gt_cache *cache)
         return false;
     for (uint32_t i = 0; i < table->size; i++)
         if (table->list[i].digest)
-            *place_of(&new, table->list[i].digest) = table->list[i];
+            *charges_place_of(&new, table->list[i].digest) = table->list[i];
     gt_cache_release(&cache->bytes, table->list);
     *table = new;
     return true;
 }
 
 /* Closes the gap, so that no marks of removed pods are needed. */
-static void take_out(struct cache_bound_table *table, struct cache_bound *at)
+static void charges_take_out(struct cache_bound_table *table, struct cache_bound *at)
 {
     uint32_t size = table->size, hole = (uint32_t)(at - table->list);
     for (uint32_t i = gt_table_next(hole, size); table->list[i].digest; i = gt_table_next(i, size)) {
@@ -77,11 +77,11 @@ void gt_cache_discharge_bound(struct gt_cache *cache, const char *namespace_, co
 {
     if (!cache->bound.size)
         return;
-    struct cache_bound *at = place_of(&cache->bound, digest_of(cache, namespace_, name));
+    struct cache_bound *at = charges_place_of(&cache->bound, charges_digest_of(cache, namespace_, name));
     if (!at->digest)
         return;
     struct cache_bound was = *at;
-    take_out(&cache->bound, at);
+    charges_take_out(&cache->bound, at);
     discharge(cache, was.node, was.request);
 }
 
@@ -90,13 +90,13 @@ void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod)
     const char *namespace_ = pod->meta.namespace_, *name = pod->meta.name;
     struct gt_cache_request *request =
         pod->node_name ? gt_cache_request_make(cache, &pod->asked, pod->gpus.total > 0) : NULL;
-    if (!request || !has_place(cache)) {
+    if (!request || !charges_has_place(cache)) {
         gt_cache_request_drop(cache, request);
         gt_cache_discharge_bound(cache, namespace_, name);
         return;
     }
-    uint64_t digest = digest_of(cache, namespace_, name);
-    struct cache_bound *at = place_of(&cache->bound, digest), was = *at;
+    uint64_t digest = charges_digest_of(cache, namespace_, name);
+    struct cache_bound *at = charges_place_of(&cache->bound, digest), was = *at;
     if (was.digest && was.request == request && strcmp(was.node->name, pod->node_name) == 0) {
         gt_cache_request_drop(cache, request);
         return;

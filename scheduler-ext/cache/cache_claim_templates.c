@@ -10,28 +10,28 @@ struct cache_claim_template {
     uint32_t hash;
 };
 
-static bool is_template(const void *item, const void *key)
+static bool cache_templates_is_template(const void *item, const void *key)
 {
     const struct gt_claim_template *one = &((const struct cache_claim_template *)item)->pub, *wanted = key;
     return strcmp(one->name, wanted->name) == 0 && strcmp(one->namespace_, wanted->namespace_) == 0;
 }
 
-static struct cache_claim_template *find(const struct gt_cache *cache, const char *namespace_,
-                                         const char *name)
+static struct cache_claim_template *cache_templates_find(const struct gt_cache *cache, const char *namespace_,
+                                                         const char *name)
 {
     const struct gt_claim_template wanted = {.namespace_ = namespace_, .name = name};
-    return gt_table_find(&cache->claim_templates, gt_cache_pod_hash(cache, namespace_, name), is_template,
-                         &wanted);
+    return gt_table_find(&cache->claim_templates, gt_cache_pod_hash(cache, namespace_, name),
+                         cache_templates_is_template, &wanted);
 }
 
 const struct gt_claim_template *gt_cache_find_claim_template(const struct gt_cache *cache,
                                                              const char *namespace_, const char *name)
 {
-    const struct cache_claim_template *found = find(cache, namespace_, name);
+    const struct cache_claim_template *found = cache_templates_find(cache, namespace_, name);
     return found ? &found->pub : NULL;
 }
 
-static const char *put(char **at, const char *text)
+static const char *cache_templates_put(char **at, const char *text)
 {
     const char *start = *at;
     *at = stpcpy(*at, text) + 1;
@@ -55,9 +55,9 @@ void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object)
     }
     char *at = (char *)(kept + 1);
     kept->pub = read;
-    kept->pub.namespace_ = put(&at, read.namespace_);
-    kept->pub.name = put(&at, read.name);
-    kept->pub.request = put(&at, read.request);
+    kept->pub.namespace_ = cache_templates_put(&at, read.namespace_);
+    kept->pub.name = cache_templates_put(&at, read.name);
+    kept->pub.request = cache_templates_put(&at, read.request);
     kept->hash = gt_cache_pod_hash(cache, read.namespace_, read.name);
     if (gt_table_add(&cache->claim_templates, kept->hash, kept) < 0) {
         cache->refused++;
@@ -67,7 +67,7 @@ void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object)
 
 void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespace_, const char *name)
 {
-    struct cache_claim_template *gone = find(cache, namespace_, name);
+    struct cache_claim_template *gone = cache_templates_find(cache, namespace_, name);
     if (!gone)
         return;
     gt_table_remove(&cache->claim_templates, gone->hash, gone);

@@ -26,7 +26,7 @@ static bool is_of_pod(const void *item, const void *key)
            strcmp(claim->pub.pod_uid, pod->uid) == 0;
 }
 
-static struct cache_claim *find(const struct gt_cache *cache, const char *namespace_, const char *name)
+static struct cache_claim *claims_find(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
     const struct claim_key key = {namespace_, name};
     return gt_table_find(&cache->claims, gt_cache_pod_hash(cache, namespace_, name), is_claim, &key);
@@ -35,7 +35,7 @@ static struct cache_claim *find(const struct gt_cache *cache, const char *namesp
 const struct gt_cache_claim *gt_cache_find_claim(const struct gt_cache *cache, const char *namespace_,
                                                  const char *name)
 {
-    const struct cache_claim *claim = find(cache, namespace_, name);
+    const struct cache_claim *claim = claims_find(cache, namespace_, name);
     return claim ? &claim->pub : NULL;
 }
 
@@ -48,51 +48,53 @@ const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, con
 
 /* ---- what is kept ---- */
 
-static bool is_ours(const struct gt_claim_result *result)
+static bool claims_is_ours(const struct gt_claim_result *result)
 {
     return strcmp(result->driver, GT_DRA_DRIVER) == 0 && !result->admin;
 }
 
-static size_t text_size(const char *text)
+static size_t claims_text_size(const char *text)
 {
     return strlen(text) + 1;
 }
 
 /* The whole object in one block. */
-static size_t size_of(const struct gt_resource_claim *from, const char *pod)
+static size_t claims_size_of(const struct gt_resource_claim *from, const char *pod)
 {
-    size_t size = sizeof(struct cache_claim) + text_size(from->namespace_) + text_size(from->name) +
-                  text_size(from->uid) + text_size(from->resource_version) + text_size(pod) +
-                  text_size(from->pod_uid);
+    size_t size = sizeof(struct cache_claim) + claims_text_size(from->namespace_) +
+                  claims_text_size(from->name) + claims_text_size(from->uid) +
+                  claims_text_size(from->resource_version) + claims_text_size(pod) +
+                  claims_text_size(from->pod_uid);
     for (unsigned i = 0; i < from->request_count; i++)
-        size += sizeof(struct gt_cache_claim_request) + text_size(from->requests[i].name);
+        size += sizeof(struct gt_cache_claim_request) + claims_text_size(from->requests[i].name);
     for (unsigned i = 0; i < from->result_count; i++)
-        size += is_ours(&from->results[i]) ? sizeof(char *) + text_size(from->results[i].device) : 0;
+        size += claims_is_ours(&from->results[i]) ? sizeof(char *) + claims_text_size(from->results[i].device)
+                                                  : 0;
     return size;
 }
 
-static const char *put(char **at, const char *text)
+static const char *claims_put(char **at, const char *text)
 {
-    size_t size = text_size(text);
+    size_t size = claims_text_size(text);
     char *start = memcpy(*at, text, size);
     *at += size;
     return start;
 }
 
-static void fill(const struct gt_resource_claim *from, const char *pod, struct cache_claim *to)
+static void claims_fill(const struct gt_resource_claim *from, const char *pod, struct cache_claim *to)
 {
     struct gt_cache_claim_request *requests = (struct gt_cache_claim_request *)(to + 1);
     const char **devices = (const char **)(requests + from->request_count);
     unsigned count = 0;
     for (unsigned i = 0; i < from->result_count; i++)
-        count += is_ours(&from->results[i]);
+        count += claims_is_ours(&from->results[i]);
     char *at = (char *)(devices + count);
-    to->pub = (struct gt_cache_claim){.namespace_ = put(&at, from->namespace_),
-                                      .name = put(&at, from->name),
-                                      .uid = put(&at, from->uid),
-                                      .resource_version = put(&at, from->resource_version),
-                                      .pod = put(&at, pod),
-                                      .pod_uid = put(&at, from->pod_uid),
+    to->pub = (struct gt_cache_claim){.namespace_ = claims_put(&at, from->namespace_),
+                                      .name = claims_put(&at, from->name),
+                                      .uid = claims_put(&at, from->uid),
+                                      .resource_version = claims_put(&at, from->resource_version),
+                                      .pod = claims_put(&at, pod),
+                                      .pod_uid = claims_put(&at, from->pod_uid),
                                       .is_protected = from->is_protected,
                                       .is_plain = from->request_count > 0,
                                       .allocated = from->allocated,
@@ -102,31 +104,31 @@ static void fill(const struct gt_resource_claim *from, const char *pod, struct c
                                       .request_count = from->request_count};
     for (unsigned i = 0; i < from->request_count; i++) {
         const struct gt_claim_request *request = &from->requests[i];
-        requests[i] = (struct gt_cache_claim_request){put(&at, request->name), request->count};
+        requests[i] = (struct gt_cache_claim_request){claims_put(&at, request->name), request->count};
         to->pub.is_plain =
             to->pub.is_plain && request->count && strcmp(request->device_class, GT_DRA_CLASS) == 0;
     }
     to->devices = devices;
     for (unsigned i = 0; i < from->result_count; i++)
-        if (is_ours(&from->results[i]))
-            devices[to->device_count++] = put(&at, from->results[i].device);
+        if (claims_is_ours(&from->results[i]))
+            devices[to->device_count++] = claims_put(&at, from->results[i].device);
 }
 
-static const char *node_of(const struct gt_resource_claim *claim)
+static const char *claims_node_of(const struct gt_resource_claim *claim)
 {
     for (unsigned i = 0; i < claim->result_count; i++)
-        if (is_ours(&claim->results[i]))
+        if (claims_is_ours(&claim->results[i]))
             return claim->results[i].pool; /* the pool of our driver has the node's name */
     return NULL;
 }
 
 /* Where it was not created for a pod, the first pod that it is reserved for. */
-static const char *pod_of(const struct gt_resource_claim *claim)
+static const char *claims_pod_of(const struct gt_resource_claim *claim)
 {
     return *claim->pod || !claim->pod_count ? claim->pod : claim->pods[0];
 }
 
-static bool asks_for_gpus(const struct gt_resource_claim *claim)
+static bool claims_asks_for_gpus(const struct gt_resource_claim *claim)
 {
     for (unsigned i = 0; i < claim->request_count; i++)
         if (strcmp(claim->requests[i].device_class, GT_DRA_CLASS) == 0)
@@ -136,14 +138,14 @@ static bool asks_for_gpus(const struct gt_resource_claim *claim)
 
 /* ---- adding and removing ---- */
 
-static void report(struct gt_cache *cache, const struct cache_claim *claim)
+static void claims_report(struct gt_cache *cache, const struct cache_claim *claim)
 {
     struct cache_pod *pod = gt_cache_pod_named(cache, claim->pub.namespace_, claim->pub.pod);
     if (pod)
         gt_cache_changed(cache, pod);
 }
 
-static void take_out(struct gt_cache *cache, struct cache_claim *claim)
+static void claims_take_out(struct gt_cache *cache, struct cache_claim *claim)
 {
     struct cache_node *node = claim->at;
     gt_table_remove(&cache->claims, claim->hash, claim);
@@ -154,7 +156,7 @@ static void take_out(struct gt_cache *cache, struct cache_claim *claim)
             at = &(*at)->node_next;
         *at = claim->node_next;
     }
-    report(cache, claim);
+    claims_report(cache, claim);
     gt_cache_release(&cache->bytes, claim);
     if (!node)
         return;
@@ -162,15 +164,15 @@ static void take_out(struct gt_cache *cache, struct cache_claim *claim)
     gt_cache_node_drop(cache, node);
 }
 
-static void put_in(struct gt_cache *cache, const struct gt_resource_claim *from)
+static void claims_put_in(struct gt_cache *cache, const struct gt_resource_claim *from)
 {
-    const char *node = node_of(from), *pod = pod_of(from);
-    struct cache_claim *claim = gt_cache_alloc(&cache->bytes, size_of(from, pod));
+    const char *node = claims_node_of(from), *pod = claims_pod_of(from);
+    struct cache_claim *claim = gt_cache_alloc(&cache->bytes, claims_size_of(from, pod));
     if (!claim) {
         cache->refused++;
         return;
     }
-    fill(from, pod, claim);
+    claims_fill(from, pod, claim);
     claim->hash = gt_cache_pod_hash(cache, from->namespace_, from->name);
     claim->pod_hash = gt_cache_pod_hash(cache, from->namespace_, pod);
     bool whole = gt_table_add(&cache->claims, claim->hash, claim) == 0;
@@ -190,7 +192,7 @@ static void put_in(struct gt_cache *cache, const struct gt_resource_claim *from)
         claim->at->allocated = claim;
         gt_cache_recompute(cache, claim->at);
     }
-    report(cache, claim);
+    claims_report(cache, claim);
 }
 
 void gt_cache_claim(struct gt_cache *cache, const cJSON *object)
@@ -200,19 +202,19 @@ void gt_cache_claim(struct gt_cache *cache, const cJSON *object)
         cache->refused++;
         return;
     }
-    struct cache_claim *old = find(cache, claim.namespace_, claim.name);
+    struct cache_claim *old = claims_find(cache, claim.namespace_, claim.name);
     if (old)
-        take_out(cache, old);
-    if (asks_for_gpus(&claim) || node_of(&claim))
-        put_in(cache, &claim);
+        claims_take_out(cache, old);
+    if (claims_asks_for_gpus(&claim) || claims_node_of(&claim))
+        claims_put_in(cache, &claim);
     gt_cache_notify(cache);
 }
 
 void gt_cache_claim_deleted(struct gt_cache *cache, const char *namespace_, const char *name)
 {
-    struct cache_claim *claim = find(cache, namespace_, name);
+    struct cache_claim *claim = claims_find(cache, namespace_, name);
     if (claim)
-        take_out(cache, claim);
+        claims_take_out(cache, claim);
     gt_cache_notify(cache);
 }
 

@@ -6,14 +6,14 @@
 
 /* Reservations of another scheduler of the cluster for future pods. */
 
-static void clear(struct gt_cache *cache)
+static void foreign_clear(struct gt_cache *cache)
 {
     struct cache_foreign *foreign = &cache->foreign;
     for (uint32_t i = 0; i < foreign->count; i++)
         foreign->nodes[i]->foreign = 0;
 }
 
-static void drop(struct gt_cache *cache, struct cache_foreign *foreign)
+static void foreign_drop(struct gt_cache *cache, struct cache_foreign *foreign)
 {
     for (uint32_t i = 0; i < foreign->count; i++)
         gt_cache_node_drop(cache, foreign->nodes[i]);
@@ -22,7 +22,7 @@ static void drop(struct gt_cache *cache, struct cache_foreign *foreign)
 }
 
 /* Without memory there are no reservations. */
-static struct cache_foreign read_note(struct gt_cache *cache, const char *note)
+static struct cache_foreign foreign_read_note(struct gt_cache *cache, const char *note)
 {
     size_t len = strlen(note);
     struct gt_lease_note_word word;
@@ -57,12 +57,12 @@ void gt_cache_set_foreign(struct gt_cache *cache, const char *note, uint64_t unt
     cache->foreign.until_ms = until_ms;
     if (strcmp(before.note ? before.note : "", note) == 0)
         return;
-    clear(cache);
-    cache->foreign = *note ? read_note(cache, note) : (struct cache_foreign){0};
+    foreign_clear(cache);
+    cache->foreign = *note ? foreign_read_note(cache, note) : (struct cache_foreign){0};
     cache->foreign.until_ms = until_ms;
     recompute(cache, &before);
     recompute(cache, &cache->foreign);
-    drop(cache, &before);
+    foreign_drop(cache, &before);
     gt_cache_notify(cache);
 }
 
@@ -74,7 +74,7 @@ void gt_cache_expire_foreign(struct gt_cache *cache)
 
 void gt_cache_foreign_done(struct gt_cache *cache)
 {
-    drop(cache, &cache->foreign);
+    foreign_drop(cache, &cache->foreign);
 }
 
 uint32_t gt_cache_foreign_gpus(const struct gt_cache *cache)

@@ -6,19 +6,20 @@
 
 /* Jobs: the pods with one key. A job exists while it has pods. */
 
-static bool is(const void *item, const void *key)
+static bool cache_jobs_is(const void *item, const void *key)
 {
     return strcmp(((const struct cache_job *)item)->pub.key, key) == 0;
 }
 
-static struct cache_job *find(const struct gt_cache *cache, const char *key)
+static struct cache_job *cache_jobs_find(const struct gt_cache *cache, const char *key)
 {
-    return gt_table_find(&cache->jobs, gt_digest_hash(gt_digest_mix_text(cache->seed, key)), is, key);
+    return gt_table_find(&cache->jobs, gt_digest_hash(gt_digest_mix_text(cache->seed, key)), cache_jobs_is,
+                         key);
 }
 
 struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key)
 {
-    struct cache_job *job = find(cache, key);
+    struct cache_job *job = cache_jobs_find(cache, key);
     return job ? &job->pub : NULL;
 }
 
@@ -54,7 +55,7 @@ static struct cache_job *new_job(struct gt_cache *cache, const char *key)
 
 int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char *key)
 {
-    struct cache_job *job = find(cache, key);
+    struct cache_job *job = cache_jobs_find(cache, key);
     if (!job)
         job = new_job(cache, key);
     if (!job)

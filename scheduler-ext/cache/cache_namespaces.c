@@ -6,7 +6,7 @@
 
 /* Namespaces: how many GPUs their pods have. A namespace exists here while it has pods. */
 
-static bool is(const void *item, const void *key)
+static bool cache_namespaces_is(const void *item, const void *key)
 {
     return strcmp(((const struct cache_namespace *)item)->pub.name, key) == 0;
 }
@@ -29,7 +29,7 @@ static struct cache_namespace *new_namespace(struct gt_cache *cache, const char 
 int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const char *name)
 {
     uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, name));
-    struct cache_namespace *space = gt_table_find(&cache->namespaces, hash, is, name);
+    struct cache_namespace *space = gt_table_find(&cache->namespaces, hash, cache_namespaces_is, name);
     if (!space)
         space = new_namespace(cache, name, hash);
     if (!space)

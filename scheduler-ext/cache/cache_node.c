@@ -133,7 +133,7 @@ static void time_unready(const struct gt_cache *cache, struct cache_node *node,
     }
 }
 
-static void drop_facts(struct gt_cache *cache, struct node_facts *facts)
+static void cache_node_drop_facts(struct gt_cache *cache, struct node_facts *facts)
 {
     gt_cache_string_drop(cache, facts->uid);
     drop_labels(cache, facts->labels, facts->label_count);
@@ -141,8 +141,9 @@ static void drop_facts(struct gt_cache *cache, struct node_facts *facts)
         gt_cache_taint_drop(cache, facts->taints[i]);
 }
 
-static void commit(struct gt_cache *cache, struct cache_node *node, const struct gt_node_object *object,
-                   const struct node_facts *facts, struct cache_taint **taints)
+static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
+                              const struct gt_node_object *object, const struct node_facts *facts,
+                              struct cache_taint **taints)
 {
     uint64_t allocatable;
     if (!node->has_node || !same_labels(node, facts))
@@ -173,7 +174,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
         gt_cache_node_changed(cache, node);
 }
 
-static void take(struct gt_cache *cache, const struct gt_node_object *object)
+static void cache_node_take(struct gt_cache *cache, const struct gt_node_object *object)
 {
     struct node_facts facts = {0};
     bool whole = cache->spec.reports_only ||
@@ -186,13 +187,13 @@ static void take(struct gt_cache *cache, const struct gt_node_object *object)
     struct cache_node *node =
         whole && (taints || !facts.taint_count) ? gt_cache_node_record(cache, object->name) : NULL;
     if (node && gt_cache_set_supernode_label(cache, node, object)) {
-        commit(cache, node, object, &facts, taints);
+        cache_node_commit(cache, node, object, &facts, taints);
         return;
     }
     if (node)
         gt_cache_node_forget(cache, node);
     gt_cache_release(&cache->bytes, taints);
-    drop_facts(cache, &facts);
+    cache_node_drop_facts(cache, &facts);
     cache->refused++;
 }
 
@@ -204,7 +205,7 @@ void gt_cache_node(struct gt_cache *cache, const cJSON *json)
     } else {
         if (cache->spec.observe_node)
             cache->spec.observe_node(cache->spec.arg, &object);
-        take(cache, &object);
+        cache_node_take(cache, &object);
     }
     gt_cache_notify(cache);
 }

@@ -19,7 +19,8 @@ void gt_cache_free_plan(struct gt_cache *cache, struct cache_plan *plan)
 
 /* Collects the different IDs of a plan (an ordinary init container shares GPUs with others). Returns their
  * length with NULs; 0 where there are not `count` of them. */
-static size_t measure(const struct gt_pod_plan *plan, unsigned count, const char *ids[static GT_GPUS_MAX])
+static size_t cache_plan_measure(const struct gt_pod_plan *plan, unsigned count,
+                                 const char *ids[static GT_GPUS_MAX])
 {
     size_t size = 0;
     unsigned found = 0;
@@ -63,7 +64,7 @@ int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpu
     const char *ids[GT_GPUS_MAX];
     if (!node || !gpus || count > GT_GPUS_MAX || gt_pod_plan_read(gpus, &read, NULL) < 0)
         return -EINVAL;
-    size_t size = measure(read, count, ids);
+    size_t size = cache_plan_measure(read, count, ids);
     struct cache_plan *plan = size ? new_plan(cache, node, count, size) : NULL;
     if (plan) {
         char *to = plan->ids;
@@ -77,7 +78,7 @@ int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpu
 /* ---- plans of the caller ---- */
 
 /* Replaces the plan in force. */
-static void replace(struct gt_cache *cache, struct cache_pod *pod, struct cache_plan *plan)
+static void cache_plan_replace(struct gt_cache *cache, struct cache_pod *pod, struct cache_plan *plan)
 {
     struct cache_plan *old = pod->plan;
     struct cache_node *left = pod->node;
@@ -137,7 +138,7 @@ int gt_cache_plan_pod(struct gt_cache *cache, struct gt_cache_pod *pub, uint32_t
     if (!plan)
         return gt_fail_sys(err, ENOMEM, "plan of pod %s/%s", pub->meta.namespace_, pub->meta.name);
     cache->silent = pod;
-    replace(cache, pod, plan);
+    cache_plan_replace(cache, pod, plan);
     cache->silent = NULL;
     return 0;
 }
@@ -146,6 +147,6 @@ void gt_cache_unplan_pod(struct gt_cache *cache, struct gt_cache_pod *pub)
 {
     struct cache_pod *pod = (struct cache_pod *)pub;
     cache->silent = pod;
-    replace(cache, pod, NULL);
+    cache_plan_replace(cache, pod, NULL);
     cache->silent = NULL;
 }

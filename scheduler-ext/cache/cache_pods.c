@@ -30,7 +30,7 @@ static bool share_pairs(struct gt_cache *cache, const struct gt_pair *from, unsi
     return true;
 }
 
-static char *put_text(char **to, const char *text)
+static char *cache_pods_put_text(char **to, const char *text)
 {
     size_t size = strlen(text) + 1;
     char *start = memcpy(*to, text, size);
@@ -39,7 +39,7 @@ static char *put_text(char **to, const char *text)
 }
 
 /* Shares a text that may be missing; false without memory. */
-static bool share(struct gt_cache *cache, const char *text, const char **ret)
+static bool cache_pods_share(struct gt_cache *cache, const char *text, const char **ret)
 {
     *ret = gt_cache_string(cache, text);
     return *ret || !text;
@@ -66,7 +66,7 @@ static bool has_other_gates(const struct gt_pod *pod)
 
 /* A digest of everything that is kept, except for selectors and the like, which are shared and compared
  * separately. */
-static uint64_t digest_of(const struct gt_cache *cache, const struct gt_pod *from)
+static uint64_t cache_pods_digest_of(const struct gt_cache *cache, const struct gt_pod *from)
 {
     const struct gt_pod_meta *meta = &from->meta;
     const struct gt_pod_gpus *gpus = &from->gpus;
@@ -104,8 +104,8 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
     unsigned *gpus = (unsigned *)(names + containers);
     char *texts = (char *)(gpus + containers);
     struct gt_pod_meta *meta = &pod->pub.meta;
-    meta->name = put_text(&texts, read->name);
-    pod->pub.uid = put_text(&texts, from->uid);
+    meta->name = cache_pods_put_text(&texts, read->name);
+    pod->pub.uid = cache_pods_put_text(&texts, from->uid);
     meta->labels = labels;
     meta->label_count = read->label_count;
     meta->annotations = annotations;
@@ -125,17 +125,18 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
            share_pairs(cache, read->annotations, read->annotation_count, annotations);
 }
 
-static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
+static bool cache_pods_fill(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct gt_cache_pod *pub = &pod->pub;
     struct gt_pod_meta *meta = &pub->meta;
-    if (!fill_body(cache, from, pod) || !share(cache, from->meta.namespace_, &meta->namespace_) ||
-        !share(cache, from->meta.owner_kind, &meta->owner_kind) ||
-        !share(cache, from->meta.owner_name, &meta->owner_name) ||
-        !share(cache, from->owner_api_version, &pub->owner_api_version) ||
-        !share(cache, from->owner_uid, &pub->owner_uid) || !share(cache, from->scheduler, &pub->scheduler) ||
-        !share(cache, from->priority_class, &pub->priority_class) ||
-        !share(cache, from->claim_template, &pub->claim_template))
+    if (!fill_body(cache, from, pod) || !cache_pods_share(cache, from->meta.namespace_, &meta->namespace_) ||
+        !cache_pods_share(cache, from->meta.owner_kind, &meta->owner_kind) ||
+        !cache_pods_share(cache, from->meta.owner_name, &meta->owner_name) ||
+        !cache_pods_share(cache, from->owner_api_version, &pub->owner_api_version) ||
+        !cache_pods_share(cache, from->owner_uid, &pub->owner_uid) ||
+        !cache_pods_share(cache, from->scheduler, &pub->scheduler) ||
+        !cache_pods_share(cache, from->priority_class, &pub->priority_class) ||
+        !cache_pods_share(cache, from->claim_template, &pub->claim_template))
         return false;
     if (from->node_name) {
         struct cache_node *node = gt_cache_node_record(cache, from->node_name);
@@ -160,7 +161,7 @@ static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache
 }
 
 /* The pod's identity, or why jobs/ cannot determine it. */
-static bool identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_buf *key)
+static bool cache_pods_identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_buf *key)
 {
     struct gt_cache_pod *pub = &pod->pub;
     gt_auto_err struct gt_err *err = NULL;
@@ -177,8 +178,8 @@ static bool identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_bu
     return !key->failed && key->data;
 }
 
-/* Frees what fill() and identify() allocated. */
-static void empty(struct gt_cache *cache, struct cache_pod *pod)
+/* Frees what cache_pods_fill() and cache_pods_identify() allocated. */
+static void cache_pods_empty(struct gt_cache *cache, struct cache_pod *pod)
 {
     const struct gt_pod_meta *meta = &pod->pub.meta;
     for (unsigned i = 0; meta->labels && i < meta->label_count; i++)
@@ -223,7 +224,7 @@ static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct 
 }
 
 /* Swaps the pod's contents with what was read from the object; `new` then has the old contents. */
-static void exchange(struct cache_pod *pod, struct cache_pod *new)
+static void cache_pods_exchange(struct cache_pod *pod, struct cache_pod *new)
 {
     struct cache_pod old = *pod;
     const struct gt_cache_pod *kept = &old.pub;
@@ -245,13 +246,13 @@ static void exchange(struct cache_pod *pod, struct cache_pod *new)
     *new = old;
 }
 
-static void change(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod,
-                   struct cache_pod *new)
+static void cache_pods_change(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod,
+                              struct cache_pod *new)
 {
     struct cache_node *left = pod->node;
     struct cache_plan *old_plan = pod->plan;
     gt_cache_detach_pod(cache, pod);
-    exchange(pod, new);
+    cache_pods_exchange(pod, new);
     take_plan(cache, from, pod);
     gt_cache_attach_pod(pod);
     gt_cache_see_sizes(cache, pod);
@@ -264,11 +265,11 @@ static void change(struct gt_cache *cache, const struct gt_pod *from, struct cac
     gt_cache_changed(cache, pod);
     if (old_plan != pod->plan)
         gt_cache_free_plan(cache, old_plan);
-    empty(cache, new); /* the old contents */
+    cache_pods_empty(cache, new); /* the old contents */
 }
 
 /* Adds an empty pod to the table and its job; `new` has its name and stays the caller's. */
-static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *new, const char *key)
+static struct cache_pod *cache_pods_make(struct gt_cache *cache, const struct cache_pod *new, const char *key)
 {
     struct cache_pod *pod = gt_cache_alloc(&cache->bytes, sizeof(*pod));
     if (!pod)
@@ -303,7 +304,7 @@ void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod)
     gt_cache_leave_namespace(cache, pod);
     gt_cache_discharge_plan(cache, pod);
     gt_cache_free_plan(cache, pod->plan);
-    empty(cache, pod);
+    cache_pods_empty(cache, pod);
     gt_cache_release(&cache->bytes, pod);
 }
 
@@ -322,7 +323,7 @@ static void drop_pod(struct gt_cache *cache, struct cache_pod *pod)
     gt_cache_free_pod(cache, pod);
 }
 
-static void refuse(struct gt_cache *cache, const struct gt_pod *from, const char *why)
+static void cache_pods_refuse(struct gt_cache *cache, const struct gt_pod *from, const char *why)
 {
     cache->refused++;
     if (cache->spec.on_refused && from->meta.namespace_[0] && from->meta.name[0])
@@ -340,7 +341,7 @@ static bool may_move(const struct gt_pod *from)
 /* Adds or changes a pod that asks for GPUs; `pod` NULL: a new one. */
 static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
-    struct cache_pod new = {.digest = digest_of(cache, from),
+    struct cache_pod new = {.digest = cache_pods_digest_of(cache, from),
                             .request = gt_cache_request_make(cache, &from->asked, true)};
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     int r = may_move(from) ? gt_cache_constraints_of(cache, &from->where, &new.constraints) : 0;
@@ -353,26 +354,27 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
         gt_cache_request_drop(cache, new.request);
         return;
     }
-    sound = sound && fill(cache, from, &new) && identify(cache, &new, &key);
+    sound = sound && cache_pods_fill(cache, from, &new) && cache_pods_identify(cache, &new, &key);
     if (sound && pod && strcmp(pod->pub.job->key, key.data) != 0) {
         drop_pod(cache, pod); /* its labels now say that it belongs to another job */
         pod = NULL;
     }
     bool came = sound && !pod;
     if (came)
-        pod = make(cache, &new, key.data);
+        pod = cache_pods_make(cache, &new, key.data);
     if (sound && pod)
-        change(cache, from, pod, &new);
+        cache_pods_change(cache, from, pod, &new);
     if (came && pod) {
         struct gt_mix_amounts asked;
         gt_cache_asked(cache, &pod->pub, &asked);
         gt_mix_came(cache->mix, &asked);
     } else if (!sound || !pod) {
-        empty(cache, &new);
-        refuse(cache, from,
-               r == -EINVAL ? "its node selector, node affinity and tolerations have more than 64 KiB, or "
-                              "more than 4096 parts, or are invalid"
-                            : "gputopo-scheduler has no memory for it");
+        cache_pods_empty(cache, &new);
+        cache_pods_refuse(cache, from,
+                          r == -EINVAL
+                              ? "its node selector, node affinity and tolerations have more than 64 KiB, or "
+                                "more than 4096 parts, or are invalid"
+                              : "gputopo-scheduler has no memory for it");
     }
 }
 
@@ -399,7 +401,7 @@ void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
     if (!cache->spec.reports_only && meta->namespace_[0] && meta->name[0])
         gt_cache_charge_bound(cache, from);
     if (!meta->namespace_[0] || !meta->name[0] || !from->uid || (from->invalid && !from->ended)) {
-        refuse(cache, from, from->invalid ? from->invalid : "it has no name, namespace or uid");
+        cache_pods_refuse(cache, from, from->invalid ? from->invalid : "it has no name, namespace or uid");
         return;
     }
     struct cache_pod *pod = gt_cache_pod_named(cache, meta->namespace_, meta->name);

@@ -19,14 +19,14 @@ struct scene {
     uint64_t unnamed; /* in use by an unknown user, as the CR says */
 };
 
-static unsigned bits(uint64_t mask)
+static unsigned recompute_bits(uint64_t mask)
 {
     return gt_bit_count(mask);
 }
 
 /* ---- adding to and removing from the cluster ---- */
 
-static void take_out(struct gt_cache *cache, struct cache_node *node)
+static void recompute_take_out(struct gt_cache *cache, struct cache_node *node)
 {
     gt_cluster_remove_node(cache->cluster, node->id);
     cache->by_id[node->id] = NULL;
@@ -64,7 +64,7 @@ static bool reserve_id(struct gt_cache *cache)
 }
 
 /* The supernode that a node is to be in; NULL: none. */
-static struct cache_supernode *supernode_of(const struct cache_node *node)
+static struct cache_supernode *recompute_supernode_of(const struct cache_node *node)
 {
     struct cache_supernode *best = NULL;
     for (const struct cache_membership *claim = node->claims; claim; claim = claim->next) {
@@ -78,9 +78,9 @@ static struct cache_supernode *supernode_of(const struct cache_node *node)
     return best;
 }
 
-static void enter(struct gt_cache *cache, struct cache_node *node)
+static void recompute_enter(struct gt_cache *cache, struct cache_node *node)
 {
-    struct cache_supernode *supernode = supernode_of(node);
+    struct cache_supernode *supernode = recompute_supernode_of(node);
     uint32_t class, id;
     if (!reserve_id(cache) || gt_cluster_add_class(cache->cluster, node->class, &class, NULL) < 0 ||
         gt_cluster_add_node(cache->cluster, node->name, class, supernode ? supernode->id : GT_NONE, &id,
@@ -96,27 +96,27 @@ static void enter(struct gt_cache *cache, struct cache_node *node)
 }
 
 /* Updates whether the node is in the cluster, and its class. */
-static void place(struct gt_cache *cache, struct cache_node *node)
+static void recompute_place(struct gt_cache *cache, struct cache_node *node)
 {
     struct gt_cluster_node at;
     bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
     if (in && (!node->has_topology || at.class != node->class)) {
-        take_out(cache, node);
+        recompute_take_out(cache, node);
         in = false;
     }
     if (!in && node->has_topology)
-        enter(cache, node);
+        recompute_enter(cache, node);
 }
 
 void gt_cache_follow_supernode(struct gt_cache *cache, struct cache_node *node)
 {
-    struct cache_supernode *supernode = supernode_of(node);
+    struct cache_supernode *supernode = recompute_supernode_of(node);
     if (node->id == GT_NONE || node->supernode == supernode)
         return;
     if (gt_cluster_move_node(cache->cluster, node->id, supernode ? supernode->id : GT_NONE, NULL) >= 0)
         node->supernode = supernode;
     else { /* no memory */
-        take_out(cache, node);
+        recompute_take_out(cache, node);
         gt_cache_recompute(cache, node);
     }
 }
@@ -165,7 +165,7 @@ static void find_owned(const struct scene *scene)
     }
 }
 
-static bool has_device(const struct cache_slice *slice, uint64_t digest)
+static bool recompute_has_device(const struct cache_slice *slice, uint64_t digest)
 {
     for (uint32_t i = 0; i < slice->count; i++)
         if (slice->devices[i] == digest)
@@ -191,7 +191,7 @@ uint64_t gt_cache_sliced_gpus(const struct gt_cache *cache, const struct cache_n
     for (unsigned i = 0; i < gt_class_gpus(node->class); i++) {
         uint64_t digest = gt_digest_mix_text(cache->seed, node->device_names[i]);
         for (const struct cache_slice *slice = node->slices; slice; slice = slice->node_next)
-            if (slice->generation == newest && has_device(slice, digest))
+            if (slice->generation == newest && recompute_has_device(slice, digest))
                 mask |= UINT64_C(1) << i;
     }
     return mask;
@@ -280,7 +280,7 @@ static void set_placed(const struct scene *scene, struct cache_pod *pod, enum gt
 }
 
 /* Assumes a plan's GPUs for its pod, except those that it has already. */
-static void take(struct scene *scene, struct cache_pod *pod, uint64_t mask)
+static void recompute_take(struct scene *scene, struct cache_pod *pod, uint64_t mask)
 {
     pod->next_hold |= mask & scene->room;
     scene->room &= ~mask;
@@ -291,13 +291,13 @@ static void take(struct scene *scene, struct cache_pod *pod, uint64_t mask)
 static void locate_bound(struct scene *scene, struct cache_pod *pod)
 {
     enum gt_cache_pod_state state = pod->owned ? GT_CACHE_RUNNING : GT_CACHE_BOUND;
-    unsigned owned = bits(pod->owned), missing = owned < pod->pub.gpus ? pod->pub.gpus - owned : 0;
+    unsigned owned = recompute_bits(pod->owned), missing = owned < pod->pub.gpus ? pod->pub.gpus - owned : 0;
     uint64_t plan = pod->resolved, rest = plan & ~pod->owned;
     bool here = pod->plan && pod->plan->node == scene->node;
     if (here && pod->whole && pod->owned == plan)
         set_placed(scene, pod, state, GT_CACHE_PLAN_RUNNING);
     else if (here && pod->whole && !(pod->owned & ~plan) && !(rest & ~(scene->room | scene->unnamed))) {
-        take(scene, pod, rest);
+        recompute_take(scene, pod, rest);
         set_placed(scene, pod, state, GT_CACHE_PLAN_ASSUMED);
         missing = 0;
     } else if (!pod->plan)
@@ -330,19 +330,19 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
     bool held = !pod->pub.refused && !pod->pub.deleting && scene->node->id != GT_NONE &&
                 gt_cache_is_open(scene->node) && !scene->node->left_alone && !scene->node->outlived &&
                 pod->whole && !(plan & ~(scene->room | pod->owned)) &&
-                (!(plan & ~pod->owned) || bits(scene->room & ~plan) >= needs);
+                (!(plan & ~pod->owned) || recompute_bits(scene->room & ~plan) >= needs);
     if (held)
-        take(scene, pod, plan);
+        recompute_take(scene, pod, plan);
     set_placed(scene, pod, state, held ? GT_CACHE_PLAN_ASSUMED : GT_CACHE_PLAN_LOST);
 }
 
 /* The GPUs that the node's agent would choose; at least their number is right. */
 static void guess(struct scene *scene, struct cache_pod *pod)
 {
-    unsigned room = bits(scene->room), need = pod->need < room ? pod->need : room;
+    unsigned room = recompute_bits(scene->room), need = pod->need < room ? pod->need : room;
     struct gt_choice choice;
     if (need && gt_choose(scene->node->class, scene->room, 0, need, CACHE_SEARCH_US, &choice))
-        take(scene, pod, choice.mask);
+        recompute_take(scene, pod, choice.mask);
 }
 
 static void locate_all(struct scene *scene)
@@ -377,7 +377,7 @@ static void forget_holds(const struct scene *scene)
         }
 }
 
-static void assume_holds(const struct scene *scene)
+static void recompute_assume_holds(const struct scene *scene)
 {
     struct gt_cluster *cluster = scene->cache->cluster;
     for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
@@ -405,7 +405,7 @@ static void hold_foreign(const struct scene *scene, uint64_t hold)
     if (gt_cluster_promise(cluster, node->id, &(struct gt_promise){GT_PROMISE_FOREIGN, 0, hold},
                            &node->foreign_promise, NULL) == 0) {
         node->foreign_hold = hold;
-        scene->cache->foreign_gpus += bits(hold);
+        scene->cache->foreign_gpus += recompute_bits(hold);
     }
 }
 
@@ -415,7 +415,7 @@ static void forget_foreign(const struct scene *scene)
     if (!node->foreign_hold)
         return;
     gt_cluster_end_promise(scene->cache->cluster, node->foreign_promise);
-    scene->cache->foreign_gpus -= bits(node->foreign_hold);
+    scene->cache->foreign_gpus -= recompute_bits(node->foreign_hold);
     node->foreign_hold = 0;
 }
 
@@ -449,7 +449,7 @@ static uint64_t others_assumed(const struct cache_node *node, const struct gt_cl
     return at->assumed & ~ours;
 }
 
-static uint64_t usable(const struct gt_cluster_node *at)
+static uint64_t recompute_usable(const struct gt_cluster_node *at)
 {
     return at->eligible ? at->free & at->healthy : 0;
 }
@@ -468,7 +468,7 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     node->offered = offered_gpus(node);
     gt_cache_set_offered(cache, node->row, node->offered);
     gt_cache_count_taints(node);
-    place(cache, node);
+    recompute_place(cache, node);
     bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
     uint64_t sliced = gt_cache_sliced_gpus(cache, node);
     if (in) {
@@ -491,10 +491,11 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     forget_foreign(&scene);
     gt_cluster_set_free(cache->cluster, node->id, sliced & ~(node->used | claimed));
     gt_cluster_set_healthy(cache->cluster, node->id, node->healthy);
-    assume_holds(&scene);
+    recompute_assume_holds(&scene);
     hold_foreign(&scene, node->foreign & scene.room);
     gt_cluster_set_eligible(cache->cluster, node->id, is_eligible(node));
     gt_cluster_get_node(cache->cluster, node->id, &at);
-    if (at.available & ~before.available || others_assumed(node, &at) & usable(&before) & ~usable(&at))
+    if (at.available & ~before.available ||
+        others_assumed(node, &at) & recompute_usable(&before) & ~recompute_usable(&at))
         cache->room = true;
 }

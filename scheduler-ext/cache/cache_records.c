@@ -11,14 +11,14 @@ static bool is_node(const void *item, const void *key)
     return strcmp(((const struct cache_node *)item)->name, key) == 0;
 }
 
-static uint32_t hash_of(const struct gt_cache *cache, const char *name)
+static uint32_t cache_records_hash_of(const struct gt_cache *cache, const char *name)
 {
     return gt_digest_hash(gt_digest_mix_text(cache->seed, name));
 }
 
 struct cache_node *gt_cache_find_node(const struct gt_cache *cache, const char *name)
 {
-    return gt_table_find(&cache->nodes, hash_of(cache, name), is_node, name);
+    return gt_table_find(&cache->nodes, cache_records_hash_of(cache, name), is_node, name);
 }
 
 struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name)
@@ -37,7 +37,7 @@ struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name
     }
     node->name = text;
     node->row = row;
-    node->hash = hash_of(cache, name);
+    node->hash = cache_records_hash_of(cache, name);
     node->id = GT_NONE;
     node->allocatable = node->offered = -1;
     node->devices_version = 1;
@@ -83,7 +83,7 @@ struct pod_name {
     const char *namespace_, *name;
 };
 
-static bool is_pod(const void *item, const void *key)
+static bool cache_records_is_pod(const void *item, const void *key)
 {
     const struct cache_pod *pod = item;
     const struct pod_name *name = key;
@@ -99,7 +99,8 @@ uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_,
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
     struct pod_name key = {namespace_, name};
-    return gt_table_find(&cache->pods, gt_cache_pod_hash(cache, namespace_, name), is_pod, &key);
+    return gt_table_find(&cache->pods, gt_cache_pod_hash(cache, namespace_, name), cache_records_is_pod,
+                         &key);
 }
 
 /* ---- pods of a node ---- */

@@ -52,7 +52,7 @@ static bool add_remotes(struct gt_cache *cache, const struct gt_node *node, stru
 }
 
 /* Whether two texts are equal; equal texts are shared. */
-static bool is_same(const struct gt_cache_report *a, const struct gt_cache_report *b)
+static bool cache_report_is_same(const struct gt_cache_report *a, const struct gt_cache_report *b)
 {
     return a->is_filled == b->is_filled && a->gpus == b->gpus && a->free == b->free && a->links == b->links &&
            a->server_uuid == b->server_uuid && a->gpu_attributes == b->gpu_attributes &&
@@ -78,7 +78,7 @@ bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
         (!reported->server_uuid[0] || (news.server_uuid = gt_cache_string(cache, reported->server_uuid))) &&
         (!cache->spec.gpu_attributes ||
          (attributes && (news.gpu_attributes = gt_cache_string(cache, attributes))));
-    if (!whole || is_same(&news, &node->report)) {
+    if (!whole || cache_report_is_same(&news, &node->report)) {
         drop_report(cache, &news);
         return whole;
     }
@@ -105,7 +105,7 @@ bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *nod
 
 /* ---- for building supernodes ---- */
 
-static int by_name(const void *a, const void *b)
+static int cache_report_by_name(const void *a, const void *b)
 {
     return strcmp((*(const struct gt_cache_report *const *)a)->name,
                   (*(const struct gt_cache_report *const *)b)->name);
@@ -122,7 +122,7 @@ const struct gt_cache_report **gt_cache_reports(const struct gt_cache *cache, ui
         if (node->has_node)
             list[count++] = &node->report;
     if (count)
-        qsort(list, count, sizeof(*list), by_name);
+        qsort(list, count, sizeof(*list), cache_report_by_name);
     *ret_count = count;
     return list;
 }

@@ -32,7 +32,8 @@ static int64_t default_amount(const char *name)
 }
 
 /* Grows the array to `new` entries; NULL without memory, then the old one stays valid. */
-static void *grown(struct gt_cache *cache, void *array, size_t size, uint32_t old, uint32_t new)
+static void *cache_resources_grown(struct gt_cache *cache, void *array, size_t size, uint32_t old,
+                                   uint32_t new)
 {
     void *bytes = gt_cache_alloc(&cache->bytes, size * new);
     if (!bytes)
@@ -44,7 +45,8 @@ static void *grown(struct gt_cache *cache, void *array, size_t size, uint32_t ol
 }
 
 #define GROW(array, old, new)                                                                                \
-    ((new_ = grown(cache, array, sizeof(*(array)), old, new)) ? ((array) = new_, true) : false)
+    ((new_ = cache_resources_grown(cache, array, sizeof(*(array)), old, new)) ? ((array) = new_, true)       \
+                                                                              : false)
 
 static bool grow_column(struct gt_cache *cache, struct cache_column *column, uint32_t old, uint32_t new)
 {
@@ -136,8 +138,8 @@ void gt_cache_give_row(struct gt_cache *cache, uint32_t row)
 }
 
 /* Waiting jobs may try again where a node that lacked resources has more now. */
-static void change(struct gt_cache *cache, struct cache_column *column, uint32_t row, int64_t left,
-                   int64_t emptied)
+static void cache_resources_change(struct gt_cache *cache, struct cache_column *column, uint32_t row,
+                                   int64_t left, int64_t emptied)
 {
     column->left[row] += left;
     column->emptied[row] += emptied;
@@ -158,7 +160,7 @@ static void set_amount(struct gt_cache *cache, struct cache_column *column, uint
     int64_t base = default_amount(column->name), old = column->allocatable[row];
     column->refs += (uint32_t)(new != base) - (uint32_t)(old != base);
     column->allocatable[row] = new;
-    change(cache, column, row, new - old, new - old);
+    cache_resources_change(cache, column, row, new - old, new - old);
     if (!column->refs)
         free_column(cache, column);
 }
@@ -184,7 +186,7 @@ void gt_cache_set_offered(struct gt_cache *cache, uint32_t row, int64_t gpus)
 
 /* ---- requests ---- */
 
-static bool is(const void *item, const void *key)
+static bool cache_resources_is(const void *item, const void *key)
 {
     const struct gt_cache_request *a = item, *b = key;
     if (a->count != b->count || a->has_gpus != b->has_gpus)
@@ -195,7 +197,7 @@ static bool is(const void *item, const void *key)
     return true;
 }
 
-static uint32_t hash_of(const struct gt_cache *cache, const struct gt_cache_request *request)
+static uint32_t cache_resources_hash_of(const struct gt_cache *cache, const struct gt_cache_request *request)
 {
     uint64_t digest = gt_digest_mix(cache->seed, request->has_gpus);
     for (unsigned i = 0; i < request->count; i++)
@@ -210,7 +212,8 @@ union request_builder {
     char bytes[sizeof(struct gt_cache_request) + CACHE_COLUMNS_MAX * sizeof(struct request_part)];
 };
 
-static bool fill(struct gt_cache *cache, const struct gt_resources *asked, struct gt_cache_request *to)
+static bool cache_resources_fill(struct gt_cache *cache, const struct gt_resources *asked,
+                                 struct gt_cache_request *to)
 {
     for (unsigned i = 0; i < asked->count; i++) {
         unsigned at =
@@ -233,11 +236,12 @@ struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const str
                                                bool has_gpus)
 {
     union request_builder builder = {.request.has_gpus = has_gpus};
-    if (!fill(cache, asked, &builder.request))
+    if (!cache_resources_fill(cache, asked, &builder.request))
         return NULL;
     size_t parts = builder.request.count * sizeof(struct request_part);
-    uint32_t hash = builder.request.hash = hash_of(cache, &builder.request);
-    struct gt_cache_request *request = gt_table_find(&cache->requests, hash, is, &builder.request);
+    uint32_t hash = builder.request.hash = cache_resources_hash_of(cache, &builder.request);
+    struct gt_cache_request *request =
+        gt_table_find(&cache->requests, hash, cache_resources_is, &builder.request);
     if (!request && (request = gt_cache_alloc(&cache->bytes, sizeof(*request) + parts))) {
         memcpy(request, &builder.request, sizeof(*request) + parts);
         if (gt_table_add(&cache->requests, hash, request) < 0) {
@@ -292,7 +296,8 @@ void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache
 {
     for (unsigned i = 0; i < request->count; i++) {
         int64_t amount = -sign * request->parts[i].amount;
-        change(cache, &cache->columns[request->parts[i].column], row, amount, request->has_gpus ? 0 : amount);
+        cache_resources_change(cache, &cache->columns[request->parts[i].column], row, amount,
+                               request->has_gpus ? 0 : amount);
     }
 }
 
@@ -318,8 +323,9 @@ static int64_t left_of(const struct gt_cache *cache, unsigned column, uint32_t r
 }
 
 /* How many such pods fit into a row, at most `most`. */
-static uint32_t fit(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request,
-                    enum gt_cache_room room, uint32_t most)
+static uint32_t cache_resources_fit(const struct gt_cache *cache, uint32_t row,
+                                    const struct gt_cache_request *request, enum gt_cache_room room,
+                                    uint32_t most)
 {
     for (unsigned i = 0; i < request->count && most; i++) {
         int64_t left = left_of(cache, request->parts[i].column, row, room), amount = request->parts[i].amount;
@@ -336,7 +342,7 @@ uint32_t gt_cache_room_for(const struct gt_cache *cache, uint32_t node_id,
 {
     if (!request || !has_row(cache, node_id))
         return UINT32_MAX;
-    return fit(cache, cache->row_of[node_id], request, room, UINT32_MAX);
+    return cache_resources_fit(cache, cache->row_of[node_id], request, room, UINT32_MAX);
 }
 
 bool gt_cache_has_room(const struct gt_cache *cache, uint32_t node_id,
@@ -461,11 +467,13 @@ void gt_cache_forget_room(struct gt_cache *cache, uint32_t node_id, const struct
 /* ---- limits for plans ---- */
 
 /* How many of `most` GPUs pods of this demand can use, given the row's other resources. */
-static unsigned usable(const struct gt_cache *cache, uint32_t row, const struct gt_cache_demand *demand,
-                       enum gt_cache_room room, unsigned most)
+static unsigned cache_resources_usable(const struct gt_cache *cache, uint32_t row,
+                                       const struct gt_cache_demand *demand, enum gt_cache_room room,
+                                       unsigned most)
 {
-    return demand->request ? fit(cache, row, demand->request, room, most / demand->gpus) * demand->gpus
-                           : most / demand->gpus * demand->gpus;
+    return demand->request
+               ? cache_resources_fit(cache, row, demand->request, room, most / demand->gpus) * demand->gpus
+               : most / demand->gpus * demand->gpus;
 }
 
 /* GPUs that any mix of the demands can use: for each resource, the demand that takes most of it for each GPU
@@ -499,7 +507,7 @@ uint32_t gt_cache_limits(struct gt_cache *cache, const struct gt_cache_demand *d
         if (!all || !cache->by_id[n])
             continue;
         for (unsigned k = 0; k < count; k++) {
-            unsigned gpus = usable(cache, cache->row_of[n], &demands[k], room, all);
+            unsigned gpus = cache_resources_usable(cache, cache->row_of[n], &demands[k], room, all);
             unsigned whole = all / demands[k].gpus * demands[k].gpus;
             most = gpus > most ? gpus : most;
             wanted = whole > wanted ? whole : wanted;

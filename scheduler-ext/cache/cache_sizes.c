@@ -12,7 +12,8 @@
 
 typedef void change_chain(struct gt_cluster *cluster, uint32_t size, uint64_t gpus);
 
-static void report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus, change_chain *change)
+static void cache_sizes_report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus,
+                               change_chain *change)
 {
     change(cache->cluster, job->group, gpus);
     change(cache->cluster, job->atomic == job->group ? 0 : job->atomic, gpus);
@@ -32,7 +33,7 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
     if (sizes.whole)
         sizes.group = (uint32_t)(job->gpus > job->reported ? job->gpus : job->reported);
     if (sizes.group != job->group || sizes.atomic != job->atomic) {
-        report(cache, job, job->reported, sizes.whole ? gt_chain_drop : gt_chain_gone);
+        cache_sizes_report(cache, job, job->reported, sizes.whole ? gt_chain_drop : gt_chain_gone);
         job->group = sizes.group;
         job->atomic = sizes.atomic;
         job->reported = 0;
@@ -40,11 +41,11 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
     job->whole = sizes.whole;
     if (!job->group || job->gpus <= job->reported)
         return;
-    report(cache, job, job->gpus - job->reported, gt_chain_came);
+    cache_sizes_report(cache, job, job->gpus - job->reported, gt_chain_came);
     job->reported = job->gpus;
 }
 
 void gt_cache_forget_sizes(struct gt_cache *cache, const struct cache_job *job)
 {
-    report(cache, job, job->reported, gt_chain_gone);
+    cache_sizes_report(cache, job, job->reported, gt_chain_gone);
 }

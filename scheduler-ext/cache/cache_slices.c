@@ -6,24 +6,24 @@
 
 /* ResourceSlices of our driver: the GPUs that claims can get. A device without a taint counts. */
 
-static bool is_slice(const void *item, const void *key)
+static bool slices_is_slice(const void *item, const void *key)
 {
     return strcmp(((const struct cache_slice *)item)->name, key) == 0;
 }
 
-static struct cache_slice *find(const struct gt_cache *cache, const char *name)
+static struct cache_slice *slices_find(const struct gt_cache *cache, const char *name)
 {
-    return gt_table_find(&cache->slices, gt_digest_hash(gt_digest_mix_text(cache->seed, name)), is_slice,
-                         name);
+    return gt_table_find(&cache->slices, gt_digest_hash(gt_digest_mix_text(cache->seed, name)),
+                         slices_is_slice, name);
 }
 
-static void release(struct gt_cache *cache, struct cache_slice *slice)
+static void slices_release(struct gt_cache *cache, struct cache_slice *slice)
 {
     gt_cache_release(&cache->bytes, slice->devices);
     gt_cache_release(&cache->bytes, slice);
 }
 
-static void take_out(struct gt_cache *cache, struct cache_slice *slice)
+static void slices_take_out(struct gt_cache *cache, struct cache_slice *slice)
 {
     struct cache_node *node = slice->node;
     struct cache_slice **at = &node->slices;
@@ -31,13 +31,13 @@ static void take_out(struct gt_cache *cache, struct cache_slice *slice)
     while (*at != slice)
         at = &(*at)->node_next;
     *at = slice->node_next;
-    release(cache, slice);
+    slices_release(cache, slice);
     gt_cache_recompute(cache, node);
     gt_cache_node_drop(cache, node);
 }
 
 /* A slice without devices; NULL without memory. */
-static struct cache_slice *put_in(struct gt_cache *cache, const char *name, const char *node_name)
+static struct cache_slice *slices_put_in(struct gt_cache *cache, const char *name, const char *node_name)
 {
     size_t size = strlen(name) + 1;
     struct cache_slice *slice = gt_cache_alloc(&cache->bytes, sizeof(*slice) + size);
@@ -82,14 +82,14 @@ void gt_cache_slice(struct gt_cache *cache, const cJSON *object)
         cache->refused++;
         return;
     }
-    struct cache_slice *slice = find(cache, head.name);
+    struct cache_slice *slice = slices_find(cache, head.name);
     bool ours = strcmp(head.driver, GT_DRA_DRIVER) == 0 && *head.node_name;
     if (slice && (!ours || strcmp(slice->node->name, head.node_name) != 0)) {
-        take_out(cache, slice);
+        slices_take_out(cache, slice);
         slice = NULL;
     }
     if (ours && !slice)
-        slice = put_in(cache, head.name, head.node_name);
+        slice = slices_put_in(cache, head.name, head.node_name);
     if (slice && set_devices(cache, slice, devices, gt_resource_slice_devices(object, devices))) {
         slice->generation = head.generation;
         slice->of_pool = head.slices;
@@ -101,9 +101,9 @@ void gt_cache_slice(struct gt_cache *cache, const cJSON *object)
 
 void gt_cache_slice_deleted(struct gt_cache *cache, const char *name)
 {
-    struct cache_slice *slice = find(cache, name);
+    struct cache_slice *slice = slices_find(cache, name);
     if (slice)
-        take_out(cache, slice);
+        slices_take_out(cache, slice);
     gt_cache_notify(cache);
 }
 
@@ -123,7 +123,7 @@ void gt_cache_slices_done(struct gt_cache *cache)
 {
     for (struct cache_slice *next = gt_table_after(&cache->slices, 0, NULL), *slice; (slice = next);) {
         next = gt_table_after(&cache->slices, slice->hash, slice);
-        release(cache, slice);
+        slices_release(cache, slice);
     }
     gt_table_done(&cache->slices);
 }

@@ -5,7 +5,7 @@
 
 /* Spare nodes for replacements: the last ones by name of each supernode's completely free nodes. */
 
-static bool is_free(const struct gt_cache *cache, const struct cache_node *node)
+static bool cache_spares_is_free(const struct gt_cache *cache, const struct cache_node *node)
 {
     struct gt_cluster_node at;
     return node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at) && at.eligible &&
@@ -29,7 +29,7 @@ static const struct cache_node *last_before(const struct gt_cache *cache,
     for (uint32_t i = 0; i < supernode->claim_count; i++) {
         const struct cache_node *node = supernode->claims[i].node;
         if (node->supernode == supernode && (!before || strcmp(node->name, before) < 0) &&
-            (!last || strcmp(node->name, last->name) > 0) && is_free(cache, node))
+            (!last || strcmp(node->name, last->name) > 0) && cache_spares_is_free(cache, node))
             last = node;
     }
     return last;

@@ -8,7 +8,7 @@ struct text {
     char bytes[];
 };
 
-static bool is(const void *item, const void *key)
+static bool strings_is(const void *item, const void *key)
 {
     return strcmp(((const struct text *)item)->bytes, key) == 0;
 }
@@ -18,7 +18,7 @@ const char *gt_cache_string(struct gt_cache *cache, const char *text)
     if (!text)
         return NULL;
     uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
-    struct text *shared = gt_table_find(&cache->texts, hash, is, text);
+    struct text *shared = gt_table_find(&cache->texts, hash, strings_is, text);
     if (!shared) {
         size_t len = strlen(text);
         shared = gt_cache_alloc(&cache->bytes, sizeof(*shared) + len + 1);
@@ -36,7 +36,7 @@ const char *gt_cache_string(struct gt_cache *cache, const char *text)
 }
 
 /* The entry of a shared text, from the pointer to its bytes. */
-static struct text *text_of(const char *bytes)
+static struct text *strings_text_of(const char *bytes)
 {
     union { /* constant for the users, as it is shared */
         const char *in;
@@ -49,7 +49,7 @@ void gt_cache_string_drop(struct gt_cache *cache, const char *bytes)
 {
     if (!bytes)
         return;
-    struct text *text = text_of(bytes);
+    struct text *text = strings_text_of(bytes);
     if (--text->refs)
         return;
     gt_table_remove(&cache->texts, text->hash, text);

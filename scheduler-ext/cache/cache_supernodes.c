@@ -10,19 +10,20 @@
  * The core cannot move a supernode, so one that moves is removed with all below it and added again.
  */
 
-static bool is(const void *item, const void *key)
+static bool cache_supernodes_is(const void *item, const void *key)
 {
     return strcmp(((const struct cache_supernode *)item)->name, key) == 0;
 }
 
-static struct cache_supernode *find(const struct gt_cache *cache, const char *name)
+static struct cache_supernode *cache_supernodes_find(const struct gt_cache *cache, const char *name)
 {
-    return gt_table_find(&cache->supernodes, gt_digest_hash(gt_digest_mix_text(cache->seed, name)), is, name);
+    return gt_table_find(&cache->supernodes, gt_digest_hash(gt_digest_mix_text(cache->seed, name)),
+                         cache_supernodes_is, name);
 }
 
-static struct cache_supernode *record_of(struct gt_cache *cache, const char *name)
+static struct cache_supernode *cache_supernodes_record_of(struct gt_cache *cache, const char *name)
 {
-    struct cache_supernode *supernode = find(cache, name);
+    struct cache_supernode *supernode = cache_supernodes_find(cache, name);
     if (supernode)
         return supernode;
     supernode = gt_cache_alloc(&cache->bytes, sizeof(*supernode));
@@ -44,7 +45,7 @@ static struct cache_supernode *record_of(struct gt_cache *cache, const char *nam
 }
 
 /* Frees the record when neither an object nor a child names it. */
-static void forget(struct gt_cache *cache, struct cache_supernode *supernode)
+static void cache_supernodes_forget(struct gt_cache *cache, struct cache_supernode *supernode)
 {
     if (supernode->known || supernode->children)
         return;
@@ -68,13 +69,13 @@ static void members_follow(struct gt_cache *cache, const struct cache_supernode 
 }
 
 /* Tiers ascend, so the recursion is at most as deep as the number of tiers. */
-static void take_out(struct gt_cache *cache, struct cache_supernode *supernode)
+static void cache_supernodes_take_out(struct gt_cache *cache, struct cache_supernode *supernode)
 {
     if (supernode->id == GT_NONE)
         return;
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
         if (child->above == supernode)
-            take_out(cache, child);
+            cache_supernodes_take_out(cache, child);
     uint32_t id = supernode->id;
     supernode->id = GT_NONE;
     members_follow(cache, supernode);
@@ -82,7 +83,7 @@ static void take_out(struct gt_cache *cache, struct cache_supernode *supernode)
     supernode->above = NULL;
 }
 
-static void put_in(struct gt_cache *cache, struct cache_supernode *supernode)
+static void cache_supernodes_put_in(struct gt_cache *cache, struct cache_supernode *supernode)
 {
     if (!supernode->known || supernode->id != GT_NONE)
         return;
@@ -98,22 +99,22 @@ static void put_in(struct gt_cache *cache, struct cache_supernode *supernode)
     supernode->above = above;
     members_follow(cache, supernode);
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
-        put_in(cache, child);
+        cache_supernodes_put_in(cache, child);
 }
 
 /* Removes it, and all below it. */
 static void take_out_all(struct gt_cache *cache, struct cache_supernode *supernode)
 {
-    take_out(cache, supernode);
+    cache_supernodes_take_out(cache, supernode);
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
-        take_out(cache, child);
+        cache_supernodes_take_out(cache, child);
 }
 
 static void put_in_all(struct gt_cache *cache, struct cache_supernode *supernode)
 {
-    put_in(cache, supernode);
+    cache_supernodes_put_in(cache, supernode);
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
-        put_in(cache, child);
+        cache_supernodes_put_in(cache, child);
 }
 
 /* ---- its members ---- */
@@ -196,11 +197,11 @@ static void leave_parent(struct gt_cache *cache, struct cache_supernode *superno
         at = &(*at)->next_child;
     *at = supernode->next_child;
     supernode->parent = supernode->next_child = NULL;
-    forget(cache, parent);
+    cache_supernodes_forget(cache, parent);
 }
 
-static void move(struct gt_cache *cache, struct cache_supernode *supernode, bool known, unsigned tier,
-                 struct cache_supernode *parent)
+static void cache_supernodes_move(struct gt_cache *cache, struct cache_supernode *supernode, bool known,
+                                  unsigned tier, struct cache_supernode *parent)
 {
     take_out_all(cache, supernode);
     if (supernode->parent != parent) {
@@ -223,19 +224,19 @@ static bool make_records(struct gt_cache *cache, const struct gt_supernode_objec
                          struct cache_membership **ret_claims)
 {
     *ret_parent = NULL;
-    *ret = record_of(cache, object->name);
+    *ret = cache_supernodes_record_of(cache, object->name);
     if (*ret && object->parent[0])
-        *ret_parent = record_of(cache, object->parent);
+        *ret_parent = cache_supernodes_record_of(cache, object->parent);
     if (*ret && (*ret_parent || !object->parent[0]) && make_claims(cache, object, ret_claims))
         return true;
     if (*ret_parent)
-        forget(cache, *ret_parent);
+        cache_supernodes_forget(cache, *ret_parent);
     if (*ret)
-        forget(cache, *ret);
+        cache_supernodes_forget(cache, *ret);
     return false;
 }
 
-static void take(struct gt_cache *cache, const struct gt_supernode_object *object)
+static void cache_supernodes_take(struct gt_cache *cache, const struct gt_supernode_object *object)
 {
     struct cache_supernode *supernode, *parent;
     struct cache_membership *claims;
@@ -255,7 +256,7 @@ static void take(struct gt_cache *cache, const struct gt_supernode_object *objec
     bool moves = !supernode->known || supernode->tier != object->tier || supernode->parent != parent;
     bool same = same_members(supernode, claims, object->member_count);
     if (moves)
-        move(cache, supernode, true, object->tier, parent);
+        cache_supernodes_move(cache, supernode, true, object->tier, parent);
     if (moves || !same) {
         set_members(cache, supernode, claims, object->member_count);
         cache->room = true;
@@ -265,7 +266,7 @@ static void take(struct gt_cache *cache, const struct gt_supernode_object *objec
 
 uint64_t gt_cache_spares_of(const struct gt_cache *cache, const char *name, uint32_t standard)
 {
-    const struct cache_supernode *supernode = find(cache, name);
+    const struct cache_supernode *supernode = cache_supernodes_find(cache, name);
     return supernode && supernode->spare_nodes >= 0 ? (uint64_t)supernode->spare_nodes : standard;
 }
 
@@ -277,17 +278,17 @@ void gt_cache_supernode(struct gt_cache *cache, const cJSON *json)
     if (gt_supernode_object_read(json, &object, NULL) < 0)
         cache->refused++;
     else if (object.tier) /* otherwise it was created and is not filled yet */
-        take(cache, &object);
+        cache_supernodes_take(cache, &object);
     gt_cache_notify(cache);
 }
 
 void gt_cache_supernode_deleted(struct gt_cache *cache, const char *name)
 {
-    struct cache_supernode *supernode = find(cache, name);
+    struct cache_supernode *supernode = cache_supernodes_find(cache, name);
     if (supernode && supernode->known) {
-        move(cache, supernode, false, 0, NULL);
+        cache_supernodes_move(cache, supernode, false, 0, NULL);
         set_members(cache, supernode, NULL, 0);
-        forget(cache, supernode);
+        cache_supernodes_forget(cache, supernode);
     }
     gt_cache_notify(cache);
 }

@@ -26,7 +26,7 @@ static void drop_owners(struct gt_cache *cache, struct cache_owner *owners, uint
     gt_cache_release(&cache->bytes, owners);
 }
 
-static void drop_facts(struct gt_cache *cache, struct facts *facts)
+static void cache_topology_drop_facts(struct gt_cache *cache, struct facts *facts)
 {
     gt_class_unref(facts->class);
     gt_cache_string_drop(cache, facts->product);
@@ -38,7 +38,8 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
 }
 
 /* Owners of GPUs as pods: a pod is listed once, even if several of its containers have GPUs. */
-static int add_owner(struct gt_cache *cache, struct facts *facts, const struct gt_gpu_owner *reported)
+static int cache_topology_add_owner(struct gt_cache *cache, struct facts *facts,
+                                    const struct gt_gpu_owner *reported)
 {
     uint64_t bit = UINT64_C(1) << reported->gpu;
     for (uint32_t i = 0; i < facts->owner_count; i++)
@@ -62,7 +63,7 @@ static bool make_owners(struct gt_cache *cache, const struct gt_node_gpu_topolog
     if (!facts->owners)
         return false;
     for (unsigned i = 0; i < topology->owner_count; i++)
-        if (add_owner(cache, facts, &topology->owners[i]) < 0)
+        if (cache_topology_add_owner(cache, facts, &topology->owners[i]) < 0)
             return false;
     return true;
 }
@@ -147,7 +148,7 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
                         .zones = node->zones,
                         .owners = node->owners,
                         .owner_count = node->owner_count};
-    drop_facts(cache, &old);
+    cache_topology_drop_facts(cache, &old);
     node->class = NULL;
     node->product = node->owner_uid = NULL;
     node->device_ids = node->device_names = NULL;
@@ -184,8 +185,8 @@ static void note_rewired(const struct gt_cache *cache, struct cache_node *node)
         cache->spec.on_rewires(cache->spec.arg, node->name);
 }
 
-static void commit(struct gt_cache *cache, struct cache_node *node,
-                   const struct gt_node_gpu_topology *topology, struct facts *facts)
+static void cache_topology_commit(struct gt_cache *cache, struct cache_node *node,
+                                  const struct gt_node_gpu_topology *topology, struct facts *facts)
 {
     const char *version = topology->resource_version;
     uint64_t digest = *version ? gt_digest_mix_text(cache->seed, version) | 1 : 0;
@@ -231,7 +232,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
 }
 
 /* The node leaves the cluster. */
-static void leave(struct gt_cache *cache, struct cache_node *node)
+static void cache_topology_leave(struct gt_cache *cache, struct cache_node *node)
 {
     if (!node->has_topology)
         return;
@@ -245,31 +246,31 @@ static void lose_topology(struct gt_cache *cache, const char *name)
     if (!node || !(node->has_topology || node->report.is_filled))
         return;
     gt_cache_forget_report(cache, node);
-    leave(cache, node);
+    cache_topology_leave(cache, node);
     gt_cache_node_forget(cache, node);
 }
 
-static bool enter(struct gt_cache *cache, struct cache_node *node,
-                  const struct gt_node_gpu_topology *topology)
+static bool cache_topology_enter(struct gt_cache *cache, struct cache_node *node,
+                                 const struct gt_node_gpu_topology *topology)
 {
     struct facts facts = {0};
     if (!make_facts(cache, node->class, topology, &facts)) {
-        drop_facts(cache, &facts);
+        cache_topology_drop_facts(cache, &facts);
         return false;
     }
-    commit(cache, node, topology, &facts);
+    cache_topology_commit(cache, node, topology, &facts);
     gt_cache_recompute(cache, node);
     return true;
 }
 
-static void take(struct gt_cache *cache, const struct gt_node_gpu_topology *topology)
+static void cache_topology_take(struct gt_cache *cache, const struct gt_node_gpu_topology *topology)
 {
     struct cache_node *node = gt_cache_node_record(cache, topology->name);
     bool whole = node && (!cache->spec.reports || gt_cache_set_report(cache, node, topology));
     if (whole && topology->node->gpu_count && !cache->spec.reports_only)
-        whole = enter(cache, node, topology);
+        whole = cache_topology_enter(cache, node, topology);
     else if (whole) /* it may still be in a supernode */
-        leave(cache, node);
+        cache_topology_leave(cache, node);
     if (node)
         gt_cache_node_forget(cache, node);
     cache->refused += !whole;
@@ -283,7 +284,7 @@ void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now
     if (gt_node_gpu_topology_read(object, &topology, NULL) < 0)
         cache->refused++;
     else if (topology.node)
-        take(cache, &topology);
+        cache_topology_take(cache, &topology);
     else /* its agent created it and has not filled it yet */
         lose_topology(cache, topology.name);
     gt_cache_notify(cache);

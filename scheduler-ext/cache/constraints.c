@@ -6,7 +6,7 @@
 
 /* Constraints on nodes are compiled once and shared by all pods with equal ones. */
 
-static bool is(const void *item, const void *key)
+static bool constraints_is(const void *item, const void *key)
 {
     return strcmp(((const struct gt_pod_rules *)item)->text, key) == 0;
 }
@@ -21,7 +21,7 @@ int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod_where *w
         return r;
     uint32_t hash = text ? gt_digest_hash(gt_digest_mix_text(cache->seed, text)) : 0;
     if (text)
-        constraints = gt_table_find(&cache->constraints, hash, is, text);
+        constraints = gt_table_find(&cache->constraints, hash, constraints_is, text);
     if (text && !constraints) {
         r = gt_pod_rules_read(where, text, &constraints);
         if (r < 0)

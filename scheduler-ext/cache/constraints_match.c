@@ -10,7 +10,7 @@ struct taint_key {
     const char *key, *value, *effect;
 };
 
-static bool is(const void *item, const void *wanted)
+static bool constraints_is_taint(const void *item, const void *wanted)
 {
     const struct cache_taint *taint = item;
     const struct taint_key *key = wanted;
@@ -25,7 +25,7 @@ struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, cons
     uint64_t digest =
         gt_digest_mix_text(gt_digest_mix_text(gt_digest_mix_text(cache->seed, key), value), effect);
     uint32_t hash = gt_digest_hash(digest);
-    struct cache_taint *taint = gt_table_find(&cache->taints, hash, is, &wanted);
+    struct cache_taint *taint = gt_table_find(&cache->taints, hash, constraints_is_taint, &wanted);
     if (taint) {
         taint->refs++;
         return taint;
@@ -81,7 +81,7 @@ bool gt_cache_tolerates(const struct gt_pod_rules *constraints, const struct cac
 
 /* ---- labels ---- */
 
-static const char *label_of(const struct cache_node *node, const char *key)
+static const char *constraints_label_of(const struct cache_node *node, const char *key)
 {
     uint32_t low = 0, high = node->label_count;
     while (low < high) {
@@ -117,10 +117,11 @@ static bool is_among(const struct gt_pod_rules *constraints, const struct gt_rul
     return false;
 }
 
-static bool holds(const struct gt_pod_rules *constraints, const struct gt_rule_expression *expression,
-                  const struct cache_node *node)
+static bool constraints_expression_holds(const struct gt_pod_rules *constraints,
+                                         const struct gt_rule_expression *expression,
+                                         const struct cache_node *node)
 {
-    const char *value = expression->is_name ? node->name : label_of(node, expression->key);
+    const char *value = expression->is_name ? node->name : constraints_label_of(node, expression->key);
     int64_t is, limit;
     switch (expression->how) {
     case GT_RULE_IN:
@@ -145,10 +146,11 @@ static bool holds(const struct gt_pod_rules *constraints, const struct gt_rule_e
 
 /* `named`: the node of its plan, since for the successor a required affinity to this node is ignored. NULL:
  * none. */
-static bool matches(const struct gt_pod_rules *constraints, const struct cache_node *node, const char *named)
+static bool constraints_match_node(const struct gt_pod_rules *constraints, const struct cache_node *node,
+                                   const char *named)
 {
     for (uint32_t i = 0; i < constraints->selector_count; i++)
-        if (!holds(constraints, &constraints->expressions[i], node))
+        if (!constraints_expression_holds(constraints, &constraints->expressions[i], node))
             return false;
     for (uint32_t t = 0; t < constraints->term_count; t++) {
         uint32_t held = 0;
@@ -157,7 +159,7 @@ static bool matches(const struct gt_pod_rules *constraints, const struct cache_n
                 &constraints->expressions[constraints->terms[t].first + held];
             bool is_plan = named && expression->is_name && expression->how == GT_RULE_IN &&
                            is_among(constraints, expression, named);
-            if (!is_plan && !holds(constraints, expression, node))
+            if (!is_plan && !constraints_expression_holds(constraints, expression, node))
                 break;
             held++;
         }
@@ -169,12 +171,13 @@ static bool matches(const struct gt_pod_rules *constraints, const struct cache_n
 
 /* ---- questions ---- */
 
-static bool fits(const struct gt_pod_rules *constraints, const struct cache_node *node, const char *named)
+static bool constraints_fit(const struct gt_pod_rules *constraints, const struct cache_node *node,
+                            const char *named)
 {
     for (uint32_t i = 0; i < node->taint_count; i++)
         if (!gt_cache_tolerates(constraints, node->taints[i]))
             return false;
-    return !constraints || matches(constraints, node, named);
+    return !constraints || constraints_match_node(constraints, node, named);
 }
 
 static bool is_constrained(const struct gt_cache *cache, const struct gt_pod_rules *constraints)
@@ -190,7 +193,7 @@ static bool is_constrained(const struct gt_cache *cache, const struct gt_pod_rul
 
 /* A claim can only get GPUs of a node whose agent is the DRA driver. Pods with limits can run on both, since
  * kube-scheduler can make a claim from limits. */
-static bool is_served(const struct cache_pod *pod, const struct cache_node *node)
+static bool constraints_is_served(const struct cache_pod *pod, const struct cache_node *node)
 {
     return !pod->pub.claim_template || node->by_claims;
 }
@@ -201,7 +204,8 @@ bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
     if (!node || !node->has_node)
         return false;
-    return pod->at ? pod->at == node : is_served(pod, node) && fits(pod->constraints, node, NULL);
+    return pod->at ? pod->at == node
+                   : constraints_is_served(pod, node) && constraints_fit(pod->constraints, node, NULL);
 }
 
 bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pub,
@@ -209,8 +213,8 @@ bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    return node && node->has_node && is_served(pod, node) &&
-           fits(pod->constraints, node, pod->plan ? pod->plan->node->name : NULL);
+    return node && node->has_node && constraints_is_served(pod, node) &&
+           constraints_fit(pod->constraints, node, pod->plan ? pod->plan->node->name : NULL);
 }
 
 bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_cache_pod *pub)
@@ -232,7 +236,7 @@ int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *wh
         const struct cache_node *node = gt_cache_node_of(cache, n);
         struct gt_cluster_node info;
         if (gt_cluster_get_node(cache->cluster, n, &info) && (closed || info.eligible) &&
-            !(node && node->has_node && fits(constraints, node, NULL)))
+            !(node && node->has_node && constraints_fit(constraints, node, NULL)))
             r = gt_node_set_add(to, n, err);
     }
     gt_cache_constraints_drop(cache, constraints);

@@ -11,24 +11,24 @@
 
 /* ---- existing objects ---- */
 
-static void on_object(void *arg, cJSON *object)
+static void apply_set_on_object(void *arg, cJSON *object)
 {
     gt_apply_set_observe(arg, object);
 }
 
-static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void apply_set_on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     (void)namespace_;
     (void)object;
     gt_apply_set_observe_deleted(arg, name);
 }
 
-static void on_synced(void *arg)
+static void apply_set_on_synced(void *arg)
 {
     gt_apply_set_observe_all(arg);
 }
 
-static void on_error(void *arg, const struct gt_err *error)
+static void apply_set_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_apply_set *set = arg;
     const char *why = gt_err_text(error);
@@ -164,11 +164,11 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
                       .namespace_ = spec->namespace_,
                       .label_selector = spec->selector},
         .objects_max = GT_APPLY_SET_OBJECTS_MAX,
-        .on_add = on_object,
-        .on_update = on_object,
-        .on_delete = on_deleted,
-        .on_synced = on_synced,
-        .on_error = on_error,
+        .on_add = apply_set_on_object,
+        .on_update = apply_set_on_object,
+        .on_delete = apply_set_on_deleted,
+        .on_synced = apply_set_on_synced,
+        .on_error = apply_set_on_error,
         .arg = set,
     };
     int r = gt_loop_add_timer(spec->loop, gt_apply_set_run, set, &set->timer, err);

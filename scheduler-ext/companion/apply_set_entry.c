@@ -11,7 +11,7 @@
 
 enum { CATCH_UP_MS = 5000 };
 
-static int compare(const void *a, const void *b)
+static int apply_set_entry_compare(const void *a, const void *b)
 {
     return strcmp(((const struct gt_apply_set_entry *)a)->name, ((const struct gt_apply_set_entry *)b)->name);
 }
@@ -24,7 +24,7 @@ static void seen_done(struct gt_apply_set_seen *seen)
     *seen = (struct gt_apply_set_seen){0};
 }
 
-static void free_entry(void *item)
+static void apply_set_entry_free(void *item)
 {
     struct gt_apply_set_entry *entry = item;
     gt_kube_cancel(entry->call);
@@ -38,14 +38,14 @@ static void free_entry(void *item)
 
 void gt_apply_set_free_entries(struct gt_apply_set *set)
 {
-    tdestroy(set->tree, free_entry);
+    tdestroy(set->tree, apply_set_entry_free);
     set->tree = NULL;
 }
 
 struct gt_apply_set_entry *gt_apply_set_find(const struct gt_apply_set *set, const char *name)
 {
     const struct gt_apply_set_entry key = {.name = (char *)(uintptr_t)name};
-    void *found = tfind(&key, &set->tree, compare);
+    void *found = tfind(&key, &set->tree, apply_set_entry_compare);
     return found ? *(struct gt_apply_set_entry **)found : NULL;
 }
 
@@ -55,9 +55,9 @@ struct gt_apply_set_entry *gt_apply_set_find_or_add(struct gt_apply_set *set, co
     if (entry || !*name || set->count == GT_APPLY_SET_OBJECTS_MAX)
         return entry;
     entry = calloc(1, sizeof(*entry));
-    if (!entry || !(entry->name = strdup(name)) || !tsearch(entry, &set->tree, compare)) {
+    if (!entry || !(entry->name = strdup(name)) || !tsearch(entry, &set->tree, apply_set_entry_compare)) {
         if (entry)
-            free_entry(entry);
+            apply_set_entry_free(entry);
         return NULL;
     }
     entry->set = set;
@@ -75,9 +75,9 @@ void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry)
 {
     if (!is_over(entry))
         return;
-    tdelete(entry, &entry->set->tree, compare);
+    tdelete(entry, &entry->set->tree, apply_set_entry_compare);
     entry->set->count--;
-    free_entry(entry);
+    apply_set_entry_free(entry);
 }
 
 /* ---- existing objects ---- */
@@ -106,7 +106,8 @@ static char *trim(const struct gt_apply_set *set, const cJSON *object)
     return text;
 }
 
-static bool see(const struct gt_apply_set *set, const cJSON *object, struct gt_apply_set_seen *ret)
+static bool apply_set_entry_see(const struct gt_apply_set *set, const cJSON *object,
+                                struct gt_apply_set_seen *ret)
 {
     bool ours = gt_meta_is_companions(object);
     struct gt_apply_set_seen seen = {.state = ours ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN,
@@ -152,7 +153,7 @@ static bool was_observed(const struct gt_apply_set_entry *entry, const struct gt
 void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
 {
     struct gt_apply_set_seen seen = {0};
-    if (object && !see(entry->set, object, &seen))
+    if (object && !apply_set_entry_see(entry->set, object, &seen))
         return; /* the watch will send it */
     bool has_echo = was_observed(entry, &seen);
     if (entry->observed_count > has_echo)
@@ -173,7 +174,7 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
 }
 
 /* Handles an object from the watch; takes over `seen`. */
-static void observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
+static void apply_set_entry_observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
 {
     struct gt_apply_set *set = entry->set;
     if (entry->call && entry->observed_count++ < GT_APPLY_SET_OBSERVED_MAX)
@@ -203,8 +204,8 @@ void gt_apply_set_observe(struct gt_apply_set *set, const cJSON *object)
 {
     struct gt_apply_set_seen seen;
     struct gt_apply_set_entry *entry = gt_apply_set_find_or_add(set, gt_meta_name(object));
-    if (entry && see(set, object, &seen))
-        observe(entry, &seen);
+    if (entry && apply_set_entry_see(set, object, &seen))
+        apply_set_entry_observe(entry, &seen);
 }
 
 void gt_apply_set_observe_deleted(struct gt_apply_set *set, const char *name)
@@ -212,7 +213,7 @@ void gt_apply_set_observe_deleted(struct gt_apply_set *set, const char *name)
     struct gt_apply_set_entry *entry = gt_apply_set_find(set, name);
     struct gt_apply_set_seen seen = {0};
     if (entry)
-        observe(entry, &seen);
+        apply_set_entry_observe(entry, &seen);
 }
 
 void gt_apply_set_observe_all(struct gt_apply_set *set)

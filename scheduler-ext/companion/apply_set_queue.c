@@ -14,7 +14,7 @@ static void refill(struct gt_apply_set *set, uint64_t now)
         set->tokens = GT_APPLY_SET_BURST;
 }
 
-static bool may_write(const struct gt_apply_set *set)
+static bool apply_set_queue_may_write(const struct gt_apply_set *set)
 {
     return set->leads && gt_apply_set_is_synced(set) && set->has_round && set->running < WRITES_RUNNING_MAX &&
            set->tokens >= 1;
@@ -25,7 +25,7 @@ static bool work_on(struct gt_apply_set_entry *entry, uint64_t now)
 {
     struct gt_apply_set *set = entry->set;
     gt_auto_err struct gt_err *err = NULL;
-    if (entry->call || now < entry->not_before || !may_write(set))
+    if (entry->call || now < entry->not_before || !apply_set_queue_may_write(set))
         return false;
     int r = gt_apply_set_step(entry, &err);
     if (r < 0)

@@ -15,10 +15,10 @@ enum { WRITE_DEADLINE_MS = 20000 };
 GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
 #define auto_json GT_CLEANUP(cJSON_Delete)
 
-static void on_written(void *arg, struct gt_kube_answer *answer);
+static void apply_set_write_on_written(void *arg, struct gt_kube_answer *answer);
 
-static int send(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool to_status, const char *body,
-                struct gt_err **err)
+static int apply_set_write_send(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool to_status,
+                                const char *body, struct gt_err **err)
 {
     const struct gt_apply_set_spec *spec = &entry->set->spec;
     const struct gt_kube_request request = {
@@ -35,7 +35,8 @@ static int send(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool t
     entry->verb = verb;
     entry->applied = 0;
     entry->observed_count = 0;
-    int r = gt_kube_start(entry->set->spec.kube, &request, on_written, entry, &entry->call, err);
+    int r =
+        gt_kube_start(entry->set->spec.kube, &request, apply_set_write_on_written, entry, &entry->call, err);
     return r < 0 ? r : 1;
 }
 
@@ -80,21 +81,22 @@ static int no_memory(const struct gt_apply_set_entry *entry, struct gt_err **err
     return gt_fail_sys(err, ENOMEM, "%s %s", entry->set->spec.kind, entry->name);
 }
 
-static int start(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool to_status, char *body,
-                 struct gt_err **err)
+static int apply_set_write_start(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool to_status,
+                                 char *body, struct gt_err **err)
 {
     gt_auto_free char *owned = body;
-    return owned ? send(entry, verb, to_status, owned, err) : no_memory(entry, err);
+    return owned ? apply_set_write_send(entry, verb, to_status, owned, err) : no_memory(entry, err);
 }
 
-static int create(struct gt_apply_set_entry *entry, struct gt_err **err)
+static int apply_set_write_create(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     cJSON *labels, *root;
     auto_json cJSON *desired = read_desired(entry, &labels, &root);
     if (!desired)
         return no_memory(entry, err);
     bool is_status = entry->set->spec.is_status;
-    return start(entry, GT_KUBE_CREATE, false, body_of(entry, NULL, labels, is_status ? NULL : root), err);
+    return apply_set_write_start(entry, GT_KUBE_CREATE, false,
+                                 body_of(entry, NULL, labels, is_status ? NULL : root), err);
 }
 
 /* An object that was deleted and created again by others in the meantime stays. */
@@ -102,7 +104,7 @@ static int erase(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4 << 10);
     gt_delete_options_write(entry->there.uid, NULL, &body);
-    return start(entry, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
+    return apply_set_write_start(entry, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
 }
 
 /* Removes what others have added. 0: there is nothing to remove. */
@@ -118,7 +120,8 @@ static int remove_extra_fields(struct gt_apply_set_entry *entry, const cJSON *ro
         cJSON_Delete(extras);
         return no_memory(entry, err);
     }
-    return start(entry, GT_KUBE_MERGE_PATCH, spec->is_status, cJSON_PrintUnformatted(patch), err);
+    return apply_set_write_start(entry, GT_KUBE_MERGE_PATCH, spec->is_status, cJSON_PrintUnformatted(patch),
+                                 err);
 }
 
 static int update(struct gt_apply_set_entry *entry, struct gt_err **err)
@@ -137,8 +140,8 @@ static int update(struct gt_apply_set_entry *entry, struct gt_err **err)
         return r;
     const char *uid = entry->there.uid;
     if (!labels_hold || (!root_holds && !spec->is_status)) {
-        r = start(entry, GT_KUBE_APPLY, false, body_of(entry, uid, labels, spec->is_status ? NULL : root),
-                  err);
+        r = apply_set_write_start(entry, GT_KUBE_APPLY, false,
+                                  body_of(entry, uid, labels, spec->is_status ? NULL : root), err);
         entry->applied = spec->is_status ? 0 : gt_digest_keyed(entry->desired);
         return r;
     }
@@ -148,7 +151,7 @@ static int update(struct gt_apply_set_entry *entry, struct gt_err **err)
     gt_time_text(time(NULL), now);
     if (!gt_desired_stamp(root, had, now))
         return no_memory(entry, err);
-    r = start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
+    r = apply_set_write_start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
     entry->applied = gt_digest_keyed(entry->desired);
     return r;
 }
@@ -157,7 +160,7 @@ int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     switch (entry->there.state) {
     case GT_APPLY_SET_ABSENT:
-        return entry->desired ? create(entry, err) : 0;
+        return entry->desired ? apply_set_write_create(entry, err) : 0;
     case GT_APPLY_SET_OURS:
         return entry->desired ? update(entry, err) : erase(entry, err);
     case GT_APPLY_SET_FOREIGN:
@@ -166,7 +169,7 @@ int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err)
     return 0;
 }
 
-static void count(struct gt_apply_set_stats *stats, enum gt_kube_verb verb)
+static void apply_set_write_count(struct gt_apply_set_stats *stats, enum gt_kube_verb verb)
 {
     stats->created += verb == GT_KUBE_CREATE;
     stats->deleted += verb == GT_KUBE_DELETE;
@@ -185,7 +188,7 @@ static bool is_stored(const struct gt_apply_set_entry *entry, const cJSON *objec
     return !root || gt_desired_holds(root, cJSON_GetObjectItemCaseSensitive(object, root_name));
 }
 
-static void on_written(void *arg, struct gt_kube_answer *answer)
+static void apply_set_write_on_written(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_apply_set_entry *entry = arg;
     struct gt_apply_set *set = entry->set;
@@ -198,7 +201,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
             entry->backoff.failures = 0;
             set->stats.error[0] = '\0';
         }
-        count(&set->stats, entry->verb);
+        apply_set_write_count(&set->stats, entry->verb);
         gt_apply_set_wrote(entry, entry->verb == GT_KUBE_DELETE ? NULL : answer->object);
         if (!kept)
             gt_apply_set_failed(

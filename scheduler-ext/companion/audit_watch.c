@@ -59,7 +59,7 @@ static void record(const struct gt_audit_watch *watch, const struct gt_finding *
     gt_kube_record(watch->env->recorder, &event);
 }
 
-static void report(struct gt_audit_watch *watch)
+static void audit_watch_report(struct gt_audit_watch *watch)
 {
     for (struct gt_finding *at = NULL; (at = gt_audit_next(watch->audit, at));)
         if (!at->reported) {
@@ -68,14 +68,14 @@ static void report(struct gt_audit_watch *watch)
         }
 }
 
-static void on_timer(void *arg)
+static void audit_watch_on_timer(void *arg)
 {
     struct gt_audit_watch *watch = arg;
     bool done = !gt_informers_is_synced(watch->env->informers, NULL);
     if (!done && gt_audit_step(watch->audit, AUDIT_PODS, gt_clock_ms())) {
         done = true;
         if (watch->leads)
-            report(watch);
+            audit_watch_report(watch);
     }
     gt_source_arm(watch->timer, done ? AUDIT_ROUND_MS : AUDIT_STEP_MS);
 }
@@ -118,7 +118,7 @@ int gt_audit_watch_new(const struct gt_part_env *env, const struct gt_owners *ow
         .cache = gt_informers_cache(env->informers), .add_owner_texts = add_owner_texts, .arg = watch};
     int r = gt_audit_new(&spec, &watch->audit, err);
     if (r >= 0)
-        r = gt_loop_add_timer(env->loop, on_timer, watch, &watch->timer, err);
+        r = gt_loop_add_timer(env->loop, audit_watch_on_timer, watch, &watch->timer, err);
     if (r < 0)
         return r;
     gt_source_arm(watch->timer, AUDIT_ROUND_MS);

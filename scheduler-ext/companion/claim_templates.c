@@ -49,18 +49,19 @@ struct template_key {
     const char *namespace_, *name;
 };
 
-static bool is_template(const void *item, const void *key)
+static bool claim_templates_is_template(const void *item, const void *key)
 {
     const struct claim_template *one = item;
     const struct template_key *wanted = key;
     return strcmp(one->name, wanted->name) == 0 && strcmp(one->namespace_, wanted->namespace_) == 0;
 }
 
-static struct claim_template *find(const struct gt_claim_templates *templates, const char *namespace_,
-                                   const char *name)
+static struct claim_template *claim_templates_find(const struct gt_claim_templates *templates,
+                                                   const char *namespace_, const char *name)
 {
     const struct template_key key = {namespace_, name};
-    return gt_table_find(&templates->table, gt_digest_hash_of_name(namespace_, name), is_template, &key);
+    return gt_table_find(&templates->table, gt_digest_hash_of_name(namespace_, name),
+                         claim_templates_is_template, &key);
 }
 
 static void free_template(struct claim_template *one)
@@ -74,10 +75,10 @@ static void free_template(struct claim_template *one)
     free(one);
 }
 
-static struct claim_template *find_or_add(struct gt_claim_templates *templates, const char *namespace_,
-                                          const char *name)
+static struct claim_template *claim_templates_find_or_add(struct gt_claim_templates *templates,
+                                                          const char *namespace_, const char *name)
 {
-    struct claim_template *one = find(templates, namespace_, name);
+    struct claim_template *one = claim_templates_find(templates, namespace_, name);
     if (one || !(one = calloc(1, sizeof(*one))))
         return one;
     *one = (struct claim_template){.all = templates,
@@ -90,7 +91,7 @@ static struct claim_template *find_or_add(struct gt_claim_templates *templates, 
     return NULL;
 }
 
-static void drop(struct claim_template *one)
+static void claim_templates_drop(struct claim_template *one)
 {
     gt_table_remove(&one->all->table, one->hash, one);
     free_template(one);
@@ -104,7 +105,7 @@ static void soon(struct gt_claim_templates *templates)
 
 /* ---- writes ---- */
 
-static void on_written(void *arg, struct gt_kube_answer *answer)
+static void claim_templates_on_written(void *arg, struct gt_kube_answer *answer)
 {
     struct claim_template *one = arg;
     struct gt_claim_templates *templates = one->all;
@@ -123,7 +124,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
     soon(templates);
 }
 
-static int send(struct claim_template *one, bool creates, struct gt_err **err)
+static int claim_templates_send(struct claim_template *one, bool creates, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(TEMPLATE_BODY_MAX);
     struct gt_claim_sizes sizes;
@@ -139,7 +140,9 @@ static int send(struct claim_template *one, bool creates, struct gt_err **err)
                                             .field_manager = creates ? GT_MANAGER_COMPANION : NULL,
                                             .no_object = true};
     int r = gt_buf_check(&body, "ResourceClaimTemplate", err);
-    return r < 0 ? r : gt_kube_start(one->all->env->kube, &request, on_written, one, &one->call, err);
+    return r < 0 ? r
+                 : gt_kube_start(one->all->env->kube, &request, claim_templates_on_written, one, &one->call,
+                                 err);
 }
 
 /* When it is to be written next; UINT64_MAX: it is as desired. */
@@ -154,7 +157,7 @@ static uint64_t write_if_due(struct claim_template *one, uint64_t now)
         return one->next_ms;
     if (!templates->env->is_leading(templates->env->leading_arg))
         return now + TEMPLATE_RETRY_MS;
-    if (send(one, creates, &error) == 0) {
+    if (claim_templates_send(one, creates, &error) == 0) {
         templates->running++;
         return UINT64_MAX;
     }
@@ -178,18 +181,19 @@ static void check_use(struct gt_claim_templates *templates)
     for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
          pod = gt_cache_next_pod(cache, pod)) {
         struct claim_template *one =
-            pod->claim_template ? find(templates, pod->meta.namespace_, pod->claim_template) : NULL;
+            pod->claim_template ? claim_templates_find(templates, pod->meta.namespace_, pod->claim_template)
+                                : NULL;
         if (one)
             one->unused = 0;
     }
     for (struct claim_template *next = after(templates, NULL), *one; (one = next);) {
         next = after(templates, one);
         if (!one->uid[0] && !one->call && one->unused >= UNUSED_CHECKS)
-            drop(one);
+            claim_templates_drop(one);
     }
 }
 
-static void on_timer(void *arg)
+static void claim_templates_on_timer(void *arg)
 {
     struct gt_claim_templates *templates = arg;
     uint64_t now = gt_clock_ms();
@@ -211,7 +215,8 @@ void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const 
 {
     if (!pod->claim_template || pod->ended || pod->invalid || !*pod->meta.namespace_)
         return;
-    struct claim_template *one = find_or_add(templates, pod->meta.namespace_, pod->claim_template);
+    struct claim_template *one =
+        claim_templates_find_or_add(templates, pod->meta.namespace_, pod->claim_template);
     if (!one)
         return;
     one->unused = 0;
@@ -229,8 +234,9 @@ void gt_claim_templates_observe(struct gt_claim_templates *templates, const cJSO
         gt_claim_templates_observe_deleted(templates, namespace_, name);
         return;
     }
-    struct claim_template *one =
-        gt_claim_template_sizes(name, &sizes) ? find_or_add(templates, namespace_, name) : NULL;
+    struct claim_template *one = gt_claim_template_sizes(name, &sizes)
+                                     ? claim_templates_find_or_add(templates, namespace_, name)
+                                     : NULL;
     if (one)
         snprintf(one->uid, sizeof(one->uid), "%s", gt_meta_uid(object));
 }
@@ -238,7 +244,7 @@ void gt_claim_templates_observe(struct gt_claim_templates *templates, const cJSO
 void gt_claim_templates_observe_deleted(struct gt_claim_templates *templates, const char *namespace_,
                                         const char *name)
 {
-    struct claim_template *one = find(templates, namespace_, name);
+    struct claim_template *one = claim_templates_find(templates, namespace_, name);
     if (!one)
         return;
     one->uid[0] = '\0';
@@ -285,7 +291,7 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
     if (!templates)
         return gt_fail_sys(err, ENOMEM, "templates of claims");
     templates->env = env;
-    int r = gt_loop_add_timer(env->loop, on_timer, templates, &templates->timer, err);
+    int r = gt_loop_add_timer(env->loop, claim_templates_on_timer, templates, &templates->timer, err);
     if (r < 0) {
         gt_claim_templates_free(templates);
         return r;

@@ -25,12 +25,12 @@ static void lead_all(struct gt_companion *companion, bool leads)
         gt_gate_release_lead(companion->gates, leads);
 }
 
-static void on_lead(void *arg, bool leads)
+static void companion_on_lead(void *arg, bool leads)
 {
     lead_all(arg, leads);
 }
 
-static void write_note(void *arg, struct gt_buf *to)
+static void companion_write_note(void *arg, struct gt_buf *to)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
@@ -38,7 +38,7 @@ static void write_note(void *arg, struct gt_buf *to)
             gt_parts[i]->write_note(companion->parts[i], to);
 }
 
-static void write_last_note(void *arg, struct gt_buf *to)
+static void companion_write_last_note(void *arg, struct gt_buf *to)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
@@ -46,7 +46,7 @@ static void write_last_note(void *arg, struct gt_buf *to)
             gt_parts[i]->write_last_note(companion->parts[i], to);
 }
 
-static void read_note(void *arg, const char *note)
+static void companion_read_note(void *arg, const char *note)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
@@ -60,7 +60,7 @@ static bool is_leading(void *arg)
     return companion->leads && (!companion->elect || gt_elect_is_current(companion->elect));
 }
 
-static void on_released(void *arg)
+static void companion_on_released(void *arg)
 {
     struct gt_companion *companion = arg;
     gt_loop_stop(companion->loop, 0);
@@ -73,7 +73,7 @@ static void on_late(void *arg)
     gt_loop_stop(companion->loop, 0);
 }
 
-static void on_end(void *arg, int signal)
+static void companion_on_end(void *arg, int signal)
 {
     struct gt_companion *companion = arg;
     if (companion->ending) {
@@ -91,12 +91,12 @@ static void on_end(void *arg, int signal)
     }
 }
 
-static int take_signals(struct gt_companion *companion, struct gt_err **err)
+static int companion_take_signals(struct gt_companion *companion, struct gt_err **err)
 {
     signal(SIGPIPE, SIG_IGN);
     int r = gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err);
     if (r >= 0)
-        r = gt_shutdown_new(companion->loop, LEAVE_MS, on_end, companion, &companion->end, err);
+        r = gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err);
     return r;
 }
 
@@ -205,16 +205,16 @@ static int start_election(struct gt_companion *companion, struct gt_err **err)
     }
     const struct gt_elect_spec spec = {.namespace_ = lease_namespace(companion),
                                        .identity = companion->instance,
-                                       .on_lead = on_lead,
-                                       .on_released = on_released,
-                                       .write_note = write_note,
-                                       .write_last_note = write_last_note,
-                                       .read_note = read_note,
+                                       .on_lead = companion_on_lead,
+                                       .on_released = companion_on_released,
+                                       .write_note = companion_write_note,
+                                       .write_last_note = companion_write_last_note,
+                                       .read_note = companion_read_note,
                                        .arg = companion};
     return gt_elect_new(companion->loop, companion->kube, &spec, &companion->elect, err);
 }
 
-static void log_start(const struct gt_companion *companion)
+static void companion_log_start(const struct gt_companion *companion)
 {
     const struct gt_companion_options *options = companion->options;
     gt_auto_buf struct gt_buf parts = GT_BUF(1024);
@@ -228,11 +228,11 @@ static void log_start(const struct gt_companion *companion)
             GT_BOOL("leaderElect", options->leader_elect));
 }
 
-static int start(struct gt_companion *companion, struct gt_err **err)
+static int companion_start(struct gt_companion *companion, struct gt_err **err)
 {
     int r = gt_loop_new(&companion->loop, err);
     if (r >= 0)
-        r = take_signals(companion, err);
+        r = companion_take_signals(companion, err);
     if (r >= 0)
         r = make_instance(companion, err);
     if (r >= 0)
@@ -242,13 +242,13 @@ static int start(struct gt_companion *companion, struct gt_err **err)
     if (r >= 0)
         r = start_parts(companion, err);
     if (r >= 0) {
-        log_start(companion);
+        companion_log_start(companion);
         r = start_election(companion, err);
     }
     return r;
 }
 
-static void stop(struct gt_companion *companion, int result)
+static void companion_stop(struct gt_companion *companion, int result)
 {
     gt_shutdown_begin(companion->end, result < 0 ? 1 : 0);
     gt_http_free(companion->health);
@@ -269,9 +269,9 @@ static void stop(struct gt_companion *companion, int result)
 int gt_companion_run(const struct gt_companion_options *options, struct gt_err **err)
 {
     struct gt_companion companion = {.options = options};
-    int r = start(&companion, err);
+    int r = companion_start(&companion, err);
     if (r >= 0)
         r = gt_loop_run(companion.loop, err);
-    stop(&companion, r);
+    companion_stop(&companion, r);
     return r;
 }

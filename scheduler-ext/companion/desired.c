@@ -96,7 +96,7 @@ cJSON *gt_desired_extras(const cJSON *desired, const cJSON *have)
     return NULL;
 }
 
-static bool set_text(cJSON *object, const char *key, const char *text)
+static bool desired_set_text(cJSON *object, const char *key, const char *text)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, key);
     return cJSON_AddStringToObject(object, key, text) != NULL;
@@ -119,14 +119,14 @@ bool gt_desired_stamp(cJSON *desired, const cJSON *have, const char *now)
 {
     cJSON *entry;
     const cJSON *old = cJSON_GetObjectItemCaseSensitive(have, conditions);
-    bool whole = set_text(desired, observed, now);
+    bool whole = desired_set_text(desired, observed, now);
     cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(desired, conditions))
     {
         const cJSON *was = by_type(old, gt_get_string(entry, "type"));
         const char *at = gt_get_string(was, since);
         bool same =
             was && is_time(at) && strcmp(gt_get_string(was, "status"), gt_get_string(entry, "status")) == 0;
-        whole = whole && set_text(entry, since, same ? at : now);
+        whole = whole && desired_set_text(entry, since, same ? at : now);
     }
     return whole;
 }

@@ -20,13 +20,13 @@ struct gt_elect {
     struct gt_elect_spec spec;
 };
 
-static uint64_t port_now_ms(void *arg)
+static uint64_t elect_port_now_ms(void *arg)
 {
     (void)arg;
     return gt_clock_ms();
 }
 
-static void port_now_text(void *arg, char to[static GT_TIME_TEXT_SIZE])
+static void elect_port_now_text(void *arg, char to[static GT_TIME_TEXT_SIZE])
 {
     struct timespec now;
     (void)arg;
@@ -34,41 +34,41 @@ static void port_now_text(void *arg, char to[static GT_TIME_TEXT_SIZE])
     gt_time_text_fine(&now, 6, to);
 }
 
-static uint64_t port_random_below(void *arg, uint64_t max)
+static uint64_t elect_port_random_below(void *arg, uint64_t max)
 {
     struct gt_elect *elect = arg;
     return gt_jitter_below(&elect->jitter, max);
 }
 
-static void port_wake(void *arg, uint64_t ms)
+static void elect_port_wake(void *arg, uint64_t ms)
 {
     struct gt_elect *elect = arg;
     gt_source_arm(elect->timer, ms);
 }
 
-static void on_answer(void *arg, struct gt_kube_answer *answer)
+static void elect_on_answer(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_elect *elect = arg;
     elect->call = NULL;
     elect->done(elect->done_arg, answer);
 }
 
-static int port_send(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,
-                     struct gt_err **err)
+static int elect_port_send(void *arg, const struct gt_kube_request *request, gt_kube_done *done,
+                           void *done_arg, struct gt_err **err)
 {
     struct gt_elect *elect = arg;
     elect->done = done;
     elect->done_arg = done_arg;
-    return gt_kube_start(elect->kube, request, on_answer, elect, &elect->call, err);
+    return gt_kube_start(elect->kube, request, elect_on_answer, elect, &elect->call, err);
 }
 
-static void port_withdraw(void *arg)
+static void elect_port_withdraw(void *arg)
 {
     struct gt_elect *elect = arg;
     gt_kube_cancel(gt_steal(elect->call));
 }
 
-static void on_lead(void *arg, bool leads)
+static void elect_on_lead(void *arg, bool leads)
 {
     struct gt_elect *elect = arg;
     gt_info(leads ? "leads now: writes" : "leads no more: only watches");
@@ -76,31 +76,31 @@ static void on_lead(void *arg, bool leads)
     elect->spec.on_lead(elect->spec.arg, leads);
 }
 
-static void on_released(void *arg)
+static void elect_on_released(void *arg)
 {
     struct gt_elect *elect = arg;
     elect->spec.on_released(elect->spec.arg);
 }
 
-static void write_note(void *arg, struct gt_buf *to)
+static void elect_write_note(void *arg, struct gt_buf *to)
 {
     struct gt_elect *elect = arg;
     elect->spec.write_note(elect->spec.arg, to);
 }
 
-static void write_last_note(void *arg, struct gt_buf *to)
+static void elect_write_last_note(void *arg, struct gt_buf *to)
 {
     struct gt_elect *elect = arg;
     elect->spec.write_last_note(elect->spec.arg, to);
 }
 
-static void read_note(void *arg, const char *note)
+static void elect_read_note(void *arg, const char *note)
 {
     struct gt_elect *elect = arg;
     elect->spec.read_note(elect->spec.arg, note);
 }
 
-static void on_error(void *arg, const char *what)
+static void elect_on_error(void *arg, const char *what)
 {
     struct gt_elect *elect = arg;
     bool again = strncmp(elect->last_error, what, sizeof(elect->last_error) - 1) == 0;
@@ -109,7 +109,7 @@ static void on_error(void *arg, const char *what)
            GT_STR("why", elect->last_error));
 }
 
-static void on_timer(void *arg)
+static void elect_on_timer(void *arg)
 {
     struct gt_elect *elect = arg;
     gt_leader_run(elect->leader);
@@ -136,16 +136,21 @@ int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_ele
     const struct gt_leader_spec leader = {.namespace_ = spec->namespace_,
                                           .name = GT_ELECT_LEASE,
                                           .identity = spec->identity,
-                                          .on_lead = on_lead,
-                                          .on_released = on_released,
-                                          .on_error = on_error,
-                                          .write_note = write_note,
-                                          .write_last_note = write_last_note,
-                                          .read_note = read_note,
+                                          .on_lead = elect_on_lead,
+                                          .on_released = elect_on_released,
+                                          .on_error = elect_on_error,
+                                          .write_note = elect_write_note,
+                                          .write_last_note = elect_write_last_note,
+                                          .read_note = elect_read_note,
                                           .arg = elect};
-    const struct gt_leader_port port = {port_now_ms,   port_now_text, port_random_below, port_wake, port_send,
-                                        port_withdraw, elect};
-    int r = gt_loop_add_timer(loop, on_timer, elect, &elect->timer, err);
+    const struct gt_leader_port port = {elect_port_now_ms,
+                                        elect_port_now_text,
+                                        elect_port_random_below,
+                                        elect_port_wake,
+                                        elect_port_send,
+                                        elect_port_withdraw,
+                                        elect};
+    int r = gt_loop_add_timer(loop, elect_on_timer, elect, &elect->timer, err);
     if (r >= 0)
         r = gt_leader_new(&leader, &port, &elect->leader, err);
     if (r < 0)

@@ -11,7 +11,7 @@ struct extender_part {
     struct gt_extender *extender;
 };
 
-static void part_free(void *self)
+static void extender_part_free(void *self)
 {
     struct extender_part *part = self;
     if (!part)
@@ -21,13 +21,13 @@ static void part_free(void *self)
     free(part);
 }
 
-static void on_synced(void *arg)
+static void extender_part_on_synced(void *arg)
 {
     struct extender_part *part = arg;
     gt_extender_set_ready(part->extender, true);
 }
 
-static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
+static int extender_part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
 {
     struct gt_cache *cache = gt_informers_cache(env->informers);
     struct gt_extender_spec spec = {.cache = cache,
@@ -44,34 +44,36 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     part->informers = env->informers;
     r = gt_extender_new(&spec, &part->extender, err);
     if (r < 0) {
-        part_free(part);
+        extender_part_free(part);
         return r;
     }
     gt_informers_add_handlers(env->informers,
-                              &(struct gt_cache_handlers){.on_synced = on_synced, .arg = part});
+                              &(struct gt_cache_handlers){.on_synced = extender_part_on_synced, .arg = part});
     *ret = part;
     return 0;
 }
 
-static bool part_ready(const void *self, struct gt_buf *why)
+static bool extender_part_ready(const void *self, struct gt_buf *why)
 {
     const struct extender_part *part = self;
     return gt_informers_is_synced(part->informers, why);
 }
 
-static void part_metrics(const void *self, struct gt_buf *to)
+static void extender_part_metrics(const void *self, struct gt_buf *to)
 {
     const struct extender_part *part = self;
     gt_extender_metrics(part->extender, to);
 }
 
-static bool part_serve(void *self, const struct gt_http_request *request, struct gt_http_response *response)
+static bool extender_part_serve(void *self, const struct gt_http_request *request,
+                                struct gt_http_response *response)
 {
     const struct extender_part *part = self;
     return gt_extender_serve(part->extender, request, response);
 }
 
-static bool part_take(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret)
+static bool extender_part_take(void *self, const struct gt_http_request *request,
+                               struct gt_http_consumer *ret)
 {
     struct extender_part *part = self;
     return gt_extender_take(part->extender, request, ret);
@@ -81,10 +83,10 @@ const struct gt_part gt_extender_part = {
     .name = "extender",
     .help = "scores nodes for kube-scheduler and Volcano",
     .kinds = GT_INFORMER_CLUSTER,
-    .new = part_new,
-    .free = part_free,
-    .ready = part_ready,
-    .metrics = part_metrics,
-    .serve = part_serve,
-    .take = part_take,
+    .new = extender_part_new,
+    .free = extender_part_free,
+    .ready = extender_part_ready,
+    .metrics = extender_part_metrics,
+    .serve = extender_part_serve,
+    .take = extender_part_take,
 };

@@ -51,7 +51,7 @@ struct gt_gate_release {
     unsigned failures;    /* in a row */
 };
 
-static void free_write(struct gate_write *write)
+static void gate_write_free(struct gate_write *write)
 {
     gt_kube_cancel(write->call);
     gt_buf_done(&write->body);
@@ -64,17 +64,17 @@ static void free_write(struct gate_write *write)
     free(write->owner_uid);
     free(write);
 }
-GT_DEFINE_CLEANUP(struct gate_write *, free_write)
+GT_DEFINE_CLEANUP(struct gate_write *, gate_write_free)
 
 static void drop_writes(struct gt_gate_release *gates)
 {
     for (unsigned i = 0; i < RELEASES_RUNNING_MAX; i++)
         if (gates->running[i])
-            free_write(gt_steal(gates->running[i]));
+            gate_write_free(gt_steal(gates->running[i]));
     while (gates->waiting) {
         struct gate_write *write = gates->waiting;
         gates->waiting = write->next;
-        free_write(write);
+        gate_write_free(write);
     }
     gates->last = &gates->waiting;
     gates->count = 0;
@@ -141,7 +141,7 @@ static void on_gate_written(void *arg, struct gt_kube_answer *answer)
     } else if (answer->status != 404 && answer->status != 409) { /* the watch sends what the pod is now */
         list_again(gates, answer->error);
     }
-    free_write(write);
+    gate_write_free(write);
     send_writes(gates);
 }
 
@@ -184,7 +184,7 @@ static void send_writes(struct gt_gate_release *gates)
             gates->running[i] = write;
         } else {
             gates->count--;
-            free_write(write);
+            gate_write_free(write);
             list_again(gates, error);
             return;
         }
@@ -195,7 +195,7 @@ static void send_writes(struct gt_gate_release *gates)
 
 /* ---- pods ---- */
 
-static bool copy_text(const char *text, char **ret)
+static bool gate_release_copy_text(const char *text, char **ret)
 {
     *ret = text && *text ? strdup(text) : NULL;
     return *ret || !text || !*text;
@@ -205,15 +205,18 @@ static int make_gate_write(struct gt_gate_release *gates, const struct gt_pod *p
                            struct gt_err **err)
 {
     struct gt_pod_object object;
-    GT_CLEANUP(free_write) struct gate_write *write = calloc(1, sizeof(*write));
+    GT_CLEANUP(gate_write_free) struct gate_write *write = calloc(1, sizeof(*write));
     if (!write)
         return gt_fail_sys(err, ENOMEM, "pod");
     write->gates = gates;
     write->body.max = RELEASE_BODY_MAX;
-    if (!copy_text(pod->meta.namespace_, &write->namespace_) || !copy_text(pod->meta.name, &write->name) ||
-        !copy_text(pod->uid, &write->uid) || !copy_text(pod->owner_api_version, &write->owner_api_version) ||
-        !copy_text(pod->meta.owner_kind, &write->owner_kind) ||
-        !copy_text(pod->meta.owner_name, &write->owner_name) || !copy_text(pod->owner_uid, &write->owner_uid))
+    if (!gate_release_copy_text(pod->meta.namespace_, &write->namespace_) ||
+        !gate_release_copy_text(pod->meta.name, &write->name) ||
+        !gate_release_copy_text(pod->uid, &write->uid) ||
+        !gate_release_copy_text(pod->owner_api_version, &write->owner_api_version) ||
+        !gate_release_copy_text(pod->meta.owner_kind, &write->owner_kind) ||
+        !gate_release_copy_text(pod->meta.owner_name, &write->owner_name) ||
+        !gate_release_copy_text(pod->owner_uid, &write->owner_uid))
         return gt_fail_sys(err, ENOMEM, "pod");
     int r = gt_pod_object_make(pod, &object, err);
     if (r < 0)

@@ -32,7 +32,8 @@ void gt_groups_free(struct gt_groups *groups)
     free(groups);
 }
 
-__attribute__((format(printf, 2, 3))) static void note(struct gt_groups *groups, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void groups_note(struct gt_groups *groups, const char *format,
+                                                              ...)
 {
     char *text = NULL;
     va_list args;
@@ -52,7 +53,7 @@ struct node_names {
     uint32_t count, room, left; /* left: for all groups together */
 };
 
-static int add_name(struct node_names *names, char *name, struct gt_err **err)
+static int groups_add_name(struct node_names *names, char *name, struct gt_err **err)
 {
     if (!name || !names->left) {
         free(name);
@@ -95,35 +96,35 @@ static int expand(struct gt_groups *groups, const char *group, const char *name,
     unsigned first, last;
     int width, r = 0;
     if (!open && !strchr(name, ']'))
-        return add_name(to, strdup(name), err);
+        return groups_add_name(to, strdup(name), err);
     if (!open || !read_range(open, &first, &last, &width, &behind)) {
-        note(groups, "group %.64s: \"%.128s\" is no name and no range such as n[01-16]", group, name);
+        groups_note(groups, "group %.64s: \"%.128s\" is no name and no range such as n[01-16]", group, name);
         return 0;
     }
     for (unsigned i = first; r >= 0 && i <= last; i++) {
         char *made = NULL;
         if (asprintf(&made, "%.*s%0*u%s", (int)(open - name), name, width, i, behind) < 0)
             made = NULL;
-        r = add_name(to, made, err);
+        r = groups_add_name(to, made, err);
     }
     return r;
 }
 
-static int read_nodes(struct gt_groups *groups, const char *group, const cJSON *list, struct node_names *to,
-                      struct gt_err **err)
+static int groups_read_nodes(struct gt_groups *groups, const char *group, const cJSON *list,
+                             struct node_names *to, struct gt_err **err)
 {
     const cJSON *item;
     if (!list || cJSON_IsNull(list))
         return 0;
     if (!cJSON_IsArray(list)) {
-        note(groups, "group %.64s: nodes: a list of names is expected", group);
+        groups_note(groups, "group %.64s: nodes: a list of names is expected", group);
         return 0;
     }
     cJSON_ArrayForEach(item, list)
     {
         const char *name = cJSON_GetStringValue(item);
         if (!name || !*name || strlen(name) > NODE_NAME_MAX) {
-            note(groups, "group %.64s: nodes: an entry is no name of a node", group);
+            groups_note(groups, "group %.64s: nodes: an entry is no name of a node", group);
             continue;
         }
         int r = expand(groups, group, name, to, err);
@@ -137,7 +138,7 @@ static bool read_tier(struct gt_groups *groups, const char *group, const cJSON *
 {
     uint64_t value = 1;
     if (tier && (!cJSON_IsString(tier) || !gt_text_to_unsigned(tier->valuestring, 1000000, &value))) {
-        note(groups, "group %.64s: tier: a number from 1 to %d is expected", group, GT_JOIN_TIERS_MAX);
+        groups_note(groups, "group %.64s: tier: a number from 1 to %d is expected", group, GT_JOIN_TIERS_MAX);
         return false;
     }
     *ret = (unsigned)value;
@@ -154,7 +155,7 @@ static void note_unknown_keys(struct gt_groups *groups, const char *group, const
         for (unsigned i = 0; i < GT_COUNT(known); i++)
             found |= strcmp(member->string, known[i]) == 0;
         if (!found)
-            note(groups, "group %.64s: \"%.64s\" is no key of a group", group, member->string);
+            groups_note(groups, "group %.64s: \"%.64s\" is no key of a group", group, member->string);
     }
 }
 
@@ -165,16 +166,16 @@ static int read_group(struct gt_groups *groups, uint32_t number, const cJSON *en
     const cJSON *parent = cJSON_GetObjectItemCaseSensitive(entry, "parent");
     unsigned tier = 1;
     if (!cJSON_IsObject(entry) || !name || !*name) {
-        note(groups, "groups[%u] has no name", number);
+        groups_note(groups, "groups[%u] has no name", number);
         return 0;
     }
     if (!read_tier(groups, name, cJSON_GetObjectItemCaseSensitive(entry, "tier"), &tier))
         return 0;
     if (parent && !cJSON_IsNull(parent) && !cJSON_IsString(parent))
-        note(groups, "group %.64s: parent: a name is expected", name);
+        groups_note(groups, "group %.64s: parent: a name is expected", name);
     note_unknown_keys(groups, name, entry);
     struct node_names names = {.left = *left};
-    int r = read_nodes(groups, name, cJSON_GetObjectItemCaseSensitive(entry, "nodes"), &names, err);
+    int r = groups_read_nodes(groups, name, cJSON_GetObjectItemCaseSensitive(entry, "nodes"), &names, err);
     *left = names.left;
     const char *parent_name = cJSON_GetStringValue(parent);
     /* From here on the list owns it. */
@@ -189,7 +190,7 @@ static int read_group(struct gt_groups *groups, uint32_t number, const cJSON *en
     return r;
 }
 
-static int read_all(const cJSON *root, struct gt_groups *groups, struct gt_err **err)
+static int groups_read_all(const cJSON *root, struct gt_groups *groups, struct gt_err **err)
 {
     const cJSON *entry, *list = cJSON_GetObjectItemCaseSensitive(root, "groups");
     uint32_t number = 0, left = GT_GROUPS_NODES_MAX;
@@ -222,7 +223,7 @@ int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct 
         return gt_fail(err, E2BIG, "%zu bytes, at most %d are read", len, GT_GROUPS_TEXT_MAX);
     int r = gt_yaml_read(text, len, &root, err);
     if (r >= 0)
-        r = read_all(root, groups, err);
+        r = groups_read_all(root, groups, err);
     cJSON_Delete(root);
     if (r < 0)
         return r;

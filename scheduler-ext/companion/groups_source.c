@@ -25,19 +25,19 @@ struct gt_groups_source {
     void *arg;
 };
 
-static bool is_file(const struct gt_groups_source *source)
+static bool groups_source_is_file(const struct gt_groups_source *source)
 {
     return source->what && strchr(source->what, '/');
 }
 
-static void clear(struct gt_groups_source *source)
+static void groups_source_clear(struct gt_groups_source *source)
 {
     free(gt_steal(source->text));
     gt_groups_free(gt_steal(source->groups));
     source->error[0] = '\0';
 }
 
-static void take(struct gt_groups_source *source, const char *text)
+static void groups_source_take(struct gt_groups_source *source, const char *text)
 {
     struct gt_groups *groups = NULL;
     gt_auto_err struct gt_err *err = NULL;
@@ -63,7 +63,7 @@ static void take_nothing(struct gt_groups_source *source)
 {
     bool same = source->is_known && !source->text && !source->error[0];
     source->is_known = true;
-    clear(source);
+    groups_source_clear(source);
     if (!same)
         source->on_change(source->arg);
 }
@@ -78,7 +78,7 @@ static void take_error(struct gt_groups_source *source, const char *why)
         source->on_change(source->arg);
 }
 
-static void on_object(void *arg, cJSON *object)
+static void groups_source_on_object(void *arg, cJSON *object)
 {
     struct gt_groups_source *source = arg;
     gt_auto_config_map struct gt_config_map *map = NULL;
@@ -87,12 +87,12 @@ static void on_object(void *arg, cJSON *object)
     const char *text =
         gt_config_map_read(object, &map, &err) < 0 ? NULL : gt_config_map_get(map, GT_GROUPS_KEY);
     if (text)
-        take(source, text);
+        groups_source_take(source, text);
     else
         take_error(source, err ? gt_err_text(err) : "it has no key \"" GT_GROUPS_KEY "\"");
 }
 
-static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void groups_source_on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     (void)namespace_;
     (void)name;
@@ -100,7 +100,7 @@ static void on_deleted(void *arg, const char *namespace_, const char *name, cJSO
     take_nothing(arg);
 }
 
-static void on_synced(void *arg)
+static void groups_source_on_synced(void *arg)
 {
     struct gt_groups_source *source = arg;
     source->watch_error[0] = '\0';
@@ -108,7 +108,7 @@ static void on_synced(void *arg)
         take_nothing(source);
 }
 
-static void on_error(void *arg, const struct gt_err *error)
+static void groups_source_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_groups_source *source = arg;
     const char *why = gt_err_text(error);
@@ -118,14 +118,14 @@ static void on_error(void *arg, const struct gt_err *error)
            GT_STR("name", source->what), GT_STR("why", source->watch_error));
 }
 
-static void on_timer(void *arg)
+static void groups_source_on_timer(void *arg)
 {
     struct gt_groups_source *source = arg;
     gt_auto_free char *text = NULL;
     gt_auto_err struct gt_err *err = NULL;
     int r = gt_file_read(AT_FDCWD, source->what, GT_GROUPS_TEXT_MAX, &text, NULL, &err);
     if (r >= 0)
-        take(source, text);
+        groups_source_take(source, text);
     else if (r == -ENOENT)
         take_nothing(source);
     else
@@ -139,23 +139,23 @@ void gt_groups_source_free(struct gt_groups_source *source)
         return;
     gt_kube_informer_free(source->informer);
     gt_source_free(source->timer);
-    clear(source);
+    groups_source_clear(source);
     free(source);
 }
 
-static int follow(struct gt_groups_source *source, struct gt_kube *kube, const char *namespace_,
-                  struct gt_err **err)
+static int groups_source_follow(struct gt_groups_source *source, struct gt_kube *kube, const char *namespace_,
+                                struct gt_err **err)
 {
     snprintf(source->field, sizeof(source->field), "metadata.name=%s", source->what);
     const struct gt_kube_informer_spec spec = {
         .selection = {.resource = &gt_kube_configmaps,
                       .namespace_ = namespace_,
                       .field_selector = source->field},
-        .on_add = on_object,
-        .on_update = on_object,
-        .on_delete = on_deleted,
-        .on_synced = on_synced,
-        .on_error = on_error,
+        .on_add = groups_source_on_object,
+        .on_update = groups_source_on_object,
+        .on_delete = groups_source_on_deleted,
+        .on_synced = groups_source_on_synced,
+        .on_error = groups_source_on_error,
         .arg = source,
     };
     return gt_kube_informer_start(kube, &spec, &source->informer, err);
@@ -173,12 +173,12 @@ int gt_groups_source_new(struct gt_loop *loop, struct gt_kube *kube, const char 
     int r = 0;
     if (!what)
         source->is_known = true;
-    else if (is_file(source)) {
-        r = gt_loop_add_timer(loop, on_timer, source, &source->timer, err);
+    else if (groups_source_is_file(source)) {
+        r = gt_loop_add_timer(loop, groups_source_on_timer, source, &source->timer, err);
         if (r >= 0)
             gt_source_arm(source->timer, 0);
     } else
-        r = follow(source, kube, namespace_, err);
+        r = groups_source_follow(source, kube, namespace_, err);
     if (r < 0)
         return r;
     *ret = gt_steal(source);
@@ -202,5 +202,5 @@ const char *gt_groups_source_error(const struct gt_groups_source *source)
 
 bool gt_groups_source_is_configmap(const struct gt_groups_source *source)
 {
-    return source->what && !is_file(source);
+    return source->what && !groups_source_is_file(source);
 }

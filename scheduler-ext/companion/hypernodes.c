@@ -113,8 +113,8 @@ static void add_pattern(struct gt_holders *holders, const char *holder, bool is_
         holders->pattern_count++;
 }
 
-static void add_member(struct gt_holders *holders, const char *holder, bool foreign,
-                       const struct gt_hyper_node_member *member)
+static void hypernodes_add_member(struct gt_holders *holders, const char *holder, bool foreign,
+                                  const struct gt_hyper_node_member *member)
 {
     if (member->name)
         add_held(holders, member->name, holder, member->is_node, foreign);
@@ -132,7 +132,7 @@ void gt_holders_add(void *arg, const char *name, enum gt_apply_set_state state, 
     gt_auto_hyper_node struct gt_hyper_node node = {0};
     holders->failed |= !object || gt_hyper_node_read(object, &node, NULL) < 0;
     for (unsigned i = 0; i < node.count; i++)
-        add_member(holders, name, foreign, &node.members[i]);
+        hypernodes_add_member(holders, name, foreign, &node.members[i]);
     if (!foreign)
         return;
     char **grown = more(holders->foreign, holders->foreign_count, &holders->foreign_room, sizeof(*grown));
@@ -151,7 +151,7 @@ static int compare_held(const void *a, const void *b)
     return order ? order : (int)y->foreign - (int)x->foreign; /* foreign ones first */
 }
 
-static int compare_names(const void *a, const void *b)
+static int hypernodes_compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -161,7 +161,7 @@ bool gt_holders_end(struct gt_holders *holders)
     if (holders->count)
         qsort(holders->held, holders->count, sizeof(*holders->held), compare_held);
     if (holders->foreign_count)
-        qsort(holders->foreign, holders->foreign_count, sizeof(char *), compare_names);
+        qsort(holders->foreign, holders->foreign_count, sizeof(char *), hypernodes_compare_names);
     return !holders->failed;
 }
 
@@ -196,7 +196,7 @@ const char *gt_holders_find(const struct gt_holders *holders, bool is_node, cons
 static bool is_foreign(const struct gt_holders *holders, const char *name)
 {
     return holders->foreign_count &&
-           bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), compare_names);
+           bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), hypernodes_compare_names);
 }
 
 /* The desired members of a HyperNode, and those that were left out. */
@@ -210,7 +210,7 @@ struct members {
     struct gt_buf why;
 };
 
-static void add(struct members *members, bool is_node, const char *name)
+static void hypernodes_add(struct members *members, bool is_node, const char *name)
 {
     bool foreign = false;
     const char *holder = gt_holders_find(members->holders, is_node, name, members->self, &foreign);
@@ -230,19 +230,19 @@ static void add(struct members *members, bool is_node, const char *name)
     members->failed |= !member;
 }
 
-static void add_all(struct members *members, uint32_t s, const bool *made)
+static void hypernodes_add_all(struct members *members, uint32_t s, const bool *made)
 {
     const struct gt_join *join = members->view->join;
     const struct gt_supernode *supernode = &join->supernodes[s];
     for (uint32_t i = 0; i < supernode->count; i++)
-        add(members, true, members->view->reports[join->members[supernode->first + i]]->name);
+        hypernodes_add(members, true, members->view->reports[join->members[supernode->first + i]]->name);
     for (uint32_t child = 0; members->view->sums[s].children && child < join->supernode_count; child++)
         if (join->supernodes[child].parent == s && made[child])
-            add(members, false, join->supernodes[child].name);
+            hypernodes_add(members, false, join->supernodes[child].name);
 }
 
-__attribute__((format(printf, 4, 5))) static void say(struct gt_projected *to, bool good, const char *reason,
-                                                      const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void hypernodes_say(struct gt_projected *to, bool good,
+                                                                 const char *reason, const char *format, ...)
 {
     va_list args;
     to->good = good;
@@ -264,23 +264,23 @@ bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_
                               .why = {.max = sizeof(ret->message) - 64}};
     made[s] = false;
     if (is_foreign(holders, supernode->name)) {
-        say(ret, false, "NameTaken", "the HyperNode %s is somebody else's, it is left as it is",
-            supernode->name);
+        hypernodes_say(ret, false, "NameTaken", "the HyperNode %s is somebody else's, it is left as it is",
+                       supernode->name);
         return false;
     }
-    add_all(&members, s, made);
+    hypernodes_add_all(&members, s, made);
     gt_hyper_node_write(&members.node, &text);
     made[s] = members.node.count && !members.failed && !text.failed;
     if (members.refused)
-        say(ret, false, "MemberHeld", "%s%s", members.why.data ? members.why.data : "",
-            members.refused > NAMED ? "; and others" : "");
+        hypernodes_say(ret, false, "MemberHeld", "%s%s", members.why.data ? members.why.data : "",
+                       members.refused > NAMED ? "; and others" : "");
     else if (members.waiting)
-        say(ret, false, "Moving", "%u member%s still held by another HyperNode of ours", members.waiting,
-            members.waiting == 1 ? " is" : "s are");
+        hypernodes_say(ret, false, "Moving", "%u member%s still held by another HyperNode of ours",
+                       members.waiting, members.waiting == 1 ? " is" : "s are");
     else if (!members.node.count)
-        say(ret, false, "Empty", "a HyperNode without members is not possible");
+        hypernodes_say(ret, false, "Empty", "a HyperNode without members is not possible");
     else
-        say(ret, true, "Projected", "the HyperNode %s has every member", supernode->name);
+        hypernodes_say(ret, true, "Projected", "the HyperNode %s has every member", supernode->name);
     gt_buf_done(&members.why);
     gt_hyper_node_done(&members.node);
     if (made[s])

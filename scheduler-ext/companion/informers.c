@@ -117,7 +117,7 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
     gt_cache_pod(informers->cache, &pod);
 }
 
-static void came(void *arg, cJSON *object)
+static void informers_came(void *arg, cJSON *object)
 {
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
@@ -164,10 +164,10 @@ static void came_new(void *arg, cJSON *object)
     if (channel->kind == GT_INFORMER_PODS)
         came_pod(channel->informers, object, true);
     else
-        came(arg, object);
+        informers_came(arg, object);
 }
 
-static void went(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void informers_went(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
@@ -218,7 +218,7 @@ static void check_synced(struct gt_informers *informers)
     NOTIFY(informers, on_synced, informers->handlers[i_].arg);
 }
 
-static void synced(void *arg)
+static void informers_synced(void *arg)
 {
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
@@ -233,7 +233,7 @@ static void synced(void *arg)
     check_synced(informers);
 }
 
-static void failed(void *arg, const struct gt_err *error)
+static void informers_failed(void *arg, const struct gt_err *error)
 {
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
@@ -309,10 +309,10 @@ int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
                           .field_selector = kinds[kind].field_selector},
             .objects_max = kind == GT_INFORMER_PODS ? PODS_MAX : 0,
             .on_add = came_new,
-            .on_update = came,
-            .on_delete = went,
-            .on_synced = synced,
-            .on_error = failed,
+            .on_update = informers_came,
+            .on_delete = informers_went,
+            .on_synced = informers_synced,
+            .on_error = informers_failed,
             .arg = channel,
         };
         int r = gt_kube_informer_start(informers->kube, &spec, &channel->informer, err);

@@ -31,14 +31,14 @@ static bool is_node_reserved(void *arg, uint32_t node)
     return part->env->placement && gt_placement_is_reserved(part->env->placement, NULL, node);
 }
 
-static bool may_write(void *arg)
+static bool kueue_part_may_write(void *arg)
 {
     const struct kueue_part *part = arg;
     return part->leads && part->env->is_leading(part->env->leading_arg);
 }
 
 /* Claims from ResourceClaimTemplates of users are replaced by the equivalent limits. */
-static bool prepare(void *arg, cJSON *workload)
+static bool kueue_part_prepare(void *arg, cJSON *workload)
 {
     const struct kueue_part *part = arg;
     return part->env->options->placement.claims == GT_CLAIMS_OFF ||
@@ -59,7 +59,7 @@ static void read_counters(const struct kueue_part *part, struct gt_kueue_counter
     ret->write_failures += now.write_failures;
 }
 
-static void on_sync_timer(void *arg)
+static void kueue_part_on_sync_timer(void *arg)
 {
     struct kueue_part *part = arg;
     gt_auto_err struct gt_err *error = NULL;
@@ -68,8 +68,8 @@ static void on_sync_timer(void *arg)
                                        .cache = gt_informers_cache(part->env->informers),
                                        .history = part->history,
                                        .is_node_reserved = is_node_reserved,
-                                       .may_write = may_write,
-                                       .prepare = prepare,
+                                       .may_write = kueue_part_may_write,
+                                       .prepare = kueue_part_prepare,
                                        .arg = part};
     if (!part->leads || part->kueue)
         return;
@@ -91,7 +91,7 @@ static void on_note_timer(void *arg)
     gt_source_arm(part->note_timer, synced ? KUEUE_NOTE_MS : KUEUE_SYNC_MS);
 }
 
-static void part_lead(void *self, bool leads)
+static void kueue_part_lead(void *self, bool leads)
 {
     struct kueue_part *part = self;
     part->leads = leads;
@@ -103,14 +103,14 @@ static void part_lead(void *self, bool leads)
     }
 }
 
-static void on_capacity(void *arg)
+static void kueue_part_on_capacity(void *arg)
 {
     struct kueue_part *part = arg;
     if (part->kueue)
         gt_kueue_on_capacity(part->kueue);
 }
 
-static void part_free(void *self)
+static void kueue_part_free(void *self)
 {
     struct kueue_part *part = self;
     gt_informers_remove_handlers(part->env->informers, part);
@@ -121,7 +121,7 @@ static void part_free(void *self)
     free(part);
 }
 
-static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
+static int kueue_part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
 {
     struct kueue_part *part = calloc(1, sizeof(*part));
     if (!part)
@@ -129,21 +129,21 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     part->env = env;
     int r = gt_member_history_new(env->options->kueue_reject_ms, &part->history, err);
     if (r >= 0)
-        r = gt_loop_add_timer(env->loop, on_sync_timer, part, &part->sync_timer, err);
+        r = gt_loop_add_timer(env->loop, kueue_part_on_sync_timer, part, &part->sync_timer, err);
     if (r >= 0)
         r = gt_loop_add_timer(env->loop, on_note_timer, part, &part->note_timer, err);
     if (r < 0) {
-        part_free(part);
+        kueue_part_free(part);
         return r;
     }
     gt_source_arm(part->note_timer, 0);
-    gt_informers_add_handlers(env->informers,
-                              &(struct gt_cache_handlers){.on_capacity = on_capacity, .arg = part});
+    gt_informers_add_handlers(
+        env->informers, &(struct gt_cache_handlers){.on_capacity = kueue_part_on_capacity, .arg = part});
     *ret = part;
     return 0;
 }
 
-static void part_metrics(const void *self, struct gt_buf *to)
+static void kueue_part_metrics(const void *self, struct gt_buf *to)
 {
     static const char decided[] = "gputopo_kueue_decisions_total";
     struct gt_kueue_counters counters;
@@ -163,8 +163,8 @@ const struct gt_part gt_kueue_part = {
     .help = "Kueue's AdmissionCheck: quota only for jobs that fit (not by default)",
     .kinds = GT_INFORMER_CLUSTER,
     .on_demand = true,
-    .new = part_new,
-    .free = part_free,
-    .lead = part_lead,
-    .metrics = part_metrics,
+    .new = kueue_part_new,
+    .free = kueue_part_free,
+    .lead = kueue_part_lead,
+    .metrics = kueue_part_metrics,
 };

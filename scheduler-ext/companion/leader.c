@@ -82,7 +82,7 @@ static void end_late_term(struct gt_leader *leader)
         set_leads(leader, false);
 }
 
-static void wake(struct gt_leader *leader)
+static void leader_wake(struct gt_leader *leader)
 {
     /* As in client-go: candidates wait up to 1.2 times longer, at random, so that they do not all try at the
      * same time. */
@@ -92,14 +92,14 @@ static void wake(struct gt_leader *leader)
     leader->port.wake(leader->port.arg, ms);
 }
 
-static void fail(struct gt_leader *leader, const char *what)
+static void leader_fail(struct gt_leader *leader, const char *what)
 {
     leader->stats.failures++;
     leader->spec.on_error(leader->spec.arg, what);
-    wake(leader);
+    leader_wake(leader);
 }
 
-static void send(struct gt_leader *leader, struct gt_kube_request request, gt_kube_done *done)
+static void leader_send(struct gt_leader *leader, struct gt_kube_request request, gt_kube_done *done)
 {
     gt_auto_err struct gt_err *err = NULL;
     request.resource = &gt_kube_leases;
@@ -113,16 +113,16 @@ static void send(struct gt_leader *leader, struct gt_kube_request request, gt_ku
         return;
     }
     leader->busy = false;
-    fail(leader, gt_err_text(err));
+    leader_fail(leader, gt_err_text(err));
 }
 
 /* Takes over the server's answer. False: it is invalid. */
-static bool take(struct gt_leader *leader, const cJSON *object)
+static bool leader_take(struct gt_leader *leader, const cJSON *object)
 {
     struct gt_lease lease;
     gt_auto_err struct gt_err *err = NULL;
     if (gt_lease_read(object, &lease, &err) < 0) {
-        fail(leader, gt_err_text(err));
+        leader_fail(leader, gt_err_text(err));
         return false;
     }
     if (!leader->known || strcmp(lease.resource_version, leader->lease.resource_version) != 0)
@@ -133,7 +133,7 @@ static bool take(struct gt_leader *leader, const cJSON *object)
     return true;
 }
 
-static void on_released(void *arg, struct gt_kube_answer *answer)
+static void leader_on_released(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_leader *leader = arg;
     leader->busy = false;
@@ -142,23 +142,23 @@ static void on_released(void *arg, struct gt_kube_answer *answer)
     leader->spec.on_released(leader->spec.arg);
 }
 
-static void on_written(void *arg, struct gt_kube_answer *answer)
+static void leader_on_written(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_leader *leader = arg;
     leader->busy = false;
     end_late_term(leader);
     if (!answer->error) {
-        if (!take(leader, answer->object))
+        if (!leader_take(leader, answer->object))
             return;
         leader->renewed_ms = leader->asked_ms;
         set_leads(leader, true);
-        wake(leader);
+        leader_wake(leader);
     } else if (answer->status == 409 || answer->status == 404) {
         /* Another replica was faster, or our own first try succeeded and its answer was lost. */
         leader->is_stale = true;
         check_holder(leader);
     } else
-        fail(leader, gt_err_text(answer->error));
+        leader_fail(leader, gt_err_text(answer->error));
 }
 
 /* Writes the lease with us as the holder. `lease` is its current state, or empty. */
@@ -180,12 +180,12 @@ static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_le
     const struct gt_kube_request request = {
         .verb = verb, .name = verb == GT_KUBE_CREATE ? NULL : leader->spec.name, .body = body.data};
     if (body.failed)
-        fail(leader, "out of memory");
+        leader_fail(leader, "out of memory");
     else
-        send(leader, request, on_written);
+        leader_send(leader, request, leader_on_written);
 }
 
-static bool is_ours(const struct gt_leader *leader)
+static bool leader_is_ours(const struct gt_leader *leader)
 {
     return leader->known && strcmp(leader->lease.holder, leader->spec.identity) == 0;
 }
@@ -210,23 +210,23 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
         set_leads(leader, false); /* it was deleted: another replica may hold it by now */
         claim(leader, GT_KUBE_CREATE, (struct gt_lease){0});
     } else if (answer->error)
-        fail(leader, gt_err_text(answer->error));
-    else if (take(leader, answer->object)) {
+        leader_fail(leader, gt_err_text(answer->error));
+    else if (leader_take(leader, answer->object)) {
         if (!leader->lease.holder[0])
             leader->spec.read_note(leader->spec.arg, gt_lease_note(answer->object));
-        if (is_ours(leader) || !leader->lease.holder[0] || is_abandoned(leader)) {
+        if (leader_is_ours(leader) || !leader->lease.holder[0] || is_abandoned(leader)) {
             claim(leader, GT_KUBE_UPDATE, leader->lease);
         } else {
             set_leads(leader, false);
             leader->spec.read_note(leader->spec.arg, gt_lease_note(answer->object));
-            wake(leader);
+            leader_wake(leader);
         }
     }
 }
 
 static void check_holder(struct gt_leader *leader)
 {
-    send(leader, (struct gt_kube_request){.verb = GT_KUBE_GET, .name = leader->spec.name}, on_read);
+    leader_send(leader, (struct gt_kube_request){.verb = GT_KUBE_GET, .name = leader->spec.name}, on_read);
 }
 
 void gt_leader_run(struct gt_leader *leader)
@@ -240,7 +240,7 @@ void gt_leader_run(struct gt_leader *leader)
     }
     if (leader->busy)
         leader->port.wake(leader->port.arg, GT_LEADER_RETRY_MS);
-    else if (leader->leads && is_ours(leader) && !leader->is_stale)
+    else if (leader->leads && leader_is_ours(leader) && !leader->is_stale)
         claim(leader, GT_KUBE_UPDATE, leader->lease);
     else
         check_holder(leader);
@@ -254,7 +254,7 @@ void gt_leader_release(struct gt_leader *leader)
     leader->releasing = true;
     withdraw(leader);
     set_leads(leader, false);
-    if (!had || !is_ours(leader)) {
+    if (!had || !leader_is_ours(leader)) {
         leader->spec.on_released(leader->spec.arg);
         return;
     }
@@ -274,7 +274,7 @@ void gt_leader_release(struct gt_leader *leader)
                                             .body = body.data,
                                             .deadline_ms = GT_LEADER_RETRY_MS};
     leader->busy = true;
-    if (body.failed || leader->port.send(leader->port.arg, &request, on_released, leader, NULL) < 0) {
+    if (body.failed || leader->port.send(leader->port.arg, &request, leader_on_released, leader, NULL) < 0) {
         leader->busy = false;
         leader->spec.on_released(leader->spec.arg);
     }

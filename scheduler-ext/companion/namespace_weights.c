@@ -30,7 +30,7 @@ struct gt_namespace_weights {
     void *arg;
 };
 
-static int compare(const void *a, const void *b)
+static int namespace_weights_compare(const void *a, const void *b)
 {
     return strcmp(((const struct weight *)a)->namespace_, ((const struct weight *)b)->namespace_);
 }
@@ -39,11 +39,12 @@ uint32_t gt_namespace_weight(const struct gt_namespace_weights *weights, const c
 {
     const struct weight key = {.namespace_ = namespace_};
     const struct weight *found =
-        weights->count ? bsearch(&key, weights->items, weights->count, sizeof(key), compare) : NULL;
+        weights->count ? bsearch(&key, weights->items, weights->count, sizeof(key), namespace_weights_compare)
+                       : NULL;
     return found ? found->weight : weights->standard;
 }
 
-static void clear(struct gt_namespace_weights *weights)
+static void namespace_weights_clear(struct gt_namespace_weights *weights)
 {
     gt_config_map_free(gt_steal(weights->map));
     free(gt_steal(weights->items));
@@ -51,7 +52,7 @@ static void clear(struct gt_namespace_weights *weights)
     weights->standard = 1;
 }
 
-static void take_weight(struct gt_namespace_weights *weights, const struct gt_pair *pair)
+static void namespace_weights_take(struct gt_namespace_weights *weights, const struct gt_pair *pair)
 {
     uint64_t value = 0;
     if (!gt_text_to_unsigned(pair->value, NAMESPACE_WEIGHT_MAX, &value) || !value)
@@ -64,36 +65,36 @@ static void take_weight(struct gt_namespace_weights *weights, const struct gt_pa
         weights->items[weights->count++] = (struct weight){pair->key, (uint32_t)value};
 }
 
-static void on_object(void *arg, cJSON *object)
+static void namespace_weights_on_object(void *arg, cJSON *object)
 {
     struct gt_namespace_weights *weights = arg;
     gt_auto_err struct gt_err *err = NULL;
-    clear(weights);
+    namespace_weights_clear(weights);
     weights->watch_error[0] = '\0';
     if (gt_config_map_read(object, &weights->map, &err) < 0)
         gt_warning("cannot read", GT_STR("ConfigMap", weights->name), GT_STR("why", gt_err_text(err)));
     unsigned count = weights->map ? weights->map->count : 0;
     weights->items = count ? calloc(count, sizeof(*weights->items)) : NULL;
     for (unsigned i = 0; weights->items && i < count; i++)
-        take_weight(weights, &weights->map->data[i]);
+        namespace_weights_take(weights, &weights->map->data[i]);
     if (weights->count)
-        qsort(weights->items, weights->count, sizeof(*weights->items), compare);
+        qsort(weights->items, weights->count, sizeof(*weights->items), namespace_weights_compare);
     gt_info("weights of namespaces read", GT_STR("ConfigMap", weights->name),
             GT_INT("namespaces", weights->count));
     weights->on_change(weights->arg);
 }
 
-static void on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void namespace_weights_on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     struct gt_namespace_weights *weights = arg;
     (void)namespace_;
     (void)name;
     (void)object;
-    clear(weights);
+    namespace_weights_clear(weights);
     weights->on_change(weights->arg);
 }
 
-static void on_error(void *arg, const struct gt_err *error)
+static void namespace_weights_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_namespace_weights *weights = arg;
     const char *why = gt_err_text(error);
@@ -108,7 +109,7 @@ void gt_namespace_weights_free(struct gt_namespace_weights *weights)
     if (!weights)
         return;
     gt_kube_informer_free(weights->informer);
-    clear(weights);
+    namespace_weights_clear(weights);
     free(weights);
 }
 
@@ -125,10 +126,10 @@ int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, const
         .selection = {.resource = &gt_kube_configmaps,
                       .namespace_ = namespace_,
                       .field_selector = weights->field},
-        .on_add = on_object,
-        .on_update = on_object,
-        .on_delete = on_deleted,
-        .on_error = on_error,
+        .on_add = namespace_weights_on_object,
+        .on_update = namespace_weights_on_object,
+        .on_delete = namespace_weights_on_deleted,
+        .on_error = namespace_weights_on_error,
         .arg = weights,
     };
     int r = name ? gt_kube_informer_start(kube, &spec, &weights->informer, err) : 0;

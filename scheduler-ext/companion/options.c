@@ -25,7 +25,8 @@ static bool is_none(const char *value)
 }
 
 /* A namespace: 63 characters; the name of a ConfigMap: 253. */
-static int read_name(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+static int companion_options_read_name(const struct gt_option *option, const char *value, void *field,
+                                       struct gt_err **err)
 {
     size_t len = strlen(value);
     if ((double)len > option->max || !gt_option_is_name(value, len, "-.") || value[0] == '-' ||
@@ -40,7 +41,7 @@ static int read_supernodes_config(const struct gt_option *option, const char *va
 {
     if (!is_none(value))
         return strchr(value, '/') ? gt_option_text(option, value, field, err)
-                                  : read_name(option, value, field, err);
+                                  : companion_options_read_name(option, value, field, err);
     *(const char **)field = NULL;
     return 0;
 }
@@ -49,7 +50,7 @@ static int read_weights_name(const struct gt_option *option, const char *value, 
                              struct gt_err **err)
 {
     if (!is_none(value))
-        return read_name(option, value, field, err);
+        return companion_options_read_name(option, value, field, err);
     *(const char **)field = NULL;
     return 0;
 }
@@ -76,8 +77,8 @@ static bool has_label_key(const char *keys, const char *wanted)
 }
 
 /* The mask of the words of "a,b,c": one bit for the index of each in `words`. */
-static int read_list(const struct gt_option *option, const char *const *words, const char *list,
-                     unsigned *ret, struct gt_err **err)
+static int companion_options_read_list(const struct gt_option *option, const char *const *words,
+                                       const char *list, unsigned *ret, struct gt_err **err)
 {
     unsigned mask = 0, at = 0;
     const char *next = list;
@@ -98,7 +99,7 @@ static int read_project(const struct gt_option *option, const char *value, void 
     static const char *const words[] = {"hypernodes", "nodefeatures", "none", NULL};
     struct gt_companion_options *to = field;
     unsigned mask = 0;
-    int r = is_none(value) ? 0 : read_list(option, words, value, &mask, err);
+    int r = is_none(value) ? 0 : companion_options_read_list(option, words, value, &mask, err);
     bool afresh = !mask || mask & 4;
     if (r < 0)
         return r;
@@ -112,11 +113,12 @@ static int read_parts(const struct gt_option *option, const char *value, void *f
     const char *names[GT_PARTS_MAX + 1] = {NULL};
     for (unsigned i = 0; i < gt_part_count; i++)
         names[i] = gt_parts[i]->name;
-    return read_list(option, names, value, field, err);
+    return companion_options_read_list(option, names, value, field, err);
 }
 
 /* Names separated by commas, without blanks. */
-static int read_names(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+static int companion_options_read_names(const struct gt_option *option, const char *value, void *field,
+                                        struct gt_err **err)
 {
     for (const char *p = value;; p++) {
         size_t len = strcspn(p, ",");
@@ -134,7 +136,7 @@ static int read_webhook_clients(const struct gt_option *option, const char *valu
                                 struct gt_err **err)
 {
     if (!is_none(value))
-        return read_names(option, value, field, err);
+        return companion_options_read_names(option, value, field, err);
     *(const char **)field = NULL;
     return 0;
 }
@@ -143,7 +145,7 @@ static int read_webhook_except(const struct gt_option *option, const char *value
                                struct gt_err **err)
 {
     if (!is_none(value))
-        return read_names(option, value, field, err);
+        return companion_options_read_names(option, value, field, err);
     *(const char **)field = "";
     return 0;
 }
@@ -186,7 +188,7 @@ static const struct gt_option table[] = {
      gt_option_text, COMPANION_FIELD(tls.client_ca)},
     {"extender-clients", "NAMES",
      "names that this certificate may have (CN or DNS), or any (kube-scheduler,system:kube-scheduler)",
-     read_names, COMPANION_FIELD(extender_clients)},
+     companion_options_read_names, COMPANION_FIELD(extender_clients)},
     {"webhook-clients", "NAMES",
      "the webhook wants such a certificate of the API server, with one of these names or any; or none (none)",
      read_webhook_clients, COMPANION_FIELD(webhook_clients)},
@@ -253,7 +255,7 @@ static const struct gt_option table[] = {
     {"config", "FILE", "options in YAML or JSON; the command line wins", gt_option_text,
      COMPANION_FIELD(config_file)},
     {"namespace", "NAME", "where its ConfigMap and its own objects are (the pod's, else the kubeconfig's)",
-     read_name, COMPANION_FIELD(namespace_), .max = NAMESPACE_NAME_MAX},
+     companion_options_read_name, COMPANION_FIELD(namespace_), .max = NAMESPACE_NAME_MAX},
     {"supernode-label", "KEYS",
      "node label that names a supernode, the first of a list that is there, or none (" GT_LABEL_SUPERNODE ")",
      read_label_keys, COMPANION_FIELD(supernode_label)},
@@ -268,7 +270,7 @@ static const struct gt_option table[] = {
     {"lift-gates", "BOOL",
      "without the part placement, remove its gates from pods: false where another process plans (true)",
      gt_option_bool, COMPANION_FIELD(lift_gates)},
-    {"lease-namespace", "NAME", "where the lease is (as --namespace)", read_name,
+    {"lease-namespace", "NAME", "where the lease is (as --namespace)", companion_options_read_name,
      COMPANION_FIELD(lease_namespace), .max = NAMESPACE_NAME_MAX},
     {"log-level", "LEVEL", "error, warning, info or debug (info)", gt_option_word, COMPANION_FIELD(log_level),
      .words = gt_option_log_levels},
@@ -369,7 +371,8 @@ static int take_config(struct gt_companion_options *to, struct gt_err **err)
     return 0;
 }
 
-static int read_config(const char *path, struct gt_companion_options *to, struct gt_err **err)
+static int companion_options_read_config(const char *path, struct gt_companion_options *to,
+                                         struct gt_err **err)
 {
     gt_auto_free char *text = NULL;
     size_t len;
@@ -419,7 +422,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
     struct gt_companion_options first = options;
     int r = gt_options_read(&command, argc, argv, &first, NULL, err);
     if (r >= 0 && first.config_file)
-        r = read_config(first.config_file, &options, err);
+        r = companion_options_read_config(first.config_file, &options, err);
     if (r >= 0)
         r = gt_options_read(&command, argc, argv, &options, NULL, err);
     if (r >= 0 && options.project_nodefeatures && has_label_key(options.supernode_label, GT_LABEL_MEMBER_OF))

@@ -22,7 +22,7 @@ struct gt_own_claims {
     unsigned count;
 };
 
-static void drop(struct gt_own_claims *own, struct kept_owner **at)
+static void own_claims_drop(struct gt_own_claims *own, struct kept_owner **at)
 {
     struct kept_owner *gone = *at;
     *at = gone->next;
@@ -37,12 +37,12 @@ void gt_own_claims_forget(struct gt_own_claims *own, enum gt_job_kind kind, cons
     for (struct kept_owner **at = &own->kept; *at; at = &(*at)->next)
         if ((*at)->kind == kind && strcmp(gt_meta_name((*at)->object), name) == 0 &&
             strcmp(gt_meta_namespace((*at)->object), namespace_) == 0) {
-            drop(own, at);
+            own_claims_drop(own, at);
             return;
         }
 }
 
-static bool replace(const struct gt_own_claims *own, cJSON *object)
+static bool own_claims_replace(const struct gt_own_claims *own, cJSON *object)
 {
     return gt_own_claims_replace(own->spec.cache, gt_meta_namespace(object), GT_RESOURCE_GPU, object);
 }
@@ -50,7 +50,7 @@ static bool replace(const struct gt_own_claims *own, cJSON *object)
 void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_job_kind kind, cJSON *object)
 {
     gt_own_claims_forget(own, kind, gt_meta_namespace(object), gt_meta_name(object));
-    if (replace(own, object) || own->count == KEPT_MAX)
+    if (own_claims_replace(own, object) || own->count == KEPT_MAX)
         return;
     cJSON *copy = cJSON_Duplicate(object, true);
     struct kept_owner *kept = copy ? calloc(1, sizeof(*kept)) : NULL;
@@ -69,12 +69,12 @@ void gt_own_claims_observe_template(struct gt_own_claims *own, const char *names
         enum gt_job_kind kind = (*at)->kind;
         bool here = strcmp(gt_meta_namespace((*at)->object), namespace_) == 0;
         cJSON *object = here ? cJSON_Duplicate((*at)->object, true) : NULL;
-        if (!object || !replace(own, object)) {
+        if (!object || !own_claims_replace(own, object)) {
             cJSON_Delete(object);
             at = &(*at)->next;
             continue;
         }
-        drop(own, at);
+        own_claims_drop(own, at);
         gt_owners_put(own->spec.owners, kind, object);
         own->spec.on_owner(own->spec.arg, kind, namespace_, gt_meta_name(object));
         cJSON_Delete(object);
@@ -96,6 +96,6 @@ void gt_own_claims_free(struct gt_own_claims *own)
     if (!own)
         return;
     while (own->kept)
-        drop(own, &own->kept);
+        own_claims_drop(own, &own->kept);
     free(own);
 }

@@ -45,19 +45,19 @@ struct placement_part {
 
 /* ---- the controller ---- */
 
-static bool is_synced(const struct placement_part *part)
+static bool placement_part_is_synced(const struct placement_part *part)
 {
     return gt_informers_is_synced(part->informers, NULL) && gt_owner_watch_is_synced(part->watch);
 }
 
 static void start_or_stop(struct placement_part *part);
 
-static void on_sync_timer(void *arg)
+static void placement_part_on_sync_timer(void *arg)
 {
     start_or_stop(arg);
 }
 
-static void part_lead(void *self, bool leads)
+static void placement_part_lead(void *self, bool leads)
 {
     struct placement_part *part = self;
     part->leads = leads;
@@ -144,7 +144,7 @@ static void observe_claim_template_deleted(void *arg, const char *namespace_, co
         gt_claim_templates_observe_deleted(part->templates, namespace_, name);
 }
 
-static void on_listed(void *arg, enum gt_informer_kind kind)
+static void placement_part_on_listed(void *arg, enum gt_informer_kind kind)
 {
     struct placement_part *part = arg;
     if (part->templates && kind == GT_INFORMER_CLAIM_TEMPLATES)
@@ -165,7 +165,7 @@ static void owner_gone(void *arg, enum gt_job_kind kind, const char *namespace_,
         gt_own_claims_forget(part->own_claims, kind, namespace_, name);
 }
 
-static void on_pod(void *arg, struct gt_cache_pod *pod)
+static void placement_part_on_pod(void *arg, struct gt_cache_pod *pod)
 {
     gt_placement_on_pod(((struct placement_part *)arg)->placement, pod);
 }
@@ -186,7 +186,7 @@ static void on_relist(void *arg, enum gt_informer_kind kind)
         gt_placement_on_relist(((struct placement_part *)arg)->placement);
 }
 
-static void on_capacity(void *arg)
+static void placement_part_on_capacity(void *arg)
 {
     gt_placement_on_capacity(((struct placement_part *)arg)->placement);
 }
@@ -240,7 +240,7 @@ static void follow_events(struct placement_part *part)
  * would be bad. */
 static void start_or_stop(struct placement_part *part)
 {
-    bool wanted = part->leads && is_synced(part);
+    bool wanted = part->leads && placement_part_is_synced(part);
     if (wanted && !part->started) {
         gt_placement_start(part->placement);
         follow_events(part);
@@ -253,7 +253,7 @@ static void start_or_stop(struct placement_part *part)
         gt_source_arm(part->sync_timer, SYNC_MS);
 }
 
-static uint32_t weight_of(void *arg, const char *namespace_)
+static uint32_t placement_part_weight_of(void *arg, const char *namespace_)
 {
     return gt_namespace_weight(((struct placement_part *)arg)->weights, namespace_);
 }
@@ -285,7 +285,8 @@ static void answer_review(struct placement_part *part, review *answer, uint64_t 
     } else if (!request->content_type || strncasecmp(request->content_type, "application/json", 16) != 0) {
         response->status = 415;
         gt_buf_puts(&response->body, "expected the content type application/json\n");
-    } else if (!is_synced(part)) { /* it would gate all pods whose owners it does not know yet */
+    } else if (!placement_part_is_synced(
+                   part)) { /* it would gate all pods whose owners it does not know yet */
         response->status = 503;
         gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
     } else if (answer(&webhook, request->body, request->body_len, &response->body, &err) < 0) {
@@ -309,8 +310,8 @@ struct refusal {
 };
 
 /* Refuses a client that may not call the webhook before its body is read; NULL: it may. */
-static const struct refusal *refusal_of(const struct placement_part *part,
-                                        const struct gt_http_request *request)
+static const struct refusal *placement_part_refusal_of(const struct placement_part *part,
+                                                       const struct gt_http_request *request)
 {
     static const struct refusal plain = {403, "the webhook answers on the port of --https alone\n"},
                                 nobody = {401,
@@ -339,10 +340,12 @@ static void answer_refused(void *consumer, struct gt_http_response *response)
     gt_buf_puts(&response->body, refusal->why);
 }
 
-static bool part_take(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret)
+static bool placement_part_take(void *self, const struct gt_http_request *request,
+                                struct gt_http_consumer *ret)
 {
     struct placement_part *part = self;
-    const struct refusal *refusal = is_webhook(request->path) ? refusal_of(part, request) : NULL;
+    const struct refusal *refusal =
+        is_webhook(request->path) ? placement_part_refusal_of(part, request) : NULL;
     if (!refusal)
         return false;
     part->forbidden++;
@@ -353,7 +356,8 @@ static bool part_take(void *self, const struct gt_http_request *request, struct 
     return true;
 }
 
-static bool part_serve(void *self, const struct gt_http_request *request, struct gt_http_response *response)
+static bool placement_part_serve(void *self, const struct gt_http_request *request,
+                                 struct gt_http_response *response)
 {
     struct placement_part *part = self;
     if (strcmp(request->path, "/webhook/mutate") == 0)
@@ -367,7 +371,7 @@ static bool part_serve(void *self, const struct gt_http_request *request, struct
 
 /* ---- creation and end ---- */
 
-static void part_free(void *self)
+static void placement_part_free(void *self)
 {
     struct placement_part *part = self;
     if (!part)
@@ -385,7 +389,7 @@ static void part_free(void *self)
     gt_pod_groups_free(part->pod_groups);
     free(part);
 }
-GT_DEFINE_CLEANUP(void *, part_free)
+GT_DEFINE_CLEANUP(void *, placement_part_free)
 
 static int start_controller(const struct gt_part_env *env, struct placement_part *part, struct gt_err **err)
 {
@@ -397,7 +401,7 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
         .owners = part->owners,
         .pod_groups = part->pod_groups,
         .options = env->options->placement,
-        .weight = weight_of,
+        .weight = placement_part_weight_of,
         .on_note = on_note,
         .arg = part,
         .may_write = env->is_leading,
@@ -416,13 +420,13 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
     if (r >= 0)
         r = gt_owner_watch_new(&watch, &part->watch, err);
     if (r >= 0)
-        r = gt_loop_add_timer(env->loop, on_sync_timer, part, &part->sync_timer, err);
+        r = gt_loop_add_timer(env->loop, placement_part_on_sync_timer, part, &part->sync_timer, err);
     return r;
 }
 
-static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
+static int placement_part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
 {
-    GT_CLEANUP(part_free) void *made = calloc(1, sizeof(struct placement_part));
+    GT_CLEANUP(placement_part_free) void *made = calloc(1, sizeof(struct placement_part));
     struct placement_part *part = made;
     if (!part)
         return gt_fail(err, ENOMEM, "no memory");
@@ -464,18 +468,18 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
                                     .observe_quota_deleted = observe_quota_deleted,
                                     .observe_claim_template = observe_claim_template,
                                     .observe_claim_template_deleted = observe_claim_template_deleted,
-                                    .on_pod = on_pod,
+                                    .on_pod = placement_part_on_pod,
                                     .on_pod_deleted = on_pod_deleted,
                                     .on_refused = on_refused,
-                                    .on_capacity = on_capacity,
+                                    .on_capacity = placement_part_on_capacity,
                                     .on_relist = on_relist,
-                                    .on_listed = on_listed,
+                                    .on_listed = placement_part_on_listed,
                                     .arg = part});
     *ret = gt_steal(made);
     return 0;
 }
 
-static bool part_ready(const void *self, struct gt_buf *why)
+static bool placement_part_ready(const void *self, struct gt_buf *why)
 {
     const struct placement_part *part = self;
     if (!gt_informers_is_synced(part->informers, why))
@@ -494,7 +498,7 @@ static const struct gt_placement *part_placement(void *self)
 
 /* ---- metrics ---- */
 
-static void part_metrics(const void *self, struct gt_buf *to)
+static void placement_part_metrics(const void *self, struct gt_buf *to)
 {
     static const char reviews[] = "gputopo_webhook_reviews_total";
     const struct placement_part *part = self;
@@ -516,15 +520,15 @@ const struct gt_part gt_placement_part = {
     .name = "placement",
     .help = "plans the gated pods of jobs with groups; its webhook sets the gates",
     .kinds = GT_INFORMER_CLUSTER | 1U << GT_INFORMER_PLACEMENTS | 1U << GT_INFORMER_QUOTAS,
-    .new = part_new,
-    .free = part_free,
-    .ready = part_ready,
-    .lead = part_lead,
+    .new = placement_part_new,
+    .free = placement_part_free,
+    .ready = placement_part_ready,
+    .lead = placement_part_lead,
     .write_note = part_write_note,
     .write_last_note = part_write_last_note,
     .read_note = part_read_note,
-    .metrics = part_metrics,
-    .serve = part_serve,
-    .take = part_take,
+    .metrics = placement_part_metrics,
+    .serve = placement_part_serve,
+    .take = placement_part_take,
     .placement = part_placement,
 };

@@ -39,7 +39,7 @@ void gt_problem_events_free(struct gt_problem_events *events)
     free(events);
 }
 
-static int compare(const void *a, const void *b)
+static int problem_events_compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -57,7 +57,7 @@ void gt_problem_events_add(struct gt_problem_events *events, const struct gt_eve
     if (events->now_count == GT_PROBLEM_EVENTS_MAX)
         return;
     events->now[events->now_count++] = digest;
-    if (bsearch(&digest, events->before, events->before_count, sizeof(digest), compare))
+    if (bsearch(&digest, events->before, events->before_count, sizeof(digest), problem_events_compare))
         return;
     gt_warning("something is wrong", GT_STR("reason", event->reason), GT_STR("what", event->note));
     if (event->name)
@@ -67,7 +67,7 @@ void gt_problem_events_add(struct gt_problem_events *events, const struct gt_eve
 void gt_problem_events_end(struct gt_problem_events *events)
 {
     uint64_t *swapped = events->before;
-    qsort(events->now, events->now_count, sizeof(*events->now), compare);
+    qsort(events->now, events->now_count, sizeof(*events->now), problem_events_compare);
     events->before = events->now;
     events->before_count = events->now_count;
     events->now = swapped;

@@ -59,8 +59,8 @@ static void serve_readiness(const struct gt_companion *companion, const char *qu
         gt_buf_printf(&response->body, "ok, %s\n", companion->leads ? "leads" : "stands by");
 }
 
-static bool serve_health(const struct gt_companion *companion, const struct gt_http_request *request,
-                         struct gt_http_response *response)
+static bool companion_serve_health(const struct gt_companion *companion,
+                                   const struct gt_http_request *request, struct gt_http_response *response)
 {
     if (strcmp(request->path, "/healthz") == 0)
         gt_buf_puts(&response->body, "ok\n");
@@ -74,7 +74,7 @@ static bool serve_health(const struct gt_companion *companion, const struct gt_h
 static void serve_health_alone(void *arg, const struct gt_http_request *request,
                                struct gt_http_response *response)
 {
-    if (serve_health(arg, request, response))
+    if (companion_serve_health(arg, request, response))
         return;
     response->status = 404;
     gt_buf_puts(&response->body, "there are /healthz and /readyz\n");
@@ -123,7 +123,7 @@ static void write_client(const struct gt_companion *companion, struct gt_buf *to
                   events.written, events.failed, events.repeated, events.dropped);
 }
 
-static void serve_metrics(const struct gt_companion *companion, struct gt_http_response *response)
+static void companion_serve_metrics(const struct gt_companion *companion, struct gt_http_response *response)
 {
     struct gt_buf *to = &response->body;
     response->content_type = GT_PROM_TYPE;
@@ -141,14 +141,15 @@ static void serve_metrics(const struct gt_companion *companion, struct gt_http_r
     gt_prom_process(to);
 }
 
-static void serve(void *arg, const struct gt_http_request *request, struct gt_http_response *response)
+static void companion_serve(void *arg, const struct gt_http_request *request,
+                            struct gt_http_response *response)
 {
     struct gt_companion *companion = arg;
     const char *path = request->path;
-    if (serve_health(companion, request, response))
+    if (companion_serve_health(companion, request, response))
         return;
     if (strcmp(path, "/metrics") == 0)
-        serve_metrics(companion, response);
+        companion_serve_metrics(companion, response);
     else {
         for (unsigned i = 0; i < gt_part_count; i++)
             if (companion->parts[i] && gt_parts[i]->serve &&
@@ -159,7 +160,8 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
     }
 }
 
-static bool take(void *arg, const struct gt_http_request *request, struct gt_http_consumer *ret)
+static bool companion_serve_take(void *arg, const struct gt_http_request *request,
+                                 struct gt_http_consumer *ret)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
@@ -183,8 +185,8 @@ int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
     companion->budget.max = HELD_MAX;
     struct gt_http_spec spec = {
         .address = options->http,
-        .handler = serve,
-        .on_body = take,
+        .handler = companion_serve,
+        .on_body = companion_serve_take,
         .arg = companion,
         .on_tls = on_tls,
         .body_max = COLLECTED_MAX,

@@ -20,7 +20,7 @@ struct gt_servers {
     bool failed; /* no memory for a learned holder */
 };
 
-static void drop(struct server_node *server)
+static void servers_drop(struct server_node *server)
 {
     free(server->uuid);
     free(server->node);
@@ -40,12 +40,12 @@ void gt_servers_free(struct gt_servers *servers)
     if (!servers)
         return;
     for (uint32_t i = 0; i < servers->count; i++)
-        drop(&servers->items[i]);
+        servers_drop(&servers->items[i]);
     free(servers->items);
     free(servers);
 }
 
-static bool add(struct gt_servers *servers, const char *uuid, const char *node, bool is_published)
+static bool servers_add(struct gt_servers *servers, const char *uuid, const char *node, bool is_published)
 {
     if (servers->count == servers->room) {
         uint32_t room = servers->room ? servers->room * 2 : 64;
@@ -57,7 +57,7 @@ static bool add(struct gt_servers *servers, const char *uuid, const char *node, 
     }
     struct server_node server = {strdup(uuid), strdup(node), is_published};
     if (!server.uuid || !server.node) {
-        drop(&server);
+        servers_drop(&server);
         return false;
     }
     servers->items[servers->count++] = server;
@@ -73,7 +73,7 @@ void gt_servers_learn(void *arg, const char *name, enum gt_apply_set_state state
         for (unsigned i = 0; i < object.member_count; i++) {
             const struct gt_supernode_member *member = &object.members[i];
             if (member->server[0] && servers->count < 2 * GT_JOIN_NODES_MAX)
-                servers->failed |= !add(servers, member->server, member->node, true);
+                servers->failed |= !servers_add(servers, member->server, member->node, true);
         }
 }
 
@@ -86,12 +86,12 @@ static int compare_servers(const void *a, const void *b)
     return order ? order : strcmp(x->node, y->node);
 }
 
-static int compare_names(const void *name, const void *report)
+static int servers_compare_names(const void *name, const void *report)
 {
     return strcmp(name, (*(const struct gt_cache_report *const *)report)->name);
 }
 
-static int compare_uuids(const void *a, const void *b)
+static int servers_compare_uuids(const void *a, const void *b)
 {
     const struct gt_cache_report *x = *(const struct gt_cache_report *const *)a,
                                  *y = *(const struct gt_cache_report *const *)b;
@@ -102,7 +102,7 @@ static bool still_holds(const struct server_node *server, const struct gt_cache_
                         uint32_t count)
 {
     const struct gt_cache_report *const *found =
-        bsearch(server->node, reports, count, sizeof(*reports), compare_names);
+        bsearch(server->node, reports, count, sizeof(*reports), servers_compare_names);
     return found && (!(*found)->server_uuid || strcmp((*found)->server_uuid, server->uuid) == 0);
 }
 
@@ -117,7 +117,7 @@ static void keep_holders(struct gt_servers *servers, const struct gt_cache_repor
         struct server_node *server = &servers->items[i];
         bool is_known = kept && strcmp(servers->items[kept - 1].uuid, server->uuid) == 0;
         if (is_known || !still_holds(server, reports, count)) {
-            drop(server);
+            servers_drop(server);
             continue;
         }
         server->is_published = false;
@@ -139,12 +139,12 @@ int gt_servers_settle(struct gt_servers *servers, const struct gt_cache_report *
     for (uint32_t i = 0; i < count; i++)
         if (reports[i]->server_uuid && !gt_servers_holder(servers, reports[i]->server_uuid))
             claims[claimed++] = reports[i];
-    qsort(claims, claimed, sizeof(*claims), compare_uuids);
+    qsort(claims, claimed, sizeof(*claims), servers_compare_uuids);
     bool whole = true;
     for (uint32_t i = 0; i < claimed && whole; i++)
-        if ((i == 0 || compare_uuids(&claims[i], &claims[i - 1]) != 0) &&
-            (i + 1 == claimed || compare_uuids(&claims[i], &claims[i + 1]) != 0))
-            whole = add(servers, claims[i]->server_uuid, claims[i]->name, false);
+        if ((i == 0 || servers_compare_uuids(&claims[i], &claims[i - 1]) != 0) &&
+            (i + 1 == claimed || servers_compare_uuids(&claims[i], &claims[i + 1]) != 0))
+            whole = servers_add(servers, claims[i]->server_uuid, claims[i]->name, false);
     if (servers->count)
         qsort(servers->items, servers->count, sizeof(*servers->items), compare_servers);
     return whole ? 0 : gt_fail_sys(err, ENOMEM, "servers");

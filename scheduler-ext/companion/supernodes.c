@@ -10,7 +10,7 @@
 enum { INTERVAL_MS = 1000, SETTLE_MS = 50, NODE_LABEL_MAX = 63 };
 
 /* Changes within one second are handled together. */
-static void changed(void *arg)
+static void supernodes_changed(void *arg)
 {
     struct gt_supernodes *self = arg;
     uint64_t now = gt_clock_ms(), at = now + SETTLE_MS;
@@ -116,7 +116,7 @@ static bool apply_nodefeatures(struct gt_supernodes *self, const struct gt_view 
     return whole;
 }
 
-static void count(struct gt_supernodes *self, const struct gt_view *view)
+static void supernodes_count(struct gt_supernodes *self, const struct gt_view *view)
 {
     struct gt_supernodes_stats *stats = &self->stats;
     memset(stats->supernodes, 0, sizeof(stats->supernodes));
@@ -157,13 +157,13 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     whole = apply_supernodes(self, view, projected) && whole;
     if (self->nodefeatures)
         whole = apply_nodefeatures(self, view) && whole;
-    count(self, view);
+    supernodes_count(self, view);
     if (self->leads)
         gt_supernodes_events(self, view, projected);
     return whole ? 0 : gt_fail_sys(err, ENOMEM, "supernodes");
 }
 
-static void run(void *arg)
+static void supernodes_run(void *arg)
 {
     struct gt_supernodes *self = arg;
     gt_auto_err struct gt_err *err = NULL;
@@ -174,7 +174,7 @@ static void run(void *arg)
         return; /* missing inputs call on_change when they are known */
     if (work_out(self, &err) < 0) {
         gt_warning("supernodes cannot be worked out", GT_STR("why", gt_err_text(err)));
-        changed(self);
+        supernodes_changed(self);
     }
     self->stats.joins++;
     self->stats.seconds += (double)(gt_clock_ns() - begun) / 1e9;
@@ -207,12 +207,12 @@ static void on_supernode_gone(void *arg, const char *name)
     gt_apply_set_observe_deleted(self->set, name);
 }
 
-static void on_listed(void *arg, enum gt_informer_kind kind)
+static void supernodes_on_listed(void *arg, enum gt_informer_kind kind)
 {
     struct gt_supernodes *self = arg;
     if (kind == GT_INFORMER_SUPERNODES)
         gt_apply_set_observe_all(self->set);
-    changed(self);
+    supernodes_changed(self);
 }
 
 /* ---- the part ---- */
@@ -245,7 +245,7 @@ static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
                                           .is_status = true,
                                           .no_informer = true,
                                           .is_strict = true,
-                                          .on_change = changed,
+                                          .on_change = supernodes_changed,
                                           .arg = self};
     struct gt_apply_set_spec volcano = own, nfd = own;
     volcano.no_informer = nfd.no_informer = false;
@@ -278,14 +278,14 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     if (!self)
         return gt_fail_sys(err, ENOMEM, "supernodes");
     self->env = env;
-    int r = gt_loop_add_timer(env->loop, run, self, &self->timer, err);
+    int r = gt_loop_add_timer(env->loop, supernodes_run, self, &self->timer, err);
     if (r >= 0)
         r = gt_servers_new(&self->servers, err);
     if (r >= 0)
         r = gt_problem_events_new(env->recorder, &self->events, err);
     if (r >= 0)
-        r = gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config, changed,
-                                 self, &self->source, err);
+        r = gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
+                                 supernodes_changed, self, &self->source, err);
     if (r >= 0)
         r = start_apply_set(self, err);
     if (r < 0)
@@ -294,8 +294,8 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
                               &(struct gt_cache_handlers){.observe_node = check_old_label,
                                                           .observe_supernode = on_supernode,
                                                           .observe_supernode_deleted = on_supernode_gone,
-                                                          .on_report = changed,
-                                                          .on_listed = on_listed,
+                                                          .on_report = supernodes_changed,
+                                                          .on_listed = supernodes_on_listed,
                                                           .arg = self});
     *ret = gt_steal(self);
     return 0;
@@ -333,7 +333,7 @@ static void supernodes_lead(void *arg, bool leads)
     self->knows_servers = false;
     if (leads) {
         gt_problem_events_forget(self->events);
-        changed(self);
+        supernodes_changed(self);
     }
 }
 

@@ -30,7 +30,8 @@ static bool copy_nodes(const struct gt_supernode_object *object, struct gt_join_
     return true;
 }
 
-static void visit(void *arg, const char *name, enum gt_apply_set_state state, const char *have)
+static void supernodes_recover_visit(void *arg, const char *name, enum gt_apply_set_state state,
+                                     const char *have)
 {
     struct recovery *recovery = arg;
     struct gt_groups *groups = recovery->groups;
@@ -57,6 +58,6 @@ struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set)
         groups->items = calloc((size_t)recovery.room + 1, sizeof(*groups->items));
     if (!groups || !groups->items)
         return NULL;
-    gt_apply_set_each(set, visit, &recovery);
+    gt_apply_set_each(set, supernodes_recover_visit, &recovery);
     return recovery.failed ? NULL : gt_steal(groups);
 }

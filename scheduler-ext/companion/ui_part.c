@@ -75,7 +75,7 @@ static bool go_on(struct ui_part *part, uint64_t ms)
 }
 
 /* Frees a snapshot that was not requested for a while. */
-static void forget(struct ui_part *part)
+static void ui_part_forget(struct ui_part *part)
 {
     uint64_t now = gt_clock_ms();
     bool kept = false;
@@ -89,17 +89,17 @@ static void forget(struct ui_part *part)
         gt_source_arm(part->timer, KEPT_MS);
 }
 
-static void on_timer(void *arg)
+static void ui_part_on_timer(void *arg)
 {
     struct ui_part *part = arg;
     go_on(part, PIECE_MS);
     if (part->making || part->snapshots[WITHOUT_PODS].wanted || part->snapshots[WITH_PODS].wanted)
         gt_source_arm(part->timer, 0);
     else
-        forget(part);
+        ui_part_forget(part);
 }
 
-static void part_free(void *self)
+static void ui_part_free(void *self)
 {
     struct ui_part *part = self;
     if (!part)
@@ -111,13 +111,13 @@ static void part_free(void *self)
     free(part);
 }
 
-static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
+static int ui_part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
 {
     struct ui_part *part = calloc(1, sizeof(*part));
     if (!part)
         return gt_fail(err, ENOMEM, "no memory for the cluster page");
     part->env = env;
-    int r = gt_loop_add_timer(env->loop, on_timer, part, &part->timer, err);
+    int r = gt_loop_add_timer(env->loop, ui_part_on_timer, part, &part->timer, err);
     if (r < 0)
         free(part);
     else
@@ -125,7 +125,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     return r;
 }
 
-static void part_lead(void *self, bool leads)
+static void ui_part_lead(void *self, bool leads)
 {
     struct ui_part *part = self;
     part->leads = leads;
@@ -152,7 +152,8 @@ static void serve_model(struct ui_part *part, enum variant variant, struct gt_ht
     gt_buf_puts(&response->body, "the model of a large cluster is being written: ask again in a second\n");
 }
 
-static bool part_serve(void *self, const struct gt_http_request *request, struct gt_http_response *response)
+static bool ui_part_serve(void *self, const struct gt_http_request *request,
+                          struct gt_http_response *response)
 {
     struct ui_part *part = self;
     bool model = strcmp(request->path, "/debug/model") == 0, explain = strcmp(request->path, "/explain") == 0;
@@ -186,8 +187,8 @@ const struct gt_part gt_ui_part = {
     .name = "ui",
     .help = "answers people: the page /ui, /debug/model and /explain",
     .kinds = GT_INFORMER_CLUSTER,
-    .new = part_new,
-    .free = part_free,
-    .lead = part_lead,
-    .serve = part_serve,
+    .new = ui_part_new,
+    .free = ui_part_free,
+    .lead = ui_part_lead,
+    .serve = ui_part_serve,
 };

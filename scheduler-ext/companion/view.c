@@ -16,8 +16,8 @@ void gt_view_free(struct gt_view *view)
     free(view);
 }
 
-static int join(struct gt_view *view, const struct gt_groups *groups, struct gt_servers *servers,
-                struct gt_err **err)
+static int companion_view_join(struct gt_view *view, const struct gt_groups *groups,
+                               struct gt_servers *servers, struct gt_err **err)
 {
     gt_auto_free struct gt_join_node *nodes = calloc((size_t)view->node_count + 1, sizeof(*nodes));
     if (!nodes)
@@ -40,7 +40,7 @@ static int join(struct gt_view *view, const struct gt_groups *groups, struct gt_
                               groups ? groups->count : 0, &view->join, err);
 }
 
-static void add_node(struct gt_sum *sum, const struct gt_cache_report *report, uint32_t node)
+static void companion_view_add_node(struct gt_sum *sum, const struct gt_cache_report *report, uint32_t node)
 {
     sum->nodes++;
     if (report->gpus < 0) {
@@ -81,7 +81,7 @@ static void sum_up(struct gt_view *view, const struct gt_cache *cache, uint32_t 
         view->sums[s].a_silent = GT_JOIN_NONE;
         for (uint32_t i = 0; i < supernode->count; i++) {
             uint32_t node = joined->members[supernode->first + i];
-            add_node(&view->sums[s], view->reports[node], node);
+            companion_view_add_node(&view->sums[s], view->reports[node], node);
         }
         uint64_t spares = supernode->tier == 1 ? gt_cache_spares_of(cache, supernode->name, spare_nodes) : 0;
         view->sums[s].spares = spares <= view->sums[s].nodes ? (uint32_t)spares : 0;
@@ -142,7 +142,7 @@ int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, s
     view->reports = gt_cache_reports(cache, &view->node_count);
     if (!view->reports)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    int r = join(view, groups, servers, err);
+    int r = companion_view_join(view, groups, servers, err);
     if (r < 0)
         return r;
     view->sums = calloc((size_t)view->join->supernode_count + 1, sizeof(*view->sums));

@@ -10,7 +10,7 @@
 
 enum { DEFAULT_WORK = 100000000 };
 
-static int by_place(const void *a, const void *b)
+static int advise_by_place(const void *a, const void *b)
 {
     const struct advise_item *x = a, *y = b;
     if (x->super != y->super)
@@ -33,7 +33,7 @@ static void find_items(struct advisor *advisor, const struct gt_cluster *cluster
             advisor->items[advisor->item_count++] =
                 (struct advise_item){.super = node.supernode, .node = pods[i].node, .pod = i, .mask = freed};
     }
-    qsort(advisor->items, advisor->item_count, sizeof(*advisor->items), by_place);
+    qsort(advisor->items, advisor->item_count, sizeof(*advisor->items), advise_by_place);
     /* A GPU counts only once, even if pods of the caller share it. */
     uint32_t kept = 0;
     uint64_t used = 0;
@@ -50,7 +50,7 @@ static void find_items(struct advisor *advisor, const struct gt_cluster *cluster
     advisor->item_count = kept;
 }
 
-static void find_places(struct advisor *advisor, const struct gt_cluster *cluster)
+static void advise_find_places(struct advisor *advisor, const struct gt_cluster *cluster)
 {
     const struct gt_advise_job *job = advisor->job;
     for (uint32_t i = 0; i < advisor->item_count;) {
@@ -81,13 +81,13 @@ static void find_regions(struct advisor *advisor, const uint32_t *room)
     }
 }
 
-static int find(struct advisor *advisor, const struct gt_cluster *cluster, const uint32_t *room,
-                uint64_t work, struct gt_advice *advice)
+static int advise_find(struct advisor *advisor, const struct gt_cluster *cluster, const uint32_t *room,
+                       uint64_t work, struct gt_advice *advice)
 {
     uint64_t have = 0, more = 0;
     for (uint32_t s = 0; s < gt_cluster_supernodes(cluster); s++)
         have += room[s] / advisor->job->pods;
-    find_places(advisor, cluster);
+    advise_find_places(advisor, cluster);
     find_regions(advisor, room);
     for (uint32_t r = 0; r < advisor->region_count; r++)
         more += advisor->regions[r].more;
@@ -102,7 +102,7 @@ static int find(struct advisor *advisor, const struct gt_cluster *cluster, const
     return gt_advise_greedy(advisor);
 }
 
-static int collect(const struct advisor *advisor, struct gt_advice *advice)
+static int advise_collect(const struct advisor *advisor, struct gt_advice *advice)
 {
     for (uint32_t i = 0; i < advisor->item_count; i++)
         advice->count += advisor->items[i].moved;
@@ -139,9 +139,9 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_advise_pod *pods
         r = gt_fail_sys(err, ENOMEM, "advice");
     } else {
         find_items(&advisor, cluster, pods, pod_count);
-        r = find(&advisor, cluster, room, work, &advice);
+        r = advise_find(&advisor, cluster, room, work, &advice);
         if (r >= 0)
-            r = collect(&advisor, &advice);
+            r = advise_collect(&advisor, &advice);
     }
     free(advisor.items);
     free(advisor.places);

@@ -86,7 +86,7 @@ static void mark(struct advisor *advisor, const struct step *step, const struct 
 }
 
 /* Puts back what is not needed, the smallest pods of each node last, so that few large ones leave. */
-static void put_back(struct advisor *advisor)
+static void advise_greedy_put_back(struct advisor *advisor)
 {
     const struct gt_advise_job *job = advisor->job;
     uint64_t runs = 0;
@@ -140,6 +140,6 @@ int gt_advise_greedy(struct advisor *advisor)
     qsort(steps, count, sizeof(*steps), by_step_cost);
     for (uint32_t i = 0; i < count && i < advisor->need; i++)
         mark(advisor, &steps[i], cleared);
-    put_back(advisor);
+    advise_greedy_put_back(advisor);
     return 0;
 }

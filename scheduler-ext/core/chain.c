@@ -9,14 +9,14 @@
 /* 2^(-1 / GT_CHAIN_HALF_LIFE) */
 static const double keeps_per_job = 0.99729605;
 
-static double weight_of(const struct gt_chain_seen *size)
+static double chain_weight_of(const struct gt_chain_seen *size)
 {
     return (double)size->present + size->past;
 }
 
 /* The entry of a known size, or one for a new size: if all are used, that of the lightest size without
  * present jobs. NULL: all have present jobs. */
-static struct gt_chain_seen *find(struct chain *chain, uint32_t size, bool make)
+static struct gt_chain_seen *chain_find(struct chain *chain, uint32_t size, bool make)
 {
     struct gt_chain_seen *lightest = NULL;
     for (unsigned i = 0; i < chain->seen_count; i++) {
@@ -47,12 +47,12 @@ static void sort_by_size(struct gt_chain_sizes *sizes)
 }
 
 /* The heaviest sizes with a sufficient share, ascending. */
-static void choose(struct chain *chain)
+static void chain_choose(struct chain *chain)
 {
     double weight[GT_CHAIN_SEEN_MAX], all = 0;
     unsigned chosen[GT_CHAIN_MAX] = {0}, count = 0; /* the heaviest first */
     for (unsigned i = 0; i < chain->seen_count; i++)
-        all += weight[i] = weight_of(&chain->seen[i]);
+        all += weight[i] = chain_weight_of(&chain->seen[i]);
     for (unsigned i = 0; i < chain->seen_count; i++) {
         if (weight[i] <= 0 || weight[i] * GT_CHAIN_PART < all)
             continue;
@@ -74,14 +74,14 @@ static void choose(struct chain *chain)
 void gt_core_refresh_chain(struct gt_cluster *cluster)
 {
     if (cluster->chain.stale)
-        choose(&cluster->chain);
+        chain_choose(&cluster->chain);
     cluster->chain.stale = false;
 }
 
 void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 {
     struct chain *chain = &cluster->chain;
-    struct gt_chain_seen *seen = size ? find(chain, size, true) : NULL;
+    struct gt_chain_seen *seen = size ? chain_find(chain, size, true) : NULL;
     if (!seen)
         return;
     seen->present += gpus;
@@ -91,7 +91,7 @@ void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 void gt_chain_drop(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 {
     struct chain *chain = &cluster->chain;
-    struct gt_chain_seen *seen = find(chain, size, false);
+    struct gt_chain_seen *seen = chain_find(chain, size, false);
     if (!seen) /* there was no free entry when it was added */
         return;
     seen->present -= gpus < seen->present ? gpus : seen->present;
@@ -101,7 +101,7 @@ void gt_chain_drop(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
 {
     struct chain *chain = &cluster->chain;
-    struct gt_chain_seen *seen = find(chain, size, false);
+    struct gt_chain_seen *seen = chain_find(chain, size, false);
     if (!seen)
         return;
     for (unsigned i = 0; i < chain->seen_count; i++)
@@ -121,7 +121,7 @@ bool gt_chain_get_seen(const struct gt_cluster *cluster, unsigned nth, struct gt
 void gt_chain_take_over(struct gt_cluster *cluster, const struct gt_chain_seen *seen)
 {
     struct chain *chain = &cluster->chain;
-    struct gt_chain_seen *own = find(chain, seen->size, true);
+    struct gt_chain_seen *own = chain_find(chain, seen->size, true);
     if (!own)
         return;
     *own = *seen;

@@ -54,7 +54,7 @@ void gt_cluster_free(struct gt_cluster *cluster)
         free(arrays[i]);
 }
 
-static uint32_t grown(uint32_t capacity, uint32_t max)
+static uint32_t cluster_grown(uint32_t capacity, uint32_t max)
 {
     uint32_t new = capacity ? capacity + capacity / 2 : 64;
     return new > max ? max : new;
@@ -67,7 +67,7 @@ static uint32_t grown(uint32_t capacity, uint32_t max)
 
 static int grow_nodes(struct gt_cluster *cluster, struct gt_err **err)
 {
-    uint32_t old = cluster->node_capacity, new = grown(old, GT_CLUSTER_NODES_MAX);
+    uint32_t old = cluster->node_capacity, new = cluster_grown(old, GT_CLUSTER_NODES_MAX);
     void *grown_array;
     if (old == GT_CLUSTER_NODES_MAX)
         return gt_fail(err, E2BIG, "cluster: more than %d nodes", GT_CLUSTER_NODES_MAX);
@@ -85,7 +85,7 @@ static int grow_nodes(struct gt_cluster *cluster, struct gt_err **err)
 
 static int grow_supers(struct gt_cluster *cluster, struct gt_err **err)
 {
-    uint32_t old = cluster->super_capacity, new = grown(old, SUPERS_MAX);
+    uint32_t old = cluster->super_capacity, new = cluster_grown(old, SUPERS_MAX);
     void *grown_array;
     if (old == SUPERS_MAX)
         return gt_fail(err, E2BIG, "cluster: more than %d supernodes", GT_CLUSTER_SUPERNODES_MAX);
@@ -267,7 +267,7 @@ static int new_leaf(struct gt_cluster *cluster, const char *name, uint32_t id, u
 }
 
 /* Adds the node, without counting it yet. */
-static void join(struct gt_cluster *cluster, uint32_t id, uint32_t leaf)
+static void cluster_join(struct gt_cluster *cluster, uint32_t id, uint32_t leaf)
 {
     cluster->super[id] = leaf;
     link_node(cluster, id);
@@ -275,7 +275,7 @@ static void join(struct gt_cluster *cluster, uint32_t id, uint32_t leaf)
         cluster->supers[s].nodes++;
 }
 
-static void leave(struct gt_cluster *cluster, uint32_t id)
+static void cluster_leave(struct gt_cluster *cluster, uint32_t id)
 {
     gt_cluster_set_eligible(cluster, id, false); /* removes it from every count */
     uint32_t leaf = cluster->super[id];
@@ -326,7 +326,7 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     cluster->first_promise[id] = GT_NONE;
     cluster->count[id] = cluster->usable[id] = cluster->draft_count[id] = 0;
     cluster->nodes_of[gpus]++;
-    join(cluster, id, leaf);
+    cluster_join(cluster, id, leaf);
     if (cluster->class_nodes[class]++ == 0)
         cluster->generation++; /* the best score of an empty node may change */
     gt_core_refresh_usable(cluster, id);
@@ -344,8 +344,8 @@ int gt_cluster_move_node(struct gt_cluster *cluster, uint32_t node, uint32_t sup
     if (r < 0)
         return r;
     bool eligible = cluster->eligible[node];
-    leave(cluster, node);
-    join(cluster, node, leaf);
+    cluster_leave(cluster, node);
+    cluster_join(cluster, node, leaf);
     gt_cluster_set_eligible(cluster, node, eligible);
     return 0;
 }
@@ -356,7 +356,7 @@ void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
         return;
     while (cluster->first_promise[node] != GT_NONE)
         gt_cluster_end_promise(cluster, cluster->first_promise[node]);
-    leave(cluster, node);
+    cluster_leave(cluster, node);
     cluster->nodes_of[cluster->size[node]]--;
     if (--cluster->class_nodes[cluster->class[node]] == 0)
         cluster->generation++;

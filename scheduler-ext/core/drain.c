@@ -28,8 +28,8 @@ static int by_drain(const void *a, const void *b)
 }
 
 /* All nodes where pods may be placed; the caller frees them. */
-static struct candidate *collect(const struct gt_cluster *cluster, const struct gt_node_set *excluded,
-                                 uint32_t *ret_count)
+static struct candidate *drain_collect(const struct gt_cluster *cluster, const struct gt_node_set *excluded,
+                                       uint32_t *ret_count)
 {
     uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster), count = 0;
     struct candidate *list = calloc((size_t)nodes + 1, sizeof(*list));
@@ -55,7 +55,7 @@ static struct candidate *collect(const struct gt_cluster *cluster, const struct 
 }
 
 /* Frees the GPUs of the first `count` nodes. */
-static bool fits(struct drain *drain, uint32_t count)
+static bool drain_fits(struct drain *drain, uint32_t count)
 {
     struct gt_plan_failure failure;
     for (uint32_t i = 0; i < drain->count; i++)
@@ -66,22 +66,22 @@ static bool fits(struct drain *drain, uint32_t count)
 static bool find_shortest(struct drain *drain)
 {
     uint32_t low = 0, high = drain->count; /* it fits with `high`, not with `low` */
-    if (!fits(drain, high))
+    if (!drain_fits(drain, high))
         return false;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (fits(drain, middle))
+        if (drain_fits(drain, middle))
             high = middle;
         else
             low = middle;
     }
-    return fits(drain, high);
+    return drain_fits(drain, high);
 }
 
 bool gt_drain_plan(struct gt_cluster *cluster, const struct gt_plan_request *request)
 {
     struct drain drain = {.cluster = cluster, .request = *request};
-    drain.list = collect(cluster, request->excluded, &drain.count);
+    drain.list = drain_collect(cluster, request->excluded, &drain.count);
     drain.freed = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*drain.freed));
     drain.request.freed = drain.freed;
     bool found = drain.list && drain.freed && drain.count;

@@ -68,7 +68,7 @@ static inline int64_t levels_in(unsigned resource, int64_t amount)
     return resource == GT_MIX_CPU ? amount / 1000 : amount >> 32;
 }
 
-static inline unsigned level_of(unsigned resource, int64_t amount)
+static inline unsigned mix_level_of(unsigned resource, int64_t amount)
 {
     int64_t level = levels_in(resource, amount < 0 ? 0 : amount);
     return level < LEVELS - 1 ? (unsigned)level : LEVELS - 1;
@@ -78,11 +78,11 @@ static inline unsigned level_of(unsigned resource, int64_t amount)
 static uint16_t level_asked(unsigned resource, int64_t amount)
 {
     int64_t most = INT64_C(1) << 62, up = resource == GT_MIX_CPU ? 999 : (INT64_C(1) << 32) - 1;
-    return (uint16_t)level_of(resource, (amount < most ? amount : most) + up);
+    return (uint16_t)mix_level_of(resource, (amount < most ? amount : most) + up);
 }
 
 /* The entry of the shape; else an empty one, or that of the lightest shape. */
-static struct mix_shape *place_of(struct gt_mix *mix, const struct mix_shape *shape)
+static struct mix_shape *mix_place_of(struct gt_mix *mix, const struct mix_shape *shape)
 {
     struct mix_shape *lightest = mix->shapes;
     for (unsigned i = 0; i < mix->count; i++) {
@@ -105,7 +105,7 @@ void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *pod)
     struct mix_shape shape = {.gpus = (uint16_t)pod->gpus};
     for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
         shape.level[r] = level_asked(r, pod->of[r]);
-    place_of(mix, &shape)->weight += mix->weight * pod->gpus;
+    mix_place_of(mix, &shape)->weight += mix->weight * pod->gpus;
     mix->weight *= grows_per_pod;
     for (unsigned i = 0; mix->weight > weight_max && i < mix->count; i++)
         mix->shapes[i].weight /= weight_max;
@@ -142,7 +142,7 @@ static void compute_row(struct gt_mix *mix, unsigned resource, unsigned gpus, do
 }
 
 /* False where nothing is known, or there is no memory. */
-static bool refresh(struct gt_mix *mix, unsigned gpus)
+static bool mix_refresh(struct gt_mix *mix, unsigned gpus)
 {
     if (mix->pods < KNOWN_MIN || gpus > GT_GPUS_MAX)
         return false;
@@ -170,7 +170,7 @@ static double worth_of(const struct gt_mix *mix, unsigned gpus, const int64_t *l
 {
     float least = GT_GPUS_MAX;
     for (unsigned r = 0; r < GT_MIX_RESOURCES; r++) {
-        float worth = row_of(mix, r, gpus)[level_of(r, left[r])];
+        float worth = row_of(mix, r, gpus)[mix_level_of(r, left[r])];
         least = worth < least ? worth : least;
     }
     return (double)least;
@@ -179,7 +179,7 @@ static double worth_of(const struct gt_mix *mix, unsigned gpus, const int64_t *l
 double gt_mix_stranded(struct gt_mix *mix, const struct gt_mix_amounts *left,
                        const struct gt_mix_amounts *pod)
 {
-    if (pod->gpus > left->gpus || !refresh(mix, left->gpus))
+    if (pod->gpus > left->gpus || !mix_refresh(mix, left->gpus))
         return 0;
     int64_t rest[GT_MIX_RESOURCES];
     for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)

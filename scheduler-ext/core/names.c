@@ -31,19 +31,19 @@ static uint32_t tag(uint64_t h)
     return (uint32_t)(h >> 32) & ~((UINT32_C(1) << ID_BITS) - 1);
 }
 
-static uint32_t id_of(uint32_t entry)
+static uint32_t names_id_of(uint32_t entry)
 {
     return (entry & ((UINT32_C(1) << ID_BITS) - 1)) - 1;
 }
 
-static uint64_t hash_of(const struct names *names, uint32_t id)
+static uint64_t names_hash_of(const struct names *names, uint32_t id)
 {
     return hash(names->text[id], strlen(names->text[id]));
 }
 
-static void insert(struct names *names, uint32_t id)
+static void names_insert(struct names *names, uint32_t id)
 {
-    uint64_t h = hash_of(names, id);
+    uint64_t h = names_hash_of(names, id);
     uint32_t i = (uint32_t)h & names->mask;
     while (names->table[i])
         i = (i + 1) & names->mask;
@@ -64,7 +64,7 @@ static int rebuild(struct names *names, uint32_t count, uint32_t capacity)
     names->mask = size - 1;
     for (uint32_t id = 0; id < count; id++)
         if (names->text[id])
-            insert(names, id);
+            names_insert(names, id);
     return 0;
 }
 
@@ -85,8 +85,8 @@ uint32_t gt_names_find(const struct names *names, const char *name)
     uint64_t h = hash(name, len);
     uint32_t wanted = tag(h), entry;
     for (uint32_t i = (uint32_t)h & names->mask; (entry = names->table[i]); i = (i + 1) & names->mask)
-        if (tag((uint64_t)entry << 32) == wanted && strcmp(names->text[id_of(entry)], name) == 0)
-            return id_of(entry);
+        if (tag((uint64_t)entry << 32) == wanted && strcmp(names->text[names_id_of(entry)], name) == 0)
+            return names_id_of(entry);
     return GT_NONE;
 }
 
@@ -96,14 +96,14 @@ int gt_names_add(struct names *names, uint32_t id, const char *name)
     if (!copy)
         return -ENOMEM;
     names->text[id] = copy;
-    insert(names, id);
+    names_insert(names, id);
     return 0;
 }
 
 void gt_names_remove(struct names *names, uint32_t id)
 {
-    uint32_t i = (uint32_t)hash_of(names, id) & names->mask;
-    while (id_of(names->table[i]) != id)
+    uint32_t i = (uint32_t)names_hash_of(names, id) & names->mask;
+    while (names_id_of(names->table[i]) != id)
         i = (i + 1) & names->mask;
     free(names->text[id]);
     names->text[id] = NULL;
@@ -114,7 +114,7 @@ void gt_names_remove(struct names *names, uint32_t id)
             names->table[hole] = 0;
             break;
         }
-        uint32_t home = (uint32_t)hash_of(names, id_of(names->table[i])) & names->mask;
+        uint32_t home = (uint32_t)names_hash_of(names, names_id_of(names->table[i])) & names->mask;
         if (((i - home) & names->mask) >= ((i - hole) & names->mask)) {
             names->table[hole] = names->table[i];
             hole = i;

@@ -45,7 +45,7 @@ static bool place_started(struct job *job, struct gt_plan_failure *ret_failure)
 /* Room for larger ones is rarer, so they are placed first: by GPUs of a run, or by GPUs of a pod. */
 enum order { BY_RUN, BY_POD, ORDERS };
 
-static uint64_t rank_of(const struct gt_plan_unit *unit, enum order order)
+static uint64_t plan_rank_of(const struct gt_plan_unit *unit, enum order order)
 {
     uint64_t run = (uint64_t)gt_unit_run(unit) * unit->gpus, all = (uint64_t)unit->pods * unit->gpus;
     return order == BY_RUN ? run << 34 | all << 8 | unit->gpus : (uint64_t)unit->gpus << 56 | run << 28 | all;
@@ -98,13 +98,13 @@ static bool place_all(struct job *job, enum order order, struct gt_plan_failure 
     for (uint64_t done = UINT64_MAX, rank;; done = rank) {
         rank = 0;
         for (uint32_t u = 0; u < job->unit_count; u++) {
-            uint64_t own = rank_of(&job->units[u], order);
+            uint64_t own = plan_rank_of(&job->units[u], order);
             rank = own < done && own > rank ? own : rank;
         }
         if (!rank)
             return true;
         uint32_t u = 0, failed;
-        while (rank_of(&job->units[u], order) != rank)
+        while (plan_rank_of(&job->units[u], order) != rank)
             u++;
         if (!place_kind(job, &job->units[u], &failed)) {
             gt_plan_fail(job, failed, ret_failure);

@@ -48,7 +48,8 @@ static bool do_jobs_leave(const struct chain *chain)
     return leave && !chain->fixed;
 }
 
-static void start(struct churn *churn, const struct gt_cluster *cluster, const struct room *room, uint32_t q)
+static void plan_churn_start(struct churn *churn, const struct gt_cluster *cluster, const struct room *room,
+                             uint32_t q)
 {
     churn->room = room;
     churn->whole = churn->last_slots = 0;
@@ -71,7 +72,7 @@ enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_
 _Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
 _Static_assert((int)SLOT_BITS == (int)RULE_LOST_SHIFT, "slots fit");
 
-static inline uint32_t id_of(uint64_t choice)
+static inline uint32_t plan_churn_id_of(uint64_t choice)
 {
     return (uint32_t)choice & ((1 << SUPER_BITS) - 1);
 }
@@ -86,7 +87,7 @@ static inline uint32_t units_of(uint64_t choice)
     return MIDDLE_MAX - ((uint32_t)(choice >> MIDDLE_SHIFT) & MIDDLE_MAX);
 }
 
-static inline uint64_t choice_of(unsigned top, uint32_t middle, uint32_t f, uint32_t super)
+static inline uint64_t plan_churn_choice_of(unsigned top, uint32_t middle, uint32_t f, uint32_t super)
 {
     return (uint64_t)top << TOP_SHIFT | (uint64_t)middle << MIDDLE_SHIFT | (uint64_t)f << SUPER_BITS | super;
 }
@@ -146,7 +147,7 @@ static void choose_again(struct churn *churn, uint32_t super)
         touched = loses_large(churn, super, 0) ? 2 : 1;
     churn->last_slots = f;
     churn->last_whole = churn->room->whole[super];
-    churn->last_choice = choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, 0);
+    churn->last_choice = plan_churn_choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, 0);
 }
 
 /* The supernode must have room for at least one unit. */
@@ -163,7 +164,7 @@ struct two {
     uint32_t count;
 };
 
-static inline void consider(struct two *two, uint64_t choice)
+static inline void plan_churn_consider(struct two *two, uint64_t choice)
 {
     if (choice < two->first) {
         two->second = two->first;
@@ -181,19 +182,19 @@ static struct two choose_alone(struct churn *churn)
         if (slots[s] < churn->rule.q)
             continue;
         unsigned lost = churn->jobs_leave ? loses_large(churn, s, 0) : lost_in(churn, s);
-        if (choice_of(lost, 0, slots[s], s) < two.second) {
+        if (plan_churn_choice_of(lost, 0, slots[s], s) < two.second) {
             unsigned then = churn->jobs_leave ? loses_large(churn, s, 1) : reach(churn, s, 0, &kept);
-            consider(&two, choice_of(lost, then, slots[s], s));
+            plan_churn_consider(&two, plan_churn_choice_of(lost, then, slots[s], s));
         }
         two.count++;
     }
     return two;
 }
 
-static void describe(struct gt_plan_unit *unit, struct churn *churn, const struct two *two)
+static void plan_churn_describe(struct gt_plan_unit *unit, struct churn *churn, const struct two *two)
 {
     const uint32_t *slots = churn->room->slots;
-    uint32_t first = id_of(two->first), second = id_of(two->second), kept;
+    uint32_t first = plan_churn_id_of(two->first), second = plan_churn_id_of(two->second), kept;
     unit->feasible = two->count;
     unit->slots_before = slots[first];
     unit->levels_lost = lost_in(churn, first);
@@ -210,12 +211,12 @@ static void describe(struct gt_plan_unit *unit, struct churn *churn, const struc
 static void place_one(struct job *job, struct gt_plan_unit *unit, const struct room *room)
 {
     struct churn churn;
-    start(&churn, job->cluster, room, unit->pods);
+    plan_churn_start(&churn, job->cluster, room, unit->pods);
     struct two two = choose_alone(&churn);
     if (!two.count)
         return;
-    describe(unit, &churn, &two);
-    gt_place_in_super(job, id_of(two.first), unit->gpus, unit->first, unit->pods);
+    plan_churn_describe(unit, &churn, &two);
+    gt_place_in_super(job, plan_churn_id_of(two.first), unit->gpus, unit->first, unit->pods);
 }
 
 /* ---- units smaller than a node ---- */
@@ -300,8 +301,8 @@ static void describe_small(struct gt_plan_unit *unit, const struct gt_cluster *c
                            const struct room *room, const struct two *two)
 {
     struct churn churn;
-    start(&churn, cluster, room, unit->pods);
-    describe(unit, &churn, two);
+    plan_churn_start(&churn, cluster, room, unit->pods);
+    plan_churn_describe(unit, &churn, two);
     unit->feasible = count_feasible(room, unit->pods);
 }
 
@@ -325,14 +326,14 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
         return;
     }
     list->feasible = GT_NONE;
-    start(&churn, cluster, nodes, 1); /* a whole idle node is used: it counts as one slot */
+    plan_churn_start(&churn, cluster, nodes, 1); /* a whole idle node is used: it counts as one slot */
     struct two two = choose_alone(&churn);
     if (!two.count) { /* no node holds the unit, but several nodes of one supernode may */
         place_one(job, unit, room);
         return;
     }
     describe_small(unit, cluster, room, &two);
-    gt_place_in_super(job, id_of(two.first), unit->gpus, unit->first, unit->pods);
+    gt_place_in_super(job, plan_churn_id_of(two.first), unit->gpus, unit->first, unit->pods);
 }
 
 /* ---- several units ---- */
@@ -342,7 +343,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
 static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t wanted)
 {
     const uint64_t middle = (uint64_t)MIDDLE_MAX << MIDDLE_SHIFT;
-    const uint64_t fewer = choice_of(top_of(heap[0]), MIDDLE_MAX - wanted + 1, 0, 0);
+    const uint64_t fewer = plan_churn_choice_of(top_of(heap[0]), MIDDLE_MAX - wanted + 1, 0, 0);
     struct two all = {UINT64_MAX, UINT64_MAX, 0};
     uint64_t rest = UINT64_MAX;
     if (units_of(heap[0]) < wanted) {
@@ -352,7 +353,7 @@ static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t 
     }
     for (uint32_t i = 0; i < size; i++)
         if (heap[i] < fewer) {
-            consider(&all, heap[i] & ~middle);
+            plan_churn_consider(&all, heap[i] & ~middle);
             all.count++;
         } else
             rest = heap[i] < rest ? heap[i] : rest;
@@ -363,14 +364,14 @@ static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t 
 static void place_together(struct job *job, const struct gt_plan_unit *kind, struct churn *churn,
                            const struct two *two, uint32_t count, uint32_t *u)
 {
-    uint32_t super = id_of(two->first), first = GT_NONE, kept;
+    uint32_t super = plan_churn_id_of(two->first), first = GT_NONE, kept;
     for (; count; ++*u) {
         struct gt_plan_unit *unit = &job->units[*u];
         if (!gt_unit_is_fresh(job, unit, kind))
             continue;
         if (first == GT_NONE) {
             first = *u;
-            describe(unit, churn, two);
+            plan_churn_describe(unit, churn, two);
         } else {
             unit->with = first;
             unit->feasible = two->count;
@@ -409,7 +410,7 @@ static void place_many(struct job *job, const struct gt_plan_unit *kind, const s
     struct churn churn;
     uint64_t *heap = job->cluster->heap;
     uint32_t u = (uint32_t)(kind - job->units);
-    start(&churn, job->cluster, room, kind->pods);
+    plan_churn_start(&churn, job->cluster, room, kind->pods);
     uint32_t size = fill_heap(&churn, heap);
     for (bool beyond = false; wanted && size;) {
         if (!beyond && top_of(heap[0])) { /* all remaining room can be used by larger sizes */
@@ -420,7 +421,7 @@ static void place_many(struct job *job, const struct gt_plan_unit *kind, const s
                 size = fill_heap(&churn, heap);
         }
         struct two two = choose_for_many(heap, size, wanted);
-        uint32_t super = id_of(heap[0]), take = units_of(heap[0]);
+        uint32_t super = plan_churn_id_of(heap[0]), take = units_of(heap[0]);
         take = take < wanted ? take : wanted;
         place_together(job, kind, &churn, &two, take, &u);
         wanted -= take; /* 0 where another supernode than the first one was chosen */

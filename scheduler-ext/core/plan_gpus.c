@@ -6,7 +6,7 @@
 /* The last step of a plan: every pod has a node; on each node the GPUs of all its pods are chosen
  * together. */
 
-static bool is_known(const struct job *job, const struct gt_plan_pod *pod)
+static bool plan_gpus_is_known(const struct job *job, const struct gt_plan_pod *pod)
 {
     return (pod->running || pod->gpus) && gt_core_has_node(job->cluster, pod->node);
 }
@@ -21,13 +21,13 @@ static void link_pods(struct job *job, uint32_t *first)
             struct gt_plan_pod *pod = &job->pods[i];
             run = i - run == size ? i : run;
             pod->run = run;
-            if (is_known(job, pod))
+            if (plan_gpus_is_known(job, pod))
                 first[pod->node] = GT_NONE;
         }
     }
     for (uint32_t i = job->pod_count; i-- > 0;) {
         struct gt_plan_pod *pod = &job->pods[i];
-        if (!is_known(job, pod))
+        if (!plan_gpus_is_known(job, pod))
             continue;
         pod->next = first[pod->node];
         first[pod->node] = i;

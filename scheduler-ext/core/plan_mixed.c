@@ -22,7 +22,7 @@ struct mixed_search {
 
 static bool place_unit(struct mixed_search *search, uint32_t at);
 
-static bool is_repeated(const struct mixed_search *search, uint32_t from, uint32_t node)
+static bool plan_mixed_is_repeated(const struct mixed_search *search, uint32_t from, uint32_t node)
 {
     const uint32_t *next = search->job->cluster->next;
     for (; from != node; from = next[from])
@@ -39,7 +39,7 @@ static bool place_pods(struct mixed_search *search, uint32_t at, uint32_t pod, u
         return place_unit(search, at + 1);
     for (uint32_t node = from; node != GT_NONE && search->work; node = search->job->cluster->next[node]) {
         search->work--;
-        if (search->left[node] < unit->gpus || is_repeated(search, from, node))
+        if (search->left[node] < unit->gpus || plan_mixed_is_repeated(search, from, node))
             continue;
         search->left[node] = (uint8_t)(search->left[node] - unit->gpus);
         search->job->pods[unit->first + pod].node = node;

@@ -30,7 +30,8 @@ static bool place_atoms(struct job *job, const struct gt_plan_unit *unit, uint32
 
 /* Places the rest of a unit in the supernode where all its running pods lie; false: there is none, or no
  * room. */
-static bool complete(struct job *job, const struct gt_plan_unit *unit, uint32_t left, const struct room *room)
+static bool plan_soft_complete(struct job *job, const struct gt_plan_unit *unit, uint32_t left,
+                               const struct room *room)
 {
     uint32_t super, run = 0;
     return gt_unit_mark_supernodes(job, unit, &super) == 1 &&
@@ -57,7 +58,7 @@ void gt_complete_started(struct job *job, const struct gt_plan_unit *kind, const
             const struct gt_plan_unit *unit = &job->units[u];
             if (gt_unit_is_kind(unit, kind) && gt_run_has_started(job, unit->first, unit->pods) &&
                 atoms_left(job, unit) == next)
-                complete(job, unit, next, room);
+                plan_soft_complete(job, unit, next, room);
         }
     }
 }

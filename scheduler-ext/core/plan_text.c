@@ -78,7 +78,7 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
     }
 }
 
-static void add_lost(unsigned lost, struct gt_buf *to)
+static void plan_text_add_lost(unsigned lost, struct gt_buf *to)
 {
     if (lost)
         gt_buf_printf(to, "%u larger size%s lose%s a place there", lost, gt_plural(lost),
@@ -134,7 +134,7 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
                     "of the nodes not wholly free, or filled by it, on the one with the fewest free GPUs");
         return;
     }
-    add_lost(unit->levels_lost, to);
+    plan_text_add_lost(unit->levels_lost, to);
     add_touched(unit->touched, to);
     if (unit->with != GT_NONE)
         return;
@@ -146,7 +146,7 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
     if (unit->next == GT_NONE) /* the others have no idle node for it */
         return;
     gt_buf_printf(to, ", next best %s with room for %u (", super_name(cluster, unit->next), unit->next_slots);
-    add_lost(unit->next_lost, to);
+    plan_text_add_lost(unit->next_lost, to);
     add_touched(unit->next_touched, to);
     gt_buf_puts(to, ")");
 }

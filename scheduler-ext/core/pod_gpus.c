@@ -55,13 +55,13 @@ static uint32_t next_within(uint32_t set, uint32_t all)
 
 /* ---- tables ---- */
 
-static unsigned size_of(const struct pod_batch *item)
+static unsigned pod_gpus_size_of(const struct pod_batch *item)
 {
     return item->pods > 1 ? (unsigned)item->pods * item->gpus : item->gpus;
 }
 
-static uint64_t value_of(const struct gt_class *class, const struct pod_batch *item,
-                         const struct pod_table *own, uint32_t set)
+static uint64_t pod_gpus_value_of(const struct gt_class *class, const struct pod_batch *item,
+                                  const struct pod_table *own, uint32_t set)
 {
     uint64_t sum = gt_class_sum(class, set);
     if (!item->pods)
@@ -69,12 +69,12 @@ static uint64_t value_of(const struct gt_class *class, const struct pod_batch *i
     return (own ? own->most[set] : sum) << 32 | sum;
 }
 
-static bool is_alike(const struct pod_batch *a, const struct pod_batch *b)
+static bool pod_gpus_is_alike(const struct pod_batch *a, const struct pod_batch *b)
 {
     return a->pods == b->pods && a->gpus == b->gpus;
 }
 
-static void fill(const struct gt_class *class, struct pod_table *table, struct pod_table *const *own)
+static void pod_gpus_fill(const struct gt_class *class, struct pod_table *table, struct pod_table *const *own)
 {
     const struct pod_items *items = &table->items;
     uint32_t all = (UINT32_C(1) << gt_class_gpus(class)) - 1;
@@ -82,16 +82,17 @@ static void fill(const struct gt_class *class, struct pod_table *table, struct p
     table->most[0] = 0;
     for (uint32_t i = items->count; i-- > 0;) {
         const struct pod_batch *item = &items->item[i];
-        unsigned k = size_of(item);
+        unsigned k = pod_gpus_size_of(item);
         /* Where all remaining items are equal, the first one may take the lowest GPU without loss. */
-        bool alike = is_alike(item, &items->item[items->count - 1]);
+        bool alike = pod_gpus_is_alike(item, &items->item[items->count - 1]);
         size += k;
         for (uint32_t set = lowest_of(all, size); set; set = next_within(set, all)) {
             uint32_t low = alike ? set & -set : 0, open = set ^ low;
             uint32_t more = lowest_of(open, k - alike);
             uint64_t most = 0;
             do {
-                uint64_t value = value_of(class, item, own[i], low | more) + table->most[open ^ more];
+                uint64_t value =
+                    pod_gpus_value_of(class, item, own[i], low | more) + table->most[open ^ more];
                 most = value > most ? value : most;
             } while (more && (more = next_within(more, open)));
             table->most[set] = most;
@@ -113,14 +114,14 @@ static bool own_tables(struct gt_cluster *cluster, const struct pod_items *items
             continue;
         for (uint32_t p = 0; p < pods.count; p++)
             pods.item[p] = (struct pod_batch){.gpus = batch->gpus};
-        ret[i] = i && is_alike(batch, batch - 1) ? ret[i - 1] : table_for(cluster, &pods);
+        ret[i] = i && pod_gpus_is_alike(batch, batch - 1) ? ret[i - 1] : table_for(cluster, &pods);
         if (!ret[i])
             return false;
     }
     return true;
 }
 
-static void drop(struct gt_cluster *cluster, struct pod_table **table)
+static void pod_gpus_drop(struct gt_cluster *cluster, struct pod_table **table)
 {
     if (!*table)
         return;
@@ -140,11 +141,11 @@ static struct pod_table *new_table(struct gt_cluster *cluster, const struct pod_
     for (unsigned i = 1; i < POD_TABLES && *place; i++)
         if (!cluster->pod_tables[i] || cluster->pod_tables[i]->used < (*place)->used)
             place = &cluster->pod_tables[i];
-    drop(cluster, place);
+    pod_gpus_drop(cluster, place);
     table->items = *items;
     table->bytes = bytes;
     cluster->pod_tables_bytes += bytes;
-    fill(class, table, own);
+    pod_gpus_fill(class, table, own);
     return *place = table;
 }
 
@@ -166,13 +167,13 @@ void gt_pod_gpus_forget_class(struct gt_cluster *cluster, uint32_t class)
 {
     for (unsigned i = 0; i < POD_TABLES; i++)
         if (cluster->pod_tables[i] && cluster->pod_tables[i]->items.class == class)
-            drop(cluster, &cluster->pod_tables[i]);
+            pod_gpus_drop(cluster, &cluster->pod_tables[i]);
 }
 
 void gt_pod_gpus_done(struct gt_cluster *cluster)
 {
     for (unsigned i = 0; i < POD_TABLES; i++)
-        drop(cluster, &cluster->pod_tables[i]);
+        pod_gpus_drop(cluster, &cluster->pod_tables[i]);
 }
 
 /* ---- the choice ---- */
@@ -185,7 +186,7 @@ static uint32_t choose_all(const struct gt_class *class, const struct pod_table 
     uint32_t chosen = 0;
     unsigned size = 0;
     for (uint32_t i = 0; i < table->items.count; i++)
-        size += size_of(&table->items.item[i]);
+        size += pod_gpus_size_of(&table->items.item[i]);
     bool is_batch = !table->items.item[0].pods;
     for (uint32_t set = lowest_of(free, size); set; set = next_within(set, free)) {
         uint64_t first = is_batch ? table->most[set] << 32 | gt_class_sum(class, set) : table->most[set];
@@ -209,8 +210,8 @@ static uint16_t *lay(const struct gt_class *class, const struct pod_table *table
     static struct pod_table *const pods[POD_ITEMS_MAX];
     for (uint32_t i = 0; i < table->items.count; i++) {
         const struct pod_batch *item = &table->items.item[i];
-        uint32_t mask = lowest_of(set, size_of(item));
-        while (value_of(class, item, own[i], mask) + table->most[set ^ mask] != table->most[set])
+        uint32_t mask = lowest_of(set, pod_gpus_size_of(item));
+        while (pod_gpus_value_of(class, item, own[i], mask) + table->most[set ^ mask] != table->most[set])
             mask = next_within(mask, set);
         if (own[i])
             ret = lay(class, own[i], pods, mask, ret);

@@ -92,7 +92,7 @@ static void change_places(struct draft *draft, unsigned p, unsigned x, unsigned 
 }
 
 /* Tries to swap each GPU of pod p with each GPU of a later pod and each free one; true: some were swapped. */
-static bool improve(struct draft *draft, unsigned p)
+static bool pod_gpus_search_improve(struct draft *draft, unsigned p)
 {
     bool changed = false;
     for (unsigned other = p + 1; other <= draft->pods; other++)
@@ -122,7 +122,7 @@ void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_quer
     for (unsigned pass = 0; changed && pass < PASSES; pass++) {
         changed = false;
         for (unsigned p = 0; p < draft.pods; p++)
-            changed |= improve(&draft, p);
+            changed |= pod_gpus_search_improve(&draft, p);
     }
     for (unsigned p = 0; p < draft.pods; p++)
         ret_masks[p] = draft.pod[p];

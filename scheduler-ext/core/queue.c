@@ -97,7 +97,7 @@ static uint64_t start_of(const struct gt_queue_share *share)
 }
 
 /* Updates what a namespace holds, once in a round. */
-static void refresh(struct gt_queue *queue, struct gt_queue_share *share)
+static void queue_refresh(struct gt_queue *queue, struct gt_queue_share *share)
 {
     if (share->waiting && share->round == queue->round)
         return;
@@ -119,7 +119,7 @@ static void join_share(struct gt_queue *queue, struct item *item)
 {
     struct gt_queue_share *share = item->entry.share;
     if (!share->waiting)
-        refresh(queue, share);
+        queue_refresh(queue, share);
     queue->shares += share->waiting++ == 0;
     add_start(item);
 }
@@ -136,7 +136,7 @@ static int compare_by_age(const void *a, const void *b)
     return by_class ? by_class : order_by_age(&x->entry, &y->entry);
 }
 
-static int compare(const void *a, const void *b)
+static int queue_compare(const void *a, const void *b)
 {
     return order(*(struct item *const *)a, *(struct item *const *)b);
 }
@@ -154,26 +154,26 @@ static void sort_by_share(struct gt_queue *queue)
     if (!is_by_age(queue)) /* already so where only one namespace waits */
         qsort(queue->items, queue->count, sizeof(struct item *), compare_by_age);
     for (uint32_t i = 0; i < queue->count; i++) {
-        refresh(queue, queue->items[i]->entry.share);
+        queue_refresh(queue, queue->items[i]->entry.share);
         add_start(queue->items[i]);
     }
     if (queue->shares > 1) /* else it is the same order */
-        qsort(queue->items, queue->count, sizeof(struct item *), compare);
+        qsort(queue->items, queue->count, sizeof(struct item *), queue_compare);
 }
 
 /* ---- the list ---- */
 
-static int by_job(const void *a, const void *b)
+static int queue_by_job(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
     uintptr_t left = (uintptr_t)x->entry.job, right = (uintptr_t)y->entry.job;
     return (left > right) - (left < right);
 }
 
-static struct item *find(const struct gt_queue *queue, const void *job)
+static struct item *queue_find(const struct gt_queue *queue, const void *job)
 {
     const struct item key = {.entry.job = (void *)(uintptr_t)job};
-    struct item *const *found = tfind(&key, &queue->by_job, by_job);
+    struct item *const *found = tfind(&key, &queue->by_job, queue_by_job);
     return found ? *found : NULL;
 }
 
@@ -192,7 +192,7 @@ static uint32_t place_for(const struct gt_queue *queue, const struct item *item)
 }
 
 /* Makes room after the last one. */
-static int make_room(struct gt_queue *queue, struct gt_err **err)
+static int queue_make_room(struct gt_queue *queue, struct gt_err **err)
 {
     uint32_t before = (uint32_t)(queue->items - queue->block), capacity = queue->capacity;
     if (before + queue->count < capacity)
@@ -213,7 +213,7 @@ static int make_room(struct gt_queue *queue, struct gt_err **err)
 }
 
 /* Most jobs leave at the front and join at the end, so the shorter side is moved. */
-static void take_out(struct gt_queue *queue, const struct item *item)
+static void queue_take_out(struct gt_queue *queue, const struct item *item)
 {
     uint32_t at = place_for(queue, item);
     if (at < queue->count / 2) {
@@ -228,9 +228,9 @@ static void take_out(struct gt_queue *queue, const struct item *item)
         queue->failed[slot].job = NULL; /* its result no longer counts for others of its shape */
 }
 
-static int put_in(struct gt_queue *queue, struct item *item, struct gt_err **err)
+static int queue_put_in(struct gt_queue *queue, struct item *item, struct gt_err **err)
 {
-    int r = make_room(queue, err);
+    int r = queue_make_room(queue, err);
     if (r < 0)
         return r;
     uint32_t at = place_for(queue, item);
@@ -240,20 +240,20 @@ static int put_in(struct gt_queue *queue, struct item *item, struct gt_err **err
     return 0;
 }
 
-static int add(struct gt_queue *queue, const struct gt_queue_entry *entry, struct gt_err **err)
+static int queue_add(struct gt_queue *queue, const struct gt_queue_entry *entry, struct gt_err **err)
 {
     struct item *item = calloc(1, sizeof(*item));
     if (item)
         item->entry = *entry;
-    if (!item || !tsearch(item, &queue->by_job, by_job)) {
+    if (!item || !tsearch(item, &queue->by_job, queue_by_job)) {
         free(item);
         return gt_fail_sys(err, ENOMEM, "queue");
     }
     join_share(queue, item);
-    int r = put_in(queue, item, err);
+    int r = queue_put_in(queue, item, err);
     if (r < 0) {
         leave_share(queue, item);
-        tdelete(item, &queue->by_job, by_job);
+        tdelete(item, &queue->by_job, queue_by_job);
         free(item);
     }
     return r;
@@ -261,7 +261,7 @@ static int add(struct gt_queue *queue, const struct gt_queue_entry *entry, struc
 
 int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, struct gt_err **err)
 {
-    struct item *item = find(queue, entry->job);
+    struct item *item = queue_find(queue, entry->job);
     int r = 0;
     if (item) {
         const struct gt_queue_entry *old = &item->entry;
@@ -270,11 +270,11 @@ int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, str
             old->number == entry->number && old->shape == entry->shape && old->since_ms == entry->since_ms &&
             old->reserved_until_ms == entry->reserved_until_ms && old->gpus == entry->gpus)
             return 0;
-        take_out(queue, item);
+        queue_take_out(queue, item);
         item->entry = *entry;
-        r = put_in(queue, item, err); /* it has left, and others have its room */
+        r = queue_put_in(queue, item, err); /* it has left, and others have its room */
     } else {
-        r = add(queue, entry, err);
+        r = queue_add(queue, entry, err);
     }
     queue->woken = queue->woken || r == 0;
     return r;
@@ -297,13 +297,13 @@ static void set_blocked(struct gt_queue *queue, struct item *item, bool blocked)
 
 bool gt_queue_remove(struct gt_queue *queue, const void *job)
 {
-    struct item *item = find(queue, job);
+    struct item *item = queue_find(queue, job);
     if (!item)
         return false;
-    take_out(queue, item);
+    queue_take_out(queue, item);
     leave_share(queue, item);
     set_blocked(queue, item, false);
-    tdelete(item, &queue->by_job, by_job);
+    tdelete(item, &queue->by_job, queue_by_job);
     bool held = queue->holder == item;
     if (queue->again == item)
         queue->again = NULL;
@@ -315,7 +315,7 @@ bool gt_queue_remove(struct gt_queue *queue, const void *job)
 
 uint32_t gt_queue_place(const struct gt_queue *queue, const void *job)
 {
-    const struct item *item = find(queue, job);
+    const struct item *item = queue_find(queue, job);
     return item ? place_for(queue, item) : UINT32_MAX;
 }
 
@@ -327,7 +327,7 @@ void *gt_queue_before(const struct gt_queue *queue, const void *job)
 
 bool gt_queue_is_crowded(const struct gt_queue *queue, const void *job)
 {
-    const struct item *item = queue->blocked == 1 ? find(queue, job) : NULL;
+    const struct item *item = queue->blocked == 1 ? queue_find(queue, job) : NULL;
     return queue->blocked > (item && item->blocked);
 }
 
@@ -347,7 +347,7 @@ bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_ent
     if (!queue->holder || queue->holder->entry.job == entry->job)
         return false;
     if (!entry->share->waiting)
-        refresh(queue, entry->share);
+        queue_refresh(queue, entry->share);
     item.start = start_of(entry->share);
     return is_behind_holder(queue, &item);
 }
@@ -371,7 +371,7 @@ static bool has_waited(const struct gt_queue *queue, const struct item *item, ui
 }
 
 /* It becomes or stays the holder. It chooses its nodes again in each round, since nodes change. */
-static void hold(struct gt_queue *queue, struct item *item, uint64_t now)
+static void queue_hold(struct gt_queue *queue, struct item *item, uint64_t now)
 {
     uint64_t end = item->entry.reserved_until_ms > now ? item->entry.reserved_until_ms
                    : queue->spec.reservation_ms        ? now + queue->spec.reservation_ms
@@ -395,13 +395,13 @@ static bool is_sooner(const struct item *a, const struct item *b)
 }
 
 /* Makes it the holder where it has waited for long enough and there is no other holder before it. */
-static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
+static void queue_consider(struct gt_queue *queue, struct item *item, uint64_t now)
 {
     if (item->entry.grows || item->infeasible == queue->round || is_behind_holder(queue, item) ||
         !has_waited(queue, item, now))
         return;
     if (!had_reservation(item, now))
-        hold(queue, item, now);
+        queue_hold(queue, item, now);
     else if (is_sooner(item, queue->again))
         queue->again = item;
 }
@@ -443,14 +443,14 @@ static enum gt_queue_result try_one(struct gt_queue *queue, const struct item *i
 }
 
 /* The first in order that this round has not tried; `from` is where to begin. */
-static uint32_t next_of(const struct gt_queue *queue, uint32_t from)
+static uint32_t queue_next_of(const struct gt_queue *queue, uint32_t from)
 {
     while (from < queue->count && queue->items[from]->round == queue->round)
         from++;
     return from;
 }
 
-static void begin(struct gt_queue *queue)
+static void queue_begin(struct gt_queue *queue)
 {
     queue->round++;
     queue->running = true;
@@ -469,14 +469,14 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
     if (!queue->running) {
         if (!queue->woken || !queue->count || now < queue->rest_until)
             return false;
-        begin(queue);
+        queue_begin(queue);
         if (queue->shares > 1) { /* it was sorted twice */
             uint64_t sorted = queue->spec.now_ms(queue->spec.arg);
             queue->wasted_ms = sorted - now;
             now = sorted;
         }
     }
-    for (uint32_t at = next_of(queue, 0); at < queue->count; at = next_of(queue, at)) {
+    for (uint32_t at = queue_next_of(queue, 0); at < queue->count; at = queue_next_of(queue, at)) {
         struct item *item = queue->items[at];
         uint64_t before = now;
         item->round = queue->round;
@@ -489,14 +489,14 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
             set_never(queue, item, result == GT_QUEUE_NEVER, now);
         }
         if (item && item->blocked)
-            consider(queue, item, now);
+            queue_consider(queue, item, now);
         now = queue->spec.now_ms(queue->spec.arg);
         queue->wasted_ms += result == GT_QUEUE_DONE ? 0 : now - before;
-        if (now >= end && next_of(queue, 0) < queue->count)
+        if (now >= end && queue_next_of(queue, 0) < queue->count)
             return true;
     }
     if (!queue->holder && queue->again)
-        hold(queue, queue->again, now);
+        queue_hold(queue, queue->again, now);
     queue->running = false;
     queue->rest_until = now + REST * queue->wasted_ms;
     return gt_queue_next_ms(queue) <= now;

@@ -62,7 +62,7 @@ static void spend(struct relocator *r)
 
 /* ---- the cluster as it would be ---- */
 
-static void change(struct relocator *r, uint32_t node, int gpus)
+static void relocate_change(struct relocator *r, uint32_t node, int gpus)
 {
     uint32_t *slots = &r->slots[r->super[node]];
     r->runs -= *slots / r->job->pods;
@@ -73,12 +73,12 @@ static void change(struct relocator *r, uint32_t node, int gpus)
     spend(r);
 }
 
-static bool fits(const struct relocator *r)
+static bool relocate_fits(const struct relocator *r)
 {
     return r->runs >= r->job->runs;
 }
 
-static int by_super(const void *a, const void *b, void *supers)
+static int relocate_by_super(const void *a, const void *b, void *supers)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     const uint32_t *super = supers;
@@ -87,7 +87,7 @@ static int by_super(const void *a, const void *b, void *supers)
     return (x > y) - (x < y);
 }
 
-static int read_cluster(struct relocator *r, const struct gt_cluster *cluster)
+static int relocate_read_cluster(struct relocator *r, const struct gt_cluster *cluster)
 {
     r->node_count = gt_cluster_nodes(cluster);
     r->available = calloc((size_t)r->node_count + 1, sizeof(*r->available));
@@ -102,14 +102,14 @@ static int read_cluster(struct relocator *r, const struct gt_cluster *cluster)
         if (!gt_cluster_get_node(cluster, id, &node))
             continue;
         r->super[id] = node.supernode;
-        change(r, id, (int)gt_bit_count(node.available));
+        relocate_change(r, id, (int)gt_bit_count(node.available));
         r->free += r->available[id];
     }
-    qsort_r(r->order, r->node_count, sizeof(*r->order), by_super, r->super);
+    qsort_r(r->order, r->node_count, sizeof(*r->order), relocate_by_super, r->super);
     return 0;
 }
 
-static int by_job(const void *a, const void *b)
+static int relocate_by_job(const void *a, const void *b)
 {
     const struct move_candidate *x = a, *y = b;
     if (x->job != y->job)
@@ -148,7 +148,7 @@ static int find_candidates(struct relocator *r, const struct gt_cluster *cluster
                                         .need = gt_bit_count(pod->mask & node.all),
                                         .tied = pod->tied};
     }
-    qsort(r->candidates, r->candidate_count, sizeof(*r->candidates), by_job);
+    qsort(r->candidates, r->candidate_count, sizeof(*r->candidates), relocate_by_job);
     for (uint32_t i = 0; i < r->candidate_count; i++)
         if (!i || r->candidates[i].job != r->candidates[i - 1].job)
             r->jobs[r->job_count++] = i;
@@ -156,9 +156,9 @@ static int find_candidates(struct relocator *r, const struct gt_cluster *cluster
     return 0;
 }
 
-static void take_out(struct relocator *r, const struct move_candidate *candidate, bool out)
+static void relocate_take_out(struct relocator *r, const struct move_candidate *candidate, bool out)
 {
-    change(r, candidate->node, out ? (int)candidate->gain : -(int)candidate->gain);
+    relocate_change(r, candidate->node, out ? (int)candidate->gain : -(int)candidate->gain);
 }
 
 /* ---- places for the current pods ---- */
@@ -171,7 +171,7 @@ static uint32_t count_jobs(const struct relocator *r)
     return jobs;
 }
 
-static void keep(struct relocator *r)
+static void relocate_keep(struct relocator *r)
 {
     r->best_count = r->chosen_count;
     r->best_gpus = r->chosen_gpus;
@@ -181,7 +181,7 @@ static void keep(struct relocator *r)
 }
 
 /* Whether an earlier node of its supernode is equivalent. */
-static bool is_repeated(struct relocator *r, uint32_t at, uint32_t own)
+static bool relocate_is_repeated(struct relocator *r, uint32_t at, uint32_t own)
 {
     uint32_t node = r->order[at];
     while (at-- && r->super[r->order[at]] == r->super[node]) {
@@ -192,23 +192,23 @@ static bool is_repeated(struct relocator *r, uint32_t at, uint32_t own)
     return false;
 }
 
-static bool find_places(struct relocator *r, uint32_t at);
+static bool relocate_find_places(struct relocator *r, uint32_t at);
 
 static bool try_place(struct relocator *r, uint32_t at, uint32_t node)
 {
     int need = (int)r->chosen[at]->need;
     r->places[at] = node;
-    change(r, node, -need);
-    bool found = fits(r) && find_places(r, at + 1);
-    change(r, node, need);
+    relocate_change(r, node, -need);
+    bool found = relocate_fits(r) && relocate_find_places(r, at + 1);
+    relocate_change(r, node, need);
     return found;
 }
 
 /* Places pods from `at` on, first on nodes where they fit exactly. */
-static bool find_places(struct relocator *r, uint32_t at)
+static bool relocate_find_places(struct relocator *r, uint32_t at)
 {
     if (at == r->chosen_count) {
-        keep(r);
+        relocate_keep(r);
         return true;
     }
     const struct move_candidate *candidate = r->chosen[at];
@@ -219,7 +219,7 @@ static bool find_places(struct relocator *r, uint32_t at)
             if (node == candidate->node || r->available[node] < candidate->need ||
                 (r->available[node] == candidate->need) != exactly ||
                 (candidate->tied && r->super[node] != r->super[candidate->node]) ||
-                is_repeated(r, i, candidate->node))
+                relocate_is_repeated(r, i, candidate->node))
                 continue;
             if (try_place(r, at, node))
                 return true;
@@ -239,8 +239,8 @@ static bool is_like(const struct move_candidate *a, const struct move_candidate 
 static void choose_pods(struct relocator *r, uint32_t set_size, uint32_t at, uint32_t from, uint32_t more)
 {
     if (!more) {
-        if (fits(r))
-            find_places(r, 0);
+        if (relocate_fits(r))
+            relocate_find_places(r, 0);
         return;
     }
     for (; at < set_size; at++, from = 0) {
@@ -252,9 +252,9 @@ static void choose_pods(struct relocator *r, uint32_t set_size, uint32_t at, uin
                 continue;
             r->chosen[r->chosen_count++] = candidate;
             r->chosen_gpus += candidate->need;
-            take_out(r, candidate, true);
+            relocate_take_out(r, candidate, true);
             choose_pods(r, set_size, at, i - first + 1, more - 1);
-            take_out(r, candidate, false);
+            relocate_take_out(r, candidate, false);
             r->chosen_gpus -= candidate->need;
             r->chosen_count--;
         }
@@ -266,7 +266,7 @@ static void choose_pods(struct relocator *r, uint32_t set_size, uint32_t at, uin
 static void take_job_out(struct relocator *r, uint32_t job, bool out)
 {
     for (uint32_t i = r->jobs[job]; i < r->jobs[job + 1]; i++)
-        take_out(r, &r->candidates[i], out);
+        relocate_take_out(r, &r->candidates[i], out);
 }
 
 /* Sets of `size` jobs, with `pods` pods moving; the first `at` are chosen, with so many pods in all. */
@@ -274,7 +274,7 @@ static void choose_jobs(struct relocator *r, uint32_t size, uint32_t at, uint32_
                         uint32_t pods)
 {
     if (at == size) {
-        bool helps = in_all >= pods && fits(r);
+        bool helps = in_all >= pods && relocate_fits(r);
         for (uint32_t i = 0; i < size && helps; i++)
             take_job_out(r, r->set[i], false);
         if (!helps)
@@ -307,7 +307,7 @@ static int count_most(const struct relocator *r, uint32_t **ret_most)
     return 0;
 }
 
-static void search(struct relocator *r, const uint32_t *most, uint32_t least_pods)
+static void relocate_search(struct relocator *r, const uint32_t *most, uint32_t least_pods)
 {
     for (uint32_t size = 1; size <= r->job_count && !r->best_count && !r->exhausted; size++)
         for (uint32_t pods = least_pods > size ? least_pods : size;
@@ -319,7 +319,7 @@ static void search(struct relocator *r, const uint32_t *most, uint32_t least_pod
 
 /* ---- the set of gt_advise() ---- */
 
-static void try_advice(struct relocator *r, const struct gt_advice *advice)
+static void relocate_try_advice(struct relocator *r, const struct gt_advice *advice)
 {
     if (advice->count > MOVES_MAX)
         return;
@@ -330,12 +330,12 @@ static void try_advice(struct relocator *r, const struct gt_advice *advice)
             continue;
         r->chosen[r->chosen_count++] = candidate;
         r->chosen_gpus += candidate->need;
-        take_out(r, candidate, true);
+        relocate_take_out(r, candidate, true);
     }
-    if (fits(r))
-        find_places(r, 0);
+    if (relocate_fits(r))
+        relocate_find_places(r, 0);
     while (r->chosen_count)
-        take_out(r, r->chosen[--r->chosen_count], false);
+        relocate_take_out(r, r->chosen[--r->chosen_count], false);
     r->chosen_gpus = 0;
 }
 
@@ -361,7 +361,7 @@ static int search_all(struct relocator *r, const uint32_t *most, const struct gt
     r->best_count = 0;
     r->exhausted = false;
     r->work = work;
-    search(r, most, advice->exact ? advice->count : 1);
+    relocate_search(r, most, advice->exact ? advice->count : 1);
     *ret_exact = !r->exhausted;
     if (r->best_count || !r->exhausted)
         return 0;
@@ -372,7 +372,7 @@ static int search_all(struct relocator *r, const uint32_t *most, const struct gt
     return 0;
 }
 
-static int find(struct relocator *r, const struct gt_advice *advice, uint64_t work, bool *ret_exact)
+static int relocate_find(struct relocator *r, const struct gt_advice *advice, uint64_t work, bool *ret_exact)
 {
     gt_auto_free uint32_t *most = NULL;
     int result = count_most(r, &most);
@@ -380,7 +380,7 @@ static int find(struct relocator *r, const struct gt_advice *advice, uint64_t wo
         return result;
     r->exhausted = false;
     r->work = work / 8;
-    try_advice(r, advice);
+    relocate_try_advice(r, advice);
     *ret_exact = advice->exact && r->best_count && r->best_gpus == advice->gpus &&
                  r->best_jobs == least_jobs(r, most, advice->count);
     return *ret_exact ? 0 : search_all(r, most, advice, work, ret_exact);
@@ -427,13 +427,13 @@ int gt_relocate(const struct gt_cluster *cluster, const struct gt_relocate_pod *
     int result = ask_advice(cluster, pods, pod_count, job, &advice, err);
     r.work = UINT64_MAX;
     if (result >= 0)
-        result = read_cluster(&r, cluster);
+        result = relocate_read_cluster(&r, cluster);
     if (result >= 0)
         result = find_candidates(&r, cluster, pods, pod_count);
-    bool fits_now = result >= 0 && fits(&r);
+    bool fits_now = result >= 0 && relocate_fits(&r);
     uint64_t wanted = (uint64_t)job->runs * job->pods * job->gpus; /* moving frees no GPU */
     if (result >= 0 && !fits_now && advice.possible && r.free >= wanted)
-        result = find(&r, &advice, work ? work : RELOCATE_WORK, &relocation.exact);
+        result = relocate_find(&r, &advice, work ? work : RELOCATE_WORK, &relocation.exact);
     free(advice.moved);
     if (result < 0)
         return result;

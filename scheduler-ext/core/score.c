@@ -42,7 +42,7 @@ static size_t bytes_of(const struct values *values)
     return sizeof(*values) + values->entries * (values->masks ? 2 : 1) * sizeof(double);
 }
 
-static void drop(struct gt_cluster *cluster, struct values **values)
+static void score_drop(struct gt_cluster *cluster, struct values **values)
 {
     if (!*values)
         return;
@@ -57,7 +57,7 @@ void gt_score_forget_class(struct gt_cluster *cluster, uint32_t class)
     if (!cluster->values[class])
         return;
     for (unsigned k = 0; k <= GT_GPUS_MAX; k++)
-        drop(cluster, &cluster->values[class][k]);
+        score_drop(cluster, &cluster->values[class][k]);
     cluster->values_bytes -= (GT_GPUS_MAX + 1) * sizeof(struct values *);
     free(cluster->values[class]);
     cluster->values[class] = NULL;
@@ -118,7 +118,7 @@ static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, u
 }
 
 /* Makes room for so many bytes by freeing tables that this query does not use; false: there is not enough. */
-static bool make_room(struct gt_cluster *cluster, size_t bytes)
+static bool score_make_room(struct gt_cluster *cluster, size_t bytes)
 {
     while (cluster->values_bytes + bytes > VALUES_BYTES_MAX) {
         struct values **oldest = NULL;
@@ -130,7 +130,7 @@ static bool make_room(struct gt_cluster *cluster, size_t bytes)
             }
         if (!oldest)
             return false;
-        drop(cluster, oldest);
+        score_drop(cluster, oldest);
     }
     return true;
 }
@@ -141,7 +141,7 @@ static struct values *new_values(struct gt_cluster *cluster, uint32_t class)
     bool cached = n > GT_EXACT_GPUS_MAX;
     struct values made = {.entries = cached ? CACHE_ENTRIES : UINT32_C(1) << n};
     size_t bytes = sizeof(made) + made.entries * (cached ? 2 : 1) * sizeof(double);
-    if (!make_room(cluster, bytes))
+    if (!score_make_room(cluster, bytes))
         return NULL;
     struct values *values = malloc(sizeof(made) + made.entries * sizeof(double));
     if (!values)
@@ -186,7 +186,7 @@ struct score_query {
     uint64_t searched_ns; /* how long it has searched */
 };
 
-static struct score_query ask(struct gt_cluster *cluster, unsigned k)
+static struct score_query score_ask(struct gt_cluster *cluster, unsigned k)
 {
     cluster->questions++;
     return (struct score_query){.cluster = cluster, .k = k, .class = GT_NONE};
@@ -274,7 +274,7 @@ static bool is_asked(unsigned k)
 
 uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
 {
-    struct score_query query = ask(cluster, k);
+    struct score_query query = score_ask(cluster, k);
     struct walk walk = start_walk(&query);
     uint32_t feasible = 0, count = cluster->node_count;
     bool asked = is_asked(k);
@@ -291,7 +291,7 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
 uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *ids, uint32_t count,
                       double *ret)
 {
-    struct score_query query = ask(cluster, k);
+    struct score_query query = score_ask(cluster, k);
     struct walk walk = start_walk(&query);
     uint32_t feasible = 0;
     for (uint32_t i = 0; i < count; i++) {

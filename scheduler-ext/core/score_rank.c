@@ -16,7 +16,7 @@ struct gt_score_rank {
     bool asked; /* the front node was returned: its value may be lower now */
 };
 
-static bool goes_before(const struct gt_score_rank *rank, uint32_t a, uint32_t b)
+static bool score_rank_goes_before(const struct gt_score_rank *rank, uint32_t a, uint32_t b)
 {
     const struct gt_cluster *cluster = rank->cluster;
     if (rank->value[a] != rank->value[b])
@@ -32,8 +32,8 @@ static void sift_down(struct gt_score_rank *rank, uint32_t at)
 {
     uint32_t *order = rank->order, moving = order[at];
     for (uint32_t child; (child = 2 * at + 1) < rank->size; at = child) {
-        child += child + 1 < rank->size && goes_before(rank, order[child + 1], order[child]);
-        if (!goes_before(rank, order[child], moving))
+        child += child + 1 < rank->size && score_rank_goes_before(rank, order[child + 1], order[child]);
+        if (!score_rank_goes_before(rank, order[child], moving))
             break;
         order[at] = order[child];
     }

@@ -72,7 +72,7 @@ static unsigned oldest(const struct gt_cluster *cluster)
 }
 
 /* An entry for counting one more size. */
-static unsigned place(struct gt_cluster *cluster)
+static unsigned slots_place(struct gt_cluster *cluster)
 {
     unsigned t = cluster->slot_sizes;
     if (t == SLOT_SIZES)
@@ -97,7 +97,7 @@ unsigned gt_core_track(struct gt_cluster *cluster, unsigned g)
         cluster->slot_used[t] = ++cluster->clock;
         return t;
     }
-    t = place(cluster);
+    t = slots_place(cluster);
     if (t == SLOT_SIZES)
         return t;
     cluster->slot_size[t] = g;

@@ -52,7 +52,7 @@ static int compare_cost(const struct cost *a, const struct cost *b)
 /* ---- the current set ---- */
 
 /* Plans without the pods of the set. */
-static bool fits(struct victim_search *search)
+static bool victims_fits(struct victim_search *search)
 {
     struct gt_plan_failure failure;
     size_t nodes = gt_cluster_nodes(search->cluster);
@@ -87,7 +87,7 @@ static void copy_set(const struct victim_search *search, bool *to, const bool *f
 }
 
 /* Removes pods from the set if the job fits nevertheless. */
-static void try_without(struct victim_search *search, const uint32_t *list, uint32_t count)
+static void victims_try_without(struct victim_search *search, const uint32_t *list, uint32_t count)
 {
     bool any = false;
     copy_set(search, search->before, search->in);
@@ -95,7 +95,7 @@ static void try_without(struct victim_search *search, const uint32_t *list, uint
         any = any || search->in[list[i]];
         search->in[list[i]] = false;
     }
-    if (any && fits(search))
+    if (any && victims_fits(search))
         keep_touched(search);
     else
         copy_set(search, search->in, search->before);
@@ -121,12 +121,12 @@ static void reduce(struct victim_search *search)
 {
     keep_touched(search);
     for (uint32_t k = search->job_count; k-- > 0;) /* the most costly first */
-        try_without(search, search->by_job + search->jobs[k].first, search->jobs[k].count);
+        victims_try_without(search, search->by_job + search->jobs[k].first, search->jobs[k].count);
     /* Small ones first, so that a few large ones are left. */
     for (unsigned size = 1; size <= GT_GPUS_MAX; size++)
         for (uint32_t i = 0; i < search->count; i++)
             if (search->in[i] && gt_bit_count(search->victims[i].mask) == size)
-                try_without(search, &i, 1);
+                victims_try_without(search, &i, 1);
     struct cost cost = cost_of(search);
     if (search->found && compare_cost(&cost, &search->least) >= 0)
         return;
@@ -151,7 +151,7 @@ static void add_group(struct victim_search *search, const uint32_t *list, const 
 
 static void try_set(struct victim_search *search)
 {
-    if (search->plans < PLANS_MAX && fits(search))
+    if (search->plans < PLANS_MAX && victims_fits(search))
         reduce(search);
 }
 
@@ -176,7 +176,7 @@ static void try_row(struct victim_search *search)
         begin_set(search, false);
         for (uint32_t k = 0; k < middle; k++)
             add_group(search, search->by_super, &search->supers[k]);
-        if (fits(search))
+        if (victims_fits(search))
             high = middle;
         else
             low = middle;
@@ -207,7 +207,7 @@ static bool advise_job(const struct gt_plan_request *request, struct gt_advise_j
     return ret->runs && ret->gpus;
 }
 
-static void try_advice(struct victim_search *search)
+static void victims_try_advice(struct victim_search *search)
 {
     struct gt_advise_job job;
     struct gt_advice advice = {0};
@@ -309,7 +309,7 @@ static bool fits_without(struct victim_search *search, int32_t priority)
 {
     for (uint32_t i = 0; i < search->count; i++)
         search->in[i] = search->victims[i].priority <= priority;
-    return fits(search);
+    return victims_fits(search);
 }
 
 static int by_priority(const void *a, const void *b)
@@ -338,23 +338,23 @@ static bool find_priority(struct victim_search *search, int32_t *priorities, int
     return true;
 }
 
-static bool choose(struct victim_search *search, int32_t *priorities)
+static bool victims_choose(struct victim_search *search, int32_t *priorities)
 {
     int32_t priority;
     memset(search->in, 0, search->count * sizeof(*search->in));
-    if (fits(search))
+    if (victims_fits(search))
         return true;
     if (!search->count || !find_priority(search, priorities, &priority))
         return false;
     allow(search, priority);
     begin_set(search, true);
     try_set(search);
-    try_advice(search);
+    victims_try_advice(search);
     try_row(search);
     try_alone(search, search->by_super, search->supers, search->super_count);
     try_alone(search, search->by_job, search->jobs, search->job_count);
     copy_set(search, search->in, search->best);
-    if (!search->found || !fits(search))
+    if (!search->found || !victims_fits(search))
         return false;
     for (uint32_t i = 0; i < search->count; i++)
         search->victims[i].chosen = search->in[i];
@@ -391,5 +391,5 @@ bool gt_victims_choose(struct gt_cluster *cluster, const struct gt_plan_request 
                                    .jobs = groups,
                                    .supers = groups + n};
     search.request.freed = freed;
-    return choose(&search, priorities);
+    return victims_choose(&search, priorities);
 }

@@ -15,8 +15,8 @@ void gt_attempt_done(struct gt_attempt *attempt)
 }
 
 /* The GPUs of a member with a place; 0: not known. */
-static uint64_t gpus_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                        uint32_t at)
+static uint64_t attempt_gpus_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                                uint32_t at)
 {
     const struct gt_cache_pod *pod = view->members[at].pod;
     if (view->members[at].state == GT_MEMBER_MOVING)
@@ -49,7 +49,7 @@ static unsigned representatives(const struct gt_cache *cache, const struct gt_jo
 }
 
 /* Whether no plan has restricted it to a node. */
-static bool is_free(const struct gt_cache_pod *pod)
+static bool attempt_is_free(const struct gt_cache_pod *pod)
 {
     return pod->state == GT_CACHE_GATED ||
            (pod->state == GT_CACHE_WAITING && pod->plan == GT_CACHE_PLAN_NONE);
@@ -59,8 +59,8 @@ static bool matches_all(const struct gt_cache *cache, const struct gt_cache_pod 
                         uint32_t node)
 {
     for (unsigned i = 0; i < count; i++)
-        if (is_free(pods[i]) ? !gt_cache_pod_fits_node(cache, pods[i], node)
-                             : !gt_cache_successor_fits_node(cache, pods[i], node))
+        if (attempt_is_free(pods[i]) ? !gt_cache_pod_fits_node(cache, pods[i], node)
+                                     : !gt_cache_successor_fits_node(cache, pods[i], node))
             return false;
     return true;
 }
@@ -86,8 +86,9 @@ static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view 
     return r;
 }
 
-static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const struct gt_node_set *avoid,
-                   const struct gt_node_set *leave, struct gt_attempt *attempt, struct gt_err **err)
+static int attempt_exclude(struct gt_cache *cache, const struct gt_job_view *view,
+                           const struct gt_node_set *avoid, const struct gt_node_set *leave,
+                           struct gt_attempt *attempt, struct gt_err **err)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     const struct gt_cache_pod *pods[GT_JOB_ROLES_MAX];
@@ -145,8 +146,8 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
             pods[i] = (struct gt_plan_pod){
                 .running = true,
                 .node = gt_job_view_place(view, reservations, gt_cache_cluster(cache), i, NULL),
-                .mask = gpus_of(view, reservations, i)};
-    int r = exclude(cache, view, avoid, leave, ret, err);
+                .mask = attempt_gpus_of(view, reservations, i)};
+    int r = attempt_exclude(cache, view, avoid, leave, ret, err);
     return r < 0 ? r : gt_demands_make(cache, view, room, &ret->demands, err);
 }
 

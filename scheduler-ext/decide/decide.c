@@ -34,7 +34,7 @@ static bool fits_units(struct part_search *search, uint32_t first, uint32_t coun
 }
 
 /* Finds the most units from `first` on for which there is room, `least` or more. */
-static bool find_most(struct part_search *search, uint32_t first, uint32_t least)
+static bool decide_find_most(struct part_search *search, uint32_t first, uint32_t least)
 {
     uint32_t low = least, high = search->part.count - first; /* it fits with `low`, not with `high` */
     if (least > high)
@@ -57,10 +57,10 @@ static bool find_most(struct part_search *search, uint32_t first, uint32_t least
 static bool find_part(struct part_search *search)
 {
     bool found = gt_waiting_units_make(search->view, &search->part, NULL) == 0 && search->part.count;
-    if (found && !find_most(search, 0, search->part.least)) {
+    if (found && !decide_find_most(search, 0, search->part.least)) {
         uint32_t started = search->part.started;
         struct gt_plan_failure first = *search->failure;
-        found = started && gt_part_suffices(search->view) && find_most(search, started, 1);
+        found = started && gt_part_suffices(search->view) && decide_find_most(search, started, 1);
         if (!found)
             *search->failure = first;
     }
@@ -69,9 +69,9 @@ static bool find_part(struct part_search *search)
 }
 
 /* Plans the whole job, else as much as may run without the rest. */
-static bool find_places(struct gt_cache *cache, const struct gt_job_view *view,
-                        const struct gt_decide_spec *spec, struct gt_attempt *attempt,
-                        struct gt_plan_failure *ret_failure)
+static bool decide_find_places(struct gt_cache *cache, const struct gt_job_view *view,
+                               const struct gt_decide_spec *spec, struct gt_attempt *attempt,
+                               struct gt_plan_failure *ret_failure)
 {
     struct part_search search = {cache, view, attempt, spec, ret_failure, {0}};
     return gt_part_is_allowed(view) ? find_part(&search) : plan_attempt(cache, view, attempt, ret_failure);
@@ -86,7 +86,7 @@ static bool lies_somewhere(const struct gt_attempt *attempt, const struct gt_pla
     return false;
 }
 
-static uint32_t supernode_of(const struct gt_cluster *cluster, uint32_t node)
+static uint32_t decide_supernode_of(const struct gt_cluster *cluster, uint32_t node)
 {
     struct gt_cluster_node info;
     return gt_cluster_get_node(cluster, node, &info) ? info.supernode : GT_NONE;
@@ -108,7 +108,8 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
     gt_job_view_run(view, at, &first, &end);
     for (uint32_t i = first; i < end; i++) {
         uint32_t other = gt_job_view_place(view, reservations, cluster, i, NULL);
-        if (i != at && other != GT_NONE && supernode_of(cluster, other) != supernode_of(cluster, node))
+        if (i != at && other != GT_NONE &&
+            decide_supernode_of(cluster, other) != decide_supernode_of(cluster, node))
             return false;
     }
     uint64_t mask = reservation->mask;
@@ -141,8 +142,9 @@ static void undo(struct gt_cache *cache, struct gt_job_view *view, struct gt_res
 }
 
 /* Writes the plan into the cache and the reservations: all or none of it. */
-static int commit(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
-                  const struct gt_plan_pod *pods, uint64_t reserve_until, struct gt_err **err)
+static int decide_commit(struct gt_cache *cache, struct gt_job_view *view,
+                         struct gt_reservations *reservations, const struct gt_plan_pod *pods,
+                         uint64_t reserve_until, struct gt_err **err)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     bool reserved = false;
@@ -173,7 +175,7 @@ static void explain_avoid(struct gt_cache *cache, const struct gt_job_view *view
     gt_auto_attempt struct gt_attempt attempt = {0};
     if (gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
-    if (find_places(cache, view, NULL, &attempt, failure))
+    if (decide_find_places(cache, view, NULL, &attempt, failure))
         failure->reason = GT_PLAN_RESERVED;
 }
 
@@ -187,7 +189,7 @@ static void explain_limits(struct gt_cache *cache, const struct gt_job_view *vie
         gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
     attempt.demands.count = attempt.demands.limit_count = 0;
-    if (find_places(cache, view, spec, &attempt, failure))
+    if (decide_find_places(cache, view, spec, &attempt, failure))
         failure->reason = GT_PLAN_TOO_FEW_RESOURCES;
 }
 
@@ -249,10 +251,10 @@ static bool never_fits(struct gt_cache *cache, const struct gt_job_view *view,
            gt_never_fits(cache, &spec, text);
 }
 
-static enum gt_decision try_without(struct gt_cache *cache, struct gt_job_view *view,
-                                    struct gt_reservations *reservations, const struct gt_decide_spec *spec,
-                                    const struct gt_node_set *leave, struct gt_plan_failure *ret_failure,
-                                    struct gt_buf *text)
+static enum gt_decision decide_try_without(struct gt_cache *cache, struct gt_job_view *view,
+                                           struct gt_reservations *reservations,
+                                           const struct gt_decide_spec *spec, const struct gt_node_set *leave,
+                                           struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     gt_auto_attempt struct gt_attempt attempt = {0};
@@ -263,7 +265,7 @@ static enum gt_decision try_without(struct gt_cache *cache, struct gt_job_view *
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
     }
-    if (!find_places(cache, view, spec, &attempt, ret_failure)) {
+    if (!decide_find_places(cache, view, spec, &attempt, ret_failure)) {
         if (leave)
             return GT_DECISION_WAITS; /* the attempt with all nodes says why */
         if (!could_fit(view, &attempt, ret_failure) && never_fits(cache, view, &attempt, text)) {
@@ -283,7 +285,7 @@ static enum gt_decision try_without(struct gt_cache *cache, struct gt_job_view *
         if (text->len && text->data[text->len - 1] != '\n')
             gt_buf_puts(text, "\n");
     }
-    if (commit(cache, view, reservations, attempt.pods, spec->reserve_until, &error) < 0) {
+    if (decide_commit(cache, view, reservations, attempt.pods, spec->reserve_until, &error) < 0) {
         gt_buf_consume(text, text->len);
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
@@ -297,9 +299,10 @@ static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *vie
 {
     const struct gt_node_set *leave = spec->leave && spec->leave->nodes ? spec->leave : NULL;
     enum gt_decision decision =
-        leave ? try_without(cache, view, reservations, spec, leave, ret_failure, text) : GT_DECISION_WAITS;
+        leave ? decide_try_without(cache, view, reservations, spec, leave, ret_failure, text)
+              : GT_DECISION_WAITS;
     return decision == GT_DECISION_WAITS
-               ? try_without(cache, view, reservations, spec, NULL, ret_failure, text)
+               ? decide_try_without(cache, view, reservations, spec, NULL, ret_failure, text)
                : decision;
 }
 
@@ -315,8 +318,8 @@ static bool is_revocable(const struct gt_job_view *view, const struct gt_reserva
 
 /* Gives up places of `count` members from `first` on that are only reserved: plans of gated pods, and
  * reservations for missing pods. */
-static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
-                    uint32_t first, uint32_t count)
+static bool decide_give_up(struct gt_cache *cache, struct gt_job_view *view,
+                           struct gt_reservations *reservations, uint32_t first, uint32_t count)
 {
     bool any = false;
     for (uint32_t i = first; i < first + count && i < view->count; i++) {
@@ -355,7 +358,7 @@ static bool give_up_loose(struct gt_cache *cache, struct gt_job_view *view,
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
         if (whole || view->open[u])
-            any = give_up(cache, view, reservations, unit->first, unit->pods) || any;
+            any = decide_give_up(cache, view, reservations, unit->first, unit->pods) || any;
     }
     return any;
 }
@@ -364,7 +367,7 @@ void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
                          struct gt_reservations *reservations)
 {
     if (!gt_job_view_has_begun(view))
-        give_up(cache, view, reservations, 0, view->count);
+        decide_give_up(cache, view, reservations, 0, view->count);
     for (uint32_t i = 0; i < view->count; i++)
         if (view->members[i].state == GT_MEMBER_RESERVED)
             gt_reservations_release(reservations, gt_cache_cluster(cache), i);
@@ -384,16 +387,16 @@ bool gt_decide_repair(struct gt_cache *cache, struct gt_job_view *view, struct g
             if (keep)
                 return true;
             if (!begun)
-                return give_up(cache, view, reservations, 0, view->count);
-            repaired = give_up(cache, view, reservations, at, run) || repaired;
+                return decide_give_up(cache, view, reservations, 0, view->count);
+            repaired = decide_give_up(cache, view, reservations, at, run) || repaired;
         }
     }
     return repaired;
 }
 
-static enum gt_decision decide(struct gt_cache *cache, struct gt_job_view *view,
-                               struct gt_reservations *reservations, const struct gt_decide_spec *spec,
-                               struct gt_plan_failure *ret_failure, struct gt_buf *text)
+static enum gt_decision decide_job(struct gt_cache *cache, struct gt_job_view *view,
+                                   struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+                                   struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
     take_home(cache, view, reservations);
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
@@ -415,7 +418,7 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
     if (!view->grouped)
         return GT_DECISION_NOTHING;
     gt_cluster_set_crowded(gt_cache_cluster(cache), spec->crowded);
-    enum gt_decision decision = decide(cache, view, reservations, spec, ret_failure, text);
+    enum gt_decision decision = decide_job(cache, view, reservations, spec, ret_failure, text);
     gt_cluster_set_crowded(gt_cache_cluster(cache), false);
     return decision;
 }

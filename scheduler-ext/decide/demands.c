@@ -36,7 +36,7 @@ static unsigned demand_of(struct gt_demands *demands, const struct gt_cache_requ
     return like;
 }
 
-static const struct gt_cache_job *job_of(const struct gt_job_view *view)
+static const struct gt_cache_job *demands_job_of(const struct gt_job_view *view)
 {
     for (uint32_t i = 0; i < view->count; i++)
         if (view->members[i].pod)
@@ -44,9 +44,9 @@ static const struct gt_cache_job *job_of(const struct gt_job_view *view)
     return NULL;
 }
 
-static void collect(const struct gt_job_view *view, struct gt_demands *to)
+static void demands_collect(const struct gt_job_view *view, struct gt_demands *to)
 {
-    const struct gt_cache_job *job = job_of(view);
+    const struct gt_cache_job *job = demands_job_of(view);
     const struct gt_cache_request *coming = NULL;
     unsigned coming_gpus = 0;
     for (uint32_t u = 0; u < view->job->units.count; u++) {
@@ -65,7 +65,8 @@ static void collect(const struct gt_job_view *view, struct gt_demands *to)
     }
 }
 
-static int begin(struct gt_cache *cache, uint32_t members, struct gt_demands *ret, struct gt_err **err)
+static int demands_begin(struct gt_cache *cache, uint32_t members, struct gt_demands *ret,
+                         struct gt_err **err)
 {
     ret->of = calloc((size_t)members + 1, sizeof(*ret->of));
     ret->limits = malloc(((size_t)gt_cluster_nodes(gt_cache_cluster(cache)) + 1) * sizeof(*ret->limits));
@@ -75,10 +76,10 @@ static int begin(struct gt_cache *cache, uint32_t members, struct gt_demands *re
 int gt_demands_make(struct gt_cache *cache, const struct gt_job_view *view, enum gt_cache_room room,
                     struct gt_demands *ret, struct gt_err **err)
 {
-    int r = begin(cache, view->count, ret, err);
+    int r = demands_begin(cache, view->count, ret, err);
     if (r < 0)
         return r;
-    collect(view, ret);
+    demands_collect(view, ret);
     ret->limit_count = gt_cache_limits(cache, ret->list, ret->count, room, false, ret->limits);
     return 0;
 }
@@ -87,7 +88,7 @@ int gt_demands_make_ahead(struct gt_cache *cache, const struct gt_job *job,
                           const struct gt_cache_request *const *requests, struct gt_demands *ret,
                           struct gt_err **err)
 {
-    int r = begin(cache, job->member_count, ret, err);
+    int r = demands_begin(cache, job->member_count, ret, err);
     if (r < 0)
         return r;
     for (uint32_t u = 0; u < job->units.count; u++) {
@@ -160,8 +161,8 @@ static bool lower_limits(const struct gt_cache *cache, struct gt_demands *demand
     return any;
 }
 
-static bool plan(struct gt_cache *cache, const struct gt_demands *demands,
-                 const struct gt_plan_request *request, struct gt_plan_failure *ret_failure)
+static bool demands_plan(struct gt_cache *cache, const struct gt_demands *demands,
+                         const struct gt_plan_request *request, struct gt_plan_failure *ret_failure)
 {
     struct gt_plan_request limited = *request;
     limited.limits = demands->limits;
@@ -175,7 +176,7 @@ bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,
     if (demands->count > 1) /* an earlier plan may have lowered them */
         demands->limit_count =
             gt_cache_limits(cache, demands->list, demands->count, GT_CACHE_ROOM_NOW, false, demands->limits);
-    bool placed = plan(cache, demands, request, ret_failure);
+    bool placed = demands_plan(cache, demands, request, ret_failure);
     if (!placed || demands->count < 2) /* for one demand the limits are exact */
         return placed;
     gt_auto_free struct tally *tallies = calloc((size_t)request->pod_count + 1, sizeof(*tallies));
@@ -184,11 +185,11 @@ bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,
     for (unsigned i = 0; placed && tallies && tally_of && i < REPAIRS_MAX; i++) {
         if (!lower_limits(cache, demands, request, tallies, tally_of))
             return true;
-        placed = plan(cache, demands, request, ret_failure);
+        placed = demands_plan(cache, demands, request, ret_failure);
     }
     demands->limit_count =
         gt_cache_limits(cache, demands->list, demands->count, GT_CACHE_ROOM_NOW, true, demands->limits);
-    return plan(cache, demands, request, ret_failure);
+    return demands_plan(cache, demands, request, ret_failure);
 }
 
 /* ---- text ---- */

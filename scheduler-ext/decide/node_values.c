@@ -6,7 +6,7 @@
 
 #include "base/bits.h"
 
-static unsigned bits(uint64_t mask)
+static unsigned node_values_bits(uint64_t mask)
 {
     return gt_bit_count(mask);
 }
@@ -20,8 +20,8 @@ bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remo
 {
     /* Where there is no room even without reservations, the scheduler detects it itself, or knows of GPUs
      * that have become free since the last report. */
-    return bits(gt_node_available(node, remote)) < gpus && bits(node->free & node->healthy) >= gpus &&
-           node->assumed | remote;
+    return node_values_bits(gt_node_available(node, remote)) < gpus &&
+           node_values_bits(node->free & node->healthy) >= gpus && node->assumed | remote;
 }
 
 /* The available GPUs that are left when the scheduler has allocated some already: those are taken to be the
@@ -29,15 +29,15 @@ bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remo
 static uint64_t what_is_left(const struct gt_cluster_node *node, unsigned left)
 {
     struct gt_choice choice;
-    unsigned gone = bits(node->available) - left;
+    unsigned gone = node_values_bits(node->available) - left;
     if (!gt_choose(node->class, node->available, 0, gone, 0, &choice))
         return node->available;
     return node->available & ~choice.mask;
 }
 
 /* `has_left`: available GPUs by the scheduler's count; negative: not known. */
-static double value_of(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id,
-                       int32_t has_left, double value)
+static double node_values_of(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id,
+                             int32_t has_left, double value)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_mix_amounts left;
@@ -55,7 +55,7 @@ static double value_of(struct gt_cache *cache, const struct gt_mix_amounts *pod,
 
 double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value)
 {
-    return value_of(cache, pod, id, -1, value);
+    return node_values_of(cache, pod, id, -1, value);
 }
 
 /* Whether it asks for CPU or memory; otherwise a node without GPUs is not evaluated. */
@@ -79,9 +79,9 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
     if (pod->gpus)
         gt_score_ids(cluster, pod->gpus, ret_ids, count, ret_values);
     for (uint32_t i = 0; i < count; i++)
-        ret_values[i] =
-            asks(pod) ? value_of(cache, pod, ret_ids[i], left ? left[i] : -1, pod->gpus ? ret_values[i] : 0)
-                      : (double)NAN;
+        ret_values[i] = asks(pod) ? node_values_of(cache, pod, ret_ids[i], left ? left[i] : -1,
+                                                   pod->gpus ? ret_values[i] : 0)
+                                  : (double)NAN;
 }
 
 void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *weights, const double *values,
@@ -95,6 +95,7 @@ void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *we
         if (isinf(value))
             ret[i] = 1e6;
         else if (!isnan(value) && gt_cluster_get_node(cluster, ids[i], &node))
-            ret[i] = 100 * weights->weight * gt_score_worth(weights, value) - 1e-4 * bits(node.available);
+            ret[i] = 100 * weights->weight * gt_score_worth(weights, value) -
+                     1e-4 * node_values_bits(node.available);
     }
 }

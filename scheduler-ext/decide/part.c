@@ -9,7 +9,7 @@ struct unit_count {
     bool needed;           /* some of the latter are needed by a minimum */
 };
 
-static bool has_place(const struct gt_job_view_member *member)
+static bool part_has_place(const struct gt_job_view_member *member)
 {
     return member->state != GT_MEMBER_ABSENT && member->state != GT_MEMBER_EARLY &&
            !gt_member_is_open(member);
@@ -22,7 +22,7 @@ static struct unit_count count_unit(const struct gt_job_view *view, uint32_t num
     for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
         bool open = gt_member_is_open(&view->members[i]);
         count.open += open;
-        count.placed += has_place(&view->members[i]);
+        count.placed += part_has_place(&view->members[i]);
         count.needed = count.needed || (open && view->job->members[i].needed);
     }
     return count;

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
 
-static unsigned count_of(uint64_t mask)
+static unsigned plan_texts_count_of(uint64_t mask)
 {
     return gt_bit_count(mask);
 }
@@ -47,10 +47,11 @@ static uint64_t mask_of_init(const struct gt_class *class, const struct gt_cache
 {
     unsigned containers = pod->meta.containers, others = containers - pod->sidecars;
     uint64_t got = 0;
-    for (unsigned i = 0; i < containers && count_of(got) < asked; i++) {
+    for (unsigned i = 0; i < containers && plan_texts_count_of(got) < asked; i++) {
         unsigned c = i < others ? pod->sidecars + i : containers - 1 - i;
         struct gt_choice choice;
-        got |= gt_choose(class, masks[c], 0, asked - count_of(got), 0, &choice) ? choice.mask : masks[c];
+        got |= gt_choose(class, masks[c], 0, asked - plan_texts_count_of(got), 0, &choice) ? choice.mask
+                                                                                           : masks[c];
     }
     return got;
 }
@@ -87,8 +88,8 @@ static int add_containers(const struct gt_cache *cache, const struct gt_cache_po
 
 /* The text of the plan. Where it is too long the last init containers are left out, for which the agent then
  * chooses. */
-static int write_gpus(const struct plan_draft *draft, unsigned at_least, struct gt_buf *to,
-                      struct gt_err **err)
+static int plan_texts_write_gpus(const struct plan_draft *draft, unsigned at_least, struct gt_buf *to,
+                                 struct gt_err **err)
 {
     for (unsigned count = draft->count;; count--) {
         int r = gt_pod_plan_write(draft->containers, count, to, count > at_least ? NULL : err);
@@ -118,7 +119,7 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
         return gt_fail_sys(err, ENOMEM, "plan");
     int r = add_containers(cache, pod, place->node, info.class, masks, draft, err);
     if (r >= 0)
-        r = write_gpus(draft, pod->meta.containers, &gpus, err);
+        r = plan_texts_write_gpus(draft, pod->meta.containers, &gpus, err);
     if (r < 0)
         return r;
     texts.supernode = supernode.name;

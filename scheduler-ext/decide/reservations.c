@@ -82,22 +82,22 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
 }
 
 /* Whether its GPUs are still the same as when it was reserved. */
-static bool is_sound(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
-                     uint32_t at)
+static bool reservations_is_sound(const struct gt_reservations *reservations,
+                                  const struct gt_cluster *cluster, uint32_t at)
 {
     struct gt_cluster_node node;
     return gt_cluster_get_node(cluster, reservations->reservations[at].node, &node) && node.eligible &&
            !(reservations->reservations[at].mask & ~(node.free & node.healthy));
 }
 
-static void keep(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
+static void reservations_keep(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
     uint32_t id = promise_of(reservations, cluster, at);
     const struct gt_promise promise = {GT_PROMISE_RESERVED, reservations->owner, reservation->mask};
     if (id == GT_NONE && gt_cluster_promise(cluster, reservation->node, &promise, &id, NULL) == 0)
         set_reserved(reservations, at, true);
-    else if (is_reserved(reservation) && (id == GT_NONE || !is_sound(reservations, cluster, at)))
+    else if (is_reserved(reservation) && (id == GT_NONE || !reservations_is_sound(reservations, cluster, at)))
         gt_reservations_release(reservations, cluster,
                                 at); /* another pod took GPUs of it, or one is unhealthy */
 }
@@ -112,7 +112,7 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
         if (reservation->until <= now || gt_reservations_node(reservations, cluster, i) == GT_NONE)
             room = gt_reservations_release(reservations, cluster, i) || room;
         else
-            keep(reservations, cluster, i);
+            reservations_keep(reservations, cluster, i);
     }
     return room;
 }

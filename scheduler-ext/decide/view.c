@@ -34,7 +34,7 @@ static void free_inputs(struct inputs *inputs)
 }
 #define auto_inputs __attribute__((cleanup(free_inputs)))
 
-static int collect(const struct gt_cache_job *job, struct inputs *to, struct gt_err **err)
+static int view_collect(const struct gt_cache_job *job, struct inputs *to, struct gt_err **err)
 {
     to->metas = calloc((size_t)job->pod_count + 1, sizeof(*to->metas));
     to->pods = calloc((size_t)job->pod_count + 1, sizeof(*to->pods));
@@ -49,7 +49,7 @@ static int collect(const struct gt_cache_job *job, struct inputs *to, struct gt_
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int view_by_name(const void *a, const void *b)
 {
     const struct gt_cache_pod *const *x = a, *const *y = b;
     int order = gt_natural_order((*x)->meta.name, (*y)->meta.name);
@@ -69,7 +69,7 @@ static int name_by_rank(const struct gt_ranks *ranks, struct inputs *inputs, uin
     inputs->ranks = calloc((size_t)count + 1, sizeof(*inputs->ranks));
     if (!taken || !inputs->names || !inputs->ranks)
         return gt_fail_sys(err, ENOMEM, "job");
-    qsort(inputs->pods, count, sizeof(*inputs->pods), by_name);
+    qsort(inputs->pods, count, sizeof(*inputs->pods), view_by_name);
     for (uint32_t i = 0; i < count; i++) {
         const struct gt_pod_meta *meta = &inputs->pods[i]->meta;
         uint32_t rank = gt_ranks_find(ranks, meta->namespace_, meta->name);
@@ -112,12 +112,12 @@ static void spread(const struct inputs *inputs, struct gt_job *job)
 }
 
 /* A pod with a place, or with a reservation. */
-static bool has_place(const struct gt_cache_pod *pod)
+static bool view_has_place(const struct gt_cache_pod *pod)
 {
     return pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_ASSUMED;
 }
 
-static enum gt_member_state state_of(const struct gt_job_view_spec *spec, const struct gt_cache_pod *pod)
+static enum gt_member_state view_state_of(const struct gt_job_view_spec *spec, const struct gt_cache_pod *pod)
 {
     if (pod->state >= GT_CACHE_BOUND)
         return GT_MEMBER_PLACED;
@@ -173,7 +173,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             reservation->until = spec->moving_until;
         if (view->members[i].state == GT_MEMBER_MOVING)
             continue;
-        if (pod && has_place(pod)) {
+        if (pod && view_has_place(pod)) {
             gt_reservations_release(reservations, cluster, i); /* it came with its place */
             take_reservations(reservation, cluster, pod);
         } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||
@@ -402,7 +402,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     if (!view)
         return gt_fail_sys(err, ENOMEM, "job %s", job->key);
     const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
-    int r = collect(job, &inputs, err);
+    int r = view_collect(job, &inputs, err);
     if (r >= 0)
         r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
     if (r >= 0 && gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
@@ -434,7 +434,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
             continue;
         struct gt_job_view_member *member = &view->members[i];
         member->pod = inputs.pods[at];
-        member->state = state_of(given, member->pod);
+        member->state = view_state_of(given, member->pod);
         view->states[member->state]++;
         view->missing--;
         view->whole = view->whole && member->state == GT_MEMBER_TO_PLACE;

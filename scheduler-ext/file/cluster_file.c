@@ -43,7 +43,7 @@ static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
     return 0;
 }
 
-static int read_all(struct cluster_reader *reader, const cJSON *json)
+static int cluster_file_read_all(struct cluster_reader *reader, const cJSON *json)
 {
     struct gt_at at = {READER_SOURCE, "", reader->err};
     TRY(gt_reader_object(&at, json));
@@ -68,7 +68,7 @@ static int read_all(struct cluster_reader *reader, const cJSON *json)
 
 /* "@: nodes[3].name: ..." becomes "FILE: line 12: nodes[3].name: ...". The reader of a node appends a second
  * path: "nodes[3].topology: links[2].a: ..." */
-static int add_place(const char *text, size_t len, const char *source, struct gt_err **err)
+static int cluster_file_add_place(const char *text, size_t len, const char *source, struct gt_err **err)
 {
     static const char mark[] = READER_SOURCE ": ";
     if (!err || !*err)
@@ -115,9 +115,9 @@ int gt_cluster_file_parse(const char *text, size_t len, const char *source, stru
     if (r >= 0)
         r = gt_class_cache_new(GT_CLUSTER_CLASSES_MAX, &reader.classes, &own);
     if (r >= 0)
-        r = read_all(&reader, json);
+        r = cluster_file_read_all(&reader, json);
     if (r < 0)
-        r = add_place(text, len, source, &own);
+        r = cluster_file_add_place(text, len, source, &own);
     else
         *ret = gt_steal(file);
     cJSON_Delete(json);

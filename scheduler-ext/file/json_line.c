@@ -15,7 +15,7 @@ static bool at(const struct line_scanner *s, char c)
     return s->p < s->end && *s->p == c;
 }
 
-static void skip_space(struct line_scanner *s)
+static void json_line_skip_space(struct line_scanner *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
         s->p++;
@@ -32,11 +32,11 @@ static void skip_string(struct line_scanner *s)
         s->p = s->end;
 }
 
-static void skip_value(struct line_scanner *s)
+static void json_line_skip_value(struct line_scanner *s)
 {
     size_t depth = 0;
     do {
-        skip_space(s);
+        json_line_skip_space(s);
         if (s->p >= s->end)
             return;
         if (at(s, '"')) {
@@ -65,13 +65,13 @@ static bool enter_element(struct line_scanner *s, size_t n)
         return false;
     s->p++;
     for (size_t i = 0;; i++) {
-        skip_space(s);
+        json_line_skip_space(s);
         if (s->p >= s->end || *s->p == ']')
             return false;
         if (i == n)
             return true;
-        skip_value(s);
-        skip_space(s);
+        json_line_skip_value(s);
+        json_line_skip_space(s);
         if (!at(s, ','))
             return false;
         s->p++;
@@ -84,21 +84,21 @@ static bool enter_member(struct line_scanner *s, const char *key, size_t key_len
         return false;
     s->p++;
     for (;;) {
-        skip_space(s);
+        json_line_skip_space(s);
         if (!at(s, '"'))
             return false;
         const char *name = s->p + 1;
         skip_string(s);
         size_t len = (size_t)(s->p - name) - 1;
-        skip_space(s);
+        json_line_skip_space(s);
         if (!at(s, ':'))
             return false;
         s->p++;
-        skip_space(s);
+        json_line_skip_space(s);
         if (len == key_len && memcmp(name, key, len) == 0)
             return s->p < s->end;
-        skip_value(s);
-        skip_space(s);
+        json_line_skip_value(s);
+        json_line_skip_space(s);
         if (!at(s, ','))
             return false;
         s->p++;
@@ -110,7 +110,7 @@ unsigned gt_json_line(const char *text, size_t len, const char *path)
     struct line_scanner s = {text, text + len};
     if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         s.p += 3;
-    skip_space(&s);
+    json_line_skip_space(&s);
     const char *found = s.p;
     while (*path) {
         bool there;

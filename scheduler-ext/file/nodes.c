@@ -6,8 +6,8 @@
 #include "topology/model/node_json.h"
 
 /* The id of the class with these weights, known or new. */
-static int add_class(struct cluster_reader *reader, const struct gt_at *at, const struct gt_weights *weights,
-                     uint32_t *ret)
+static int file_nodes_add_class(struct cluster_reader *reader, const struct gt_at *at,
+                                const struct gt_weights *weights, uint32_t *ret)
 {
     gt_auto_class struct gt_class *class = NULL;
     TRY(gt_reader_wrap(at, gt_class_cache_get(reader->classes, weights, &class, reader->err)));
@@ -21,7 +21,7 @@ static int class_of_count(struct cluster_reader *reader, const struct gt_at *at,
         for (unsigned i = 0; i < n; i++)
             for (unsigned j = 0; j < n; j++)
                 weights.w[i][j] = i == j ? 0 : GT_CLUSTER_GPU_WEIGHT;
-        TRY(add_class(reader, at, &weights, &reader->count_class[n]));
+        TRY(file_nodes_add_class(reader, at, &weights, &reader->count_class[n]));
     }
     *ret = reader->count_class[n];
     return 0;
@@ -29,7 +29,7 @@ static int class_of_count(struct cluster_reader *reader, const struct gt_at *at,
 
 /* GPUs are numbered by PCI address everywhere. With a topology in another order the numbers in `free` would
  * be ambiguous. */
-static int check_order(const struct gt_at *at, const cJSON *gpus, const struct gt_node *node)
+static int file_nodes_check_order(const struct gt_at *at, const cJSON *gpus, const struct gt_node *node)
 {
     unsigned i = 0;
     for (const cJSON *item = gpus->child; item && i < node->gpu_count; item = item->next, i++) {
@@ -90,12 +90,12 @@ static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, 
     snprintf(source, sizeof(source), READER_SOURCE ": %s.topology", at->path);
     gt_auto_node struct gt_node *node = NULL;
     TRY(gt_node_from_json(topology, source, &node, reader->err));
-    TRY(check_order(at, gt_get(topology, "gpus"), node));
+    TRY(file_nodes_check_order(at, gt_get(topology, "gpus"), node));
     struct gt_weights weights;
     gt_weights_of(node, &weights);
     *ret_count = node->gpu_count;
     *ret_healthy = gt_node_usable(node);
-    return add_class(reader, at, &weights, ret_class);
+    return file_nodes_add_class(reader, at, &weights, ret_class);
 }
 
 static int read_supernode(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
@@ -115,7 +115,7 @@ static int read_supernode(struct cluster_reader *reader, const struct gt_at *at,
     return gt_reader_wrap(at, gt_cluster_add_supernode(cluster, name, 1, GT_NONE, ret, reader->err));
 }
 
-static int read_node(struct cluster_reader *reader, const cJSON *json)
+static int file_nodes_read(struct cluster_reader *reader, const cJSON *json)
 {
     struct gt_cluster *cluster = reader->file->cluster;
     char path[READER_PATH_SIZE], name[READER_NAME_SIZE];
@@ -144,6 +144,6 @@ static int read_node(struct cluster_reader *reader, const cJSON *json)
 int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array)
 {
     for (const cJSON *item = array->child; item; item = item->next)
-        TRY(read_node(reader, item));
+        TRY(file_nodes_read(reader, item));
     return 0;
 }

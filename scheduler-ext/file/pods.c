@@ -7,7 +7,7 @@
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/reader.h"
 
-static int read_pod(struct cluster_reader *reader, uint32_t i, const cJSON *json, uint64_t *used)
+static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON *json, uint64_t *used)
 {
     struct gt_cluster_file *file = reader->file;
     struct gt_cluster_pod *pod = &file->pods[i];
@@ -78,7 +78,7 @@ int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t c
     file->pod_count = count;
     uint32_t i = 0;
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next)
-        TRY(read_pod(reader, i++, item, used));
+        TRY(file_pods_read(reader, i++, item, used));
     TRY(check_names(reader));
     for (uint32_t node = 0; node < reader->node_count; node++)
         if (used[node] && !reader->free_given[node])

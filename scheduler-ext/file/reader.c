@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int by_name(const void *a, const void *b)
+static int reader_by_name(const void *a, const void *b)
 {
     const struct named *x = a, *y = b;
     int order = strcmp(x->name, y->name);
@@ -14,7 +14,7 @@ static int by_name(const void *a, const void *b)
 void gt_named_sort(struct named *list, uint32_t count)
 {
     if (count)
-        qsort(list, count, sizeof(*list), by_name);
+        qsort(list, count, sizeof(*list), reader_by_name);
 }
 
 uint32_t gt_named_find(const struct named *list, uint32_t count, const char *name)

@@ -12,8 +12,8 @@ struct supernode_entry {
     unsigned tier;
 };
 
-static int read_entry(struct cluster_reader *reader, uint32_t i, const cJSON *json,
-                      struct supernode_entry *ret)
+static int file_supernodes_read_entry(struct cluster_reader *reader, uint32_t i, const cJSON *json,
+                                      struct supernode_entry *ret)
 {
     char path[READER_PATH_SIZE], text[READER_NAME_SIZE];
     snprintf(path, sizeof(path), "supernodes[%u]", i);
@@ -58,7 +58,8 @@ static int check_parent(struct cluster_reader *reader, const struct supernode_en
                       entry->parent, entries[entry->above].tier, entry->tier);
 }
 
-static int find_parents(struct cluster_reader *reader, struct supernode_entry *entries, uint32_t count)
+static int file_supernodes_find_parents(struct cluster_reader *reader, struct supernode_entry *entries,
+                                        uint32_t count)
 {
     gt_auto_free struct named *names = calloc((size_t)count + 1, sizeof(*names));
     if (!names)
@@ -94,8 +95,8 @@ int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint
         return gt_fail_sys(reader->err, ENOMEM, "supernodes");
     uint32_t i = 0;
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++)
-        TRY(read_entry(reader, i, item, &entries[i]));
-    TRY(find_parents(reader, entries, count));
+        TRY(file_supernodes_read_entry(reader, i, item, &entries[i]));
+    TRY(file_supernodes_find_parents(reader, entries, count));
     for (unsigned tier = GT_TIERS_MAX; tier; tier--) /* parents first */
         for (i = 0; i < count; i++) {
             struct supernode_entry *entry = &entries[i];

@@ -80,7 +80,7 @@ static int fail_roles(struct job_builder *builder)
     return gt_fail(builder->err, E2BIG, "more than %d roles in one job", GT_JOB_ROLES_MAX);
 }
 
-static int add_templates(struct job_builder *builder)
+static int job_add_templates(struct job_builder *builder)
 {
     uint64_t total = 0;
     for (unsigned i = 0; builder->spec && i < builder->spec->count; i++) {
@@ -144,7 +144,7 @@ static int identify_pods(struct job_builder *builder)
 }
 
 /* Adds a pod, unless it will be deleted, or its object has changed and is not yet known. */
-static int add_pod(struct job_builder *builder, uint32_t pod)
+static int job_add_pod(struct job_builder *builder, uint32_t pod)
 {
     const struct gt_pod_identity *identity = &builder->identities[pod];
     struct role *role = find_role(builder, identity->role);
@@ -164,12 +164,12 @@ static int add_pod(struct job_builder *builder, uint32_t pod)
     return 0;
 }
 
-static int add_pods(struct job_builder *builder)
+static int job_add_pods(struct job_builder *builder)
 {
     int r = 0;
     for (uint32_t i = 0; i < builder->count && r >= 0; i++)
         if (!builder->identities[i].ignored)
-            r = add_pod(builder, i);
+            r = job_add_pod(builder, i);
     return r;
 }
 
@@ -201,14 +201,14 @@ static void set_bases(struct job_builder *builder)
                 builder->roles[i].base += builder->roles[j].replicas;
 }
 
-static int by_name(const void *a, const void *b)
+static int job_by_name(const void *a, const void *b)
 {
     const struct pod_slot *x = a, *y = b;
     int order = gt_natural_order(x->name, y->name);
     return order ? order : strcmp(x->name, y->name);
 }
 
-static int by_place(const void *a, const void *b)
+static int job_by_place(const void *a, const void *b)
 {
     const struct pod_slot *x = a, *y = b;
     if (x->role != y->role)
@@ -221,7 +221,7 @@ static int by_place(const void *a, const void *b)
 /* Pods of a kind without an index get one by the order of their names. */
 static void count_by_name(struct job_builder *builder)
 {
-    qsort(builder->slots, builder->slot_count, sizeof(*builder->slots), by_name);
+    qsort(builder->slots, builder->slot_count, sizeof(*builder->slots), job_by_name);
     uint32_t next[GT_JOB_ROLES_MAX] = {0};
     for (uint32_t i = 0; i < builder->slot_count; i++) {
         struct pod_slot *slot = &builder->slots[i];
@@ -236,7 +236,7 @@ static void count_by_name(struct job_builder *builder)
 static int fill_reservations(struct job_builder *builder)
 {
     uint32_t there = builder->slot_count;
-    qsort(builder->slots, there, sizeof(*builder->slots), by_place);
+    qsort(builder->slots, there, sizeof(*builder->slots), job_by_place);
     for (uint32_t i = 1; i < there; i++) {
         const struct pod_slot *a = &builder->slots[i - 1], *b = &builder->slots[i];
         if (a->role == b->role && a->index == b->index)
@@ -260,7 +260,7 @@ static int fill_reservations(struct job_builder *builder)
     return 0;
 }
 
-static int by_rank(const void *a, const void *b)
+static int job_by_rank(const void *a, const void *b)
 {
     const struct gt_job_member *x = a, *y = b;
     return (x->rank > y->rank) - (x->rank < y->rank);
@@ -365,11 +365,11 @@ static int add_members(struct job_builder *builder)
     }
     job->others = builder->slot_count - job->member_count;
     job->minimum = builder->spec ? builder->spec->minimum : 0;
-    qsort(job->members, job->member_count, sizeof(*job->members), by_rank);
+    qsort(job->members, job->member_count, sizeof(*job->members), job_by_rank);
     return r;
 }
 
-static int read_sizes(struct job_builder *builder)
+static int job_read_sizes(struct job_builder *builder)
 {
     unsigned templates = builder->spec ? builder->spec->count : 0;
     gt_auto_free struct gt_job_texts *texts = calloc((size_t)builder->count + templates + 1, sizeof(*texts));
@@ -476,7 +476,7 @@ static int check_alone(const struct job_builder *builder)
         job->sizes.group, gpus, gt_plural(gpus));
 }
 
-static int make_units(struct job_builder *builder)
+static int job_make_units(struct job_builder *builder)
 {
     struct gt_job *job = builder->job;
     int r = builder->spec && builder->spec->units_in_roles ? check_roles(builder) : check_alone(builder);
@@ -518,9 +518,9 @@ static int check_steps(struct job_builder *builder)
     return 0;
 }
 
-static int make(struct job_builder *builder)
+static int job_make(struct job_builder *builder)
 {
-    int r = add_templates(builder);
+    int r = job_add_templates(builder);
     if (r < 0)
         return r;
     uint64_t slots = builder->count;
@@ -532,7 +532,7 @@ static int make(struct job_builder *builder)
         return gt_fail_sys(builder->err, ENOMEM, "job");
     r = identify_pods(builder);
     if (r >= 0)
-        r = add_pods(builder);
+        r = job_add_pods(builder);
     if (r < 0)
         return r;
     builder->job->kind = builder->count ? builder->identities[0].kind : GT_JOB_POD;
@@ -543,9 +543,9 @@ static int make(struct job_builder *builder)
     if (r >= 0)
         r = add_members(builder);
     if (r >= 0 && !(builder->spec && builder->spec->sizes_of_roles))
-        r = read_sizes(builder);
+        r = job_read_sizes(builder);
     if (r >= 0)
-        r = make_units(builder);
+        r = job_make_units(builder);
     if (r >= 0)
         r = check_turns(builder);
     if (r >= 0)
@@ -562,7 +562,7 @@ int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_
     if (!job)
         return gt_fail_sys(err, ENOMEM, "job");
     struct job_builder builder = {.pods = pods, .count = count, .spec = spec, .err = err, .job = job};
-    int r = make(&builder);
+    int r = job_make(&builder);
     free(builder.identities);
     free(builder.slots);
     if (r >= 0)

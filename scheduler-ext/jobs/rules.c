@@ -13,7 +13,7 @@ uint32_t gt_job_pod_gpus(const struct gt_job_pod *pod)
 }
 
 /* Rules between the sizes and one pod. */
-static int check_pod(const struct gt_job_sizes *sizes, uint32_t gpus, struct gt_err **err)
+static int rules_check_pod(const struct gt_job_sizes *sizes, uint32_t gpus, struct gt_err **err)
 {
     if (sizes->group % gpus)
         return gt_fail(err, EINVAL, "gpu-group-size %u is not a multiple of the pod's %u GPU%s", sizes->group,
@@ -35,7 +35,7 @@ static int check_job(const struct gt_job_sizes *sizes, const struct gt_job_pod *
         uint32_t gpus = gt_job_pod_gpus(&pods[i]);
         if (!gpus)
             return gt_fail(err, EINVAL, "pod %u of the job asks for no GPUs", i);
-        int r = check_pod(sizes, gpus, err);
+        int r = rules_check_pod(sizes, gpus, err);
         if (r < 0)
             return r;
         total += gpus;

@@ -127,8 +127,8 @@ struct word_rule {
     const char *words[3], *list;
 };
 
-static int read_word(const struct word_rule *rule, const struct gt_job_texts *texts, uint32_t count,
-                     unsigned *ret, struct gt_err **err)
+static int sizes_read_word(const struct word_rule *rule, const struct gt_job_texts *texts, uint32_t count,
+                           unsigned *ret, struct gt_err **err)
 {
     const struct gt_job_texts *first = NULL;
     *ret = 0;
@@ -174,11 +174,11 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
     if (r >= 0)
         r = read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, NULL, err);
     if (r >= 0)
-        r = read_word(&losses, texts, count, &loss, err);
+        r = sizes_read_word(&losses, texts, count, &loss, err);
     if (r >= 0)
-        r = read_word(&unplaced, texts, count, &again, err);
+        r = sizes_read_word(&unplaced, texts, count, &again, err);
     if (r >= 0)
-        r = read_word(&spreads, texts, count, &spread, err);
+        r = sizes_read_word(&spreads, texts, count, &spread, err);
     if (r < 0)
         return r;
     sizes.loss = (enum gt_on_node_loss)loss;

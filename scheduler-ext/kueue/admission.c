@@ -50,26 +50,27 @@ struct entry_key {
     const char *namespace_, *name;
 };
 
-static bool is_named(const void *item, const void *key)
+static bool kueue_admission_is_named(const void *item, const void *key)
 {
     const struct gt_workload *workload = ((const struct admission_entry *)item)->workload;
     const struct entry_key *wanted = key;
     return strcmp(workload->namespace_, wanted->namespace_) == 0 && strcmp(workload->name, wanted->name) == 0;
 }
 
-static struct admission_entry *find(const struct gt_admission *admission, const char *namespace_,
-                                    const char *name)
+static struct admission_entry *kueue_admission_find(const struct gt_admission *admission,
+                                                    const char *namespace_, const char *name)
 {
-    return gt_table_find(&admission->entries, gt_digest_hash_of_name(namespace_, name), is_named,
-                         &(struct entry_key){namespace_, name});
+    return gt_table_find(&admission->entries, gt_digest_hash_of_name(namespace_, name),
+                         kueue_admission_is_named, &(struct entry_key){namespace_, name});
 }
 
-static struct admission_entry *next(const struct gt_admission *admission, const struct admission_entry *entry)
+static struct admission_entry *kueue_admission_next(const struct gt_admission *admission,
+                                                    const struct admission_entry *entry)
 {
     return gt_table_after(&admission->entries, entry ? entry->hash : 0, entry);
 }
 
-static void free_entry(struct gt_admission *admission, struct admission_entry *entry)
+static void kueue_admission_free_entry(struct gt_admission *admission, struct admission_entry *entry)
 {
     gt_workload_free(entry->workload);
     gt_fit_places_done(admission->spec.cache, &entry->places);
@@ -90,7 +91,7 @@ void gt_admission_clear(struct gt_admission *admission)
 {
     for (uint32_t i = 0; i < admission->entries.size; i++)
         if (admission->entries.items[i])
-            free_entry(admission, admission->entries.items[i]);
+            kueue_admission_free_entry(admission, admission->entries.items[i]);
     gt_table_done(&admission->entries);
     for (unsigned i = 0; i < admission->check_count; i++)
         free(admission->checks[i]);
@@ -127,7 +128,7 @@ void gt_admission_add_check(struct gt_admission *admission, const char *name)
         admission->checks[admission->check_count++] = copy;
 }
 
-static bool is_ours(const struct gt_admission *admission, const char *check)
+static bool kueue_admission_is_ours(const struct gt_admission *admission, const char *check)
 {
     for (unsigned i = 0; i < admission->check_count; i++)
         if (strcmp(admission->checks[i], check) == 0)
@@ -156,7 +157,7 @@ void gt_admission_put_flavor(struct gt_admission *admission, const cJSON *object
 
 /* ---- Workloads ---- */
 
-static void release(struct gt_admission *admission, struct admission_entry *entry)
+static void kueue_admission_release(struct gt_admission *admission, struct admission_entry *entry)
 {
     gt_fit_places_done(admission->spec.cache, &entry->places);
     entry->hold_ms = 0;
@@ -164,11 +165,11 @@ static void release(struct gt_admission *admission, struct admission_entry *entr
 
 void gt_admission_remove(struct gt_admission *admission, const char *namespace_, const char *name)
 {
-    struct admission_entry *entry = find(admission, namespace_, name);
+    struct admission_entry *entry = kueue_admission_find(admission, namespace_, name);
     if (!entry)
         return;
     gt_table_remove(&admission->entries, entry->hash, entry);
-    free_entry(admission, entry);
+    kueue_admission_free_entry(admission, entry);
 }
 
 int gt_admission_put(struct gt_admission *admission, const cJSON *object, bool whole, struct gt_err **err)
@@ -180,12 +181,12 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, bool w
         gt_admission_remove(admission, gt_meta_namespace(object), gt_meta_name(object));
         return r;
     }
-    struct admission_entry *entry = find(admission, workload->namespace_, workload->name);
+    struct admission_entry *entry = kueue_admission_find(admission, workload->namespace_, workload->name);
     if (entry) {
         bool same = strcmp(entry->workload->version, workload->version) == 0;
         if (strcmp(entry->workload->reserved_since, workload->reserved_since) != 0) {
             entry->waits_ms = 0;
-            release(admission, entry);
+            kueue_admission_release(admission, entry);
         }
         gt_workload_free(entry->workload);
         entry->workload = gt_steal(workload);
@@ -201,42 +202,43 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, bool w
     entry->hash = gt_digest_hash_of_name(entry->workload->namespace_, entry->workload->name);
     if (gt_table_add(&admission->entries, entry->hash, entry) >= 0)
         return 0;
-    free_entry(admission, entry);
+    kueue_admission_free_entry(admission, entry);
     return gt_fail_sys(err, ENOMEM, "Workloads");
 }
 
 void gt_admission_failed(struct gt_admission *admission, const char *namespace_, const char *name,
                          uint64_t now_ms)
 {
-    struct admission_entry *entry = find(admission, namespace_, name);
+    struct admission_entry *entry = kueue_admission_find(admission, namespace_, name);
     if (!entry)
         return;
     entry->decided = false;
     entry->rest_ms = now_ms + FAILED_MS;
-    release(admission, entry);
+    kueue_admission_release(admission, entry);
 }
 
 /* ---- held places ---- */
 
-static bool has_place(const struct gt_cache_pod *pod)
+static bool kueue_admission_has_place(const struct gt_cache_pod *pod)
 {
     return pod && !pod->deleting && (pod->node != GT_NONE || pod->plan == GT_CACHE_PLAN_ASSUMED);
 }
 
 /* Whether its pods have their plan; all pods of a job get it together. For kinds that are not known here only
  * the time decides. */
-static bool is_planned(const struct gt_cache *cache, const struct gt_workload *workload)
+static bool kueue_admission_is_planned(const struct gt_cache *cache, const struct gt_workload *workload)
 {
     enum gt_job_kind kind = gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);
     bool more = true;
     if (strcmp(workload->owner_kind, "Pod") == 0)
-        return has_place(gt_cache_find_pod(cache, workload->namespace_, workload->owner_name));
+        return kueue_admission_has_place(
+            gt_cache_find_pod(cache, workload->namespace_, workload->owner_name));
     for (unsigned number = 0; kind < GT_JOB_KINDS && more; number++) {
         gt_auto_buf struct gt_buf key = GT_BUF(1024);
         more = gt_owner_job_key(kind, NULL, workload->namespace_, workload->owner_name, number, &key);
         const struct gt_cache_job *job = more && key.data ? gt_cache_find_job(cache, key.data) : NULL;
         for (const struct gt_cache_pod *pod = job ? job->pods : NULL; pod; pod = pod->next)
-            if (has_place(pod))
+            if (kueue_admission_has_place(pod))
                 return true;
     }
     return false;
@@ -282,7 +284,8 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
 static void forget_all(struct gt_admission *admission)
 {
     gt_cluster_end_promises(gt_cache_cluster(admission->spec.cache), GT_PROMISE_ADMITTED, 0);
-    for (struct admission_entry *entry = next(admission, NULL); entry; entry = next(admission, entry)) {
+    for (struct admission_entry *entry = kueue_admission_next(admission, NULL); entry;
+         entry = kueue_admission_next(admission, entry)) {
         if (entry->assumed)
             forget_room(admission->spec.cache, &entry->places, entry->places.count);
         entry->assumed = false;
@@ -304,15 +307,15 @@ static void give_places_back(struct gt_admission *admission, struct gt_fit_spec 
         forget_room(admission->spec.cache, places, places->count);
     entry->assumed = false;
     fit->held -= entry->hold_ms != 0;
-    release(admission, entry);
+    kueue_admission_release(admission, entry);
 }
 
-static bool is_ready(const struct gt_admission *admission, const struct gt_workload *workload,
-                     int64_t *ret_since)
+static bool kueue_admission_is_ready(const struct gt_admission *admission, const struct gt_workload *workload,
+                                     int64_t *ret_since)
 {
     bool ready = false;
     for (unsigned i = 0; i < workload->check_count; i++)
-        if (is_ours(admission, workload->checks[i].name)) {
+        if (kueue_admission_is_ours(admission, workload->checks[i].name)) {
             if (workload->checks[i].state != GT_CHECK_READY)
                 return false;
             ready = true;
@@ -322,11 +325,11 @@ static bool is_ready(const struct gt_admission *admission, const struct gt_workl
 }
 
 /* A new leader continues from the object's state. */
-static void adopt(const struct gt_admission *admission, struct admission_entry *entry, uint64_t now_ms,
-                  int64_t now_s)
+static void kueue_admission_adopt(const struct gt_admission *admission, struct admission_entry *entry,
+                                  uint64_t now_ms, int64_t now_s)
 {
     int64_t since = 0;
-    if (entry->hold_ms || entry->decided || !is_ready(admission, entry->workload, &since))
+    if (entry->hold_ms || entry->decided || !kueue_admission_is_ready(admission, entry->workload, &since))
         return;
     int64_t age = now_s - since;
     entry->decided = true; /* only this time */
@@ -335,16 +338,17 @@ static void adopt(const struct gt_admission *admission, struct admission_entry *
 }
 
 /* Assumes all held places for this round. Returns the earliest end of a hold. */
-static uint64_t assume_holds(struct gt_admission *admission, struct gt_fit_spec *fit, uint64_t now_ms,
-                             int64_t now_s)
+static uint64_t kueue_admission_assume_holds(struct gt_admission *admission, struct gt_fit_spec *fit,
+                                             uint64_t now_ms, int64_t now_s)
 {
     uint64_t end = UINT64_MAX;
-    for (struct admission_entry *entry = next(admission, NULL); entry; entry = next(admission, entry)) {
-        adopt(admission, entry, now_ms, now_s);
+    for (struct admission_entry *entry = kueue_admission_next(admission, NULL); entry;
+         entry = kueue_admission_next(admission, entry)) {
+        kueue_admission_adopt(admission, entry, now_ms, now_s);
         if (!entry->hold_ms)
             continue;
-        if (now_ms >= entry->hold_ms || is_planned(admission->spec.cache, entry->workload)) {
-            release(admission, entry);
+        if (now_ms >= entry->hold_ms || kueue_admission_is_planned(admission->spec.cache, entry->workload)) {
+            kueue_admission_release(admission, entry);
             continue;
         }
         if (!assume(admission->spec.cache, entry)) { /* the places were taken: it will get others */
@@ -352,7 +356,7 @@ static uint64_t assume_holds(struct gt_admission *admission, struct gt_fit_spec 
             gt_fit_places_done(admission->spec.cache, &entry->places);
             enum gt_fit fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
             if (fits == GT_FIT_NOTHING || fits == GT_FIT_NEVER) {
-                release(admission, entry);
+                kueue_admission_release(admission, entry);
                 continue;
             }
             assume(admission->spec.cache, entry);
@@ -369,7 +373,7 @@ static bool is_pending(const struct gt_admission *admission, const struct admiss
 {
     for (unsigned i = 0; !entry->decided && i < entry->workload->check_count; i++)
         if (entry->workload->checks[i].state == GT_CHECK_PENDING &&
-            is_ours(admission, entry->workload->checks[i].name))
+            kueue_admission_is_ours(admission, entry->workload->checks[i].name))
             return true;
     return false;
 }
@@ -396,8 +400,8 @@ static unsigned requeue_of(const struct gt_workload *workload)
     return seconds < REQUEUE_MAX_S ? seconds : REQUEUE_MAX_S;
 }
 
-static bool report(struct gt_admission *admission, struct admission_entry *entry, enum gt_check_state state,
-                   const char *text)
+static bool kueue_admission_report(struct gt_admission *admission, struct admission_entry *entry,
+                                   enum gt_check_state state, const char *text)
 {
     const struct gt_workload *workload = entry->workload;
     const char *names[GT_WORKLOAD_CHECKS_MAX];
@@ -405,15 +409,15 @@ static bool report(struct gt_admission *admission, struct admission_entry *entry
     const struct gt_check_verdict verdict = {
         .state = state, .message = text, .requeue_s = requeue_of(workload)};
     for (unsigned i = 0; i < workload->check_count; i++)
-        if (is_ours(admission, workload->checks[i].name))
+        if (kueue_admission_is_ours(admission, workload->checks[i].name))
             names[count++] = workload->checks[i].name;
     entry->decided = admission->spec.decided(admission->spec.arg, workload, names, count, &verdict);
     admission->counters.decided[state] += entry->decided;
     return entry->decided;
 }
 
-static void decide(struct gt_admission *admission, struct gt_fit_spec *fit, struct admission_entry *entry,
-                   uint64_t now_ms)
+static void kueue_admission_decide(struct gt_admission *admission, struct gt_fit_spec *fit,
+                                   struct admission_entry *entry, uint64_t now_ms)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
     give_places_back(admission, fit, entry);
@@ -425,18 +429,18 @@ static void decide(struct gt_admission *admission, struct gt_fit_spec *fit, stru
     const char *said = text.data ? text.data : "";
     entry->rest_ms = now_ms + AGAIN_MS;
     if (fits == GT_FIT_YES || fits == GT_FIT_NOTHING) {
-        bool reported = report(admission, entry, GT_CHECK_READY, said);
+        bool reported = kueue_admission_report(admission, entry, GT_CHECK_READY, said);
         if (!reported)
-            release(admission, entry);
+            kueue_admission_release(admission, entry);
         if (!reported || fits == GT_FIT_NOTHING)
             return;
         entry->hold_ms = now_ms + HOLD_MS;
         assume(admission->spec.cache, entry);
         fit->held++;
     } else if (fits == GT_FIT_NEVER) {
-        report(admission, entry, GT_CHECK_REJECTED, said);
+        kueue_admission_report(admission, entry, GT_CHECK_REJECTED, said);
     } else if (fits == GT_FIT_NO && entry->waits_ms && now_ms - entry->waits_ms >= QUOTA_GRACE_MS) {
-        report(admission, entry, GT_CHECK_RETRY, said);
+        kueue_admission_report(admission, entry, GT_CHECK_RETRY, said);
     } else if (!entry->waits_ms) {
         entry->waits_ms = now_ms;
     }
@@ -451,11 +455,12 @@ static void avoid_kept(const struct gt_admission *admission, struct gt_node_set 
 }
 
 /* Collects the due Workloads; `*ret_due`: when the next one is due. */
-static uint32_t collect(const struct gt_admission *admission, struct admission_entry **to, uint64_t now_ms,
-                        uint64_t *ret_due)
+static uint32_t kueue_admission_collect(const struct gt_admission *admission, struct admission_entry **to,
+                                        uint64_t now_ms, uint64_t *ret_due)
 {
     uint32_t count = 0;
-    for (struct admission_entry *entry = next(admission, NULL); entry; entry = next(admission, entry)) {
+    for (struct admission_entry *entry = kueue_admission_next(admission, NULL); entry;
+         entry = kueue_admission_next(admission, entry)) {
         if (!is_pending(admission, entry))
             continue;
         if (entry->rest_ms <= now_ms)
@@ -482,10 +487,10 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
                               .avoid = &avoid,
                               .history = admission->spec.history,
                               .now_ms = now_ms};
-    uint64_t end = assume_holds(admission, &fit, now_ms, now_s);
-    uint32_t count = collect(admission, entries, now_ms, &due);
+    uint64_t end = kueue_admission_assume_holds(admission, &fit, now_ms, now_s);
+    uint32_t count = kueue_admission_collect(admission, entries, now_ms, &due);
     for (uint32_t i = 0; i < count && i < ROUND_MAX; i++) {
-        decide(admission, &fit, entries[i], now_ms);
+        kueue_admission_decide(admission, &fit, entries[i], now_ms);
         if (!entries[i]->decided && entries[i]->rest_ms < due)
             due = entries[i]->rest_ms;
     }

@@ -53,7 +53,7 @@ struct gt_kueue {
     uint64_t write_failures;
 };
 
-static void wake(struct gt_kueue *kueue, uint64_t when)
+static void kueue_wake(struct gt_kueue *kueue, uint64_t when)
 {
     uint64_t now = gt_clock_ms();
     if (when >= kueue->wake_ms)
@@ -64,12 +64,12 @@ static void wake(struct gt_kueue *kueue, uint64_t when)
 
 void gt_kueue_on_capacity(struct gt_kueue *kueue)
 {
-    wake(kueue, gt_clock_ms() + SOON_MS);
+    kueue_wake(kueue, gt_clock_ms() + SOON_MS);
 }
 
 /* ---- writes ---- */
 
-static void free_write(struct kueue_write *write)
+static void kueue_free_write(struct kueue_write *write)
 {
     gt_kube_cancel(write->call);
     free(write->namespace_);
@@ -85,7 +85,7 @@ static void remove_write(struct kueue_write *write)
         at = &(*at)->next;
     *at = write->next;
     write->kueue->write_count--;
-    free_write(write);
+    kueue_free_write(write);
 }
 
 static struct kueue_write *find_write(const struct gt_kueue *kueue, enum kueue_kind kind,
@@ -99,7 +99,7 @@ static struct kueue_write *find_write(const struct gt_kueue *kueue, enum kueue_k
 }
 
 /* A Workload is decided again, from its new state; the state of a check stays the same. */
-static void on_failed(struct kueue_write *write, const struct gt_err *error)
+static void kueue_on_failed(struct kueue_write *write, const struct gt_err *error)
 {
     struct gt_kueue *kueue = write->kueue;
     bool is_late =
@@ -111,23 +111,23 @@ static void on_failed(struct kueue_write *write, const struct gt_err *error)
         gt_admission_failed(kueue->admission, write->namespace_, write->name, gt_clock_ms());
     if (write->kind == KUEUE_CHECKS && !is_late) {
         write->due_ms = gt_clock_ms() + RETRY_MS;
-        wake(kueue, write->due_ms);
+        kueue_wake(kueue, write->due_ms);
     } else
         remove_write(write);
-    wake(kueue, gt_clock_ms() + RETRY_MS);
+    kueue_wake(kueue, gt_clock_ms() + RETRY_MS);
 }
 
-static void on_written(void *arg, struct gt_kube_answer *answer)
+static void kueue_on_written(void *arg, struct gt_kube_answer *answer)
 {
     struct kueue_write *write = arg;
     write->call = NULL;
     if (answer->error)
-        on_failed(write, answer->error);
+        kueue_on_failed(write, answer->error);
     else
         remove_write(write);
 }
 
-static int send(struct kueue_write *write, struct gt_err **err)
+static int kueue_send(struct kueue_write *write, struct gt_err **err)
 {
     /* A server-side apply of an AdmissionCheck fails where Kueue has written it in another API version:
      * v1beta1 sets a default in a field that v1beta2 does not have. This is its only condition. */
@@ -141,12 +141,12 @@ static int send(struct kueue_write *write, struct gt_err **err)
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .force = !is_check,
                                             .no_object = true};
-    return gt_kube_start(write->kueue->spec.kube, &request, on_written, write, &write->call, err);
+    return gt_kube_start(write->kueue->spec.kube, &request, kueue_on_written, write, &write->call, err);
 }
 
 /* False: not now. */
-static bool write_status(struct gt_kueue *kueue, enum kueue_kind kind, const char *namespace_,
-                         const char *name, struct gt_buf *body)
+static bool kueue_write_status(struct gt_kueue *kueue, enum kueue_kind kind, const char *namespace_,
+                               const char *name, struct gt_buf *body)
 {
     struct kueue_write *write = calloc(1, sizeof(*write));
     gt_auto_err struct gt_err *error = NULL;
@@ -157,9 +157,9 @@ static bool write_status(struct gt_kueue *kueue, enum kueue_kind kind, const cha
                                   .namespace_ = strdup(namespace_),
                                   .name = strdup(name),
                                   .body = gt_buf_take(body)};
-    int r = write->namespace_ && write->name && write->body ? send(write, &error) : -ENOMEM;
+    int r = write->namespace_ && write->name && write->body ? kueue_send(write, &error) : -ENOMEM;
     if (r < 0) {
-        free_write(write);
+        kueue_free_write(write);
         return false;
     }
     write->next = kueue->writes;
@@ -178,7 +178,7 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
         return false;
     gt_workload_write_checks(kueue->version, workload, checks, check_count, verdict, (int64_t)time(NULL),
                              &body);
-    if (!write_status(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name, &body))
+    if (!kueue_write_status(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name, &body))
         return false;
     gt_info("Workload decided", GT_STR("namespace", workload->namespace_), GT_STR("name", workload->name),
             GT_STR("state", gt_check_state_name(verdict->state)), GT_STR("why", verdict->message));
@@ -222,7 +222,7 @@ static void write_check(struct gt_kueue *kueue, const struct gt_admission_check 
     gt_admission_check_write(kueue->version, check, active, &body);
     if (before)
         remove_write(before);
-    write_status(kueue, KUEUE_CHECKS, "", check->name, &body);
+    kueue_write_status(kueue, KUEUE_CHECKS, "", check->name, &body);
 }
 
 static void saw_check(struct gt_kueue *kueue, const cJSON *object)
@@ -251,10 +251,10 @@ static void ask_later(struct gt_kueue *kueue, uint64_t after_ms)
     if (kueue->asks || kueue->ask_ms <= when)
         return;
     kueue->ask_ms = when;
-    wake(kueue, when);
+    kueue_wake(kueue, when);
 }
 
-static void came(void *arg, cJSON *object)
+static void kueue_came(void *arg, cJSON *object)
 {
     struct kueue_channel *channel = arg;
     struct gt_kueue *kueue = channel->kueue;
@@ -269,7 +269,7 @@ static void came(void *arg, cJSON *object)
     gt_kueue_on_capacity(kueue);
 }
 
-static void went(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void kueue_went(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     struct kueue_channel *channel = arg;
     struct gt_kueue *kueue = channel->kueue;
@@ -286,7 +286,7 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
     gt_kueue_on_capacity(kueue);
 }
 
-static void synced(void *arg)
+static void kueue_synced(void *arg)
 {
     struct kueue_channel *channel = arg;
     channel->synced = true;
@@ -294,7 +294,7 @@ static void synced(void *arg)
     gt_kueue_on_capacity(channel->kueue);
 }
 
-static void failed(void *arg, const struct gt_err *error)
+static void kueue_failed(void *arg, const struct gt_err *error)
 {
     struct kueue_channel *channel = arg;
     gt_log(channel->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
@@ -304,7 +304,7 @@ static void failed(void *arg, const struct gt_err *error)
         ask_later(channel->kueue, 0); /* Kueue may have been replaced by one without this version */
 }
 
-static bool is_synced(const struct gt_kueue *kueue)
+static bool kueue_is_synced(const struct gt_kueue *kueue)
 {
     for (unsigned i = 0; i < KUEUE_KINDS; i++)
         if (!kueue->channels[i].synced)
@@ -314,18 +314,18 @@ static bool is_synced(const struct gt_kueue *kueue)
 
 /* ---- the version of the API ---- */
 
-static int follow(struct gt_kueue *kueue, enum kueue_kind kind, struct gt_err **err)
+static int kueue_follow(struct gt_kueue *kueue, enum kueue_kind kind, struct gt_err **err)
 {
     struct kueue_channel *channel = &kueue->channels[kind];
     *channel = (struct kueue_channel){.kueue = kueue, .kind = kind, .resource = kinds[kind]};
     channel->resource.version = kueue->version;
     const struct gt_kube_informer_spec spec = {
         .selection = {.resource = &channel->resource},
-        .on_add = came,
-        .on_update = came,
-        .on_delete = went,
-        .on_synced = synced,
-        .on_error = failed,
+        .on_add = kueue_came,
+        .on_update = kueue_came,
+        .on_delete = kueue_went,
+        .on_synced = kueue_synced,
+        .on_error = kueue_failed,
         .arg = channel,
     };
     return gt_kube_informer_start(kueue->spec.kube, &spec, &channel->informer, err);
@@ -343,7 +343,7 @@ static void unfollow(struct gt_kueue *kueue)
     gt_admission_clear(kueue->admission);
 }
 
-static int take_version(struct gt_kueue *kueue, const cJSON *group, struct gt_err **err)
+static int kueue_take_version(struct gt_kueue *kueue, const cJSON *group, struct gt_err **err)
 {
     const char *version = gt_kueue_version(group);
     int r = 0;
@@ -355,7 +355,7 @@ static int take_version(struct gt_kueue *kueue, const cJSON *group, struct gt_er
     kueue->version = version;
     gt_info("following Kueue", GT_STR("version", version));
     for (enum kueue_kind kind = 0; r >= 0 && kind < KUEUE_KINDS; kind++)
-        r = follow(kueue, kind, err);
+        r = kueue_follow(kueue, kind, err);
     if (r < 0)
         unfollow(kueue);
     return r;
@@ -366,7 +366,7 @@ static void on_versions(void *arg, struct gt_kube_answer *answer)
     struct gt_kueue *kueue = arg;
     gt_auto_err struct gt_err *error = NULL;
     kueue->asks = NULL;
-    if (!answer->error && take_version(kueue, answer->object, &error) >= 0) {
+    if (!answer->error && kueue_take_version(kueue, answer->object, &error) >= 0) {
         kueue->ask_failures = 0;
         return;
     }
@@ -375,7 +375,7 @@ static void on_versions(void *arg, struct gt_kube_answer *answer)
     ask_later(kueue, gt_backoff_step(kueue->ask_failures++, ASK_MS, ASK_MAX_MS));
 }
 
-static void ask(struct gt_kueue *kueue)
+static void kueue_ask(struct gt_kueue *kueue)
 {
     static const struct gt_kube_resource group = {.group = GT_KUEUE_GROUP};
     const struct gt_kube_request request = {.verb = GT_KUBE_GET, .resource = &group};
@@ -391,28 +391,28 @@ static void resend(struct gt_kueue *kueue, uint64_t now)
     for (struct kueue_write *write = kueue->writes; write; write = write->next) {
         if (write->call)
             continue;
-        if (write->due_ms <= now && send(write, NULL) < 0)
+        if (write->due_ms <= now && kueue_send(write, NULL) < 0)
             write->due_ms = now + RETRY_MS;
         if (!write->call)
-            wake(kueue, write->due_ms);
+            kueue_wake(kueue, write->due_ms);
     }
 }
 
-static void on_timer(void *arg)
+static void kueue_on_timer(void *arg)
 {
     struct gt_kueue *kueue = arg;
     uint64_t now = gt_clock_ms();
     kueue->wake_ms = UINT64_MAX;
     resend(kueue, now);
     if (now >= kueue->ask_ms)
-        ask(kueue);
+        kueue_ask(kueue);
     else if (kueue->ask_ms != UINT64_MAX)
-        wake(kueue, kueue->ask_ms);
-    if (!is_synced(kueue))
+        kueue_wake(kueue, kueue->ask_ms);
+    if (!kueue_is_synced(kueue))
         return;
     uint64_t due = gt_admission_decide(kueue->admission, now, (int64_t)time(NULL));
     if (due != UINT64_MAX)
-        wake(kueue, due);
+        kueue_wake(kueue, due);
 }
 
 int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct gt_err **err)
@@ -431,7 +431,7 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
                                                 .arg = kueue};
     int r = gt_admission_new(&admission, &kueue->admission, err);
     if (r >= 0)
-        r = gt_loop_add_timer(spec->loop, on_timer, kueue, &kueue->timer, err);
+        r = gt_loop_add_timer(spec->loop, kueue_on_timer, kueue, &kueue->timer, err);
     if (r < 0)
         return r;
     ask_later(kueue, 0);

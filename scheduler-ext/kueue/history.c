@@ -64,14 +64,14 @@ static bool is_same_member(const void *item, const void *key)
            strcmp(member->supernode, wanted->supernode) == 0 && strcmp(member->node, wanted->node) == 0;
 }
 
-static void change(struct gt_member_history *history)
+static void history_change(struct gt_member_history *history)
 {
     free(history->sorted);
     history->sorted = NULL;
 }
 
 /* False without memory, or beyond the limit. */
-static bool add_member(struct gt_member_history *history, const struct member_key *key, uint32_t hash)
+static bool history_add_member(struct gt_member_history *history, const struct member_key *key, uint32_t hash)
 {
     size_t before = strlen(key->supernode) + 1, size = before + strlen(key->node) + 1;
     struct seen_member *member =
@@ -86,7 +86,7 @@ static bool add_member(struct gt_member_history *history, const struct member_ke
         free(member);
         return false;
     }
-    change(history);
+    history_change(history);
     return true;
 }
 
@@ -99,7 +99,7 @@ static void forget_old(struct gt_member_history *history)
             i++;
             continue;
         }
-        change(history);
+        history_change(history);
         gt_table_remove(&history->members, member->hash, member);
         free(member);
     }
@@ -122,7 +122,7 @@ void gt_member_history_note(struct gt_member_history *history, const struct gt_c
         struct seen_member *member = gt_table_find(&history->members, hash, is_same_member, &key);
         if (member)
             member->seen_ms = now_ms;
-        else if (!add_member(history, &key, hash))
+        else if (!history_add_member(history, &key, hash))
             history->since_ms = now_ms; /* not all of it is known */
     }
     forget_old(history);
@@ -151,7 +151,7 @@ static int by_member(const void *a, const void *b)
     return order ? order : (int)y->gpus - (int)x->gpus;
 }
 
-static bool sort(struct gt_member_history *history)
+static bool history_sort(struct gt_member_history *history)
 {
     uint32_t count = 0;
     if (history->sorted)
@@ -181,7 +181,7 @@ uint32_t gt_member_history_most(struct gt_member_history *history, unsigned gpus
 {
     uint32_t most = 0, pods = 0;
     *ret_name = "";
-    if (!sort(history))
+    if (!history_sort(history))
         return UINT32_MAX;
     for (uint32_t i = 0; i < history->members.count; i++) {
         const struct seen_member *member = history->sorted[i];
@@ -221,7 +221,7 @@ bool gt_member_history_missing(struct gt_member_history *history, const struct g
                                const char *supernode, struct gt_buf *to)
 {
     uint32_t missing = 0;
-    for (uint32_t i = 0; sort(history) && i < history->members.count; i++) {
+    for (uint32_t i = 0; history_sort(history) && i < history->members.count; i++) {
         gt_auto_buf struct gt_buf one = GT_BUF(4 * GT_CLUSTER_NAME_MAX);
         if (strcmp(history->sorted[i]->supernode, supernode) != 0 || is_lesser(history, i) ||
             !say_missing(history->sorted[i], cluster, &one))

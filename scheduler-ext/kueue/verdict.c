@@ -15,8 +15,8 @@ enum { SUPERNODES_NAMED = 8, NODES_NAMED = 8 };
 
 /* ---- where its pods may run ---- */
 
-static int exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_set *pod_set,
-                   struct gt_node_set *to, struct gt_err **err)
+static int verdict_exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_set *pod_set,
+                           struct gt_node_set *to, struct gt_err **err)
 {
     struct gt_pod_where where;
     int r = gt_workload_where(pod_set, spec->flavors, spec->flavor_count, &where, err);
@@ -201,7 +201,7 @@ static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, u
 
 /* Pods without GPUs, such as a launcher, may run on nodes without GPUs, so only pod sets with GPUs are
  * checked. Each pod set has its own template. */
-static bool asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
+static bool verdict_asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
 {
     const struct gt_job_template *of = &workload->job->spec.templates[pod_set];
     return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers});
@@ -217,7 +217,8 @@ void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places)
 }
 
 /* The request of a pod of a pod set; NULL: nothing. */
-static struct gt_cache_request *request_of(struct gt_cache *cache, const struct gt_workload_pod_set *pod_set)
+static struct gt_cache_request *verdict_request_of(struct gt_cache *cache,
+                                                   const struct gt_workload_pod_set *pod_set)
 {
     struct gt_resources asked = {.count = pod_set->asked_count};
     memcpy(asked.list, pod_set->asked, asked.count * sizeof(asked.list[0]));
@@ -243,7 +244,7 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
         }
         known = template;
         to->requests[i] = request =
-            request_of(cache, &workload->pod_sets[template - workload->job->spec.templates]);
+            verdict_request_of(cache, &workload->pod_sets[template - workload->job->spec.templates]);
     }
     return 0;
 }
@@ -254,7 +255,7 @@ static int exclude_all(const struct gt_fit_spec *spec, const struct gt_workload 
 {
     int r = 0;
     for (unsigned i = 0; r >= 0 && i < workload->job->spec.count; i++)
-        r = !asks_for_gpus(workload, i) ? 0 : exclude(spec, &workload->pod_sets[i], to, err);
+        r = !verdict_asks_for_gpus(workload, i) ? 0 : verdict_exclude(spec, &workload->pod_sets[i], to, err);
     *ret_unsuitable = gt_node_set_count(to);
     for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != UINT32_MAX;
          n = gt_node_set_next(spec->avoid, n + 1)) {

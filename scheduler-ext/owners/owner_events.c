@@ -23,7 +23,7 @@ struct gt_owner_events {
     struct gt_kube_informer *informers[GT_COUNT(selectors)];
 };
 
-static void on_event(void *arg, cJSON *object)
+static void owner_events_on_event(void *arg, cJSON *object)
 {
     struct gt_owner_events *events = arg;
     const struct gt_owner_events_spec *spec = &events->spec;
@@ -38,7 +38,7 @@ static void on_event(void *arg, cJSON *object)
 }
 
 /* The deletion of an Event changes nothing. */
-static void on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void owner_events_on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     (void)arg;
     (void)namespace_;
@@ -46,7 +46,7 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
     (void)object;
 }
 
-static void on_error(void *arg, const struct gt_err *error)
+static void owner_events_on_error(void *arg, const struct gt_err *error)
 {
     const struct gt_owner_events *events = arg;
     if (events->spec.on_error)
@@ -64,10 +64,10 @@ int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner
         const struct gt_kube_informer_spec informer = {
             .selection = {.resource = &resource, .field_selector = selectors[i]},
             .objects_max = OWNER_EVENTS_MAX,
-            .on_add = on_event,
-            .on_update = on_event,
-            .on_delete = on_delete,
-            .on_error = on_error,
+            .on_add = owner_events_on_event,
+            .on_update = owner_events_on_event,
+            .on_delete = owner_events_on_delete,
+            .on_error = owner_events_on_error,
             .arg = events,
         };
         int r = gt_kube_informer_start(spec->kube, &informer, &events->informers[i], err);

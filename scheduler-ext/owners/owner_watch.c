@@ -37,7 +37,8 @@ static void take_volcano(const struct follower *follower, const char *namespace_
 }
 
 /* `object` NULL: it is gone. */
-static void take(struct follower *follower, const char *namespace_, const char *name, const cJSON *object)
+static void owner_watch_take(struct follower *follower, const char *namespace_, const char *name,
+                             const cJSON *object)
 {
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     enum gt_job_kind kind = (enum gt_job_kind)follower->number;
@@ -55,19 +56,19 @@ static void take(struct follower *follower, const char *namespace_, const char *
         spec->on_owner(spec->arg, kind, namespace_, name);
 }
 
-static void on_object(void *arg, cJSON *object)
+static void owner_watch_on_object(void *arg, cJSON *object)
 {
     const struct follower *follower = arg;
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     if (spec->prepare && follower->number < GT_JOB_KINDS)
         spec->prepare(spec->arg, (enum gt_job_kind)follower->number, object);
-    take(arg, gt_meta_namespace(object), gt_meta_name(object), object);
+    owner_watch_take(arg, gt_meta_namespace(object), gt_meta_name(object), object);
 }
 
-static void on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void owner_watch_on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     (void)object;
-    take(arg, namespace_, name, NULL);
+    owner_watch_take(arg, namespace_, name, NULL);
 }
 
 static void set_synced(struct follower *follower, bool is_there)
@@ -85,12 +86,12 @@ static void set_synced(struct follower *follower, bool is_there)
         spec->on_synced(spec->arg);
 }
 
-static void on_synced(void *arg)
+static void owner_watch_on_synced(void *arg)
 {
     set_synced(arg, true);
 }
 
-static void on_error(void *arg, const struct gt_err *error)
+static void owner_watch_on_error(void *arg, const struct gt_err *error)
 {
     struct follower *follower = arg;
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
@@ -105,15 +106,15 @@ static void on_error(void *arg, const struct gt_err *error)
     }
 }
 
-static int start(struct follower *follower, struct gt_err **err)
+static int owner_watch_start(struct follower *follower, struct gt_err **err)
 {
     const struct gt_kube_informer_spec informer = {
         .selection = {.resource = &follower->resource},
-        .on_add = on_object,
-        .on_update = on_object,
-        .on_delete = on_delete,
-        .on_synced = on_synced,
-        .on_error = on_error,
+        .on_add = owner_watch_on_object,
+        .on_update = owner_watch_on_object,
+        .on_delete = owner_watch_on_delete,
+        .on_synced = owner_watch_on_synced,
+        .on_error = owner_watch_on_error,
         .arg = follower,
     };
     return gt_kube_informer_start(follower->watch->spec.kube, &informer, &follower->informer, err);
@@ -144,7 +145,7 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
                               .number = i,
                               .kind = type->kind,
                               .resource = {type->group, type->version, type->plural, i != QUEUES}};
-        int r = start(&watch->followers[i], err);
+        int r = owner_watch_start(&watch->followers[i], err);
         if (r < 0)
             return r;
     }

@@ -42,7 +42,7 @@ void gt_owners_free(struct gt_owners *owners)
     free(owners);
 }
 
-static bool grow(struct gt_owners *owners)
+static bool owners_grow(struct gt_owners *owners)
 {
     uint32_t capacity = owners->slot_capacity ? owners->slot_capacity * 2 : 64;
     struct gt_owner **slots = realloc(owners->slots, sizeof(*slots) * capacity);
@@ -69,8 +69,8 @@ void gt_owners_remove(struct gt_owners *owners, enum gt_job_kind kind, const cha
     free(entry);
 }
 
-static struct gt_owner **find(const struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
-                              const char *name)
+static struct gt_owner **owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
+                                     const char *namespace_, const char *name)
 {
     const struct gt_index_entry *entry =
         kind < GT_JOB_KINDS ? gt_index_find(&owners->kinds[kind], namespace_, name) : NULL;
@@ -78,14 +78,14 @@ static struct gt_owner **find(const struct gt_owners *owners, enum gt_job_kind k
 }
 
 /* The slot of that name; a new empty one where there was none; NULL beyond a limit. */
-static struct gt_owner **find_or_add(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
-                                     const char *name)
+static struct gt_owner **owners_find_or_add(struct gt_owners *owners, enum gt_job_kind kind,
+                                            const char *namespace_, const char *name)
 {
-    struct gt_owner **slot = find(owners, kind, namespace_, name);
+    struct gt_owner **slot = owners_find(owners, kind, namespace_, name);
     if (slot)
         return slot;
     if (owners->count >= GT_OWNERS_MAX ||
-        (!owners->gap_count && owners->slot_count == owners->slot_capacity && !grow(owners)))
+        (!owners->gap_count && owners->slot_count == owners->slot_capacity && !owners_grow(owners)))
         return NULL;
     struct gt_index_entry *entry = gt_index_add(&owners->kinds[kind], namespace_, name);
     if (!entry)
@@ -108,7 +108,7 @@ int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_
     return 0;
 }
 
-static struct gt_owner *job_of(struct gt_owner *owner, const char *role)
+static struct gt_owner *owners_job_of(struct gt_owner *owner, const char *role)
 {
     while (owner && owner->role && role && strcmp(owner->role, role) != 0)
         owner = owner->next;
@@ -137,10 +137,10 @@ void gt_owners_put(struct gt_owners *owners, enum gt_job_kind kind, const cJSON 
         gt_owners_remove(owners, kind, namespace_, name);
         return;
     }
-    struct gt_owner **slot = find(owners, kind, namespace_, name);
+    struct gt_owner **slot = owners_find(owners, kind, namespace_, name);
     for (struct gt_owner *job = new; job; job = job->next)
-        check_rules(job, slot ? job_of(*slot, job->role) : NULL);
-    slot = find_or_add(owners, kind, namespace_, name);
+        check_rules(job, slot ? owners_job_of(*slot, job->role) : NULL);
+    slot = owners_find_or_add(owners, kind, namespace_, name);
     if (!slot)
         return;
     gt_owner_free(*slot);
@@ -150,7 +150,7 @@ void gt_owners_put(struct gt_owners *owners, enum gt_job_kind kind, const cJSON 
 bool gt_owners_failed(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                       const char *name, const char *uid, uint64_t at_s)
 {
-    struct gt_owner *const *slot = find(owners, kind, namespace_, name);
+    struct gt_owner *const *slot = owners_find(owners, kind, namespace_, name);
     if (!slot || (*slot)->uid != gt_digest_keyed(uid) || (*slot)->failed_s >= at_s)
         return false;
     for (struct gt_owner *job = *slot; job; job = job->next)
@@ -161,8 +161,8 @@ bool gt_owners_failed(struct gt_owners *owners, enum gt_job_kind kind, const cha
 const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
                                       const char *namespace_, const char *name, const char *role)
 {
-    struct gt_owner *const *slot = find(owners, kind, namespace_, name);
-    return slot ? job_of(*slot, role) : NULL;
+    struct gt_owner *const *slot = owners_find(owners, kind, namespace_, name);
+    return slot ? owners_job_of(*slot, role) : NULL;
 }
 
 enum gt_job_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,

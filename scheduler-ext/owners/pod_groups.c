@@ -19,21 +19,22 @@ struct group_key {
     const char *namespace_, *name;
 };
 
-static bool is_named(const void *item, const void *key)
+static bool pod_groups_is_named(const void *item, const void *key)
 {
     const struct gt_pod_group *group = item;
     const struct group_key *wanted = key;
     return strcmp(group->namespace_, wanted->namespace_) == 0 && strcmp(group->name, wanted->name) == 0;
 }
 
-static struct gt_pod_group *find(const struct gt_pod_groups *groups, const char *namespace_, const char *name)
+static struct gt_pod_group *pod_groups_find(const struct gt_pod_groups *groups, const char *namespace_,
+                                            const char *name)
 {
-    return gt_table_find(&groups->table, gt_digest_hash_of_name(namespace_, name), is_named,
+    return gt_table_find(&groups->table, gt_digest_hash_of_name(namespace_, name), pod_groups_is_named,
                          &(struct group_key){namespace_, name});
 }
 
 /* A copy in one block with its texts. */
-static struct gt_pod_group *copy(const struct gt_pod_group *from)
+static struct gt_pod_group *pod_groups_copy(const struct gt_pod_group *from)
 {
     const char *const texts[] = {from->namespace_, from->name, from->queue};
     size_t lens[GT_COUNT(texts)], size = sizeof(*from);
@@ -74,7 +75,7 @@ void gt_pod_groups_free(struct gt_pod_groups *groups)
 
 bool gt_pod_groups_remove(struct gt_pod_groups *groups, const char *namespace_, const char *name)
 {
-    struct gt_pod_group *group = find(groups, namespace_, name);
+    struct gt_pod_group *group = pod_groups_find(groups, namespace_, name);
     if (!group)
         return false;
     gt_table_remove(&groups->table, gt_digest_hash_of_name(namespace_, name), group);
@@ -87,12 +88,12 @@ bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object)
     struct gt_pod_group read;
     if (gt_pod_group_read(object, &read, NULL) < 0)
         return gt_pod_groups_remove(groups, gt_meta_namespace(object), gt_meta_name(object));
-    const struct gt_pod_group *old = find(groups, read.namespace_, read.name);
+    const struct gt_pod_group *old = pod_groups_find(groups, read.namespace_, read.name);
     if (old && old->is_admitted == read.is_admitted && old->min_member == read.min_member &&
         strcmp(old->queue, read.queue) == 0)
         return false; /* most changes are only counts of pods */
     gt_pod_groups_remove(groups, read.namespace_, read.name);
-    struct gt_pod_group *new = groups->table.count < GT_POD_GROUPS_MAX ? copy(&read) : NULL;
+    struct gt_pod_group *new = groups->table.count < GT_POD_GROUPS_MAX ? pod_groups_copy(&read) : NULL;
     if (new &&gt_table_add(&groups->table, gt_digest_hash_of_name(new->namespace_, new->name), new) < 0)
         free(new);
     return true;
@@ -105,14 +106,14 @@ static bool is_queue_named(const void *item, const void *key)
     return strcmp(((const struct gt_volcano_queue *)item)->name, key) == 0;
 }
 
-static struct gt_volcano_queue *find_queue(const struct gt_pod_groups *groups, const char *name)
+static struct gt_volcano_queue *pod_groups_find_queue(const struct gt_pod_groups *groups, const char *name)
 {
     return gt_table_find(&groups->queues, gt_digest_hash_of_name("", name), is_queue_named, name);
 }
 
 bool gt_pod_groups_remove_queue(struct gt_pod_groups *groups, const char *name)
 {
-    struct gt_volcano_queue *queue = find_queue(groups, name);
+    struct gt_volcano_queue *queue = pod_groups_find_queue(groups, name);
     if (!queue)
         return false;
     gt_table_remove(&groups->queues, gt_digest_hash_of_name("", name), queue);
@@ -125,7 +126,7 @@ bool gt_pod_groups_put_queue(struct gt_pod_groups *groups, const cJSON *object)
     struct gt_volcano_queue read;
     if (gt_volcano_queue_read(object, groups->resource, &read, NULL) < 0)
         return gt_pod_groups_remove_queue(groups, gt_meta_name(object));
-    struct gt_volcano_queue *queue = find_queue(groups, read.name);
+    struct gt_volcano_queue *queue = pod_groups_find_queue(groups, read.name);
     if (queue) {
         bool same = queue->capability == read.capability && queue->allocated == read.allocated;
         queue->capability = read.capability;
@@ -146,7 +147,7 @@ bool gt_pod_groups_put_queue(struct gt_pod_groups *groups, const cJSON *object)
 
 const struct gt_volcano_queue *gt_pod_groups_find_queue(const struct gt_pod_groups *groups, const char *name)
 {
-    return find_queue(groups, name);
+    return pod_groups_find_queue(groups, name);
 }
 
 /* ---- */
@@ -164,5 +165,5 @@ bool gt_pod_groups_is_known(const struct gt_pod_groups *groups)
 const struct gt_pod_group *gt_pod_groups_find(const struct gt_pod_groups *groups, const char *namespace_,
                                               const char *name)
 {
-    return find(groups, namespace_, name);
+    return pod_groups_find(groups, namespace_, name);
 }

@@ -35,7 +35,7 @@ static void legend_group(struct pic_pen *pen, const char *color, const char *nam
 }
 
 /* States in one column, jobs in two beside it. */
-static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
+static int cluster_svg_below_draw_legend(struct gt_buf *to, const struct pic *pic, int top)
 {
     const struct gt_picture *picture = pic->picture;
     bool seen[GT_PICTURE_STATES], mark = false;
@@ -105,7 +105,7 @@ static const char *next_note(const struct gt_picture *picture, uint32_t *at, con
     return NULL;
 }
 
-static int draw_notes(struct gt_buf *to, const struct pic *pic, int top)
+static int cluster_svg_below_draw_notes(struct gt_buf *to, const struct pic *pic, int top)
 {
     const char *name = "", *text;
     uint32_t count = 0, at = 0;
@@ -142,6 +142,6 @@ static int draw_notes(struct gt_buf *to, const struct pic *pic, int top)
 
 int pic_below(struct gt_buf *to, const struct pic *pic, int top)
 {
-    int bottom = draw_legend(to, pic, top);
-    return draw_notes(to, pic, bottom + 20);
+    int bottom = cluster_svg_below_draw_legend(to, pic, top);
+    return cluster_svg_below_draw_notes(to, pic, bottom + 20);
 }

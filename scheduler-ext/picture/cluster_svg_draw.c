@@ -81,8 +81,8 @@ void pic_mark(struct gt_buf *to, int x, int y)
              "!");
 }
 
-static void draw_node(struct gt_buf *to, const struct pic *pic, const struct gt_picture_node *node, int x,
-                      int y)
+static void cluster_svg_draw_node(struct gt_buf *to, const struct pic *pic,
+                                  const struct gt_picture_node *node, int x, int y)
 {
     const struct pic_scale *s = &pic->scale;
     gt_buf_puts(to, "<g><title>");
@@ -117,8 +117,8 @@ static void draw_node(struct gt_buf *to, const struct pic *pic, const struct gt_
 /* ---- frames ---- */
 
 /* The shares of free, used and unhealthy GPUs as one bar. */
-static void draw_bar(struct gt_buf *to, const struct gt_picture_counts *counts, int x, int y, int width,
-                     int height)
+static void cluster_svg_draw_bar(struct gt_buf *to, const struct gt_picture_counts *counts, int x, int y,
+                                 int width, int height)
 {
     if (!counts->gpus)
         return;
@@ -141,7 +141,7 @@ static void draw_bar(struct gt_buf *to, const struct gt_picture_counts *counts, 
         svg_rect(to, x + used + unhealthy + free - unknown, y, unknown, height, 0, "#c3cad4", NULL);
 }
 
-static void write_counts(const struct gt_picture_counts *counts, char *to, size_t size)
+static void cluster_svg_draw_write_counts(const struct gt_picture_counts *counts, char *to, size_t size)
 {
     int len = snprintf(to, size, "%u of %u GPU%s free", counts->free, counts->gpus, gt_plural(counts->gpus));
     if (counts->unhealthy && len > 0 && (size_t)len < size)
@@ -182,7 +182,7 @@ void pic_frame(struct gt_buf *to, const struct pic *pic, uint32_t at, uint32_t f
                  tier);
     }
     if (s->name)
-        write_counts(&counts, numbers, sizeof(numbers));
+        cluster_svg_draw_write_counts(&counts, numbers, sizeof(numbers));
     else
         snprintf(numbers, sizeof(numbers), "%u of %u free", counts.free, counts.gpus);
     svg_text(to, (struct svg_text){x, box->y + 44, 12, SVG_MUTED, NULL}, "%s", numbers);
@@ -191,13 +191,14 @@ void pic_frame(struct gt_buf *to, const struct pic *pic, uint32_t at, uint32_t f
                  (struct svg_text){x + inside, box->y + 44, 12, SVG_WARN,
                                    "text-anchor=\"end\" font-weight=\"600\""},
                  "%s", supernode->note[0] ? "conflict" : "links down");
-    draw_bar(to, &counts, x, box->y + s->heading - (s->name ? 19 : 9), inside, s->name ? 4 : 3);
+    cluster_svg_draw_bar(to, &counts, x, box->y + s->heading - (s->name ? 19 : 9), inside, s->name ? 4 : 3);
     gt_buf_puts(to, "</g>\n");
 
     uint32_t columns = pic_columns(pic, count), rows = (count + columns - 1) / columns;
     for (uint32_t i = 0; i < count; i++)
-        draw_node(to, pic, &picture->nodes[first + i], x + (int)(i / rows) * (s->block + PIC_COLUMN_GAP),
-                  box->y + s->heading + (int)(i % rows) * (s->rows_height + s->row_gap));
+        cluster_svg_draw_node(to, pic, &picture->nodes[first + i],
+                              x + (int)(i / rows) * (s->block + PIC_COLUMN_GAP),
+                              box->y + s->heading + (int)(i % rows) * (s->rows_height + s->row_gap));
 }
 
 /* ---- head ---- */
@@ -222,5 +223,5 @@ void pic_head(struct gt_buf *to, const struct pic *pic)
     if (c->free_unknown)
         gt_buf_printf(&line, "; of the free ones %u of unknown health", c->free_unknown);
     svg_text(to, (struct svg_text){SVG_MARGIN, 74, 14, SVG_MUTED, NULL}, "%s", line.data ? line.data : "");
-    draw_bar(to, c, SVG_MARGIN, 92, pic->width - 2 * SVG_MARGIN, 12);
+    cluster_svg_draw_bar(to, c, SVG_MARGIN, 92, pic->width - 2 * SVG_MARGIN, 12);
 }

@@ -68,7 +68,7 @@ struct shelf {
     uint32_t row[64], in_row; /* the frames of this row, which get one height */
 };
 
-static void end_row(struct pic *pic, struct shelf *shelf)
+static void cluster_svg_layout_end_row(struct pic *pic, struct shelf *shelf)
 {
     for (uint32_t i = 0; i < shelf->in_row; i++)
         pic->frames[shelf->row[i]].height = shelf->row_height;
@@ -78,11 +78,11 @@ static void end_row(struct pic *pic, struct shelf *shelf)
     shelf->in_row = 0;
 }
 
-static void put(struct pic *pic, struct shelf *shelf, uint32_t frame)
+static void cluster_svg_layout_put(struct pic *pic, struct shelf *shelf, uint32_t frame)
 {
     struct svg_box *box = &pic->frames[frame];
     if (shelf->in_row == GT_COUNT(shelf->row) || (shelf->in_row && shelf->x + box->width > shelf->limit))
-        end_row(pic, shelf);
+        cluster_svg_layout_end_row(pic, shelf);
     box->x = shelf->x;
     box->y = shelf->y;
     shelf->row[shelf->in_row++] = frame;
@@ -93,7 +93,7 @@ static void put(struct pic *pic, struct shelf *shelf, uint32_t frame)
 
 /* Computes the size of a supernode and the positions of those below, within it. The recursion is at most as
  * deep as the number of tiers. */
-static void measure(struct pic *pic, uint32_t at, int limit)
+static void cluster_svg_layout_measure(struct pic *pic, uint32_t at, int limit)
 {
     const struct gt_picture *picture = pic->picture;
     const struct gt_picture_supernode *supernode = &picture->supernodes[at];
@@ -107,10 +107,10 @@ static void measure(struct pic *pic, uint32_t at, int limit)
     for (uint32_t i = at + 1; i < picture->supernode_count && picture->supernodes[i].depth > supernode->depth;
          i++)
         if (picture->supernodes[i].parent == at) {
-            measure(pic, i, shelf.limit);
-            put(pic, &shelf, i);
+            cluster_svg_layout_measure(pic, i, shelf.limit);
+            cluster_svg_layout_put(pic, &shelf, i);
         }
-    end_row(pic, &shelf);
+    cluster_svg_layout_end_row(pic, &shelf);
     box->width = shelf.width + 2 * PIC_PADDING;
     box->width = box->width > pic->scale.least ? box->width : pic->scale.least;
     box->height = pic->scale.heading + shelf.y - PIC_GAP + PIC_PADDING;
@@ -135,14 +135,14 @@ int pic_lay_out(struct pic *pic, uint32_t loose)
     struct shelf shelf = {.limit = pic->scale.width};
     for (uint32_t i = 0; i < picture->supernode_count; i++)
         if (picture->supernodes[i].parent == GT_NONE) {
-            measure(pic, i, shelf.limit);
-            put(pic, &shelf, i);
+            cluster_svg_layout_measure(pic, i, shelf.limit);
+            cluster_svg_layout_put(pic, &shelf, i);
         }
     if (loose || !picture->supernode_count) {
         measure_nodes(pic, loose, &pic->frames[picture->supernode_count]);
-        put(pic, &shelf, picture->supernode_count);
+        cluster_svg_layout_put(pic, &shelf, picture->supernode_count);
     }
-    end_row(pic, &shelf);
+    cluster_svg_layout_end_row(pic, &shelf);
     make_absolute(pic);
     pic->width = (shelf.width > LEAST_WIDTH ? shelf.width : LEAST_WIDTH) + 2 * SVG_MARGIN;
     return HEAD_HEIGHT + shelf.y + 20;

@@ -41,7 +41,7 @@ void gt_picture_add_id(struct gt_buf *to, const char *key, uint32_t id)
         gt_json_add_unsigned(to, key, id);
 }
 
-static void add_pod(struct gt_buf *to, const struct gt_picture_pod *pod)
+static void picture_json_add_pod(struct gt_buf *to, const struct gt_picture_pod *pod)
 {
     char name[2 * GT_CLUSTER_NAME_MAX + 8];
     snprintf(name, sizeof(name), "%s/%s", pod->namespace_, pod->name);
@@ -61,7 +61,7 @@ static enum gt_picture_state plain(enum gt_picture_state state)
 }
 
 /* GPUs in the same state for the same pod are one entry. */
-static void add_gpus(const struct gt_picture_node *node, struct gt_buf *to)
+static void picture_json_add_gpus(const struct gt_picture_node *node, struct gt_buf *to)
 {
     enum gt_picture_state states[GT_GPUS_MAX];
     const struct gt_picture_pod *pods[GT_GPUS_MAX];
@@ -81,7 +81,7 @@ static void add_gpus(const struct gt_picture_node *node, struct gt_buf *to)
         gt_json_add_text(to, "state", gt_picture_styles[states[i]].name);
         gt_json_add_mask(to, "gpus", mask);
         if (pods[i])
-            add_pod(to, pods[i]);
+            picture_json_add_pod(to, pods[i]);
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
@@ -101,7 +101,7 @@ void gt_picture_node_json(const struct gt_picture_node *node, const char *supern
     gt_json_add_text_if(to, "note", node->note);
     if (node->unknown)
         gt_json_add_mask(to, "healthUnknown", node->unknown);
-    add_gpus(node, to);
+    picture_json_add_gpus(node, to);
     gt_json_end(to, '}');
 }
 

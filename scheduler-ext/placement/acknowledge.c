@@ -17,7 +17,7 @@ enum {
 /* ---- the object of a job ---- */
 
 /* "ns/PyTorchJob/demo" and "ns/Owned/ReplicaSet/demo": the kind is the part before the name. */
-static bool name_of(const char *key, struct gt_buf *name, size_t *ret_namespace_len)
+static bool acknowledge_name_of(const char *key, struct gt_buf *name, size_t *ret_namespace_len)
 {
     const char *first = strchr(key, '/'), *last = strrchr(key, '/'), *kind = last;
     char text[64];
@@ -34,7 +34,7 @@ static bool name_of(const char *key, struct gt_buf *name, size_t *ret_namespace_
 static char *namespace_of(const char *key, struct gt_buf *name)
 {
     size_t len;
-    return name_of(key, name, &len) ? strndup(key, len) : NULL;
+    return acknowledge_name_of(key, name, &len) ? strndup(key, len) : NULL;
 }
 
 void gt_placement_attach(struct pjob *pjob)
@@ -47,7 +47,7 @@ void gt_placement_attach(struct pjob *pjob)
         pjob->object->job = pjob;
 }
 
-static enum gt_placement_state state_of(enum gt_gpu_placement_phase phase)
+static enum gt_placement_state acknowledge_state_of(enum gt_gpu_placement_phase phase)
 {
     switch (phase) {
     case GT_GPU_PLACEMENT_WAITING:
@@ -72,7 +72,7 @@ void gt_placement_read_job(const struct gt_placement *placement, const struct gt
         namespace_ ? gt_placement_object_find(&placement->objects, namespace_, name.data) : NULL;
     if (!object || !object->content)
         return;
-    to->state = state_of(object->content->phase);
+    to->state = acknowledge_state_of(object->content->phase);
     to->reason = object->content->reason;
     to->text = object->content->message;
     to->since_s = gt_placement_recorded_since(placement, job, object->content, to->state);
@@ -136,7 +136,8 @@ struct object_times {
         promised[GT_TIME_TEXT_SIZE], moving[GT_TIME_TEXT_SIZE];
 };
 
-static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, struct object_times *times)
+static void acknowledge_add_state(const struct pjob *pjob, struct gt_gpu_placement *to,
+                                  struct object_times *times)
 {
     const struct placement_object *object = pjob->object;
     to->namespace_ = object->namespace_;
@@ -186,7 +187,7 @@ static void add_reserved_until(const struct pjob *pjob, const struct gt_job_view
 }
 
 /* `same`: the places are those that the object has. */
-static bool write_plan(struct reconcile *reconcile, uint64_t epoch, bool same)
+static bool acknowledge_write_plan(struct reconcile *reconcile, uint64_t epoch, bool same)
 {
     struct pjob *pjob = reconcile->pjob;
     struct placement_object *object = pjob->object;
@@ -198,7 +199,7 @@ static bool write_plan(struct reconcile *reconcile, uint64_t epoch, bool same)
         gt_placement_fail(pjob, gt_err_text(error));
         return false;
     }
-    add_state(pjob, &content.object, &times);
+    acknowledge_add_state(pjob, &content.object, &times);
     add_reserved_until(pjob, reconcile->view, &content.object, &times);
     content.object.epoch = epoch;
     if (!same || !*content.object.planned_at) {
@@ -260,7 +261,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
         gt_placement_due(pjob, now + pjob->placement->times.retry_ms);
         return;
     }
-    add_state(pjob, &content.object, &times);
+    acknowledge_add_state(pjob, &content.object, &times);
     if (view)
         add_reserved_until(pjob, view, &content.object, &times);
     const struct placement_known *reported = object->content;
@@ -357,7 +358,7 @@ static void note_moved(const struct reconcile *reconcile, uint32_t at, struct co
 }
 
 /* `all`: every reservation counts as changed. */
-static void compare(struct reconcile *reconcile, bool all, struct comparison *ret)
+static void acknowledge_compare(struct reconcile *reconcile, bool all, struct comparison *ret)
 {
     bool facts_too = !reconcile->pjob->object->acknowledged; /* otherwise this leader wrote them */
     ret->known =
@@ -481,7 +482,7 @@ bool gt_placement_may_give_up(struct reconcile *reconcile)
     if (!is_certain(reconcile))
         return false;
     struct comparison comparison = {.epoch = next_epoch(reconcile)};
-    compare(reconcile, true, &comparison);
+    acknowledge_compare(reconcile, true, &comparison);
     wait_for_offers(reconcile, &comparison);
     return !comparison.waits;
 }
@@ -496,7 +497,7 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
         return false;
     }
     struct comparison comparison = {.epoch = next_epoch(reconcile)};
-    compare(reconcile, false, &comparison);
+    acknowledge_compare(reconcile, false, &comparison);
     bool is_only_reserved_here =
         view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED] || view->states[GT_MEMBER_MOVING];
     if (!comparison.changed && comparison.known && (object->acknowledged || !is_only_reserved_here)) {
@@ -505,7 +506,7 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
     }
     wait_for_offers(reconcile, &comparison);
     if (!comparison.waits && gt_write_has_room(reconcile->pjob) &&
-        !write_plan(reconcile, comparison.epoch, comparison.known && !comparison.changed))
+        !acknowledge_write_plan(reconcile, comparison.epoch, comparison.known && !comparison.changed))
         gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return false;
 }

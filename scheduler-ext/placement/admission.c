@@ -62,7 +62,7 @@ void gt_reconcile_enter_queue(struct reconcile *reconcile)
 }
 
 /* Counts jobs that another leader planned. */
-static void find_queue(struct reconcile *reconcile)
+static void admission_find_queue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_pod_groups *groups = reconcile->placement->spec.pod_groups;
@@ -93,7 +93,7 @@ void gt_reconcile_leave_queue(struct pjob *pjob)
 void gt_reconcile_count_unbound(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    find_queue(reconcile);
+    admission_find_queue(reconcile);
     uint64_t gpus = pjob->volcano_queue ? unbound_gpus(reconcile, true) : 0;
     if (gpus >= pjob->unbound_gpus) {
         set_unbound(pjob, gpus);
@@ -187,8 +187,8 @@ static bool comes_soon(const struct reconcile *reconcile, const struct gt_cache_
 }
 
 /* True: no; `text` says why. */
-static bool waits(struct reconcile *reconcile, const struct gt_cache_pod *pod, const char *name, char *text,
-                  size_t size)
+static bool admission_waits(struct reconcile *reconcile, const struct gt_cache_pod *pod, const char *name,
+                            char *text, size_t size)
 {
     if (!name) {
         snprintf(text, size, "pod %s is in no PodGroup yet", pod->meta.name);
@@ -222,7 +222,7 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
         char text[768];
         if (!record || (name && before && strcmp(name, before) == 0))
             continue;
-        if (waits(reconcile, member->pod, name, text, sizeof(text))) {
+        if (admission_waits(reconcile, member->pod, name, text, sizeof(text))) {
             pjob->awaits_admission = true;
             gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
             gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "NotAdmitted", text);

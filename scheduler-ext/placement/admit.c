@@ -23,9 +23,9 @@ static void free_place(struct reserved_place *place)
 }
 #define auto_place __attribute__((cleanup(free_place)))
 
-static bool find_place(struct gt_placement *placement, const struct gt_pod_meta *meta,
-                       const struct gt_pod_identity *identity, const char *api_version,
-                       struct reserved_place *ret)
+static bool admit_find_place(struct gt_placement *placement, const struct gt_pod_meta *meta,
+                             const struct gt_pod_identity *identity, const char *api_version,
+                             struct reserved_place *ret)
 {
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     const char *name;
@@ -47,8 +47,8 @@ static bool find_place(struct gt_placement *placement, const struct gt_pod_meta 
            ret->pjob->reservations.reservations[ret->at].state == GT_RESERVATION_HELD;
 }
 
-static bool is_alike(const struct gt_cache_pod *pod, const struct gt_pod_meta *meta,
-                     const struct gt_pod_identity *identity)
+static bool admit_is_alike(const struct gt_cache_pod *pod, const struct gt_pod_meta *meta,
+                           const struct gt_pod_identity *identity)
 {
     return (pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING) && !pod->other_gates &&
            strcmp(pod->identity.role, identity->role) == 0 && pod->meta.containers == meta->containers &&
@@ -60,12 +60,12 @@ static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct
                                            const struct gt_pod_identity *identity)
 {
     const struct gt_cache_pod *pod = pjob->job->pods;
-    while (pod && !is_alike(pod, meta, identity))
+    while (pod && !admit_is_alike(pod, meta, identity))
         pod = pod->next;
     return pod;
 }
 
-static bool is_settled(struct gt_placement *placement, const struct pjob *pjob)
+static bool admit_is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
     /* While pods have to leave, their successors get the gate. */
     return !pjob->moving && !pjob->tenant->yielded &&
@@ -89,8 +89,8 @@ static unsigned tier_of(const struct gt_reservations *reservations, const struct
     return gt_cluster_get_supernode(cluster, common, &supernode) ? supernode.tier : 0;
 }
 
-static int make_texts(const struct gt_placement *placement, const struct reserved_place *reserved_nodes,
-                      const struct gt_cache_pod *model, uint32_t node, struct gt_plan_texts *ret)
+static int admit_make_texts(const struct gt_placement *placement, const struct reserved_place *reserved_nodes,
+                            const struct gt_cache_pod *model, uint32_t node, struct gt_plan_texts *ret)
 {
     const struct gt_reservations *reservations = &reserved_nodes->pjob->reservations;
     const struct gt_job_units *units = &reserved_nodes->job->units;
@@ -116,8 +116,9 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
     auto_place struct reserved_place place = {0};
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     struct gt_cluster_node info;
-    if (!gt_placement_may_write(placement) || !find_place(placement, meta, identity, api_version, &place) ||
-        !is_settled(placement, place.pjob))
+    if (!gt_placement_may_write(placement) ||
+        !admit_find_place(placement, meta, identity, api_version, &place) ||
+        !admit_is_settled(placement, place.pjob))
         return false;
     struct gt_reservation *reservation = &place.pjob->reservations.reservations[place.at];
     const struct gt_cache_pod *model = model_of(place.pjob, meta, identity);
@@ -127,7 +128,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
         !gt_cache_hold_is_sound(placement->spec.cache, reservation->hold) ||
         !gt_placement_is_acknowledged(cluster, &placement->objects, place.pjob->object,
                                       place.job->members[place.at].rank, node, reservation->mask) ||
-        make_texts(placement, &place, model, node, &ret->texts) < 0)
+        admit_make_texts(placement, &place, model, node, &ret->texts) < 0)
         return false;
     ret->reservation = reservation;
     ret->offered_ms = &placement->offered_ms;
@@ -148,7 +149,7 @@ void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *
     struct gt_pod_identity identity;
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     if (!placement->started || pod->invalid || gt_pod_identify(&pod->meta, &identity, NULL) < 0 ||
-        !find_place(placement, &pod->meta, &identity, pod->owner_api_version, &place))
+        !admit_find_place(placement, &pod->meta, &identity, pod->owner_api_version, &place))
         return;
     struct gt_reservations *reservations = &place.pjob->reservations;
     if ((pod->node_name && strcmp(pod->node_name, pod->plan_node) != 0) ||

@@ -76,7 +76,7 @@ static bool is_charged(const struct pjob *pjob, const struct gt_resource_quota *
 }
 
 /* Whether a job is another one or comes before it, in the order in which reservations are served. */
-static bool is_before(const struct pjob *a, const struct pjob *b)
+static bool charge_is_before(const struct pjob *a, const struct pjob *b)
 {
     int32_t priority[2];
     uint64_t created[2];
@@ -96,7 +96,7 @@ static uint64_t reserved_for(const struct pjob *pjob, const struct gt_resource_q
         return pjob->tenant->reserved;
     for (const struct pjob *other = pjob->placement->jobs; other; other = other->next)
         if (other->tenant == pjob->tenant && gt_reservations_charged(&other->reservations) &&
-            is_charged(other, quota) && (!last || is_before(other, last)))
+            is_charged(other, quota) && (!last || charge_is_before(other, last)))
             gpus += gt_reservations_charged(&other->reservations);
     return gpus;
 }
@@ -168,7 +168,7 @@ uint64_t gt_placement_missing_room(const struct pjob *pjob)
 }
 
 /* A digest of everything that limits its reservations. */
-static uint64_t digest_of(const struct pjob *pjob)
+static uint64_t charge_digest_of(const struct pjob *pjob)
 {
     const uint64_t parts[] = {pjob->tenant->reserved, pjob->tenant->namespace_->asked, own_limit(pjob),
                               pjob->placement->quotas.version};
@@ -182,10 +182,10 @@ static void set_lacking(struct pjob *pjob, uint64_t gpus)
 {
     pjob->placement->lacking += (gpus != 0) - (pjob->lacking_gpus != 0);
     pjob->lacking_gpus = gpus;
-    pjob->lacking_digest = digest_of(pjob);
+    pjob->lacking_digest = charge_digest_of(pjob);
 }
 
-static void report(const struct reconcile *reconcile, const struct bound *bound, uint64_t wanted)
+static void charge_report(const struct reconcile *reconcile, const struct bound *bound, uint64_t wanted)
 {
     const struct gt_job_view *view = reconcile->view;
     char text[512];
@@ -221,7 +221,7 @@ bool gt_placement_may_reserve(struct reconcile *reconcile)
     bound.reserved -= arrived_gpus(reconcile);
     if (wanted <= room_in(&bound))
         return true;
-    report(reconcile, &bound, wanted);
+    charge_report(reconcile, &bound, wanted);
     set_lacking(pjob, wanted);
     gt_placement_due(pjob, reconcile->now + (pjob->tenant->yielded ? pjob->tenant->silent_ms
                                                                    : reconcile->placement->times.retry_ms));
@@ -237,7 +237,7 @@ void gt_placement_retry_lacking(struct gt_placement *placement)
 {
     for (struct pjob *pjob = placement->jobs; pjob && placement->lacking; pjob = pjob->next) {
         struct bound bound;
-        uint64_t digest = pjob->lacking_gpus ? digest_of(pjob) : 0;
+        uint64_t digest = pjob->lacking_gpus ? charge_digest_of(pjob) : 0;
         if (!pjob->lacking_gpus || digest == pjob->lacking_digest)
             continue;
         pjob->lacking_digest = digest;

@@ -9,8 +9,8 @@
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/placement/write.h"
 
-static bool may_write(struct reconcile *reconcile, const struct record *record,
-                      const struct gt_cache_claim *claim)
+static bool placement_claims_may_write(struct reconcile *reconcile, const struct record *record,
+                                       const struct gt_cache_claim *claim)
 {
     if (!record || record->write || record->deleted || claim->deleting)
         return false;
@@ -59,16 +59,16 @@ static bool make_results(const struct reconcile *reconcile, const struct gt_cach
     return claim->is_plain && count && done == count;
 }
 
-static void say(struct reconcile *reconcile, const char *reason, const struct gt_cache_pod *pod,
-                const char *what)
+static void placement_claims_say(struct reconcile *reconcile, const char *reason,
+                                 const struct gt_cache_pod *pod, const char *what)
 {
     char text[512];
     snprintf(text, sizeof(text), "the ResourceClaim of pod %.253s %s", pod->meta.name, what);
     gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_WRITES, reason, text);
 }
 
-static void write_next(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record,
-                       const struct gt_cache_claim *claim)
+static void placement_claims_write_next(struct reconcile *reconcile, const struct gt_cache_pod *pod,
+                                        struct record *record, const struct gt_cache_claim *claim)
 {
     struct gt_claim_result results[GT_CLAIM_RESULTS_MAX];
     struct gt_cluster_node info;
@@ -79,7 +79,7 @@ static void write_next(struct reconcile *reconcile, const struct gt_cache_pod *p
     }
     if (!gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), pod->plan_node, &info) ||
         !make_results(reconcile, pod, info.name, claim, results, &allocation.count)) {
-        say(reconcile, "ClaimUnfit", pod, "does not ask for what its limits were");
+        placement_claims_say(reconcile, "ClaimUnfit", pod, "does not ask for what its limits were");
         return;
     }
     allocation.node = info.name;
@@ -90,7 +90,7 @@ static void write_next(struct reconcile *reconcile, const struct gt_cache_pod *p
 }
 
 /* Whether the claim has been seen with the plan's GPUs for long enough. */
-static bool is_settled(struct reconcile *reconcile, const struct gt_cache_pod *pod)
+static bool placement_claims_is_settled(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     struct record *record = gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
     if (!record)
@@ -111,13 +111,13 @@ bool gt_claim_is_ready(struct reconcile *reconcile, const struct gt_cache_pod *p
     if (!pod->claim_template)
         return true;
     if (claim && gt_cache_claim_holds(claim, pod->plan_node, pod->plan_mask))
-        return is_settled(reconcile, pod);
+        return placement_claims_is_settled(reconcile, pod);
     if (record)
         record->claim_seen_ms = 0;
     if (!claim)
-        say(reconcile, "ClaimMissing", pod, "is not there yet");
-    else if (may_write(reconcile, record, claim))
-        write_next(reconcile, pod, record, claim);
+        placement_claims_say(reconcile, "ClaimMissing", pod, "is not there yet");
+    else if (placement_claims_may_write(reconcile, record, claim))
+        placement_claims_write_next(reconcile, pod, record, claim);
     return false;
 }
 
@@ -132,7 +132,8 @@ void gt_claims_clear(struct reconcile *reconcile)
             continue;
         const struct gt_cache_claim *claim = gt_cache_claim_of(placement->spec.cache, pod);
         struct record *record = gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
-        if (claim && claim->allocated && !claim->is_reserved && may_write(reconcile, record, claim))
+        if (claim && claim->allocated && !claim->is_reserved &&
+            placement_claims_may_write(reconcile, record, claim))
             gt_write_claim(reconcile->pjob, record, WRITE_CLAIM_CLEARED, claim, NULL);
     }
 }
@@ -140,8 +141,8 @@ void gt_claims_clear(struct reconcile *reconcile)
 /* ---- pods that are refused by the agent of their node ---- */
 
 /* The claim that got the GPU first. */
-static const struct gt_cache_claim *first_of(const struct reconcile *reconcile,
-                                             const struct gt_cache_pod *pod)
+static const struct gt_cache_claim *placement_claims_first_of(const struct reconcile *reconcile,
+                                                              const struct gt_cache_pod *pod)
 {
     if (!pod || !pod->claim_template || pod->deleting || pod->state != GT_CACHE_BOUND ||
         pod->plan != GT_CACHE_PLAN_LOST)
@@ -178,7 +179,7 @@ void gt_claims_handle_refused(struct reconcile *reconcile)
     uint64_t limit = reconcile->placement->spec.options.unschedulable_ms;
     bool any = false;
     for (uint32_t i = 0; i < reconcile->view->count; i++)
-        any = any || first_of(reconcile, reconcile->view->members[i].pod);
+        any = any || placement_claims_first_of(reconcile, reconcile->view->members[i].pod);
     if (!any) {
         pjob->refused_ms = 0;
         pjob->refused_reported = false;
@@ -192,7 +193,7 @@ void gt_claims_handle_refused(struct reconcile *reconcile)
     }
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
-        const struct gt_cache_claim *first = first_of(reconcile, pod);
+        const struct gt_cache_claim *first = placement_claims_first_of(reconcile, pod);
         if (first)
             handle_refused(reconcile, pod, first);
     }

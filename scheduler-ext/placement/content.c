@@ -13,7 +13,7 @@ enum {
     WHERE_MAX = 1024,
 };
 
-static const char *supernode_name(const struct gt_cluster *cluster, uint32_t node)
+static const char *content_supernode_name(const struct gt_cluster *cluster, uint32_t node)
 {
     struct gt_cluster_node info;
     struct gt_cluster_supernode super;
@@ -25,7 +25,7 @@ static const char *supernode_name(const struct gt_cluster *cluster, uint32_t nod
 
 /* ---- the request ---- */
 
-static uint32_t gpus_of(const unsigned *gpus, unsigned containers)
+static uint32_t content_gpus_of(const unsigned *gpus, unsigned containers)
 {
     return gt_job_pod_gpus(&(struct gt_job_pod){gpus, containers});
 }
@@ -55,13 +55,13 @@ static const char *claim_of(const struct gt_job_view *view, const struct gt_job_
     return NULL;
 }
 
-static void add_templates(const struct gt_job_view *view, const struct gt_owner *owner,
-                          struct gt_gpu_placement *to)
+static void content_add_templates(const struct gt_job_view *view, const struct gt_owner *owner,
+                                  struct gt_gpu_placement *to)
 {
     for (unsigned t = 0; owner && t < owner->spec.count; t++) {
         const struct gt_job_template *template = &owner->spec.templates[t];
         add_template(to, template->role ? template->role : "", template->replicas,
-                     gpus_of(template->gpus, template->containers), &view->job->sizes,
+                     content_gpus_of(template->gpus, template->containers), &view->job->sizes,
                      claim_of(view, template));
     }
     for (uint32_t i = 0; !owner && i < view->count; i++)
@@ -93,8 +93,8 @@ static bool names_give_ranks(const struct gt_job_view *view)
 }
 
 /* A pod that exists has the place that is reserved for it until it is planned, also for another leader. */
-static uint32_t place_of(const struct gt_cluster *cluster, const struct gt_job_view *view,
-                         const struct gt_reservations *reservations, uint32_t at, uint64_t *ret_mask)
+static uint32_t content_place_of(const struct gt_cluster *cluster, const struct gt_job_view *view,
+                                 const struct gt_reservations *reservations, uint32_t at, uint64_t *ret_mask)
 {
     const struct gt_reservation *reservation =
         at < reservations->count ? &reservations->reservations[at] : NULL;
@@ -105,9 +105,9 @@ static uint32_t place_of(const struct gt_cluster *cluster, const struct gt_job_v
     return gt_reservations_node(reservations, cluster, at);
 }
 
-static int add_places(const struct gt_cluster *cluster, const struct gt_job_view *view,
-                      const struct gt_reservations *reservations, struct placement_content *to,
-                      struct gt_err **err)
+static int content_add_places(const struct gt_cluster *cluster, const struct gt_job_view *view,
+                              const struct gt_reservations *reservations, struct placement_content *to,
+                              struct gt_err **err)
 {
     gt_auto_free uint32_t *at = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*at));
     struct node_table table = {.at = at, .names = to->nodes};
@@ -116,7 +116,7 @@ static int add_places(const struct gt_cluster *cluster, const struct gt_job_view
     for (uint32_t i = 0; i < view->count; i++) {
         uint64_t mask;
         struct gt_cluster_node info;
-        uint32_t node = place_of(cluster, view, reservations, i, &mask);
+        uint32_t node = content_place_of(cluster, view, reservations, i, &mask);
         if (node == GT_NONE || !mask || !gt_cluster_get_node(cluster, node, &info))
             continue;
         const struct gt_cache_pod *pod = view->members[i].pod;
@@ -131,7 +131,7 @@ static int add_places(const struct gt_cluster *cluster, const struct gt_job_view
     return 0;
 }
 
-static bool is_listed(const char *const *names, unsigned count, const char *name)
+static bool content_is_listed(const char *const *names, unsigned count, const char *name)
 {
     for (unsigned i = 0; i < count; i++)
         if (strcmp(names[i], name) == 0)
@@ -150,8 +150,9 @@ static unsigned supernodes_of(const struct gt_cluster *cluster, const struct pla
         const struct gt_gpu_placement_pod *pod = &content->pods[i];
         if (unit != GT_NONE && pod->unit != unit)
             continue;
-        const char *name = supernode_name(cluster, gt_cluster_find_node(cluster, content->nodes[pod->node]));
-        if (!*name || name == last || is_listed(ret, count, name))
+        const char *name =
+            content_supernode_name(cluster, gt_cluster_find_node(cluster, content->nodes[pod->node]));
+        if (!*name || name == last || content_is_listed(ret, count, name))
             continue;
         last = name;
         if (count < max)
@@ -180,8 +181,8 @@ static void add_where(const struct gt_cluster *cluster, struct placement_content
     content->object.where = content->where.data ? content->where.data : "";
 }
 
-static int add_units(const struct gt_cluster *cluster, const struct gt_job_view *view,
-                     struct placement_content *content, struct gt_err **err)
+static int content_add_units(const struct gt_cluster *cluster, const struct gt_job_view *view,
+                             struct placement_content *content, struct gt_err **err)
 {
     uint32_t count = content->object.pod_count ? view->job->units.count : 0;
     gt_auto_free size_t *starts = calloc((size_t)count + 1, sizeof(*starts));
@@ -208,7 +209,7 @@ static int add_units(const struct gt_cluster *cluster, const struct gt_job_view 
 }
 
 /* The object that created the pods, where the job has its name. */
-static void add_job(const struct gt_cache_job *job, struct gt_gpu_placement *to)
+static void content_add_job(const struct gt_cache_job *job, struct gt_gpu_placement *to)
 {
     to->job = job->key;
     to->priority = INT32_MIN;
@@ -237,10 +238,10 @@ static int add_view(const struct gt_cluster *cluster, const struct gt_job_view *
     to->object.templates = to->templates = calloc(GT_GPU_PLACEMENT_TEMPLATES_MAX, sizeof(*to->templates));
     if (!to->nodes || !to->units || !to->pods || !to->templates)
         return gt_fail_sys(err, ENOMEM, "placement");
-    add_templates(view, owner, &to->object);
-    int r = add_places(cluster, view, reservations, to, err);
+    content_add_templates(view, owner, &to->object);
+    int r = content_add_places(cluster, view, reservations, to, err);
     if (r >= 0)
-        r = add_units(cluster, view, to, err);
+        r = content_add_units(cluster, view, to, err);
     if (r >= 0)
         add_where(cluster, to);
     return r;
@@ -273,7 +274,7 @@ int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job 
                                                  .moving_before = ""},
                                       .texts = GT_BUF(UNIT_TEXTS_MAX),
                                       .where = GT_BUF(WHERE_MAX)};
-    add_job(job, &ret->object);
+    content_add_job(job, &ret->object);
     return view ? add_view(gt_cache_cluster(cache), view, owner, reservations, ret, err) : 0;
 }
 

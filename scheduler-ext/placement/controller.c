@@ -86,7 +86,7 @@ static void unmark(struct pjob *pjob)
     pjob->marked = false;
 }
 
-static void drop(struct pjob *pjob)
+static void placement_drop(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     placement->waiting -= pjob->state == GT_PLACEMENT_WAITS;
@@ -132,7 +132,7 @@ void gt_placement_add_texts(const struct gt_placement *placement, const struct g
 
 /* Pods without gate and plan are not ours, except for those of jobs that want to be placed again then, and
  * those with unhealthy GPUs. */
-static bool concerns_us(const struct gt_placement *placement, const struct gt_cache_pod *pod)
+static bool placement_concerns_us(const struct gt_placement *placement, const struct gt_cache_pod *pod)
 {
     if (gt_cache_pod_is_unplaced(pod)) {
         struct gt_job_texts texts = gt_job_pod_texts(&pod->meta, "");
@@ -150,7 +150,7 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
         return;
     if (placement->lacking)
         gt_placement_wake(placement); /* a quota may be used less */
-    struct pjob *pjob = pjob_of(placement, pod->job, concerns_us(placement, pod));
+    struct pjob *pjob = pjob_of(placement, pod->job, placement_concerns_us(placement, pod));
     if (!pjob)
         return;
     if (pod->job->pod_count > pjob->pods_seen)
@@ -176,7 +176,7 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
         gt_placement_mark(pjob);
     } else {
         struct placement_object *object = pjob->object;
-        drop(pjob);
+        placement_drop(pjob);
         if (object && object->content && !object->write && !object->is_unknown)
             gt_write_object_delete(placement, object); /* now, since a new pod of this name is another job */
         placement->has_orphans = true;
@@ -257,7 +257,7 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_job_kind kind
         if (!gt_owner_job_key(kind, owner, namespace_, name, number, &key))
             return;
         struct gt_cache_job *job = key.data ? gt_cache_find_job(placement->spec.cache, key.data) : NULL;
-        struct pjob *pjob = job ? pjob_of(placement, job, concerns_us(placement, job->pods)) : NULL;
+        struct pjob *pjob = job ? pjob_of(placement, job, placement_concerns_us(placement, job->pods)) : NULL;
         if (pjob)
             gt_placement_mark(pjob);
     }
@@ -289,7 +289,7 @@ static void on_same(void *arg, void *job, void *like)
     gt_placement_report(pjob, NULL, NULL, false);
 }
 
-static bool on_hold(void *arg, void *job, uint64_t reserved_until_ms)
+static bool placement_on_hold(void *arg, void *job, uint64_t reserved_until_ms)
 {
     return gt_placement_hold(arg, job, reserved_until_ms);
 }
@@ -452,7 +452,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
                                         .share = on_share,
                                         .try = on_try,
                                         .same = on_same,
-                                        .hold = on_hold,
+                                        .hold = placement_on_hold,
                                         .now_ms = on_now,
                                         .arg = placement};
     int r = gt_queue_new(&queue, &placement->queue, err);
@@ -530,7 +530,7 @@ void gt_placement_stop(struct gt_placement *placement)
         while (placement->jobs->writes)
             gt_write_drop(placement->jobs->writes);
         forget_unwritten(placement->jobs);
-        drop(placement->jobs);
+        placement_drop(placement->jobs);
     }
     for (uint32_t i = 0; i < placement->record_count; i++)
         if (placement->records[i] && placement->records[i]->write)

@@ -76,7 +76,7 @@ const char *gt_evict_refusal(const struct pjob *pjob)
 
 /* ---- answers ---- */
 
-static void note_refusal(struct eviction *eviction, const struct gt_err *error, uint64_t most_ms)
+static void evict_note_refusal(struct eviction *eviction, const struct gt_err *error, uint64_t most_ms)
 {
     struct gt_placement *placement = eviction->pjob->placement;
     placement->counters.write_failures++;
@@ -95,7 +95,7 @@ static void report_forbidden(const struct eviction *eviction, const struct gt_er
     pjob->refusal_reported = true;
 }
 
-static void on_answer(void *arg, struct gt_kube_answer *answer)
+static void evict_on_answer(void *arg, struct gt_kube_answer *answer)
 {
     struct eviction *eviction = arg;
     struct gt_placement *placement = eviction->pjob->placement;
@@ -116,18 +116,18 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
     case 400:
     case 403:
     case 422:
-        note_refusal(eviction, answer->error, REFUSED_MAX_MS);
+        evict_note_refusal(eviction, answer->error, REFUSED_MAX_MS);
         report_forbidden(eviction, answer->error);
         break;
     default: /* 429: a budget */
-        note_refusal(eviction, answer->error, BUDGET_MAX_MS);
+        evict_note_refusal(eviction, answer->error, BUDGET_MAX_MS);
     }
     gt_placement_mark(eviction->pjob);
 }
 
 /* ---- requests ---- */
 
-static struct eviction *find(const struct pjob *pjob, const struct gt_cache_pod *pod)
+static struct eviction *evict_find(const struct pjob *pjob, const struct gt_cache_pod *pod)
 {
     struct eviction *eviction = pjob->evictions;
     while (eviction && strcmp(eviction->uid, pod->uid) != 0)
@@ -137,12 +137,12 @@ static struct eviction *find(const struct pjob *pjob, const struct gt_cache_pod 
 
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod)
 {
-    return find(pjob, pod) != NULL;
+    return evict_find(pjob, pod) != NULL;
 }
 
 static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_pod *pod)
 {
-    struct eviction *eviction = find(pjob, pod);
+    struct eviction *eviction = evict_find(pjob, pod);
     if (eviction || !(eviction = calloc(1, sizeof(*eviction))))
         return eviction;
     eviction->pjob = pjob;
@@ -158,7 +158,7 @@ static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_po
     return eviction;
 }
 
-static int send(struct eviction *eviction, struct gt_err **err)
+static int evict_send(struct eviction *eviction, struct gt_err **err)
 {
     struct gt_placement *placement = eviction->pjob->placement;
     gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
@@ -172,7 +172,8 @@ static int send(struct eviction *eviction, struct gt_err **err)
                                             .once = true};
     int r = gt_buf_check(&body, "eviction", err);
     return r < 0 ? r
-                 : gt_kube_start(placement->spec.kube, &request, on_answer, eviction, &eviction->call, err);
+                 : gt_kube_start(placement->spec.kube, &request, evict_on_answer, eviction, &eviction->call,
+                                 err);
 }
 
 void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod)
@@ -189,8 +190,8 @@ void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod)
     uint64_t when = eviction && eviction->next_ms > reconcile->now ? eviction->next_ms
                     : later ? reconcile->now + placement->times.retry_ms / 10
                             : 0;
-    if (!when && send(eviction, &error) < 0)
-        note_refusal(eviction, error, BUDGET_MAX_MS);
+    if (!when && evict_send(eviction, &error) < 0)
+        evict_note_refusal(eviction, error, BUDGET_MAX_MS);
     else if (!when)
         placement->evictions_running++;
     if (when || !eviction->call)

@@ -30,7 +30,8 @@ static bool is_to_lift(const struct gt_job_view *view, uint32_t at)
            !gt_job_view_unit_moves(view, unit);
 }
 
-static int make_text(const struct reconcile *reconcile, uint32_t at, unsigned tier, struct gt_plan_texts *ret)
+static int lift_make_text(const struct reconcile *reconcile, uint32_t at, unsigned tier,
+                          struct gt_plan_texts *ret)
 {
     const struct gt_job *job = reconcile->view->job;
     const struct gt_job_view_member *member = &reconcile->view->members[at];
@@ -47,7 +48,7 @@ static int make_text(const struct reconcile *reconcile, uint32_t at, unsigned ti
 
 /* Makes the texts of all plans of gated pods, by member. False where one fails: that pod is planned again in
  * the next reconcile. */
-static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
+static bool lift_make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
 {
     uint32_t unit = GT_NONE;
     unsigned tier = 0;
@@ -59,7 +60,7 @@ static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
             tier = gt_job_view_tier(reconcile->view, &reconcile->pjob->reservations,
                                     gt_cache_cluster(reconcile->placement->spec.cache), member->unit);
         unit = member->unit;
-        if (make_text(reconcile, i, tier, &texts[i]) < 0) {
+        if (lift_make_text(reconcile, i, tier, &texts[i]) < 0) {
             gt_cache_unplan_pod(reconcile->placement->spec.cache, member->pod);
             gt_placement_mark(reconcile->pjob);
             return false;
@@ -103,7 +104,8 @@ void gt_reconcile_hint(struct reconcile *reconcile)
         if (member->state != GT_MEMBER_LIFTED || !wants_hint(pod->scheduler))
             continue;
         struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
-        if (!record || record->hinted || record->object.nominated || make_text(reconcile, i, 0, &texts) < 0)
+        if (!record || record->hinted || record->object.nominated ||
+            lift_make_text(reconcile, i, 0, &texts) < 0)
             continue;
         report_planned(reconcile, pod, record, &texts);
         gt_plan_texts_done(&texts);
@@ -139,7 +141,7 @@ void gt_reconcile_write_plans(struct reconcile *reconcile)
     gt_auto_free struct gt_plan_texts *texts = calloc((size_t)reconcile->view->count + 1, sizeof(*texts));
     if (!texts)
         gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
-    else if (make_texts(reconcile, texts))
+    else if (lift_make_texts(reconcile, texts))
         lift_gates(reconcile, texts);
     for (uint32_t i = 0; texts && i < reconcile->view->count; i++)
         gt_plan_texts_done(&texts[i]);

@@ -236,7 +236,7 @@ static bool is_quiet(struct reconcile *reconcile)
 }
 
 /* True: a move was started. */
-static bool begin(struct reconcile *reconcile)
+static bool node_loss_begin(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     const struct pjob *pjob = reconcile->pjob;
@@ -292,7 +292,7 @@ static bool may_leave_last(struct reconcile *reconcile)
     return reconcile->now >= pjob->last_leaves_ms;
 }
 
-static void evict(struct reconcile *reconcile)
+static void node_loss_evict(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     uint32_t left = view->states[GT_MEMBER_MOVING] - !may_leave_last(reconcile);
@@ -349,7 +349,8 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
         pjob->moving = PLACEMENT_STAYS;
     if (view->job->sizes.loss == GT_ON_NODE_LOSS_WAIT && !pjob->moving)
         return true;
-    if (give_up_broken(reconcile) || (view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT && begin(reconcile))) {
+    if (give_up_broken(reconcile) ||
+        (view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT && node_loss_begin(reconcile))) {
         gt_placement_mark(pjob);
         return false;
     }
@@ -359,7 +360,7 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
     }
     if (!gt_placement_acknowledge(reconcile))
         return false;
-    evict(reconcile);
+    node_loss_evict(reconcile);
     report_moves(reconcile);
     return true;
 }

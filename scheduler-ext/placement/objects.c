@@ -13,7 +13,7 @@ struct object_key {
     const char *namespace_, *name;
 };
 
-static bool is_named(const void *item, const void *key)
+static bool objects_is_named(const void *item, const void *key)
 {
     const struct placement_object *object = item;
     const struct object_key *wanted = key;
@@ -23,7 +23,7 @@ static bool is_named(const void *item, const void *key)
 struct placement_object *gt_placement_object_find(const struct placement_objects *objects,
                                                   const char *namespace_, const char *name)
 {
-    return gt_table_find(&objects->table, gt_digest_hash_of_name(namespace_, name), is_named,
+    return gt_table_find(&objects->table, gt_digest_hash_of_name(namespace_, name), objects_is_named,
                          &(struct object_key){namespace_, name});
 }
 
@@ -67,7 +67,7 @@ struct placement_known_pod {
     uint32_t node; /* the index of its node's name, from the first pod on */
 };
 
-static size_t size_of_texts(const struct gt_gpu_placement *of)
+static size_t objects_size_of_texts(const struct gt_gpu_placement *of)
 {
     const char *const texts[] = {of->uid,        of->resource_version, of->job,           of->part_of,
                                  of->reason,     of->message,          of->waiting_since, of->promised_until,
@@ -82,7 +82,7 @@ static size_t size_of_texts(const struct gt_gpu_placement *of)
     return size;
 }
 
-static const char *put_text(const char *text, char **next)
+static const char *objects_put_text(const char *text, char **next)
 {
     if (!*text)
         return "";
@@ -96,7 +96,7 @@ static void put_pods(const struct gt_gpu_placement *from, uint32_t *nodes, struc
                      char **next)
 {
     for (uint32_t i = 0; i < from->node_count; i++)
-        nodes[i] = (uint32_t)(put_text(from->nodes[i], next) - (const char *)to);
+        nodes[i] = (uint32_t)(objects_put_text(from->nodes[i], next) - (const char *)to);
     for (uint32_t i = 0; i < from->pod_count; i++)
         to[i] =
             (struct placement_known_pod){from->pods[i].gpus, from->pods[i].rank, nodes[from->pods[i].node]};
@@ -107,7 +107,7 @@ static struct placement_known *make_known(const struct gt_gpu_placement *from)
 {
     gt_auto_free uint32_t *nodes = malloc((from->node_count + 1) * sizeof(*nodes));
     struct placement_known *to = malloc(sizeof(*to) + from->pod_count * sizeof(*to->pods) +
-                                        from->part_count * sizeof(*to->parts) + size_of_texts(from));
+                                        from->part_count * sizeof(*to->parts) + objects_size_of_texts(from));
     if (!nodes || !to) {
         free(to);
         return NULL;
@@ -116,21 +116,21 @@ static struct placement_known *make_known(const struct gt_gpu_placement *from)
     const char **parts = (const char **)(pods + from->pod_count);
     char *next = (char *)(parts + from->part_count);
     for (uint32_t i = 0; i < from->part_count; i++)
-        parts[i] = put_text(from->parts[i], &next);
+        parts[i] = objects_put_text(from->parts[i], &next);
     put_pods(from, nodes, pods, &next);
     *to = (struct placement_known){
-        .uid = put_text(from->uid, &next),
-        .resource_version = put_text(from->resource_version, &next),
-        .job = put_text(from->job, &next),
-        .part_of = put_text(from->part_of, &next),
-        .reason = put_text(from->reason, &next),
-        .message = put_text(from->message, &next),
-        .promised_until = put_text(from->promised_until, &next),
-        .waiting_since = put_text(from->waiting_since, &next),
-        .planned_at = put_text(from->planned_at, &next),
-        .reserved_until = put_text(from->reserved_until, &next),
-        .moving = put_text(from->moving, &next),
-        .moving_before = put_text(from->moving_before, &next),
+        .uid = objects_put_text(from->uid, &next),
+        .resource_version = objects_put_text(from->resource_version, &next),
+        .job = objects_put_text(from->job, &next),
+        .part_of = objects_put_text(from->part_of, &next),
+        .reason = objects_put_text(from->reason, &next),
+        .message = objects_put_text(from->message, &next),
+        .promised_until = objects_put_text(from->promised_until, &next),
+        .waiting_since = objects_put_text(from->waiting_since, &next),
+        .planned_at = objects_put_text(from->planned_at, &next),
+        .reserved_until = objects_put_text(from->reserved_until, &next),
+        .moving = objects_put_text(from->moving, &next),
+        .moving_before = objects_put_text(from->moving_before, &next),
         .parts = parts,
         .pods = pods,
         .epoch = from->epoch,
@@ -141,24 +141,24 @@ static struct placement_known *make_known(const struct gt_gpu_placement *from)
     return to;
 }
 
-static uint64_t number_of(const char *version)
+static uint64_t objects_number_of(const char *version)
 {
     uint64_t number = 0;
     gt_text_to_unsigned(version, UINT64_MAX - 1, &number);
     return number;
 }
 
-static bool is_same(const struct placement_known *a, const struct gt_gpu_placement *b)
+static bool objects_is_same(const struct placement_known *a, const struct gt_gpu_placement *b)
 {
     return a && b && strcmp(a->uid, b->uid) == 0 && strcmp(a->resource_version, b->resource_version) == 0;
 }
 
 static bool is_newer(const struct placement_known *a, const struct gt_gpu_placement *b)
 {
-    return a && number_of(a->resource_version) > (b ? number_of(b->resource_version) : 0);
+    return a && objects_number_of(a->resource_version) > (b ? objects_number_of(b->resource_version) : 0);
 }
 
-static void take(struct placement_object *object, const struct gt_gpu_placement *content)
+static void objects_take(struct placement_object *object, const struct gt_gpu_placement *content)
 {
     struct placement_known *known = content ? make_known(content) : NULL;
     if (content && content->epoch > object->epoch)
@@ -179,7 +179,7 @@ bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_
     bool is_ahead = object->ahead_ms > now && !object->relisted;
     gt_auto_gpu_placement struct gt_gpu_placement *reported = content;
     object->relisted = false;
-    if (is_same(object->content, reported)) {
+    if (objects_is_same(object->content, reported)) {
         object->ahead_ms = 0; /* the watch has caught up */
         return false;
     }
@@ -187,7 +187,7 @@ bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_
         return false;
     object->ahead_ms = 0;
     object->acknowledged = false;
-    take(object, reported);
+    objects_take(object, reported);
     return true;
 }
 
@@ -196,13 +196,13 @@ void gt_placement_object_answered(struct placement_object *object, struct gt_gpu
 {
     gt_auto_gpu_placement struct gt_gpu_placement *reported = content;
     object->is_unknown = false;
-    if (reported && !object->relisted && !is_same(object->content, reported) &&
+    if (reported && !object->relisted && !objects_is_same(object->content, reported) &&
         is_newer(object->content, reported))
         return; /* it was changed since, and the watch was faster */
-    if (!is_same(object->content, reported))
+    if (!objects_is_same(object->content, reported))
         object->ahead_ms = now + AHEAD_MS;
     object->acknowledged = written;
-    take(object, reported);
+    objects_take(object, reported);
 }
 
 void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object)

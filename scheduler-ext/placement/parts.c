@@ -40,7 +40,7 @@ static void fill_part(const struct gt_gpu_placement *whole, const struct gt_gpu_
     to->pod_count = slice->pod_count;
 }
 
-static char *name_of(const struct gt_gpu_placement *part)
+static char *parts_name_of(const struct gt_gpu_placement *part)
 {
     gt_auto_buf struct gt_buf name = GT_BUF(GT_GPU_PLACEMENT_JOB_MAX);
     gt_gpu_placement_part_name(part, &name);
@@ -59,7 +59,7 @@ static char *name_of_old(const struct gt_placement *placement, const struct plac
     if (!old || !old->is_part)
         return NULL;
     again.epoch = old->content->epoch;
-    gt_auto_free char *name = name_of(&again);
+    gt_auto_free char *name = parts_name_of(&again);
     return name && strcmp(name, old->name) == 0 ? gt_steal(name) : NULL;
 }
 
@@ -94,7 +94,7 @@ static int make_part(struct reconcile *reconcile, struct placement_content *cont
     fill_part(&content->object, slice, &part);
     if ((content->parts[at] = name_of_old(placement, reconcile->pjob->object, at, &part)))
         return 1;
-    part.name = content->parts[at] = name_of(&part);
+    part.name = content->parts[at] = parts_name_of(&part);
     struct placement_object *object =
         part.name ? gt_placement_object_get(&placement->objects, part.namespace_, part.name) : NULL;
     if (!object)

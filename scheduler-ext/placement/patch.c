@@ -28,14 +28,14 @@ void gt_pod_object_done(struct gt_pod_object *object)
 
 /* Where a queue exceeds its share, Volcano's message says how many pods the PodGroup has and misses, and
  * nothing about nodes: reasons about nodes come after "Origin reason". */
-static bool is_held(const struct gt_pod *pod)
+static bool patch_is_held(const struct gt_pod *pod)
 {
     const char *message = pod->conditions[GT_POD_SCHEDULED].message;
     return pod->pod_group && strncmp(message, "pod group is ", strlen("pod group is ")) == 0 &&
            !strstr(message, "Origin reason");
 }
 
-static char *refusal_of(const struct gt_condition *scheduled)
+static char *patch_refusal_of(const struct gt_condition *scheduled)
 {
     char text[REFUSAL_MAX + 1];
     gt_text_cut(text, sizeof(text), scheduled->message);
@@ -56,7 +56,7 @@ int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, stru
         .unschedulable =
             scheduled->status == GT_CONDITION_FALSE && gt_condition_has(scheduled, "Unschedulable"),
     };
-    made.held = made.unschedulable && is_held(pod);
+    made.held = made.unschedulable && patch_is_held(pod);
     if (!pod->uid || !pod->resource_version)
         return gt_fail(err, EINVAL, "a pod without uid or resourceVersion");
     if (placement->reason && *placement->reason)
@@ -64,7 +64,7 @@ int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, stru
             placement->status == GT_CONDITION_TRUE, placement->reason, placement->message});
     if (made.condition && placement->status == GT_CONDITION_FALSE)
         made.waits_s = gt_time_of_text(placement->since);
-    made.refusal = made.unschedulable ? refusal_of(scheduled) : NULL;
+    made.refusal = made.unschedulable ? patch_refusal_of(scheduled) : NULL;
     made.uid = strdup(pod->uid);
     made.version = strdup(pod->resource_version);
     made.pod_group = pod->pod_group ? strdup(pod->pod_group) : NULL;

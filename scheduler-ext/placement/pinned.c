@@ -44,8 +44,8 @@ int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct 
 }
 
 /* The supernodes of the job with that key. */
-static int add_supernodes(const struct gt_cluster *cluster, const struct gt_cache_job *job,
-                          struct gt_node_set *to, struct gt_err **err)
+static int pinned_add_supernodes(const struct gt_cluster *cluster, const struct gt_cache_job *job,
+                                 struct gt_node_set *to, struct gt_err **err)
 {
     int r = 0;
     for (const struct gt_cache_pod *pod = job->pods; pod && r >= 0; pod = pod->next) {
@@ -71,7 +71,7 @@ int gt_placement_spread(const struct reconcile *reconcile, struct gt_node_set *t
                                 own->pods->identity.owner, number, &key);
         const struct gt_cache_job *other = more && key.data ? gt_cache_find_job(cache, key.data) : NULL;
         if (other && other != own)
-            r = add_supernodes(cluster, other, &used, err);
+            r = pinned_add_supernodes(cluster, other, &used, err);
     }
     for (uint32_t n = 0; r >= 0 && used.nodes && n < gt_cluster_nodes(cluster); n++) {
         struct gt_cluster_node info;

@@ -5,19 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare(const struct gt_resource_quota *quota, const char *namespace_, const char *name)
+static int quotas_compare(const struct gt_resource_quota *quota, const char *namespace_, const char *name)
 {
     int order = strcmp(quota->namespace_, namespace_);
     return order ? order : strcmp(quota->name, name);
 }
 
 /* The index of the first quota that is not before that name. */
-static uint32_t place_of(const struct gt_quotas *quotas, const char *namespace_, const char *name)
+static uint32_t quotas_place_of(const struct gt_quotas *quotas, const char *namespace_, const char *name)
 {
     uint32_t low = 0, high = quotas->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (compare(quotas->items[middle], namespace_, name) < 0)
+        if (quotas_compare(quotas->items[middle], namespace_, name) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -27,10 +27,10 @@ static uint32_t place_of(const struct gt_quotas *quotas, const char *namespace_,
 
 static bool is_at(const struct gt_quotas *quotas, uint32_t at, const char *namespace_, const char *name)
 {
-    return at < quotas->count && compare(quotas->items[at], namespace_, name) == 0;
+    return at < quotas->count && quotas_compare(quotas->items[at], namespace_, name) == 0;
 }
 
-static int grow(struct gt_quotas *quotas, struct gt_err **err)
+static int quotas_grow(struct gt_quotas *quotas, struct gt_err **err)
 {
     uint32_t capacity = quotas->capacity ? quotas->capacity * 2 : 16;
     if (quotas->count == GT_QUOTAS_MAX)
@@ -46,14 +46,14 @@ static int grow(struct gt_quotas *quotas, struct gt_err **err)
 
 int gt_quotas_put(struct gt_quotas *quotas, struct gt_resource_quota *quota, struct gt_err **err)
 {
-    uint32_t at = place_of(quotas, quota->namespace_, quota->name);
+    uint32_t at = quotas_place_of(quotas, quota->namespace_, quota->name);
     quotas->version++;
     if (is_at(quotas, at, quota->namespace_, quota->name)) {
         gt_resource_quota_free(quotas->items[at]);
         quotas->items[at] = quota;
         return 0;
     }
-    int r = quotas->count == quotas->capacity ? grow(quotas, err) : 0;
+    int r = quotas->count == quotas->capacity ? quotas_grow(quotas, err) : 0;
     if (r < 0) {
         gt_resource_quota_free(quota);
         return r;
@@ -66,7 +66,7 @@ int gt_quotas_put(struct gt_quotas *quotas, struct gt_resource_quota *quota, str
 
 void gt_quotas_remove(struct gt_quotas *quotas, const char *namespace_, const char *name)
 {
-    uint32_t at = place_of(quotas, namespace_, name);
+    uint32_t at = quotas_place_of(quotas, namespace_, name);
     if (!is_at(quotas, at, namespace_, name))
         return;
     gt_resource_quota_free(quotas->items[at]);
@@ -78,7 +78,7 @@ void gt_quotas_remove(struct gt_quotas *quotas, const char *namespace_, const ch
 struct gt_resource_quota *const *gt_quotas_of(const struct gt_quotas *quotas, const char *namespace_,
                                               uint32_t *ret_count)
 {
-    uint32_t first = place_of(quotas, namespace_, ""), end = first;
+    uint32_t first = quotas_place_of(quotas, namespace_, ""), end = first;
     while (end < quotas->count && strcmp(quotas->items[end]->namespace_, namespace_) == 0)
         end++;
     *ret_count = end - first;

@@ -25,12 +25,12 @@ static void leave_queue(struct pjob *pjob)
     pjob->waits_ms = 0;
 }
 
-static struct record *record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+static struct record *reconcile_record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     return gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
 }
 
-static void find_owner(struct reconcile *reconcile)
+static void reconcile_find_owner(struct reconcile *reconcile)
 {
     reconcile->kind = GT_JOB_KINDS;
     for (const struct gt_cache_pod *pod = reconcile->pjob->job->pods; pod && !reconcile->owner;
@@ -57,12 +57,12 @@ static uint64_t settled(const struct reconcile *reconcile)
 /* The API server has answered so; the watch may show it much later. */
 static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
 {
-    const struct record *record = record_of(arg, pod);
+    const struct record *record = reconcile_record_of(arg, pod);
     return record && record->lifted;
 }
 
 /* A new leader continues from the state in the job's object. */
-static void adopt(struct reconcile *reconcile)
+static void reconcile_adopt(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_placement *placement = reconcile->placement;
@@ -93,7 +93,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     uint64_t wanted_until =
         backoff_ms > reconcile->now ? reconcile->now : reconcile->now + reconcile->placement->times.return_ms;
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
-    find_owner(reconcile);
+    reconcile_find_owner(reconcile);
     gt_backoff_nodes(&reconcile->placement->backoffs, cluster, reconcile->pjob->job->key, reconcile->now,
                      &reconcile->refused);
     const struct gt_job_view_spec spec = {
@@ -118,7 +118,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
         reconcile->placement->room = true;
     if (r < 0)
         return r;
-    adopt(reconcile);
+    reconcile_adopt(reconcile);
     gt_placement_due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->reservations));
     reconcile->pjob->wants = gt_reservations_wanted(&reconcile->pjob->reservations);
     reconcile->pjob->reserves = gt_reservations_gpus(&reconcile->pjob->reservations) > 0;
@@ -151,7 +151,7 @@ static bool other_gates(const struct reconcile *reconcile)
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         const struct record *record =
-            member->state == GT_MEMBER_TO_PLACE ? record_of(reconcile, member->pod) : NULL;
+            member->state == GT_MEMBER_TO_PLACE ? reconcile_record_of(reconcile, member->pod) : NULL;
         if (!record || (!record->object.others && !record->object.kueue_gate))
             continue;
         char text[400] = "other scheduling gates of its pods have to go first";
@@ -272,7 +272,7 @@ static uint64_t shape_of(const struct reconcile *reconcile)
 }
 
 /* The GPUs of all members without a place. */
-static uint64_t gpus_of(const struct gt_job_view *view)
+static uint64_t reconcile_gpus_of(const struct gt_job_view *view)
 {
     uint64_t gpus = 0;
     for (uint32_t u = 0; u < view->job->units.count; u++)
@@ -311,13 +311,13 @@ static bool runs_in_turns(const struct reconcile *reconcile)
     return reconcile->owner && reconcile->owner->spec.at_once;
 }
 
-static void enqueue(struct reconcile *reconcile)
+static void reconcile_enqueue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_job_view *view = reconcile->view;
     struct gt_queue_entry entry = {.job = pjob,
                                    .share = &pjob->tenant->share,
-                                   .gpus = view->whole ? gpus_of(view) : 0,
+                                   .gpus = view->whole ? reconcile_gpus_of(view) : 0,
                                    .grows = gt_part_grows(view) && !runs_in_turns(reconcile),
                                    .number = pjob->job->number,
                                    .shape = shape_of(reconcile)};
@@ -425,7 +425,7 @@ static void warn_of_rule(struct pjob *pjob, const char *text)
     pjob->reported_digest = digest;
 }
 
-static void refuse(struct reconcile *reconcile, const char *text)
+static void reconcile_refuse(struct reconcile *reconcile, const char *text)
 {
     struct pjob *pjob = reconcile->pjob;
     leave_queue(pjob);
@@ -494,7 +494,7 @@ static void reconcile_job(struct reconcile *reconcile)
     if (!waits) {
         bring_in(reconcile);
     } else if (gt_reconcile_is_ready(reconcile)) {
-        enqueue(reconcile);
+        reconcile_enqueue(reconcile);
     } else {
         leave_queue(pjob);
         report_if_it_lasts(reconcile);
@@ -540,7 +540,7 @@ void gt_placement_reconcile(struct pjob *pjob)
             gt_placement_report(pjob, NULL, NULL, false);
             return;
         }
-        refuse(&reconcile, gt_err_text(error));
+        reconcile_refuse(&reconcile, gt_err_text(error));
         return;
     }
     reconcile_job(&reconcile);

@@ -21,7 +21,7 @@ struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *
     return record;
 }
 
-static bool grow(struct gt_placement *placement)
+static bool records_grow(struct gt_placement *placement)
 {
     uint32_t capacity = placement->record_capacity ? placement->record_capacity * 2 : 64;
     struct record **records = realloc(placement->records, sizeof(struct record *) * capacity);
@@ -36,9 +36,10 @@ static bool grow(struct gt_placement *placement)
     return true;
 }
 
-static struct record *make(struct gt_placement *placement, const char *namespace_, const char *name)
+static struct record *records_make(struct gt_placement *placement, const char *namespace_, const char *name)
 {
-    if (!placement->gap_count && placement->record_count == placement->record_capacity && !grow(placement))
+    if (!placement->gap_count && placement->record_count == placement->record_capacity &&
+        !records_grow(placement))
         return NULL;
     struct record *record = calloc(1, sizeof(*record));
     struct gt_index_entry *entry = record ? gt_index_add(&placement->index, namespace_, name) : NULL;
@@ -97,7 +98,7 @@ static void put_record(struct gt_placement *placement, const char *namespace_, c
         gt_pod_object_done(object);
         return;
     }
-    if (!record && !(record = make(placement, namespace_, name))) {
+    if (!record && !(record = records_make(placement, namespace_, name))) {
         gt_pod_object_done(object);
         return;
     }

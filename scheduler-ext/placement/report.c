@@ -10,7 +10,7 @@
 
 enum { CONDITIONS_MAX = 16 }; /* pods of a job whose condition says why it waits */
 
-static bool may_write(const struct record *record, const struct gt_cache_pod *pod)
+static bool report_may_write(const struct record *record, const struct gt_cache_pod *pod)
 {
     return !record->write && !record->lifted && !record->deleted && record->stale_until_ms <= gt_clock_ms() &&
            strcmp(record->object.uid, pod->uid) == 0;
@@ -23,7 +23,7 @@ static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod,
     struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
     if (!record || record->lifted || record->deleted)
         return;
-    if (!may_write(record, pod))
+    if (!report_may_write(record, pod))
         pjob->report_pending = true; /* the write in flight may have another reason */
     else if (record->object.condition != digest || record->object.waits_s != gt_placement_since_s(pjob))
         gt_write_condition(pjob, record, condition);

@@ -44,7 +44,7 @@ static bool only_reports(const struct write *write)
            (write->kind == WRITE_OBJECT && !write->plans) || write->kind == WRITE_OBJECT_DELETE;
 }
 
-static bool is_plan(const struct write *write)
+static bool write_is_plan(const struct write *write)
 {
     return write->kind == WRITE_OBJECT && write->plans;
 }
@@ -55,7 +55,7 @@ static struct write_line *line_of(const struct write *write)
 }
 
 /* The pointer to the waiting or running write of its pod or object. */
-static struct write **place_of(const struct write *write)
+static struct write **write_place_of(const struct write *write)
 {
     return write->record ? &write->record->write : &write->object->write;
 }
@@ -73,7 +73,7 @@ static void leave_line(struct write *write)
         line->last = write->previous;
     write->next = write->previous = NULL;
     write->placement->writes_waiting--;
-    write->placement->plans_waiting -= is_plan(write);
+    write->placement->plans_waiting -= write_is_plan(write);
 }
 
 static void leave_flight(struct write *write)
@@ -82,7 +82,7 @@ static void leave_flight(struct write *write)
     write->placement->reporting_running -= only_reports(write);
 }
 
-static void free_write(struct write *write)
+static void write_free(struct write *write)
 {
     if (write->job_previous)
         write->job_previous->job_next = write->job_next;
@@ -90,7 +90,7 @@ static void free_write(struct write *write)
         write->job->writes = write->job_next;
     if (write->job_next)
         write->job_next->job_previous = write->job_previous;
-    *place_of(write) = NULL;
+    *write_place_of(write) = NULL;
     gt_buf_done(&write->body);
     free(write->claim);
     free(write);
@@ -108,13 +108,13 @@ void gt_write_drop(struct write *write)
     }
     if (write->job)
         gt_placement_mark(write->job);
-    free_write(write);
+    write_free(write);
 }
 
 /* `what` has its kind and its target. */
 static struct write *new_write(const struct write *what)
 {
-    if (*place_of(what))
+    if (*write_place_of(what))
         return NULL;
     struct write *write = calloc(1, sizeof(*write));
     if (!write)
@@ -130,8 +130,8 @@ static struct write *new_write(const struct write *what)
         line->first = write;
     line->last = write;
     write->placement->writes_waiting++;
-    write->placement->plans_waiting += is_plan(write);
-    *place_of(write) = write;
+    write->placement->plans_waiting += write_is_plan(write);
+    *write_place_of(write) = write;
     if (!write->job)
         return write;
     write->job_next = write->job->writes;
@@ -308,7 +308,7 @@ void gt_write_object_delete(struct gt_placement *placement, struct placement_obj
 
 /* ---- answers ---- */
 
-static void take_version(struct record *record, const char *version)
+static void write_take_version(struct record *record, const char *version)
 {
     char *copy = *version ? strdup(version) : NULL;
     if (!copy)
@@ -317,7 +317,7 @@ static void take_version(struct record *record, const char *version)
     record->object.version = copy;
 }
 
-static void count(const struct write *write)
+static void write_count_done(const struct write *write)
 {
     struct gt_placement_counters *counters = &write->placement->counters;
     counters->pods_planned += write->plans;
@@ -328,7 +328,7 @@ static void count(const struct write *write)
 void gt_write_worked(const struct write *write, enum write_kind kind)
 {
     if (write && write->call && write->kind == kind)
-        count(write);
+        write_count_done(write);
 }
 
 static bool is_of_claim(const struct write *write)
@@ -352,7 +352,7 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
     struct record *record = write->record;
     const char *version = answer->object ? gt_meta_version(answer->object) : "";
     record->refusals = 0;
-    count(write);
+    write_count_done(write);
     if (is_of_claim(write)) { /* its content counts when the watch shows it, after earlier states */
         wait_for_change(write, write->placement->times.retry_ms);
         return;
@@ -376,10 +376,10 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
         record->object.waits_s = write->waits_s;
         record->object.nominated = write->nominated;
     }
-    take_version(record, version);
+    write_take_version(record, version);
 }
 
-static void report(const struct write *write, const char *text)
+static void write_report_text(const struct write *write, const char *text)
 {
     struct gt_placement *placement = write->placement;
     if (placement->spec.on_note)
@@ -398,12 +398,12 @@ static void note_problems(struct write *write, const struct gt_err *error)
         write->job->retry_ms = gt_clock_ms() + placement->times.retry_ms;
     else
         wait_for_change(write, placement->times.retry_ms);
-    report(write, gt_err_text(error));
+    write_report_text(write, gt_err_text(error));
 }
 
 /* A request that the API server forbids or finds invalid will be refused again: it is reported once, and
  * tried less and less often. */
-static void note_refusal(struct write *write, const struct gt_err *error)
+static void write_note_refusal(struct write *write, const struct gt_err *error)
 {
     struct gt_placement *placement = write->placement;
     struct record *record = write->record;
@@ -411,7 +411,7 @@ static void note_refusal(struct write *write, const struct gt_err *error)
     placement->counters.write_failures++;
     wait_for_change(write, gt_backoff_step(record->refusals, placement->times.retry_ms, REFUSED_MAX_MS));
     if (!pjob && !record->refusals)
-        report(write, gt_err_text(error));
+        write_report_text(write, gt_err_text(error));
     if (pjob && !pjob->refusal_reported)
         gt_placement_event(
             pjob,
@@ -433,7 +433,7 @@ static void note_failure(struct write *write, const struct gt_kube_answer *answe
     case 400:
     case 403:
     case 422:
-        note_refusal(write, answer->error);
+        write_note_refusal(write, answer->error);
         break;
     default:
         note_problems(write, answer->error);
@@ -456,7 +456,7 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
     gt_auto_err struct gt_err *error = NULL;
     bool gone = write->kind == WRITE_OBJECT_DELETE;
     if (!gone && gt_gpu_placement_read(answer->object, &content, &error) < 0) {
-        report(write, gt_err_text(error));
+        write_report_text(write, gt_err_text(error));
         object_unknown(write, write->placement->times.retry_ms);
         return;
     }
@@ -485,7 +485,7 @@ static void note_object_refusal(struct write *write, const struct gt_err *error)
     if (pjob && !pjob->refusal_reported)
         gt_placement_event(pjob, pjob->job->pods, true, "WriteRefused", "Place", gt_err_text(error));
     else if (!pjob && object->refusals == 1)
-        report(write, gt_err_text(error));
+        write_report_text(write, gt_err_text(error));
     if (pjob)
         pjob->refusal_reported = true;
 }
@@ -513,11 +513,11 @@ static void note_object_failure(struct write *write, const struct gt_kube_answer
     default:
         write->placement->counters.write_failures++;
         object_unknown(write, write->placement->times.retry_ms);
-        report(write, gt_err_text(answer->error));
+        write_report_text(write, gt_err_text(answer->error));
     }
 }
 
-static void on_answer(void *arg, struct gt_kube_answer *answer)
+static void write_on_answer(void *arg, struct gt_kube_answer *answer)
 {
     struct write *write = arg;
     struct gt_placement *placement = write->placement;
@@ -532,7 +532,7 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
         note_failure(write, answer);
     else
         note_success(write, answer);
-    free_write(write);
+    write_free(write);
     if (!pjob && object)
         pjob = object->job; /* a job that came while the object of an earlier job of the same name was being
                                deleted waits for that */
@@ -591,7 +591,8 @@ static int send_one(struct write *write, struct gt_err **err)
                                                                 : request_to_pod(write);
     int r = gt_buf_check(&write->body, "patch", err);
     return r < 0 ? r
-                 : gt_kube_start(write->placement->spec.kube, &request, on_answer, write, &write->call, err);
+                 : gt_kube_start(write->placement->spec.kube, &request, write_on_answer, write, &write->call,
+                                 err);
 }
 
 static struct write *next_write(const struct gt_placement *placement)
@@ -615,7 +616,7 @@ void gt_writes_send(struct gt_placement *placement)
                 note_problems(write, error);
             else
                 note_object_refusal(write, error);
-            free_write(write);
+            write_free(write);
             if (pjob)
                 gt_placement_mark(pjob);
             continue;

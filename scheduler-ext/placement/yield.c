@@ -119,7 +119,7 @@ static uint32_t list_yielding(const struct reconcile *reconcile, struct yielding
     return count;
 }
 
-static bool is_used(const struct yielding *place, const struct gt_plan_pod *pods, uint32_t count)
+static bool yield_is_used(const struct yielding *place, const struct gt_plan_pod *pods, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (pods[i].node == place->was.node && pods[i].mask & place->was.mask)
@@ -165,7 +165,7 @@ void gt_yield_ask(struct reconcile *reconcile)
     if (!fits_there(reconcile, list, count, &places))
         return;
     for (uint32_t i = 0; i < count; i++)
-        if (is_used(&list[i], places, reconcile->view->count)) {
+        if (yield_is_used(&list[i], places, reconcile->view->count)) {
             list[i].pjob->yields_ms = reconcile->now + 2 * placement->times.retry_ms; /* it asks again */
             gt_placement_mark(list[i].pjob);
         }

@@ -14,7 +14,7 @@ void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *j
         *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
 }
 
-static void count_pods(const struct gt_cache_job *job, uint32_t counts[GT_CACHE_RUNNING + 1])
+static void debug_view_count_pods(const struct gt_cache_job *job, uint32_t counts[GT_CACHE_RUNNING + 1])
 {
     for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
         counts[pod->state]++;
@@ -25,7 +25,7 @@ const char *gt_debug_job_state(const struct gt_cache_job *job, const struct gt_p
     uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
     if (info->state != GT_PLACEMENT_NONE)
         return gt_placement_state_name(info->state);
-    count_pods(job, counts);
+    debug_view_count_pods(job, counts);
     return counts[GT_CACHE_GATED]     ? "gated"
            : counts[GT_CACHE_WAITING] ? "pending"
            : counts[GT_CACHE_BOUND]   ? "starting"
@@ -36,7 +36,7 @@ bool gt_debug_is_settled(const struct gt_debug_view *view, const struct gt_cache
                          const struct gt_placement_job *info)
 {
     uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
-    count_pods(job, counts);
+    debug_view_count_pods(job, counts);
     return (info->state == GT_PLACEMENT_NONE || info->state == GT_PLACEMENT_PLACED) &&
            !counts[GT_CACHE_GATED] && !counts[GT_CACHE_WAITING] && !gt_debug_job_unplaced(view, job);
 }

@@ -33,7 +33,7 @@ static void add_found(struct found *found, const struct gt_cache_pod *pod, const
     found->count++;
 }
 
-static void find_pods(const struct gt_cache *cache, const char *text, struct found *found)
+static void explain_find_pods(const struct gt_cache *cache, const char *text, struct found *found)
 {
     const char *slash = strchr(text, '/');
     if (slash) {
@@ -93,7 +93,7 @@ static void find_node(const struct gt_debug_view *view, const char *text, struct
 /* A pod without a controller is a job of the same name. */
 static void find_either(const struct gt_cache *cache, const char *text, struct found *found)
 {
-    find_pods(cache, text, found);
+    explain_find_pods(cache, text, found);
     uint32_t pods = found->count;
     find_jobs(cache, text, found);
     if (pods == 1 && found->count == 2 && found->all[1].job == found->all[0].pod->job &&
@@ -177,8 +177,8 @@ static void add_nodes_json(const struct gt_debug_view *view, const struct gt_fea
 }
 
 /* Where a pod could go: a unit's to a supernode, any other to a node. */
-static void add_places(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool json,
-                       struct gt_buf *to)
+static void explain_add_places(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool json,
+                               struct gt_buf *to)
 {
     struct gt_feasible_nodes nodes;
     struct gt_unit_rooms rooms;
@@ -205,7 +205,7 @@ static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_
     if (!json) {
         gt_explain_pod_text(view, pod, to);
         if (needs_nodes(pod))
-            add_places(view, pod, json, to);
+            explain_add_places(view, pod, json, to);
         return;
     }
     gt_json_begin(to, NULL, '{');
@@ -215,7 +215,7 @@ static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_
     gt_json_key(to, "job");
     gt_model_job_json(view, pod->job, false, false, to);
     if (needs_nodes(pod))
-        add_places(view, pod, json, to);
+        explain_add_places(view, pod, json, to);
     gt_buf_puts(to, "}\n");
 }
 
@@ -236,7 +236,7 @@ static void explain_job(const struct gt_debug_view *view, const struct gt_cache_
     if (!json) {
         gt_explain_job_text(view, job, to);
         if (pod)
-            add_places(view, pod, json, to);
+            explain_add_places(view, pod, json, to);
         return;
     }
     gt_json_begin(to, NULL, '{');
@@ -244,7 +244,7 @@ static void explain_job(const struct gt_debug_view *view, const struct gt_cache_
     gt_model_job_json(view, job, true, true, to);
     if (pod) {
         gt_json_add_text_or_null(to, "example", pod->meta.name);
-        add_places(view, pod, json, to);
+        explain_add_places(view, pod, json, to);
     }
     gt_buf_puts(to, "}\n");
 }
@@ -287,7 +287,7 @@ void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_h
         return;
     }
     if (gt_query_get(query, "pod", text, sizeof(text)) && *text) {
-        find_pods(view->cache, text, &found);
+        explain_find_pods(view->cache, text, &found);
     } else if (gt_query_get(query, "job", text, sizeof(text)) && *text) {
         what = "job";
         find_jobs(view->cache, text, &found);

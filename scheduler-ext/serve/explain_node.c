@@ -73,7 +73,7 @@ static void say_holder(const struct gt_debug_view *view, uint32_t id, const stru
         gt_buf_puts(to, node->eligible ? "free" : "not used, but nothing is placed here");
 }
 
-static void end_line(uint64_t mask, const struct gt_buf *says, struct gt_buf *to)
+static void explain_node_end_line(uint64_t mask, const struct gt_buf *says, struct gt_buf *to)
 {
     gt_buf_puts(to, gt_bit_count(mask) == 1 ? "GPU " : "GPUs ");
     gt_text_add_mask(to, mask);
@@ -96,12 +96,12 @@ void gt_explain_node_text(const struct gt_debug_view *view, uint32_t id, struct 
         gt_auto_buf struct gt_buf one = GT_BUF(HOLDER_MAX);
         say_holder(view, id, &node, gpu, &one);
         if (mask && (one.len != says.len || memcmp(one.data, says.data, one.len) != 0)) {
-            end_line(mask, &says, to);
+            explain_node_end_line(mask, &says, to);
             mask = 0;
         }
         mask |= UINT64_C(1) << gpu;
         gt_buf_consume(&says, says.len);
         gt_buf_add(&says, one.data, one.len);
     }
-    end_line(mask, &says, to);
+    explain_node_end_line(mask, &says, to);
 }

@@ -20,7 +20,8 @@ static const char *node_name(const struct gt_debug_view *view, uint32_t id)
     return gt_cluster_get_node(gt_cache_cluster(view->cache), id, &node) ? node.name : NULL;
 }
 
-static const char *node_of(const struct gt_debug_view *view, const struct gt_cache_pod *pod, uint32_t id)
+static const char *explain_write_node_of(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                                         uint32_t id)
 {
     const char *known = node_name(view, id);
     return known ? known : pod->node_name ? pod->node_name : "-";
@@ -28,8 +29,8 @@ static const char *node_of(const struct gt_debug_view *view, const struct gt_cac
 
 /* ---- a job ---- */
 
-static void add_state(const struct gt_debug_view *view, const struct gt_cache_job *job,
-                      const struct gt_placement_job *info, struct gt_buf *to)
+static void explain_write_add_state(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                                    const struct gt_placement_job *info, struct gt_buf *to)
 {
     static const char *const words[GT_PLACEMENT_STATES] = {
         [GT_PLACEMENT_GATHERS] = "It is not planned yet", [GT_PLACEMENT_WAITS] = "It waits for room",
@@ -77,7 +78,7 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
                       info->reserved_gpus, gt_plural(info->reserved_gpus));
 }
 
-static void add_lines(const char *text, struct gt_buf *to)
+static void explain_write_add_lines(const char *text, struct gt_buf *to)
 {
     for (const char *line = text; *line;) {
         size_t len = strcspn(line, "\n");
@@ -95,7 +96,7 @@ static int compare_pods(const void *a, const void *b)
     return i != j ? (i < j ? -1 : 1) : gt_natural_order(x->meta.name, y->meta.name);
 }
 
-static void add_number(struct gt_buf *to, uint32_t number)
+static void explain_write_add_number(struct gt_buf *to, uint32_t number)
 {
     if (number == GT_NONE)
         gt_buf_printf(to, "%4s  ", "-");
@@ -111,21 +112,22 @@ struct pod_row {
     bool unplaced; /* though its job has a group size */
 };
 
-static void read_row(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct pod_row *ret)
+static void explain_write_read_row(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                                   struct pod_row *ret)
 {
     uint32_t id;
     uint64_t mask = gt_debug_pod_gpus(view, pod, &id);
     gt_auto_buf struct gt_buf gpus = GT_BUF(sizeof(ret->gpus) - 1);
     gt_text_add_mask(&gpus, mask);
-    *ret = (struct pod_row){.pod = pod, .node = node_of(view, pod, id)};
+    *ret = (struct pod_row){.pod = pod, .node = explain_write_node_of(view, pod, id)};
     gt_text_copy(ret->gpus, sizeof(ret->gpus), mask && gpus.data ? gpus.data : "-");
 }
 
 static void add_row(const struct pod_row *row, int node, int gpus, struct gt_buf *to)
 {
     gt_buf_puts(to, "  ");
-    add_number(to, gt_debug_pod_number(row->pod, GT_KEY_PLAN_UNIT));
-    add_number(to, gt_debug_pod_number(row->pod, GT_KEY_PLAN_RANK));
+    explain_write_add_number(to, gt_debug_pod_number(row->pod, GT_KEY_PLAN_UNIT));
+    explain_write_add_number(to, gt_debug_pod_number(row->pod, GT_KEY_PLAN_RANK));
     gt_buf_printf(to, "%-*s  %-*s  %-8s  %s", node, row->node, gpus, row->gpus, gt_debug_pod_state(row->pod),
                   row->pod->meta.name);
     if (row->pod->deleting)
@@ -145,7 +147,8 @@ static int longer(int most, const char *text)
     return len > most ? len : most;
 }
 
-static void add_pods(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
+static void explain_write_add_pods(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                                   struct gt_buf *to)
 {
     gt_auto_free const struct gt_cache_pod **pods = calloc(job->pod_count, sizeof(*pods));
     gt_auto_free struct pod_row *rows = calloc(ROWS_MAX, sizeof(*rows));
@@ -160,7 +163,7 @@ static void add_pods(const struct gt_debug_view *view, const struct gt_cache_job
     qsort(pods, count, sizeof(*pods), compare_pods);
     uint32_t shown = count < ROWS_MAX ? count : ROWS_MAX;
     for (uint32_t i = 0; i < shown; i++) {
-        read_row(view, pods[i], &rows[i]);
+        explain_write_read_row(view, pods[i], &rows[i]);
         rows[i].unplaced = unplaced && gt_cache_pod_is_unplaced(pods[i]);
         node = longer(node, rows[i].node);
         gpus = longer(gpus, rows[i].gpus);
@@ -172,7 +175,8 @@ static void add_pods(const struct gt_debug_view *view, const struct gt_cache_job
         gt_buf_printf(to, "  and %" PRIu32 " more\n", count - shown);
 }
 
-static void add_job(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
+static void explain_write_add_job(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                                  struct gt_buf *to)
 {
     struct gt_placement_job info;
     struct gt_job_texts texts;
@@ -186,26 +190,27 @@ static void add_job(const struct gt_debug_view *view, const struct gt_cache_job 
     if (texts.group && texts.atomic)
         gt_buf_printf(to, " (atoms of %s)", texts.atomic);
     gt_buf_puts(to, "\n");
-    add_state(view, job, &info, to);
+    explain_write_add_state(view, job, &info, to);
     if (*info.plan) {
         gt_buf_puts(to, "The plan:\n");
-        add_lines(info.plan, to);
+        explain_write_add_lines(info.plan, to);
     }
 }
 
 void gt_explain_job_text(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
 {
-    add_job(view, job, to);
-    add_pods(view, job, to);
+    explain_write_add_job(view, job, to);
+    explain_write_add_pods(view, job, to);
 }
 
 /* ---- a pod ---- */
 
-static void add_place(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
+static void explain_write_add_place(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                                    struct gt_buf *to)
 {
     uint32_t id;
     uint64_t mask = gt_debug_pod_gpus(view, pod, &id);
-    const char *name = node_of(view, pod, id);
+    const char *name = explain_write_node_of(view, pod, id);
     switch (pod->state) {
     case GT_CACHE_GATED:
     case GT_CACHE_WAITING:
@@ -361,7 +366,8 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
                       counters.nodes_without_topology == 1 ? " has" : "s have");
 }
 
-static void add_claim(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
+static void explain_write_add_claim(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                                    struct gt_buf *to)
 {
     const struct gt_cache_claim *claim = pod->claim_template ? gt_cache_claim_of(view->cache, pod) : NULL;
     const struct gt_cache_claim *conflict = claim ? gt_cache_claim_conflict(claim) : NULL;
@@ -393,12 +399,12 @@ void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache
     if (unit != GT_NONE)
         gt_buf_printf(to, ", in unit %" PRIu32, unit);
     gt_buf_printf(to, "%s\n", pod->deleting ? ", being deleted" : "");
-    add_place(view, pod, to);
-    add_claim(view, pod, to);
+    explain_write_add_place(view, pod, to);
+    explain_write_add_claim(view, pod, to);
     if (pod->other_gates)
         gt_buf_puts(to, "Other scheduling gates than ours hold it, too\n");
     if (pod->identity_error)
         gt_buf_printf(to, "It counts as a job of itself: %s\n", pod->identity_error);
     gt_buf_puts(to, "\n");
-    add_job(view, pod->job, to);
+    explain_write_add_job(view, pod->job, to);
 }

@@ -73,7 +73,7 @@ static struct extender_query *query_new(struct gt_extender *extender, enum gt_wi
 
 /* ---- scratch ---- */
 
-static bool grow(void *array, size_t size, uint32_t count)
+static bool extender_grow(void *array, size_t size, uint32_t count)
 {
     void **at = array, *grown = realloc(*at, size * count);
     if (grown)
@@ -81,7 +81,7 @@ static bool grow(void *array, size_t size, uint32_t count)
     return grown != NULL;
 }
 
-static bool make_room(struct gt_extender *e, uint32_t count)
+static bool extender_make_room(struct gt_extender *e, uint32_t count)
 {
     uint32_t capacity = e->capacity ? e->capacity : 1024;
     while (capacity < count)
@@ -89,8 +89,10 @@ static bool make_room(struct gt_extender *e, uint32_t count)
     if (capacity == e->capacity)
         return true;
     e->capacity = 0;
-    if (!grow(&e->values, sizeof(*e->values), capacity) || !grow(&e->ids, sizeof(*e->ids), capacity) ||
-        !grow(&e->verdicts, sizeof(*e->verdicts), capacity) || !grow(&e->tens, sizeof(*e->tens), capacity))
+    if (!extender_grow(&e->values, sizeof(*e->values), capacity) ||
+        !extender_grow(&e->ids, sizeof(*e->ids), capacity) ||
+        !extender_grow(&e->verdicts, sizeof(*e->verdicts), capacity) ||
+        !extender_grow(&e->tens, sizeof(*e->tens), capacity))
         return false;
     e->capacity = capacity;
     return true;
@@ -190,7 +192,7 @@ static int answer_query(struct gt_extender *e, struct extender_query *query, str
     int r = gt_wire_request_read(query->request, &query->err);
     if (r < 0)
         return r;
-    if (!make_room(e, query->request->count))
+    if (!extender_make_room(e, query->request->count))
         return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", query->request->count);
     answers[query->verb](e, query->request, to);
     return 0;
@@ -208,7 +210,7 @@ static void count_time(struct gt_extender *e, uint64_t since_ns)
 
 /* ---- a body ---- */
 
-static int consume(void *arg, const char *data, size_t len)
+static int extender_consume(void *arg, const char *data, size_t len)
 {
     struct extender_query *query = arg;
     if (query->unready)
@@ -222,20 +224,20 @@ static size_t held(const void *arg)
     return gt_wire_request_held(((const struct extender_query *)arg)->request);
 }
 
-static void refuse(struct gt_http_response *response, unsigned status, const char *why)
+static void extender_refuse(struct gt_http_response *response, unsigned status, const char *why)
 {
     response->status = status;
     gt_buf_printf(&response->body, "%s\n", why);
 }
 
-static void done(void *arg, struct gt_http_response *response)
+static void extender_done(void *arg, struct gt_http_response *response)
 {
     struct extender_query *query = arg;
     struct gt_extender *e = query->extender;
     uint64_t start = gt_clock_ns();
     if (query->unready) {
         e->unready[query->verb]++;
-        refuse(response, 503, "gputopo-scheduler has not read the cluster yet");
+        extender_refuse(response, 503, "gputopo-scheduler has not read the cluster yet");
         return;
     }
     int r = -gt_err_code(query->err);
@@ -243,11 +245,11 @@ static void done(void *arg, struct gt_http_response *response)
         r = answer_query(e, query, &response->body);
     if (r < 0) {
         e->refused[query->verb]++;
-        refuse(response,
-               r == -ENOMEM                    ? 503
-               : r == -EMSGSIZE || r == -E2BIG ? 413
-                                               : 400,
-               gt_err_text(query->err));
+        extender_refuse(response,
+                        r == -ENOMEM                    ? 503
+                        : r == -EMSGSIZE || r == -E2BIG ? 413
+                                                        : 400,
+                        gt_err_text(query->err));
         return;
     }
     response->content_type = "application/json";
@@ -256,7 +258,7 @@ static void done(void *arg, struct gt_http_response *response)
 }
 
 /* One for each verb is kept for the next request. */
-static void put_back(void *arg)
+static void extender_put_back(void *arg)
 {
     struct extender_query *query = arg;
     struct gt_extender *e = query->extender;
@@ -321,9 +323,9 @@ bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *reque
     if (!query)
         return false;
     *ret = (struct gt_http_consumer){.consumer = query,
-                                     .consume = consume,
-                                     .done = done,
-                                     .free = put_back,
+                                     .consume = extender_consume,
+                                     .done = extender_done,
+                                     .free = extender_put_back,
                                      .held = held,
                                      .body_max = body_max};
     return true;
@@ -335,7 +337,7 @@ static void refuse_client(struct gt_extender *e, enum gt_wire_verb verb,
 {
     e->forbidden[verb]++;
     if (status == 401) {
-        refuse(response, status, "this is asked with a client certificate");
+        extender_refuse(response, status, "this is asked with a client certificate");
         return;
     }
     response->status = status;
@@ -352,13 +354,13 @@ bool gt_extender_serve(struct gt_extender *e, const struct gt_http_request *requ
         return false;
     unsigned forbidden = forbids(e, verb, request);
     if (request->method != GT_HTTP_POST)
-        refuse(response, 405, "this is asked with POST");
+        extender_refuse(response, 405, "this is asked with POST");
     else if (forbidden)
         refuse_client(e, verb, request, forbidden, response);
     else if (!is_json(request->content_type))
-        refuse(response, 415, "expected the content type application/json");
+        extender_refuse(response, 415, "expected the content type application/json");
     else /* otherwise its body is read in pieces */
-        refuse(response, 503, "no memory for one more question");
+        extender_refuse(response, 503, "no memory for one more question");
     return true;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 
-static unsigned bits(uint64_t mask)
+static unsigned feasibility_bits(uint64_t mask)
 {
     return gt_bit_count(mask);
 }
@@ -58,9 +58,11 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
         uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) & known.free : 0;
         gt_buf_printf(to,
                       "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
-                      bits(known.assumed | remote), bits(gt_node_available(&known, remote)), pod->gpus);
+                      feasibility_bits(known.assumed | remote),
+                      feasibility_bits(gt_node_available(&known, remote)), pod->gpus);
         struct gt_cache_node cached;
         if (gt_cache_get_node(cache, node, &cached) && cached.foreign)
-            gt_buf_printf(to, "; the other scheduler has reserved %u for pods to come", bits(cached.foreign));
+            gt_buf_printf(to, "; the other scheduler has reserved %u for pods to come",
+                          feasibility_bits(cached.foreign));
     }
 }

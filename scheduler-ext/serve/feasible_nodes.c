@@ -110,8 +110,8 @@ static void sort_out(const struct gt_debug_view *view, const struct gt_cache_pod
     }
 }
 
-static bool goes_before(const struct gt_cluster *cluster, const struct gt_assessed_node *a,
-                        const struct gt_assessed_node *b)
+static bool feasible_nodes_goes_before(const struct gt_cluster *cluster, const struct gt_assessed_node *a,
+                                       const struct gt_assessed_node *b)
 {
     struct gt_cluster_node x, y;
     if (a->ten != b->ten && (a->ten == 10 || b->ten == 10)) /* which breaks all ties */
@@ -122,11 +122,11 @@ static bool goes_before(const struct gt_cluster *cluster, const struct gt_assess
            strcmp(x.name, y.name) < 0;
 }
 
-static void insert(const struct gt_cluster *cluster, const struct gt_assessed_node *node,
-                   struct gt_feasible_nodes *to)
+static void feasible_nodes_insert(const struct gt_cluster *cluster, const struct gt_assessed_node *node,
+                                  struct gt_feasible_nodes *to)
 {
     unsigned at = to->best_count;
-    while (at > 0 && goes_before(cluster, node, &to->best[at - 1]))
+    while (at > 0 && feasible_nodes_goes_before(cluster, node, &to->best[at - 1]))
         at--;
     if (at == GT_ASSESSED_BEST)
         return;
@@ -151,12 +151,12 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
     gt_volcano_scores(view->cache, &view->weights, feasible.values, feasible.ids, feasible.count,
                       feasible.sums);
     for (uint32_t i = 0; i < feasible.count; i++)
-        insert(cluster,
-               &(struct gt_assessed_node){.id = feasible.ids[i],
-                                          .value = feasible.values[i],
-                                          .sum = feasible.sums[i],
-                                          .ten = feasible.tens[i]},
-               ret);
+        feasible_nodes_insert(cluster,
+                              &(struct gt_assessed_node){.id = feasible.ids[i],
+                                                         .value = feasible.values[i],
+                                                         .sum = feasible.sums[i],
+                                                         .ten = feasible.tens[i]},
+                              ret);
     for (unsigned i = 0; i < ret->best_count; i++) {
         struct gt_assessed_node *best = &ret->best[i];
         struct gt_score_parts parts = {0};

@@ -33,7 +33,7 @@ struct model_writer {
     uint32_t supernodes, nodes, jobs, jobs_without_pods; /* left out */
 };
 
-static void empty(struct model_writer *writer)
+static void model_json_empty(struct model_writer *writer)
 {
     if (writer->item.failed)
         gt_buf_done(&writer->item);
@@ -42,14 +42,14 @@ static void empty(struct model_writer *writer)
 }
 
 /* False where it does not fit. */
-static bool put(struct model_writer *writer)
+static bool model_json_put(struct model_writer *writer)
 {
     const struct gt_buf *item = &writer->item;
     bool fits = !item->failed && writer->to->len + item->len + 1 <= writer->limit;
     if (fits) {
         gt_json_add_raw(writer->to, NULL, item->data ? item->data : "");
     }
-    empty(writer);
+    model_json_empty(writer);
     return fits;
 }
 
@@ -114,7 +114,7 @@ static void write_supernode(struct model_writer *writer, const struct member_lis
     bool below = gt_cluster_get_supernode(cluster, supernode.parent, &parent);
     gt_picture_supernode_json(&shown, below ? parent.name : NULL, members->names + members->first[id],
                               &writer->item);
-    writer->supernodes += !put(writer);
+    writer->supernodes += !model_json_put(writer);
 }
 
 static void write_supernodes(struct model_writer *writer)
@@ -130,17 +130,17 @@ static void write_supernodes(struct model_writer *writer)
 
 /* ---- nodes and jobs ---- */
 
-static void write_node(struct model_writer *writer, uint32_t id)
+static void model_json_write_node(struct model_writer *writer, uint32_t id)
 {
     struct gt_cluster_node node;
     if (!gt_cluster_get_node(gt_cache_cluster(writer->view->cache), id, &node))
         return;
     gt_model_node_json(writer->view, id, &writer->item);
-    writer->nodes += !put(writer);
+    writer->nodes += !model_json_put(writer);
 }
 
 /* The most bytes for an item, so that `remain` bytes are left after it. */
-static void leave(struct model_writer *writer, size_t remains)
+static void model_json_leave(struct model_writer *writer, size_t remains)
 {
     size_t taken = writer->to->len + 1 + remains;
     writer->item.max = writer->limit > taken ? writer->limit - taken : 0;
@@ -150,14 +150,14 @@ static void write_job(struct model_writer *writer, const struct gt_cache_job *jo
 {
     writer->jobs_to_come -= writer->jobs_to_come > 0;
     if (writer->pods) { /* these are many: they must not displace other jobs */
-        leave(writer, (size_t)writer->jobs_to_come * JOB_BYTES);
+        model_json_leave(writer, (size_t)writer->jobs_to_come * JOB_BYTES);
         gt_model_job_json(writer->view, job, true, false, &writer->item);
-        if (put(writer))
+        if (model_json_put(writer))
             return;
     }
-    leave(writer, 0);
+    model_json_leave(writer, 0);
     gt_model_job_json(writer->view, job, false, false, &writer->item);
-    if (!put(writer))
+    if (!model_json_put(writer))
         writer->jobs++;
     else if (writer->pods)
         writer->jobs_without_pods++;
@@ -226,7 +226,7 @@ static void write_unit_sizes(const struct gt_debug_view *view, struct gt_buf *to
     gt_json_end(to, ']');
 }
 
-static void write_head(const struct gt_debug_view *view, struct gt_buf *to)
+static void model_json_write_head(const struct gt_debug_view *view, struct gt_buf *to)
 {
     struct gt_cache_counters counters;
     gt_cache_counters(view->cache, &counters);
@@ -270,13 +270,13 @@ static void write_tail(struct model_writer *writer)
     gt_buf_puts(to, "}\n");
 }
 
-static void start(struct model_writer *writer)
+static void model_json_start(struct model_writer *writer)
 {
     size_t max = writer->to->max, room = max > TAIL_MAX + HEAD_MAX ? max - TAIL_MAX : 0;
     writer->limit = room / 4 * 3;
     if (!room)
         writer->to->failed = true;
-    write_head(writer->view, writer->to);
+    model_json_write_head(writer->view, writer->to);
     gt_json_begin(writer->to, "supernodes", '[');
     write_supernodes(writer);
     gt_json_end(writer->to, ']');
@@ -284,11 +284,11 @@ static void start(struct model_writer *writer)
 }
 
 /* False: there was nothing more to write. */
-static bool write_next(struct model_writer *writer)
+static bool model_json_write_next(struct model_writer *writer)
 {
     const struct gt_debug_view *view = writer->view;
     if (writer->next_node < gt_cluster_nodes(gt_cache_cluster(view->cache))) {
-        write_node(writer, writer->next_node++);
+        model_json_write_node(writer, writer->next_node++);
     } else if (!writer->in_jobs) {
         writer->limit = writer->to->max - TAIL_MAX;
         gt_json_end(writer->to, ']');
@@ -306,7 +306,7 @@ static bool write_next(struct model_writer *writer)
     return !writer->to->failed;
 }
 
-static void done(struct model_writer *writer)
+static void model_json_done(struct model_writer *writer)
 {
     gt_buf_done(&writer->item);
     gt_buf_done(&writer->keys);
@@ -331,7 +331,7 @@ int gt_model_new(const struct gt_debug_view *view, bool pods, size_t max, struct
     };
     model->writer.view = &model->view;
     model->writer.to = &model->text;
-    start(&model->writer);
+    model_json_start(&model->writer);
     *ret = model;
     return 0;
 }
@@ -340,7 +340,7 @@ void gt_model_free(struct gt_model *model)
 {
     if (!model)
         return;
-    done(&model->writer);
+    model_json_done(&model->writer);
     gt_buf_done(&model->text);
     free(model);
 }
@@ -349,7 +349,7 @@ bool gt_model_write(struct gt_model *model, uint64_t budget_ns)
 {
     uint64_t end = gt_clock_ns() + budget_ns;
     do {
-        if (!write_next(&model->writer)) {
+        if (!model_json_write_next(&model->writer)) {
             write_tail(&model->writer);
             return true;
         }

@@ -31,8 +31,8 @@ void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debu
 /* ---- a node ---- */
 
 /* The pods that have its GPUs, or for which these are assumed. */
-static void find_pods(const struct gt_debug_view *view, uint32_t id, struct gt_picture_node *node,
-                      struct gt_picture_pod pods[static GT_GPUS_MAX])
+static void model_parts_find_pods(const struct gt_debug_view *view, uint32_t id, struct gt_picture_node *node,
+                                  struct gt_picture_pod pods[static GT_GPUS_MAX])
 {
     const struct gt_cache_pod *users[GT_GPUS_MAX];
     node->pods = pods;
@@ -57,8 +57,8 @@ static void find_pods(const struct gt_debug_view *view, uint32_t id, struct gt_p
 }
 
 /* The node's supernode: a node outside tier-1 supernodes may be in an inner one. */
-static const char *supernode_of(const struct gt_cluster *cluster, uint32_t id,
-                                struct gt_cluster_supernode *buffer)
+static const char *model_parts_supernode_of(const struct gt_cluster *cluster, uint32_t id,
+                                            struct gt_cluster_supernode *buffer)
 {
     if (!gt_cluster_get_supernode(cluster, id, buffer))
         return NULL;
@@ -68,8 +68,9 @@ static const char *supernode_of(const struct gt_cluster *cluster, uint32_t id,
 }
 
 /* Fills in `node`, which borrows from the others, but for its pods and note. */
-static void draw_node(const struct gt_debug_view *view, uint32_t id, const struct gt_cluster_node *found,
-                      const struct gt_cache_node *cached, struct gt_picture_node *node)
+static void model_parts_draw_node(const struct gt_debug_view *view, uint32_t id,
+                                  const struct gt_cluster_node *found, const struct gt_cache_node *cached,
+                                  struct gt_picture_node *node)
 {
     bool spare = view->placement && gt_placement_is_spare(view->placement, id);
     bool reserved = view->placement && !spare && gt_placement_is_reserved(view->placement, NULL, id);
@@ -112,7 +113,7 @@ void gt_model_node_note(const struct gt_debug_view *view, uint32_t id, struct gt
     if (!gt_cluster_get_node(gt_cache_cluster(view->cache), id, &found))
         return;
     gt_cache_get_node(view->cache, id, &cached);
-    draw_node(view, id, &found, &cached, &node);
+    model_parts_draw_node(view, id, &found, &cached, &node);
     add_notes(&found, &cached, &node, to);
 }
 
@@ -129,17 +130,18 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
     if (!gt_cluster_get_node(cluster, id, &found))
         return;
     gt_cache_get_node(view->cache, id, &cached);
-    draw_node(view, id, &found, &cached, &node);
-    find_pods(view, id, &node, pods);
+    model_parts_draw_node(view, id, &found, &cached, &node);
+    model_parts_find_pods(view, id, &node, pods);
     add_notes(&found, &cached, &node, &note);
     node.note = note.data ? note.data : "";
-    gt_picture_node_json(&node, supernode_of(cluster, found.supernode, &supernode),
+    gt_picture_node_json(&node, model_parts_supernode_of(cluster, found.supernode, &supernode),
                          time_text(view, cached.observed_ms, observed), to);
 }
 
 /* ---- a pod ---- */
 
-static void add_ids(const struct gt_debug_view *view, uint32_t node, uint64_t mask, struct gt_buf *to)
+static void model_parts_add_ids(const struct gt_debug_view *view, uint32_t node, uint64_t mask,
+                                struct gt_buf *to)
 {
     gt_json_begin(to, "gpuIds", '[');
     for (uint64_t left = mask; left; left &= left - 1) {
@@ -149,7 +151,8 @@ static void add_ids(const struct gt_debug_view *view, uint32_t node, uint64_t ma
     gt_json_end(to, ']');
 }
 
-static void add_claim(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
+static void model_parts_add_claim(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                                  struct gt_buf *to)
 {
     const struct gt_cache_claim *claim = pod->claim_template ? gt_cache_claim_of(view->cache, pod) : NULL;
     unsigned count;
@@ -181,8 +184,8 @@ void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_p
     gt_json_add_text_or_null(to, "node", known ? node.name : pod->node_name);
     gt_json_add_mask(to, "gpus", mask);
     if (ids) {
-        add_ids(view, id, mask, to);
-        add_claim(view, pod, to);
+        model_parts_add_ids(view, id, mask, to);
+        model_parts_add_claim(view, pod, to);
     }
     gt_json_add_unsigned(to, "wants", pod->gpus);
     gt_picture_add_id(to, "unit", gt_debug_pod_number(pod, GT_KEY_PLAN_UNIT));
@@ -217,7 +220,7 @@ static void add_counts(const struct gt_cache_job *job, struct gt_buf *to)
 }
 
 /* A list of lines. */
-static void add_lines(const char *text, struct gt_buf *to)
+static void model_parts_add_lines(const char *text, struct gt_buf *to)
 {
     gt_json_begin(to, "plan", '[');
     for (const char *line = text; *line;) {
@@ -262,7 +265,7 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     gt_json_add_text_or_null(to, "atomicGroupSize", texts.atomic);
     gt_json_add_unsigned(to, "unplaced", unplaced);
     gt_picture_add_id(to, "units", units ? units : GT_NONE);
-    add_lines(info.plan, to);
+    model_parts_add_lines(info.plan, to);
     add_counts(job, to);
     if (pods) {
         gt_json_begin(to, "pods", '[');

@@ -106,7 +106,8 @@ static struct gt_obstacle obstacle_at(const struct gt_debug_view *view, uint32_t
                                 .job = user ? user->job : NULL};
 }
 
-static void read_gpus(struct unit_search *search, const struct gt_cluster_node *node, struct unit_node *to)
+static void unit_room_read_gpus(struct unit_search *search, const struct gt_cluster_node *node,
+                                struct unit_node *to)
 {
     const struct gt_placement *placement = search->view->placement;
     uint64_t remote = placement ? gt_placement_remote_gpus(placement, to->id) : 0,
@@ -131,7 +132,7 @@ static unsigned gpus_left(const struct unit_search *search, const struct unit_no
     return gpus;
 }
 
-static void read_node(struct unit_search *search, uint32_t id, const struct gt_cluster_node *node)
+static void unit_room_read_node(struct unit_search *search, uint32_t id, const struct gt_cluster_node *node)
 {
     enum gt_refusal refusal;
     uint32_t slots = gt_node_slots(search->view, &search->pod, id, &refusal);
@@ -146,7 +147,7 @@ static void read_node(struct unit_search *search, uint32_t id, const struct gt_c
     if (!slots && !is_about_gpus(refusal))
         to->as_a_whole =
             obstacle_of(search, &(struct gt_obstacle){.kind = GT_OBSTACLE_NODES, .refusal = refusal});
-    read_gpus(search, node, to);
+    unit_room_read_gpus(search, node, to);
     unsigned gpus = gpus_left(search, to);
     if (to->as_a_whole != NOBODY)
         add_amount(search, to->as_a_whole, gpus, 1);
@@ -279,8 +280,8 @@ static void keep_best(const struct gt_cluster *cluster, const struct gt_unit_roo
     to->rooms[at] = *room;
 }
 
-static void count_all(const struct gt_debug_view *view, const struct gt_extender_pod *pod,
-                      struct gt_unit_room *rooms, struct gt_unit_rooms *ret)
+static void unit_room_count_all(const struct gt_debug_view *view, const struct gt_extender_pod *pod,
+                                struct gt_unit_room *rooms, struct gt_unit_rooms *ret)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     struct gt_cluster_node node;
@@ -309,7 +310,7 @@ static void look_into(struct unit_search *search, struct gt_unit_room *room)
     memset(search->gone, 0, sizeof(search->gone));
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
         if (gt_cluster_get_node(cluster, id, &node) && node.supernode == room->supernode)
-            read_node(search, id, &node);
+            unit_room_read_node(search, id, &node);
     keep_largest(search, room);
 }
 
@@ -326,7 +327,7 @@ int gt_unit_rooms_find(const struct gt_debug_view *view, const struct gt_cache_p
         return gt_fail_sys(err, ENOMEM, "explanation");
     *ret = (struct gt_unit_rooms){.gpus = pod->gpus, .least_supernode = GT_NONE};
     ret->pods = unit_gpus(view, pod->job) / pod->gpus;
-    count_all(view, &search.pod, rooms, ret);
+    unit_room_count_all(view, &search.pod, rooms, ret);
     for (unsigned i = 0; i < ret->room_count; i++) {
         struct gt_unit_room *room = &ret->rooms[i];
         struct gt_obstacle found[GT_OBSTACLES];

@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "scheduler-ext/serve/unit_room.h"
 
-static const char *supernode_name(const struct gt_debug_view *view, uint32_t id,
-                                  struct gt_cluster_supernode *buffer)
+static const char *unit_room_write_supernode_name(const struct gt_debug_view *view, uint32_t id,
+                                                  struct gt_cluster_supernode *buffer)
 {
     return gt_cluster_get_supernode(gt_cache_cluster(view->cache), id, buffer) ? buffer->name : "";
 }
@@ -82,7 +82,7 @@ void gt_unit_rooms_text(const struct gt_debug_view *view, const struct gt_unit_r
     struct gt_cluster_supernode super;
     int width = (int)strlen("SUPERNODE");
     for (unsigned i = 0; i < rooms->room_count; i++) {
-        int len = (int)strlen(supernode_name(view, rooms->rooms[i].supernode, &super));
+        int len = (int)strlen(unit_room_write_supernode_name(view, rooms->rooms[i].supernode, &super));
         width = len > width ? len : width;
     }
     gt_buf_printf(to,
@@ -93,8 +93,8 @@ void gt_unit_rooms_text(const struct gt_debug_view *view, const struct gt_unit_r
     for (unsigned i = 0; i < rooms->room_count; i++) {
         const struct gt_unit_room *room = &rooms->rooms[i];
         gt_buf_printf(to, "  %-*s  %5" PRIu32 "  %4" PRIu32 "  %5" PRIu32 "  %5" PRIu32 "  ", width,
-                      supernode_name(view, room->supernode, &super), room->nodes, room->slots * rooms->gpus,
-                      room->units, room->lacks);
+                      unit_room_write_supernode_name(view, room->supernode, &super), room->nodes,
+                      room->slots * rooms->gpus, room->units, room->lacks);
         add_obstacles(room->obstacles, room->obstacle_count, ", ", to);
         if (room->more)
             gt_buf_printf(to, " and %u more", room->more);
@@ -105,7 +105,7 @@ void gt_unit_rooms_text(const struct gt_debug_view *view, const struct gt_unit_r
     if (rooms->least_supernode == GT_NONE)
         return;
     gt_buf_printf(to, "The least in the way of one more unit is in %s: ",
-                  supernode_name(view, rooms->least_supernode, &super));
+                  unit_room_write_supernode_name(view, rooms->least_supernode, &super));
     add_obstacles(rooms->least, rooms->least_count, " and ", to);
     gt_buf_puts(to, "\n");
 }
@@ -146,7 +146,7 @@ void gt_unit_rooms_json(const struct gt_debug_view *view, const struct gt_unit_r
     for (unsigned i = 0; i < rooms->room_count; i++) {
         const struct gt_unit_room *room = &rooms->rooms[i];
         gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", supernode_name(view, room->supernode, &super));
+        gt_json_add_text(to, "name", unit_room_write_supernode_name(view, room->supernode, &super));
         gt_json_add_unsigned(to, "nodes", room->nodes);
         gt_json_add_unsigned(to, "free", room->slots * rooms->gpus);
         gt_json_add_unsigned(to, "units", room->units);
@@ -160,7 +160,7 @@ void gt_unit_rooms_json(const struct gt_debug_view *view, const struct gt_unit_r
         return;
     }
     gt_json_begin(to, "leastChange", '{');
-    gt_json_add_text(to, "supernode", supernode_name(view, rooms->least_supernode, &super));
+    gt_json_add_text(to, "supernode", unit_room_write_supernode_name(view, rooms->least_supernode, &super));
     add_obstacles_json(rooms->least, rooms->least_count, to);
     gt_json_end(to, '}');
 }

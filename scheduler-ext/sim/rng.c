@@ -18,7 +18,7 @@ static uint64_t rotated(uint64_t x, unsigned by)
     return (x << by) | (x >> (64 - by));
 }
 
-static uint64_t next_of(struct gt_rng *rng)
+static uint64_t rng_next_of(struct gt_rng *rng)
 {
     uint64_t *s = rng->state, result = rotated(s[1] * 5, 7) * 9, t = s[1] << 17;
     s[2] ^= s[0];
@@ -37,14 +37,14 @@ uint32_t gt_rng_below(struct gt_rng *rng, uint32_t limit)
     uint64_t reject = -(uint64_t)limit % limit; /* numbers below this would make small results more likely */
     uint64_t x;
     do
-        x = next_of(rng);
+        x = rng_next_of(rng);
     while (x < reject);
     return (uint32_t)(x % limit);
 }
 
 double gt_rng_unit(struct gt_rng *rng)
 {
-    return (double)(next_of(rng) >> 11) * 0x1p-53;
+    return (double)(rng_next_of(rng) >> 11) * 0x1p-53;
 }
 
 double gt_rng_exponential(struct gt_rng *rng, double mean)

@@ -109,28 +109,28 @@ struct node_row {
     unsigned line;
 };
 
-static int by_super(const struct node_row *a, const struct node_row *b)
+static int site_by_super(const struct node_row *a, const struct node_row *b)
 {
     int order = strcmp(a->super[0], b->super[0]);
     return order ? order : strcmp(a->super[1], b->super[1]);
 }
 
-static int by_name(const void *a, const void *b)
+static int site_by_name(const void *a, const void *b)
 {
     const struct node_row *x = a, *y = b;
     int order = strcmp(x->name, y->name);
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-static int by_place(const void *a, const void *b)
+static int site_by_place(const void *a, const void *b)
 {
-    int order = by_super(a, b);
-    return order ? order : by_name(a, b);
+    int order = site_by_super(a, b);
+    return order ? order : site_by_name(a, b);
 }
 
 static const char *const topo_header[] = {"ip", "DSW", "PSW", "ASW"};
 
-static int read_row(const struct gt_csv *csv, struct node_row *ret, struct gt_err **err)
+static int site_read_row(const struct gt_csv *csv, struct node_row *ret, struct gt_err **err)
 {
     if (csv->field_count != GT_COUNT(topo_header))
         return gt_fail(err, EINVAL, "%s:%u: expected %zu fields, is %u", csv->file, csv->line,
@@ -142,7 +142,8 @@ static int read_row(const struct gt_csv *csv, struct node_row *ret, struct gt_er
     return 0;
 }
 
-static int read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_count, struct gt_err **err)
+static int site_read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_count,
+                          struct gt_err **err)
 {
     uint32_t capacity = 0, count = 0;
     int r = gt_csv_next(csv, err);
@@ -161,7 +162,7 @@ static int read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_c
                 return gt_fail_sys(err, ENOMEM, "%s", csv->file);
             *rows = grown;
         }
-        r = read_row(csv, &(*rows)[count], err);
+        r = site_read_row(csv, &(*rows)[count], err);
         if (r < 0)
             return r;
         count++;
@@ -180,20 +181,20 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
     gt_csv_open(&csv, file, text, len);
     gt_auto_free struct node_row *rows = NULL;
     uint32_t count = 0;
-    int r = read_rows(&csv, &rows, &count, err);
+    int r = site_read_rows(&csv, &rows, &count, err);
     if (r < 0)
         return r;
-    qsort(rows, count, sizeof(*rows), by_name);
+    qsort(rows, count, sizeof(*rows), site_by_name);
     for (uint32_t i = 1; i < count; i++)
         if (strcmp(rows[i - 1].name, rows[i].name) == 0)
             return gt_fail(err, EEXIST, "%s:%u: node %.80s is there twice", file, rows[i].line, rows[i].name);
-    qsort(rows, count, sizeof(*rows), by_place);
+    qsort(rows, count, sizeof(*rows), site_by_place);
     gt_auto_site struct gt_site *site = site_new(count);
     if (!site)
         return gt_fail_sys(err, ENOMEM, "%s", file);
     uint32_t super = 0;
     for (uint32_t i = 0; i < count; i++) {
-        super += i && by_super(&rows[i - 1], &rows[i]) != 0;
+        super += i && site_by_super(&rows[i - 1], &rows[i]) != 0;
         site->nodes[i] = (struct gt_site_node){.super = super, .gpus = SHAPE_GPUS, .linked = LINKED};
     }
     site_finish(site);
@@ -221,8 +222,8 @@ uint32_t gt_site_largest_node(const struct gt_site *site)
     return largest;
 }
 
-static int add_class(struct gt_cluster *cluster, unsigned gpus, unsigned linked, uint32_t *ret,
-                     struct gt_err **err)
+static int site_add_class(struct gt_cluster *cluster, unsigned gpus, unsigned linked, uint32_t *ret,
+                          struct gt_err **err)
 {
     struct gt_weights weights = {.n = gpus};
     for (unsigned a = 0; a < gpus; a++)
@@ -245,8 +246,8 @@ int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt
         const struct gt_site_node *node = &site->nodes[i];
         if (!known[node->gpus][node->linked]) {
             /* A node without GPUs: one GPU that is never free. */
-            r = add_class(cluster, node->gpus ? node->gpus : 1, node->linked,
-                          &class[node->gpus][node->linked], err);
+            r = site_add_class(cluster, node->gpus ? node->gpus : 1, node->linked,
+                               &class[node->gpus][node->linked], err);
             if (r < 0)
                 return r;
             known[node->gpus][node->linked] = true;

@@ -131,7 +131,7 @@ struct tenant_name {
     char name[];
 };
 
-static bool is_named(const void *item, const void *key)
+static bool trace_is_named(const void *item, const void *key)
 {
     return strcmp(((const struct tenant_name *)item)->name, key) == 0;
 }
@@ -147,7 +147,7 @@ static int tenant_of(struct gt_table *tenants, const struct gt_csv *csv, const c
                      struct gt_err **err)
 {
     uint32_t hash = gt_digest_hash(gt_digest_keyed(name));
-    struct tenant_name *tenant = gt_table_find(tenants, hash, is_named, name);
+    struct tenant_name *tenant = gt_table_find(tenants, hash, trace_is_named, name);
     if (!tenant) {
         if (tenants->count == GT_TRACE_TENANTS_MAX)
             return gt_fail(err, E2BIG, "%s:%u: more than %d clusters", csv->file, csv->line,
@@ -167,7 +167,7 @@ static int tenant_of(struct gt_table *tenants, const struct gt_csv *csv, const c
 }
 
 /* "2017-10-09 07:01:55", without a time zone; 0: it is none. */
-static int64_t read_time(const char *text)
+static int64_t trace_read_time(const char *text)
 {
     char copy[32];
     if (!gt_text_copy(copy, sizeof(copy) - 1, text))
@@ -189,12 +189,12 @@ static int read_philly(const struct gt_csv *csv, struct gt_table *tenants, struc
         r = gt_csv_whole(csv, 2, "num_gpus", GT_TRACE_JOB_GPUS_MAX, &ret->gpus, err);
     if (r >= 0 && ret->gpus == 0)
         return gt_fail(err, EINVAL, "%s:%u: num_gpus: expected 1 or more, is 0", csv->file, csv->line);
-    ret->submitted = read_time(csv->fields[0]);
+    ret->submitted = trace_read_time(csv->fields[0]);
     return r < 0 ? r : tenant_of(tenants, csv, csv->fields[4], &ret->tenant, err);
 }
 
-static int read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_trace *trace,
-                     struct gt_err **err)
+static int trace_read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_trace *trace,
+                           struct gt_err **err)
 {
     uint32_t capacity = 0;
     int r = gt_csv_next(csv, err);
@@ -240,7 +240,7 @@ int gt_trace_from_text(const char *file, char *text, size_t len, struct gt_trace
     struct gt_csv csv;
     struct gt_table tenants = {0};
     gt_csv_open(&csv, file, text, len);
-    int r = read_rows(&csv, &tenants, trace, err);
+    int r = trace_read_rows(&csv, &tenants, trace, err);
     tenants_done(&tenants);
     if (r < 0)
         return r;

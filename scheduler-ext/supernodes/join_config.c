@@ -2,7 +2,7 @@
 #include "scheduler-ext/supernodes/join_work.h"
 
 /* Whether it is a DNS label, as required for names that are also used in labels. */
-static bool is_name(const char *name)
+static bool join_config_is_name(const char *name)
 {
     size_t len = strnlen(name, GT_JOIN_NAME_SIZE);
     if (len == 0 || len == GT_JOIN_NAME_SIZE || name[0] == '-' || name[len - 1] == '-')
@@ -18,7 +18,7 @@ static void add_groups(struct gt_join_work *work)
     for (uint32_t i = 0; i < work->group_count; i++) {
         const struct gt_join_group *group = &work->groups[i];
         work->group_super[i] = GT_JOIN_NONE;
-        if (!is_name(group->name))
+        if (!join_config_is_name(group->name))
             gt_join_problem(work, GT_JOIN_BAD_NAME, gt_join_about_group(GT_JOIN_NONE),
                             "group \"%.64s\": the name of a group is 1 to 63 of a-z, 0-9 and -", group->name);
         else if (group->tier < 1 || group->tier > GT_JOIN_TIERS_MAX)
@@ -95,7 +95,7 @@ void gt_join_by_config(struct gt_join_work *work)
 
 /* ---- labels ---- */
 
-static uint32_t find_supernode(const struct gt_join_work *work, const char *name, uint32_t from)
+static uint32_t join_config_find_supernode(const struct gt_join_work *work, const char *name, uint32_t from)
 {
     for (uint32_t i = from; i < work->join->supernode_count; i++)
         if (strcmp(work->join->supernodes[i].name, name) == 0)
@@ -118,7 +118,7 @@ void gt_join_by_label(struct gt_join_work *work, uint32_t *order)
     for (uint32_t i = 0; i < work->node_count; i++) {
         if (join->supernode_of[i] != GT_JOIN_NONE || !gt_join_has_text(work->nodes[i].label))
             continue;
-        if (is_name(work->nodes[i].label))
+        if (join_config_is_name(work->nodes[i].label))
             order[count++] = i;
         else
             gt_join_problem(
@@ -130,7 +130,7 @@ void gt_join_by_label(struct gt_join_work *work, uint32_t *order)
     for (uint32_t i = 0, id = GT_JOIN_NONE; i < count; i++) {
         const char *label = work->nodes[order[i]].label;
         if (i == 0 || strcmp(label, work->nodes[order[i - 1]].label) != 0) {
-            id = find_supernode(work, label, 0);
+            id = join_config_find_supernode(work, label, 0);
             if (id != GT_JOIN_NONE && id < configured && join->supernodes[id].tier > 1) {
                 gt_join_problem(work, GT_JOIN_BAD_TIER,
                                 (struct gt_join_about){id, order[i], GT_JOIN_NONE, false},

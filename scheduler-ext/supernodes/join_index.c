@@ -7,7 +7,7 @@ static int compare_node_names(const void *a, const void *b, void *arg)
     return strcmp(nodes[*(const uint32_t *)a].name, nodes[*(const uint32_t *)b].name);
 }
 
-static int compare_uuids(const void *a, const void *b, void *arg)
+static int join_index_compare_uuids(const void *a, const void *b, void *arg)
 {
     const struct gt_join_node *nodes = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -72,6 +72,6 @@ void gt_join_index(struct gt_join_work *work)
     for (uint32_t i = 0; i < work->group_count; i++)
         work->groups_by_name[i] = i;
     qsort_r(work->by_name, work->node_count, sizeof(uint32_t), compare_node_names, nodes);
-    qsort_r(work->by_uuid, work->uuid_count, sizeof(uint32_t), compare_uuids, nodes);
+    qsort_r(work->by_uuid, work->uuid_count, sizeof(uint32_t), join_index_compare_uuids, nodes);
     qsort_r(work->groups_by_name, work->group_count, sizeof(uint32_t), compare_group_names, groups);
 }

@@ -99,8 +99,8 @@ static int compare_least(const void *a, const void *b, void *arg)
 
 /* A name that is stable as long as the least UUID is. Groups or labels are unlikely to have such a name; if
  * one has, this name is changed. */
-static void make_name(const struct gt_join *join, uint32_t others, const char *uuid,
-                      char to[static GT_JOIN_NAME_SIZE])
+static void join_reports_make_name(const struct gt_join *join, uint32_t others, const char *uuid,
+                                   char to[static GT_JOIN_NAME_SIZE])
 {
     unsigned long long digest = gt_digest_bytes(GT_DIGEST_EMPTY, uuid, strlen(uuid));
     snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx", digest);
@@ -145,7 +145,7 @@ static void make_supernodes(struct gt_join_work *work, uint32_t *size, uint32_t 
         uint32_t root = order[i];
         bool part = i && strcmp(least[root], least[order[i - 1]]) == 0;
         char name[GT_JOIN_NAME_SIZE];
-        make_name(join, others, part ? work->nodes[root].server_uuid : least[root], name);
+        join_reports_make_name(join, others, part ? work->nodes[root].server_uuid : least[root], name);
         size[root] = gt_join_add(work, name, 1, GT_JOIN_REPORT); /* its number from here on */
         if (part)
             gt_join_problem(

@@ -66,7 +66,8 @@ static uint32_t minimum_of(struct volcano_session *session, const struct gt_cach
     return session->groups[group].minimum;
 }
 
-static const struct gt_owner *find_owner(const struct gt_volcano *volcano, const struct gt_cache_job *job)
+static const struct gt_owner *volcano_job_find_owner(const struct gt_volcano *volcano,
+                                                     const struct gt_cache_job *job)
 {
     const struct gt_cache_pod *pod = job->pods;
     const char *name;
@@ -79,7 +80,7 @@ static const struct gt_owner *find_owner(const struct gt_volcano *volcano, const
 static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct gt_err **err)
 {
     const uint64_t now = gt_clock_ms();
-    const struct gt_owner *owner = find_owner(volcano, job->job);
+    const struct gt_owner *owner = volcano_job_find_owner(volcano, job->job);
     const struct gt_job_view_spec spec = {.owner = owner,
                                           .ranks = &volcano->ranks,
                                           .now = now,
@@ -124,7 +125,7 @@ static void judge(struct gt_volcano *volcano, struct volcano_job *job)
 }
 
 /* The job of a task's pod as it is in this session; NULL without memory. */
-static struct volcano_job *job_of(struct gt_volcano *volcano, const struct volcano_task *task)
+static struct volcano_job *volcano_job_of(struct gt_volcano *volcano, const struct volcano_task *task)
 {
     struct gt_cache_job *of = task->pod->job;
     struct volcano_job *job = of->user;
@@ -154,7 +155,7 @@ int gt_volcano_check(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
     if (!task)
         return gt_volcano_say(error, -EINVAL, "there is no such task");
-    const struct volcano_job *job = task->pod ? job_of(volcano, task) : NULL;
+    const struct volcano_job *job = task->pod ? volcano_job_of(volcano, task) : NULL;
     *ret_rank = 0;
     if (!job)
         return 0;
@@ -213,7 +214,7 @@ static void own_plans(struct gt_volcano *volcano, const struct gt_job_view *befo
     }
 }
 
-static int plan(struct gt_volcano *volcano, struct volcano_job *job, char *error)
+static int volcano_job_plan(struct gt_volcano *volcano, struct volcano_job *job, char *error)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(SENTENCE_MAX);
     struct gt_plan_failure failure;
@@ -258,7 +259,7 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
         return gt_volcano_say(error, -EINVAL, "there is no such task");
     if (!task->pod)
         return gt_volcano_say(error, -EAGAIN, "gputopo has not seen this pod yet");
-    struct volcano_job *job = job_of(volcano, task);
+    struct volcano_job *job = volcano_job_of(volcano, task);
     if (!job)
         return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
     if (job->verdict < 0)
@@ -270,7 +271,7 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
     if (task->pod->plan == GT_CACHE_PLAN_LOST)
         return gt_volcano_say(error, -EAGAIN, "the place that it was planned for is lost");
     give_back_others(volcano, job);
-    int r = plan(volcano, job, error);
+    int r = volcano_job_plan(volcano, job, error);
     if (r < 0)
         return gt_volcano_room_place(volcano, job, task->pod, ret_node) ? 1 : r;
     if (task->pod->plan != GT_CACHE_PLAN_ASSUMED)
@@ -288,7 +289,7 @@ void gt_volcano_allocated(struct gt_volcano *volcano, uint32_t number, uint32_t 
         gt_volcano_evicted(volcano, task, false);
     if (!task || !task->pod || !task->waits || task->allocated)
         return;
-    struct volcano_job *job = job_of(volcano, task);
+    struct volcano_job *job = volcano_job_of(volcano, task);
     uint32_t coming;
     task->allocated = true;
     if (job)
@@ -305,7 +306,7 @@ void gt_volcano_deallocated(struct gt_volcano *volcano, uint32_t number)
         gt_volcano_evicted(volcano, task, true);
     if (!task || !task->allocated)
         return;
-    struct volcano_job *job = job_of(volcano, task);
+    struct volcano_job *job = volcano_job_of(volcano, task);
     task->allocated = false;
     if (job)
         job->allocated--;
@@ -336,7 +337,7 @@ static bool is_torn_off(struct volcano_session *session, const struct gt_job_vie
 int gt_volcano_is_whole(struct gt_volcano *volcano, uint32_t number)
 {
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
-    const struct volcano_job *job = task && task->pod ? job_of(volcano, task) : NULL;
+    const struct volcano_job *job = task && task->pod ? volcano_job_of(volcano, task) : NULL;
     if (!job || job->verdict != 1 || !job->view || !job->allocated)
         return 1;
     for (uint32_t u = 0; u < job->view->job->units.count; u++)
@@ -348,7 +349,7 @@ int gt_volcano_is_whole(struct gt_volcano *volcano, uint32_t number)
 int gt_volcano_is_ready(struct gt_volcano *volcano, uint32_t number)
 {
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
-    const struct volcano_job *job = task && task->pod ? job_of(volcano, task) : NULL;
+    const struct volcano_job *job = task && task->pod ? volcano_job_of(volcano, task) : NULL;
     return gt_volcano_is_whole(volcano, number) && !(job && gt_volcano_room_is_used(volcano, job));
 }
 
@@ -368,7 +369,7 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t number, char 
 {
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
     const struct gt_cache_pod *pod = task ? task->pod : NULL;
-    const struct volcano_job *job = pod ? job_of(volcano, task) : NULL;
+    const struct volcano_job *job = pod ? volcano_job_of(volcano, task) : NULL;
     struct gt_plan_texts texts;
     struct gt_pair pairs[GT_PLAN_PAIRS];
     bool grouped = job && job->verdict == 1 && job->view && task->at < job->view->count;

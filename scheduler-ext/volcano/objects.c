@@ -94,7 +94,8 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
     return 0;
 }
 
-static void forget(struct gt_volcano *volcano, unsigned resource, const char *namespace_, const char *name)
+static void volcano_objects_forget(struct gt_volcano *volcano, unsigned resource, const char *namespace_,
+                                   const char *name)
 {
     switch (resource) {
     case VOLCANO_TOPOLOGIES:
@@ -124,7 +125,7 @@ void gt_volcano_remove(struct gt_volcano *volcano, unsigned resource, const char
     if (volcano->session.open || resource >= VOLCANO_RESOURCES)
         return;
     free(gt_index_take(&volcano->known[resource], namespace_, name));
-    forget(volcano, resource, namespace_, name);
+    volcano_objects_forget(volcano, resource, namespace_, name);
 }
 
 void gt_volcano_listed(struct gt_volcano *volcano, unsigned resource)
@@ -135,7 +136,7 @@ void gt_volcano_listed(struct gt_volcano *volcano, unsigned resource)
         return;
     while ((entry = gt_index_take_unmarked(&volcano->known[resource], (uint32_t)volcano->session_number,
                                            &slot))) {
-        forget(volcano, resource, entry->key, gt_index_name(entry));
+        volcano_objects_forget(volcano, resource, entry->key, gt_index_name(entry));
         free(entry);
     }
 }

@@ -27,8 +27,8 @@ static const struct volcano_evicted_pod *find_evicted_pod(const struct volcano_r
     return NULL;
 }
 
-static struct gt_cache_pod *pod_of(const struct gt_volcano *volcano,
-                                   const struct volcano_evicted_pod *evicted_pod)
+static struct gt_cache_pod *volcano_room_pod_of(const struct gt_volcano *volcano,
+                                                const struct volcano_evicted_pod *evicted_pod)
 {
     const char *name = evicted_pod->names + strlen(evicted_pod->names) + 1;
     struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, evicted_pod->names, name);
@@ -49,7 +49,7 @@ static void let_go(struct gt_volcano *volcano, const struct volcano_room *room)
 }
 
 /* Assumes the GPUs of the room that are available already. */
-static void hold(struct gt_volcano *volcano, const struct volcano_room *room)
+static void volcano_room_hold(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
     for (uint32_t i = 0; i < room->place_count; i++) {
@@ -91,7 +91,7 @@ void gt_volcano_room_pause(struct gt_volcano *volcano, const struct volcano_job 
     if (job->room && pause)
         let_go(volcano, job->room);
     else if (job->room)
-        hold(volcano, job->room);
+        volcano_room_hold(volcano, job->room);
 }
 
 /* Whether the GPUs of a place are available, or used by leaving or deleted pods. */
@@ -115,10 +115,10 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
     return true;
 }
 
-static bool is_sound(struct gt_volcano *volcano, struct volcano_room *room, uint64_t now)
+static bool volcano_room_is_sound(struct gt_volcano *volcano, struct volcano_room *room, uint64_t now)
 {
     for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
-        const struct gt_cache_pod *pod = pod_of(volcano, &room->evicted_pods[i]);
+        const struct gt_cache_pod *pod = volcano_room_pod_of(volcano, &room->evicted_pods[i]);
         if (pod && !gt_volcano_is_leaving(&volcano->session, pod))
             return false; /* its eviction has failed */
         if (pod)
@@ -139,8 +139,8 @@ void gt_volcano_rooms_open(struct gt_volcano *volcano)
         let_go(volcano, room);
     for (struct volcano_room *room = volcano->rooms, *next; room; room = next) {
         next = room->next;
-        if (is_sound(volcano, room, now))
-            hold(volcano, room);
+        if (volcano_room_is_sound(volcano, room, now))
+            volcano_room_hold(volcano, room);
         else
             gt_volcano_room_drop(volcano, room->job);
     }
@@ -150,7 +150,7 @@ void gt_volcano_rooms_open(struct gt_volcano *volcano)
 static bool is_carried_out(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
-        const struct gt_cache_pod *pod = pod_of(volcano, &room->evicted_pods[i]);
+        const struct gt_cache_pod *pod = volcano_room_pod_of(volcano, &room->evicted_pods[i]);
         if (!pod || !gt_volcano_is_leaving(&volcano->session, pod))
             return false;
     }
@@ -168,7 +168,8 @@ void gt_volcano_rooms_close(struct gt_volcano *volcano)
 
 /* ---- places in it ---- */
 
-static const struct volcano_place *find_place(const struct volcano_job *job, const struct gt_cache_pod *pod)
+static const struct volcano_place *volcano_room_find_place(const struct volcano_job *job,
+                                                           const struct gt_cache_pod *pod)
 {
     uint64_t uid = gt_digest_keyed(pod->uid);
     for (uint32_t i = 0; job->room && i < job->room->place_count; i++)
@@ -180,7 +181,7 @@ static const struct volcano_place *find_place(const struct volcano_job *job, con
 bool gt_volcano_room_place(const struct gt_volcano *volcano, const struct volcano_job *job,
                            const struct gt_cache_pod *pod, uint32_t *ret_node)
 {
-    const struct volcano_place *place = find_place(job, pod);
+    const struct volcano_place *place = volcano_room_find_place(job, pod);
     if (!place || place->node >= volcano->session.ids)
         return false;
     *ret_node = volcano->session.node_of[place->node];
@@ -259,8 +260,9 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
     return r;
 }
 
-static int add_room(struct gt_volcano *volcano, struct volcano_job *job, const struct gt_plan_pod *plan,
-                    const struct gt_victim *victims, const uint32_t *tasks, uint32_t count)
+static int volcano_room_add(struct gt_volcano *volcano, struct volcano_job *job,
+                            const struct gt_plan_pod *plan, const struct gt_victim *victims,
+                            const uint32_t *tasks, uint32_t count)
 {
     struct volcano_room *room = calloc(1, sizeof(*room));
     if (!room)
@@ -276,7 +278,7 @@ static int add_room(struct gt_volcano *volcano, struct volcano_job *job, const s
     room->next = volcano->rooms;
     volcano->rooms = room;
     job->room = room;
-    hold(volcano, room);
+    volcano_room_hold(volcano, room);
     return 0;
 }
 
@@ -383,7 +385,7 @@ int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, 
         return -EAGAIN;
     if (gpus && !choose_more(victims, count, gpus))
         return -EAGAIN;
-    return add_room(volcano, job, plan, victims, tasks, count);
+    return volcano_room_add(volcano, job, plan, victims, tasks, count);
 }
 
 bool gt_volcano_room_comes(struct gt_volcano *volcano, struct volcano_job *job)

@@ -73,7 +73,7 @@ void gt_volcano_free(struct gt_volcano *volcano)
 
 static const char *const argument_names[] = {"weight", "score.weight", "loss.weight"};
 
-static bool take_weight(const cJSON *given, double *ret)
+static bool session_take_weight(const cJSON *given, double *ret)
 {
     double number;
     if (cJSON_IsNumber(given))
@@ -114,7 +114,7 @@ static void take_arguments(const cJSON *arguments, struct gt_aware_weights *weig
             i++;
         if (i == GT_COUNT(argument_names))
             tell_unknown(given->string, told);
-        else if (!take_weight(given, values[i]))
+        else if (!session_take_weight(given, values[i]))
             tell_wrong(given, *values[i], told);
     }
 }

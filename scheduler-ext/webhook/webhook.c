@@ -116,7 +116,7 @@ static int write_answer(const struct review *review, const struct review_verdict
     return gt_buf_check(to, "answer", err);
 }
 
-static bool is(const char *text, const char *other)
+static bool webhook_is(const char *text, const char *other)
 {
     return text && strcmp(text, other) == 0;
 }
@@ -141,8 +141,8 @@ static bool is_new_pod(const struct review *review)
 {
     const char *group = gt_get_string(gt_get(review->request, "kind"), "group");
     const char *sub = gt_get_string(review->request, "subResource");
-    return is(gt_get_string(gt_get(review->request, "kind"), "kind"), "Pod") && !*group && !*sub &&
-           is(review->operation, "CREATE") && cJSON_IsObject(review->object);
+    return webhook_is(gt_get_string(gt_get(review->request, "kind"), "kind"), "Pod") && !*group && !*sub &&
+           webhook_is(review->operation, "CREATE") && cJSON_IsObject(review->object);
 }
 
 static void see_pod(const struct gt_webhook *webhook, const struct review *review, struct seen_pod *ret)
@@ -203,9 +203,9 @@ static const char *warning_for(const struct seen_pod *seen, bool grouped)
 
 static bool has_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts)
 {
-    return is(pod->plan_gpus, texts->gpus) && is(pod->plan_node, texts->node) &&
-           is(gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT), texts->unit) &&
-           is(gt_pod_annotation(&pod->meta, GT_KEY_PLAN_RANK), texts->rank);
+    return webhook_is(pod->plan_gpus, texts->gpus) && webhook_is(pod->plan_node, texts->node) &&
+           webhook_is(gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT), texts->unit) &&
+           webhook_is(gt_pod_annotation(&pod->meta, GT_KEY_PLAN_RANK), texts->rank);
 }
 
 /* Gives a pod of a planned job its place; false where that cannot be done. */
@@ -238,7 +238,7 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
 /* ---- rules for pods ---- */
 
 /* The rules for one pod: its sizes, compared with its owner's templates and its own GPUs. */
-static int check_pod(const struct seen_pod *seen, struct gt_err **err)
+static int webhook_check_pod(const struct seen_pod *seen, struct gt_err **err)
 {
     unsigned count = seen->owner ? seen->owner->spec.count : 0;
     gt_auto_free struct gt_job_texts *texts = calloc((size_t)count + 1, sizeof(*texts));
@@ -279,7 +279,7 @@ static void judge_pod(struct seen_pod *seen, struct gt_err **refusal)
     else if (seen->owner && seen->owner->broken)
         gt_fail(refusal, EINVAL, "%s", seen->owner->broken);
     else
-        check_pod(seen, refusal);
+        webhook_check_pod(seen, refusal);
 }
 
 /* Whether it is to get its GPUs by a claim; not if it has its node already, since then no scheduler would
@@ -389,7 +389,7 @@ static void warn_of_never(const struct gt_webhook *webhook, const struct review 
     }
 }
 
-static uint64_t count_pods(const struct gt_owner *owner)
+static uint64_t webhook_count_pods(const struct gt_owner *owner)
 {
     uint64_t pods = 0;
     for (; owner; owner = owner->next)
@@ -401,7 +401,7 @@ static uint64_t count_pods(const struct gt_owner *owner)
 /* Giving back GPUs is always allowed, since a Deployment in a rolling update does it in steps. */
 static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *before)
 {
-    return count_pods(owner) < count_pods(before);
+    return webhook_count_pods(owner) < webhook_count_pods(before);
 }
 
 /* `known`: its GPUs are, so that no owner was read where it asks for none. An object that was made for
@@ -427,7 +427,7 @@ static void warn_of_atoms(const struct gt_owner *owner, struct gt_key_warnings *
 static void warn_of_rollout(const cJSON *object, struct gt_key_warnings *to)
 {
     const char *strategy = gt_get_string(gt_get_at(object, "spec", "strategy"), "type");
-    if (is(gt_get_string(object, "kind"), "Deployment") && !is(strategy, "Recreate"))
+    if (webhook_is(gt_get_string(object, "kind"), "Deployment") && !webhook_is(strategy, "Recreate"))
         gt_key_warnings_add(to, "a rolling update may create a part of a unit, which is refused: give the "
                                 "Deployment the strategy Recreate");
 }
@@ -437,8 +437,8 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
 {
     gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
     gt_auto_err struct gt_err *unreadable = NULL;
-    bool update = is(review->operation, "UPDATE"), known = kind != GT_JOB_KINDS;
-    if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
+    bool update = webhook_is(review->operation, "UPDATE"), known = kind != GT_JOB_KINDS;
+    if ((!update && !webhook_is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
         gt_meta_is_deleting(review->object))
         return;
     if (webhook->claims != GT_CLAIMS_OFF) {
@@ -482,8 +482,8 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
     snprintf(version, sizeof(version), "%s/%s", gt_get_string(asked, "group"),
              gt_get_string(asked, "version"));
     /* A Deployment's spec says of its pods what that of its ReplicaSet says. */
-    enum gt_job_kind kind = gt_owner_kind_of(version, is(name, "Deployment") ? "ReplicaSet" : name);
-    if (!*sub && !is(name, "Pod"))
+    enum gt_job_kind kind = gt_owner_kind_of(version, webhook_is(name, "Deployment") ? "ReplicaSet" : name);
+    if (!*sub && !webhook_is(name, "Pod"))
         judge_owner(webhook, &review, kind, &verdict);
     return write_answer(&review, &verdict, answer, err);
 }

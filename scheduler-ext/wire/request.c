@@ -67,7 +67,8 @@ static int read_asking_pod(const cJSON *object, struct gt_pod *ret, struct gt_er
     return ret->meta.name[0] ? 0 : gt_fail(err, EINVAL, "Pod.metadata.name: missing");
 }
 
-static int add_node(struct gt_wire_request *request, const char *list, const cJSON *json, struct gt_err **err)
+static int request_add_node(struct gt_wire_request *request, const char *list, const cJSON *json,
+                            struct gt_err **err)
 {
     const char *text = cJSON_GetStringValue(json);
     if (!text || !*text)
@@ -110,7 +111,8 @@ static int read_extender_args(struct gt_wire_request *request, struct gt_err **e
     names = names ? names : gt_get(nodes, "items");
     r = make_node_list(request, list, names, err);
     for (item = names ? names->child : NULL; item && r >= 0; item = item->next)
-        r = add_node(request, list, request->by_name ? item : gt_get_at(item, "metadata", "name"), err);
+        r = request_add_node(request, list, request->by_name ? item : gt_get_at(item, "metadata", "name"),
+                             err);
     if (r >= 0 && request->reader.ends.len == request->count * sizeof(*request->ends)) {
         request->copies = request->reader.copies.data;
         request->ends = (const uint32_t *)(const void *)request->reader.ends.data;
@@ -138,7 +140,7 @@ static int read_volcano_args(struct gt_wire_request *request, struct gt_err **er
     r = make_node_list(request, list, one ? NULL : nodes, err);
     for (item = one || !nodes ? nodes : nodes->child; item && r >= 0; item = one ? NULL : item->next) {
         request->idle[request->count] = read_idle(item);
-        r = add_node(request, list, gt_get(item, "Name"), err);
+        r = request_add_node(request, list, gt_get(item, "Name"), err);
     }
     return r >= 0 && one && !request->count ? gt_fail(err, EINVAL, "node: missing") : r;
 }

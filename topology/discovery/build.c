@@ -67,7 +67,7 @@ static void fill_direct(struct gt_node *node, const struct gt_facts *facts)
 /* Attributes that are unknown for some GPUs: one note each, for all GPUs together. */
 enum attribute { LINK_SPEED, NUMA_NODE, CPU_SET, PCIE_PATH, DRM_NUMBERS, ATTRIBUTES };
 
-static bool lacks(const struct gt_gpu *gpu, enum attribute attribute)
+static bool build_lacks(const struct gt_gpu *gpu, enum attribute attribute)
 {
     switch (attribute) {
     case LINK_SPEED:
@@ -94,7 +94,7 @@ static void note_gaps(struct gt_node *node)
         unsigned count = 0;
         const char *first = "";
         for (unsigned i = node->gpu_count; i-- > 0;)
-            if (lacks(&node->gpus[i], attribute)) {
+            if (build_lacks(&node->gpus[i], attribute)) {
                 count++;
                 first = node->gpus[i].bdf;
             }

@@ -16,7 +16,7 @@ static void add_hex(struct gt_buf *to, const char *key, unsigned number)
     gt_json_add_text(to, key, text);
 }
 
-static void add_link(struct gt_buf *to, const char *key, const struct gt_pcie_link *link)
+static void facts_json_add_link(struct gt_buf *to, const char *key, const struct gt_pcie_link *link)
 {
     if (!(link->speed > 0) && !link->width)
         return;
@@ -26,7 +26,7 @@ static void add_link(struct gt_buf *to, const char *key, const struct gt_pcie_li
     gt_json_end(to, '}');
 }
 
-static void add_device(struct gt_buf *to, const struct gt_fact *fact)
+static void facts_json_add_device(struct gt_buf *to, const struct gt_fact *fact)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "bdf", fact->bdf);
@@ -36,8 +36,8 @@ static void add_device(struct gt_buf *to, const struct gt_fact *fact)
     if (fact->numa_node >= 0)
         gt_json_add_int(to, "numaNode", fact->numa_node);
     gt_json_add_text_if(to, "cpuSet", fact->cpu_set);
-    add_link(to, "pcieNow", &fact->now);
-    add_link(to, "pcieMax", &fact->max);
+    facts_json_add_link(to, "pcieNow", &fact->now);
+    facts_json_add_link(to, "pcieMax", &fact->max);
     gt_json_add_text_if(to, "hostBridge", fact->path.root);
     if (fact->path.depth) {
         gt_json_begin(to, "bridges", '[');
@@ -66,7 +66,7 @@ char *gt_facts_to_json(const struct gt_facts *facts)
     gt_json_add_text_if(&to, "driverVersion", facts->driver_version);
     gt_json_begin(&to, "devices", '[');
     for (unsigned i = 0; i < facts->count; i++)
-        add_device(&to, &facts->devices[i]);
+        facts_json_add_device(&to, &facts->devices[i]);
     gt_json_end(&to, ']');
     gt_json_begin(&to, "missing", '[');
     for (unsigned i = 0; i < facts->missing_count; i++) {

@@ -7,7 +7,7 @@
 
 /* Health checks of known GPUs: what changes between two scans. */
 
-static uint64_t digest_of(const char *log)
+static uint64_t health_check_digest_of(const char *log)
 {
     uint64_t digest;
     if (!log || gt_answers_digest(log, strlen(log), &digest, NULL) < 0)
@@ -17,7 +17,7 @@ static uint64_t digest_of(const char *log)
 
 uint64_t gt_raw_digest(const struct gt_raw *raw)
 {
-    return digest_of(raw->vendor);
+    return health_check_digest_of(raw->vendor);
 }
 
 /* The vendor library's evidence, read into a node with only these GPUs, by the code that a scan uses. */
@@ -63,7 +63,7 @@ int gt_scan_health(const struct gt_scan_options *options, const struct gt_node *
         gt_host_health_pci(gt_scan_root(options), copy);
     if (options->dev_root)
         gt_host_health_device_nodes(options->dev_root, copy);
-    *ret_digest = digest_of(log);
+    *ret_digest = health_check_digest_of(log);
     *ret = gt_steal(copy);
     return 0;
 }

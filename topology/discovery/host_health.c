@@ -38,7 +38,7 @@ static bool read_total(int dirfd, const char *name, const char *total, uint64_t 
     return gt_text_to_unsigned(at, UINT32_MAX, ret);
 }
 
-static void check_pci(int rootfd, struct gt_gpu *gpu)
+static void host_health_check_pci(int rootfd, struct gt_gpu *gpu)
 {
     char path[96];
     uint64_t fatal, other;
@@ -66,7 +66,7 @@ void gt_host_health_pci(const char *root, struct gt_node *node)
 {
     gt_auto_close int rootfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (unsigned i = 0; rootfd >= 0 && i < node->gpu_count; i++)
-        check_pci(rootfd, &node->gpus[i]);
+        host_health_check_pci(rootfd, &node->gpus[i]);
 }
 
 /* A check that fails without memory is no sign of a fault. */
@@ -76,7 +76,7 @@ static bool is_missing(const char *dev_root, const char *name)
     return r < 0 && r != -ENOMEM;
 }
 
-static void check_drm(const char *dev_root, struct gt_gpu *gpu)
+static void host_health_check_drm(const char *dev_root, struct gt_gpu *gpu)
 {
     char card[GT_DEVICE_NAME_SIZE], render[GT_DEVICE_NAME_SIZE];
     snprintf(card, sizeof(card), GT_CARD_NODE, gpu->drm_card);
@@ -100,6 +100,6 @@ void gt_host_health_device_nodes(const char *dev_root, struct gt_node *node)
                              "the device node " GT_CONTROL_NODE " is missing");
         else
             gt_evidence_absent(&node->gpus[i].evidence, GT_SIGNAL_CONTROL_NODE);
-        check_drm(dev_root, &node->gpus[i]);
+        host_health_check_drm(dev_root, &node->gpus[i]);
     }
 }

@@ -30,7 +30,7 @@ void gt_hotplug_free(struct gt_hotplug *hotplug)
     free(hotplug);
 }
 
-static int start(struct gt_hotplug *hotplug, struct gt_err **err)
+static int hotplug_start(struct gt_hotplug *hotplug, struct gt_err **err)
 {
     hotplug->udev = udev_new();
     if (!hotplug->udev)
@@ -55,7 +55,7 @@ int gt_hotplug_new(struct gt_hotplug **ret, struct gt_err **err)
     struct gt_hotplug *hotplug = calloc(1, sizeof(*hotplug));
     if (!hotplug)
         return gt_fail_sys(err, ENOMEM, "hotplug monitor");
-    int r = start(hotplug, err);
+    int r = hotplug_start(hotplug, err);
     if (r < 0) {
         gt_hotplug_free(hotplug);
         return r;
@@ -81,7 +81,7 @@ static bool is_of_vendor(struct udev_device *device, unsigned vendor)
     return strtoul(id, NULL, 16) == vendor;
 }
 
-static bool concerns_us(struct udev_device *device, unsigned vendor)
+static bool hotplug_concerns_us(struct udev_device *device, unsigned vendor)
 {
     const char *subsystem = udev_device_get_subsystem(device);
     if (!subsystem)
@@ -115,7 +115,7 @@ unsigned gt_hotplug_drain(struct gt_hotplug *hotplug, unsigned vendor)
                 break;
             continue;
         }
-        if (concerns_us(device, vendor))
+        if (hotplug_concerns_us(device, vendor))
             counted++;
         udev_device_unref(device);
     }

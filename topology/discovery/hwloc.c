@@ -17,7 +17,7 @@ static pthread_mutex_t environment = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t settled = PTHREAD_ONCE_INIT;
 
 /* Settings that hwloc reads from the environment only, and keeps after its first load. */
-static void settle(void)
+static void discovery_hwloc_settle(void)
 {
     /* Use only what the kernel reports: CPUID is about this machine, not a recorded one, and it must run on
      * every CPU. */
@@ -33,7 +33,7 @@ static void settle(void)
 
 static int topology_new(hwloc_topology_t *ret, struct gt_err **err)
 {
-    pthread_once(&settled, settle);
+    pthread_once(&settled, discovery_hwloc_settle);
     auto_topology hwloc_topology_t topology = NULL;
     if (hwloc_topology_init(&topology) < 0)
         return gt_fail_sys(err, errno ? errno : ENOMEM, "hwloc");
@@ -57,7 +57,7 @@ static bool bdf_of(const struct hwloc_pcidev_attr_s *attr, char to[static GT_BDF
     return gt_bdf_normalise(text, to);
 }
 
-static void copy_path(hwloc_obj_t device, struct gt_pcie_path *path)
+static void discovery_hwloc_copy_path(hwloc_obj_t device, struct gt_pcie_path *path)
 {
     struct gt_pcie_path found = {0};
     for (hwloc_obj_t up = device->parent; up && up->type == HWLOC_OBJ_BRIDGE; up = up->parent) {
@@ -140,7 +140,7 @@ static int apply_devices(hwloc_topology_t topology, unsigned vendor, struct gt_f
             fact->class = seen.class;
         }
         if (!fact->path.root[0])
-            copy_path(device, &fact->path);
+            discovery_hwloc_copy_path(device, &fact->path);
         copy_locality(topology, device, fact);
         for (hwloc_obj_t child = device->io_first_child; child; child = child->next_sibling)
             if (child->type == HWLOC_OBJ_OS_DEVICE)
@@ -150,7 +150,7 @@ static int apply_devices(hwloc_topology_t topology, unsigned vendor, struct gt_f
 }
 
 /* The PCI device that an object of a link matrix is or belongs to. */
-static bool device_of(hwloc_obj_t obj, char to[static GT_BDF_SIZE])
+static bool discovery_hwloc_device_of(hwloc_obj_t obj, char to[static GT_BDF_SIZE])
 {
     while (obj && obj->type == HWLOC_OBJ_OS_DEVICE)
         obj = obj->parent;
@@ -168,8 +168,8 @@ static int apply_pairs(const struct hwloc_distances_s *matrix, const char *name,
             char a[GT_BDF_SIZE], b[GT_BDF_SIZE];
             if (there != back || bandwidth > BANDWIDTH_MAX)
                 odd++;
-            if (!bandwidth || bandwidth > BANDWIDTH_MAX || !device_of(matrix->objs[i], a) ||
-                !device_of(matrix->objs[j], b) || strcmp(a, b) == 0)
+            if (!bandwidth || bandwidth > BANDWIDTH_MAX || !discovery_hwloc_device_of(matrix->objs[i], a) ||
+                !discovery_hwloc_device_of(matrix->objs[j], b) || strcmp(a, b) == 0)
                 continue;
             int r = gt_facts_add_direct(facts, a, b, bandwidth, err);
             if (r < 0)
@@ -248,14 +248,14 @@ static void set_root(const char *root)
 
 void gt_hwloc_prepare(const char *root)
 {
-    pthread_once(&settled, settle);
+    pthread_once(&settled, discovery_hwloc_settle);
     pthread_mutex_lock(&environment);
     set_root(root);
     pthread_mutex_unlock(&environment);
 }
 
 /* One load at a time, so that none sees the root of another. */
-static int load(hwloc_topology_t topology, const char *root)
+static int discovery_hwloc_load(hwloc_topology_t topology, const char *root)
 {
     pthread_mutex_lock(&environment);
     set_root(root);
@@ -274,7 +274,7 @@ int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, cha
     int r = topology_new(&topology, err);
     if (r < 0)
         return r;
-    if (load(topology, root) < 0)
+    if (discovery_hwloc_load(topology, root) < 0)
         return gt_fail_sys(err, errno, "no CPUs or memory found below %s", root);
     r = apply(topology, vendor, facts, err);
     if (r >= 0 && ret_xml)

@@ -17,18 +17,18 @@
 static _Thread_local jmp_buf escape;
 static _Thread_local char escape_text[160];
 
-static void keep_text(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
-static void keep_text(const char *format, va_list args)
+static void discovery_pci_keep_text(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+static void discovery_pci_keep_text(const char *format, va_list args)
 {
     vsnprintf(escape_text, sizeof(escape_text), format, args);
 }
 
-static void on_error(char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-static void on_error(char *format, ...)
+static void discovery_pci_on_error(char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+static void discovery_pci_on_error(char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    keep_text(format, args);
+    discovery_pci_keep_text(format, args);
     va_end(args);
     longjmp(escape, 1);
 }
@@ -96,8 +96,8 @@ static bool parse_bdf(const char *bdf, struct pci_call *call)
     return *end == '\0';
 }
 
-static int read_device(struct pci_call *call, const char *name, int rootfd, unsigned vendor,
-                       struct gt_facts *facts, struct gt_err **err)
+static int discovery_pci_read_device(struct pci_call *call, const char *name, int rootfd, unsigned vendor,
+                                     struct gt_facts *facts, struct gt_err **err)
 {
     char bdf[GT_BDF_SIZE];
     if (strchr(name, ':') == strrchr(name, ':') || !gt_bdf_normalise(name, bdf) || !parse_bdf(bdf, call))
@@ -137,7 +137,7 @@ static int scan_entries(DIR *dir, struct pci_access *access, int rootfd, unsigne
         if (!entry)
             return errno ? gt_fail_sys(err, errno, "sys/bus/pci/devices") : 0;
         struct pci_call call = {.access = access};
-        int r = read_device(&call, entry->d_name, rootfd, vendor, facts, err);
+        int r = discovery_pci_read_device(&call, entry->d_name, rootfd, vendor, facts, err);
         if (call.device)
             pci_free_dev(call.device);
         if (r < 0)
@@ -169,7 +169,7 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
     if (!access)
         return gt_fail_sys(err, ENOMEM, "libpci");
     access->method = PCI_ACCESS_SYS_BUS_PCI;
-    access->error = on_error;
+    access->error = discovery_pci_on_error;
     access->warning = on_warning;
     access->debug = on_warning;
     static char parameter[] = "sysfs.path"; /* libpci's prototypes lack const */

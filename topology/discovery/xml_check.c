@@ -29,7 +29,7 @@ struct xml_scanner {
     struct gt_xml_attributes attributes; /* of the element at hand */
 };
 
-static int fail(const struct xml_scanner *s, const char *why, struct gt_err **err)
+static int xml_check_fail(const struct xml_scanner *s, const char *why, struct gt_err **err)
 {
     unsigned line = 1;
     for (const char *p = s->start; p < s->at; p++)
@@ -37,7 +37,7 @@ static int fail(const struct xml_scanner *s, const char *why, struct gt_err **er
     return gt_fail(err, EINVAL, "%s: line %u: %s", s->source, line, why);
 }
 
-static bool is_name(char c)
+static bool xml_check_is_name(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -50,7 +50,7 @@ static void skip_blanks(struct xml_scanner *s)
 static bool take_name(struct xml_scanner *s, char to[static GT_XML_NAME_SIZE])
 {
     size_t len = 0;
-    while (is_name(s->at[len]))
+    while (xml_check_is_name(s->at[len]))
         len++;
     if (!len || len >= GT_XML_NAME_SIZE)
         return false;
@@ -72,16 +72,16 @@ static int take_attributes(struct xml_scanner *s, bool *ret_closed, struct gt_er
             return 0;
         }
         if (s->attributes.count >= GT_XML_ATTRIBUTES_MAX)
-            return fail(s, "too many attributes", err);
+            return xml_check_fail(s, "too many attributes", err);
         struct gt_xml_attribute *attribute = &s->attributes.list[s->attributes.count];
         if (!take_name(s, attribute->name) || s->at[0] != '=' || s->at[1] != '"')
-            return fail(s, "attribute without name and quoted value", err);
+            return xml_check_fail(s, "attribute without name and quoted value", err);
         if (gt_xml_find(&s->attributes, attribute->name))
-            return fail(s, "the same attribute twice", err);
+            return xml_check_fail(s, "the same attribute twice", err);
         attribute->value = s->at + 2;
         attribute->len = strcspn(attribute->value, "\"<");
         if (attribute->value[attribute->len] != '"')
-            return fail(s, "value without its closing quote", err);
+            return xml_check_fail(s, "value without its closing quote", err);
         s->attributes.count++;
         s->at = attribute->value + attribute->len + 1;
     }
@@ -123,9 +123,9 @@ static int take_opening(struct xml_scanner *s, struct gt_err **err)
 {
     char name[GT_XML_NAME_SIZE];
     if (!take_name(s, name))
-        return fail(s, "tag without a name", err);
+        return xml_check_fail(s, "tag without a name", err);
     if (++s->elements > ELEMENTS_MAX)
-        return fail(s, "too many elements", err);
+        return xml_check_fail(s, "too many elements", err);
     bool closed = false;
     int r = take_attributes(s, &closed, err);
     if (r < 0)
@@ -133,10 +133,10 @@ static int take_opening(struct xml_scanner *s, struct gt_err **err)
     enum gt_xml_kind kind;
     const char *wrong = check_element(s, name, &kind);
     if (wrong)
-        return fail(s, wrong, err);
+        return xml_check_fail(s, wrong, err);
     if (!closed) {
         if (s->depth >= XML_DEPTH_MAX)
-            return fail(s, "elements nested too deep", err);
+            return xml_check_fail(s, "elements nested too deep", err);
         memcpy(s->open[s->depth].name, name, sizeof(name));
         s->open[s->depth++].kind = kind;
     }
@@ -147,9 +147,9 @@ static int take_closing(struct xml_scanner *s, struct gt_err **err)
 {
     char name[GT_XML_NAME_SIZE];
     if (!take_name(s, name) || *s->at != '>')
-        return fail(s, "broken closing tag", err);
+        return xml_check_fail(s, "broken closing tag", err);
     if (!s->depth || strcmp(s->open[s->depth - 1].name, name) != 0)
-        return fail(s, "closing tag that matches no open one", err);
+        return xml_check_fail(s, "closing tag that matches no open one", err);
     s->depth--;
     s->at++;
     return 0;
@@ -164,7 +164,7 @@ static int take_prologue(struct xml_scanner *s, struct gt_err **err)
             return 0;
         size_t len = 1 + strcspn(s->at + 1, "<>[");
         if (s->at[len] != '>')
-            return fail(s, "broken prologue", err);
+            return xml_check_fail(s, "broken prologue", err);
         s->at += len + 1;
     }
 }
@@ -190,8 +190,8 @@ int gt_xml_check(const char *text, size_t len, const char *source, struct gt_err
     if (r < 0)
         return r;
     if (s.depth)
-        return fail(&s, "the file ends within an element: truncated", err);
+        return xml_check_fail(&s, "the file ends within an element: truncated", err);
     if (!s.machines)
-        return fail(&s, "no machine in it", err);
+        return xml_check_fail(&s, "no machine in it", err);
     return 0;
 }

@@ -35,7 +35,7 @@ static bool is_hex(char c)
 }
 
 /* A value against a pattern: 'x' stands for one hexadecimal digit, all else for itself. */
-static bool matches(const struct gt_xml_attribute *attribute, const char *pattern)
+static bool xml_object_matches(const struct gt_xml_attribute *attribute, const char *pattern)
 {
     if (!attribute || attribute->len != strlen(pattern))
         return false;
@@ -73,21 +73,21 @@ static bool is_set(const struct gt_xml_attribute *attribute)
 
 static bool is_bdf(const struct gt_xml_attribute *attribute)
 {
-    return matches(attribute, "xxxx:xx:xx.x");
+    return xml_object_matches(attribute, "xxxx:xx:xx.x");
 }
 
 static bool is_pci_type(const struct gt_xml_attribute *attribute)
 {
-    return matches(attribute, "xxxx [xxxx:xxxx] [xxxx:xxxx] xx");
+    return xml_object_matches(attribute, "xxxx [xxxx:xxxx] [xxxx:xxxx] xx");
 }
 
 static const char *check_bridge(const struct gt_xml_attributes *attributes)
 {
     const struct gt_xml_attribute *type = gt_xml_find(attributes, "bridge_type");
-    bool below_host = matches(type, "0-1"), below_pci = matches(type, "1-1");
+    bool below_host = xml_object_matches(type, "0-1"), below_pci = xml_object_matches(type, "1-1");
     if (!below_host && !below_pci)
         return "bridge_type must be 0-1 or 1-1";
-    if (!matches(gt_xml_find(attributes, "bridge_pci"), "xxxx:[xx-xx]"))
+    if (!xml_object_matches(gt_xml_find(attributes, "bridge_pci"), "xxxx:[xx-xx]"))
         return "bridge_pci must be a range of buses";
     if (below_pci &&
         (!is_bdf(gt_xml_find(attributes, "pci_busid")) || !is_pci_type(gt_xml_find(attributes, "pci_type"))))
@@ -96,7 +96,7 @@ static const char *check_bridge(const struct gt_xml_attributes *attributes)
 }
 
 /* The types that hwloc 2 writes. */
-static bool kind_of(const struct gt_xml_attribute *type, enum gt_xml_kind *ret)
+static bool xml_object_kind_of(const struct gt_xml_attribute *type, enum gt_xml_kind *ret)
 {
     static const struct {
         const char *name;
@@ -160,7 +160,7 @@ const char *gt_xml_check_object(const struct gt_xml_attributes *attributes, enum
                                 enum gt_xml_kind *ret)
 {
     const struct gt_xml_attribute *type = gt_xml_find(attributes, "type");
-    if (!kind_of(type, ret))
+    if (!xml_object_kind_of(type, ret))
         return "object of an unknown type";
     if (parent == GT_XML_TOPOLOGY &&
         !(type->len == strlen("Machine") && type->value[0] == 'M' && *ret == GT_XML_NORMAL))

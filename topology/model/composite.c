@@ -10,7 +10,7 @@ static const char *const words[GT_COMPOSITE_TYPES] = {
     [GT_COMPOSITE_PAIR] = "pair", [GT_COMPOSITE_ZONE] = "zone", [GT_COMPOSITE_NODE] = "node"};
 
 /* A GPU's name without "gpu-". */
-static const char *place_of(const char *name)
+static const char *composite_place_of(const char *name)
 {
     return *name ? name + strlen("gpu-") : name;
 }
@@ -70,9 +70,11 @@ void gt_composite_name(const struct gt_node *node, enum gt_composite_type type, 
     gt_dra_device_name(node->gpus[gt_bit_first(gpus)].bdf, first);
     if (type == GT_COMPOSITE_PAIR) {
         gt_dra_device_name(node->gpus[gt_bit_first(gpus & (gpus - 1))].bdf, second);
-        snprintf(to, GT_DRA_DEVICE_SIZE, "%s-%.25s-%.25s", words[type], place_of(first), place_of(second));
+        snprintf(to, GT_DRA_DEVICE_SIZE, "%s-%.25s-%.25s", words[type], composite_place_of(first),
+                 composite_place_of(second));
     } else if (type == GT_COMPOSITE_ZONE)
-        snprintf(to, GT_DRA_DEVICE_SIZE, "%s-%.25s-%u", words[type], place_of(first), gt_bit_count(gpus));
+        snprintf(to, GT_DRA_DEVICE_SIZE, "%s-%.25s-%u", words[type], composite_place_of(first),
+                 gt_bit_count(gpus));
     else
         snprintf(to, GT_DRA_DEVICE_SIZE, "%s-%u", words[type], gt_bit_count(gpus));
 }
@@ -101,10 +103,10 @@ bool gt_composite_is_name(const char *name)
 }
 
 /* The GPU whose place stands at the begin, and what is behind it; -1: none does. */
-static int find_place(const struct gt_composite_gpus *of, const char *text, const char **ret_rest)
+static int composite_find_place(const struct gt_composite_gpus *of, const char *text, const char **ret_rest)
 {
     for (unsigned i = 0; i < of->count; i++) {
-        const char *place = place_of(of->names[i]);
+        const char *place = composite_place_of(of->names[i]);
         size_t len = strlen(place);
         if (len && strncmp(text, place, len) == 0 && (!text[len] || text[len] == '-')) {
             *ret_rest = text + len;
@@ -124,15 +126,15 @@ static bool says_count(const char *text, uint64_t gpus)
 static uint64_t find_pair(const struct gt_composite_gpus *of, const char *text)
 {
     const char *rest = "";
-    int a = find_place(of, text, &rest);
-    int b = a < 0 || *rest != '-' ? -1 : find_place(of, rest + 1, &rest);
+    int a = composite_find_place(of, text, &rest);
+    int b = a < 0 || *rest != '-' ? -1 : composite_find_place(of, rest + 1, &rest);
     return b > a && !*rest ? bit((unsigned)a) | bit((unsigned)b) : 0;
 }
 
 static uint64_t find_zone(const struct gt_composite_gpus *of, const char *text)
 {
     const char *rest = "";
-    int first = find_place(of, text, &rest);
+    int first = composite_find_place(of, text, &rest);
     uint64_t members = 0;
     for (unsigned i = 0; first >= 0 && of->zones[first] && i < of->count; i++)
         if (of->zones[i] == of->zones[first])

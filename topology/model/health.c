@@ -26,8 +26,8 @@ static bool shows(const struct gt_fault_table *table, const struct gt_evidence *
 }
 
 /* One sentence. The temperature is given by its limit: it changes with every check, and a reason must not. */
-static void describe(const struct gt_fault_table *table, const struct gt_evidence *evidence,
-                     enum gt_signal signal, char *to, size_t size)
+static void health_describe(const struct gt_fault_table *table, const struct gt_evidence *evidence,
+                            enum gt_signal signal, char *to, size_t size)
 {
     if (signal == GT_SIGNAL_TEMPERATURE)
         snprintf(to, size, "too hot: %u C or more", table->rules[signal].threshold);
@@ -45,7 +45,7 @@ static enum gt_gpu_health health_of(const struct gt_evidence *evidence, bool unh
     return evidence->known & ~evidence->seen & words ? GT_GPU_HEALTHY : GT_GPU_HEALTH_UNKNOWN;
 }
 
-static void say(struct gt_gpu *gpu, bool unhealthy, enum gt_signal cause, const char *reason)
+static void health_say(struct gt_gpu *gpu, bool unhealthy, enum gt_signal cause, const char *reason)
 {
     gpu->health = health_of(&gpu->evidence, unhealthy);
     gpu->cause = unhealthy ? cause : GT_SIGNALS;
@@ -64,14 +64,14 @@ void gt_health_evaluate(const struct gt_fault_table *table, struct gt_node *node
                  gt_signal_kind(signal) != GT_SIGNAL_COUNTER && shows(table, &gpu->evidence, signal)))
             signal++;
         if (signal < GT_SIGNALS)
-            describe(table, &gpu->evidence, signal, reason, sizeof(reason));
-        say(gpu, signal < GT_SIGNALS, signal, reason);
+            health_describe(table, &gpu->evidence, signal, reason, sizeof(reason));
+        health_say(gpu, signal < GT_SIGNALS, signal, reason);
     }
 }
 
 /* ---- over time ---- */
 
-static void note(struct gt_health_track *track, uint64_t now_s)
+static void health_note(struct gt_health_track *track, uint64_t now_s)
 {
     track->at_s[track->next] = now_s;
     track->next = (track->next + 1) % GT_FAULT_TIMES_MAX;
@@ -112,9 +112,9 @@ static bool is_fault(const struct gt_fault_rule *rule, const struct gt_health_tr
     return rule->when != GT_FAULT_REPORT;
 }
 
-static void follow(struct gt_health *health, struct gt_health_track *track,
-                   const struct gt_fault_table *table, const struct gt_evidence *evidence,
-                   enum gt_signal signal, unsigned flags, uint64_t now_s)
+static void health_follow(struct gt_health *health, struct gt_health_track *track,
+                          const struct gt_fault_table *table, const struct gt_evidence *evidence,
+                          enum gt_signal signal, unsigned flags, uint64_t now_s)
 {
     const struct gt_fault_rule *rule = &table->rules[signal];
     if (rule->when == GT_FAULT_REPORT)
@@ -125,7 +125,7 @@ static void follow(struct gt_health *health, struct gt_health_track *track,
     if (count) {
         health->counts.seen[signal] += count;
         for (uint32_t i = 0; i < count && i < GT_FAULT_TIMES_MAX; i++)
-            note(track, now_s);
+            health_note(track, now_s);
         track->last_s = now_s;
         track->clean = 0;
         track->faulty = track->faulty || is_fault(rule, track, flags, now_s);
@@ -172,8 +172,8 @@ static void fall(struct gt_health *health, struct gt_health_entry *entry, const 
 }
 
 /* Whether the GPU is unhealthy; `faulty`: a rule says so now. */
-static bool settle(struct gt_health *health, struct gt_health_entry *entry,
-                   const struct gt_flapping_rule *rule, bool faulty, unsigned flags, uint64_t now_s)
+static bool health_settle(struct gt_health *health, struct gt_health_entry *entry,
+                          const struct gt_flapping_rule *rule, bool faulty, unsigned flags, uint64_t now_s)
 {
     if (faulty) {
         if (!entry->unhealthy)
@@ -205,27 +205,28 @@ static void find_reason(struct gt_health_entry *entry, const struct gt_fault_tab
         snprintf(entry->reason, sizeof(entry->reason), GT_HELD_BACK ", has to be well for %llu s; last: %s",
                  (unsigned long long)entry->hold_s, last);
     } else if (shows(table, evidence, signal) || entry->cause != signal)
-        describe(table, evidence, signal, entry->reason, sizeof(entry->reason));
+        health_describe(table, evidence, signal, entry->reason, sizeof(entry->reason));
     entry->cause = signal;
 }
 
-static void observe(struct gt_health *health, struct gt_health_entry *entry,
-                    const struct gt_fault_table *table, struct gt_gpu *gpu, unsigned flags, uint64_t now_s)
+static void health_observe(struct gt_health *health, struct gt_health_entry *entry,
+                           const struct gt_fault_table *table, struct gt_gpu *gpu, unsigned flags,
+                           uint64_t now_s)
 {
     bool faulty = false;
     for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++) {
-        follow(health, &entry->tracks[signal], table, &gpu->evidence, signal, flags, now_s);
+        health_follow(health, &entry->tracks[signal], table, &gpu->evidence, signal, flags, now_s);
         faulty = faulty || entry->tracks[signal].faulty;
     }
-    entry->unhealthy = settle(health, entry, &table->flapping, faulty, flags, now_s);
+    entry->unhealthy = health_settle(health, entry, &table->flapping, faulty, flags, now_s);
     if (entry->unhealthy)
         find_reason(entry, table, &gpu->evidence);
-    say(gpu, entry->unhealthy, entry->cause, entry->reason);
+    health_say(gpu, entry->unhealthy, entry->cause, entry->reason);
 }
 
 /* ---- the entry of a GPU ---- */
 
-static struct gt_health_entry *find(struct gt_health *health, const char *bdf)
+static struct gt_health_entry *health_find(struct gt_health *health, const char *bdf)
 {
     for (unsigned i = 0; i < health->count; i++)
         if (strcmp(health->gpus[i].bdf, bdf) == 0)
@@ -234,7 +235,7 @@ static struct gt_health_entry *find(struct gt_health *health, const char *bdf)
 }
 
 /* A place for a new entry: if all are used, that of the GPU that has been missing for the longest time. */
-static struct gt_health_entry *find_place(struct gt_health *health)
+static struct gt_health_entry *health_find_place(struct gt_health *health)
 {
     struct gt_health_entry *entry = &health->gpus[0];
     if (health->count < GT_COUNT(health->gpus))
@@ -256,7 +257,7 @@ static void forget_the_gone(struct gt_health *health)
     }
 }
 
-static void begin(struct gt_health_entry *entry, const char *bdf, const char *uuid)
+static void health_begin(struct gt_health_entry *entry, const char *bdf, const char *uuid)
 {
     *entry = (struct gt_health_entry){.cause = GT_SIGNALS};
     gt_text_copy(entry->bdf, sizeof(entry->bdf), bdf);
@@ -275,10 +276,10 @@ void gt_health_history(const struct gt_health_entry *entry, struct gt_health_his
 
 void gt_health_restore(struct gt_health *health, const struct gt_health_history *past, uint64_t now_s)
 {
-    if (find(health, past->bdf))
+    if (health_find(health, past->bdf))
         return;
-    struct gt_health_entry *entry = find_place(health);
-    begin(entry, past->bdf, past->uuid);
+    struct gt_health_entry *entry = health_find_place(health);
+    health_begin(entry, past->bdf, past->uuid);
     gt_text_copy(entry->reason, sizeof(entry->reason), past->reason);
     entry->unhealthy = true;
     entry->level = past->level;
@@ -309,14 +310,14 @@ void gt_health_observe(struct gt_health *health, const struct gt_fault_table *ta
         health->gpus[i].away++;
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
-        struct gt_health_entry *entry = find(health, gpu->bdf);
+        struct gt_health_entry *entry = health_find(health, gpu->bdf);
         bool is_new = !entry || is_swapped(entry, gpu);
         if (!entry)
-            entry = find_place(health);
+            entry = health_find_place(health);
         if (is_new)
-            begin(entry, gpu->bdf, gpu->uuid);
+            health_begin(entry, gpu->bdf, gpu->uuid);
         entry->away = 0;
-        observe(health, entry, table, gpu, flags, now_s);
+        health_observe(health, entry, table, gpu, flags, now_s);
     }
     forget_the_gone(health);
 }

@@ -115,7 +115,8 @@ static void fill_reach(struct search *s, unsigned c)
     }
 }
 
-static void prepare(struct search *s, const struct gt_loss_query *query, const struct gt_parts *parts)
+static void loss_bound_prepare(struct search *s, const struct gt_loss_query *query,
+                               const struct gt_parts *parts)
 {
     order_parts(s, parts);
     for (unsigned t = s->count; t-- > 0;) {
@@ -212,7 +213,7 @@ static bool promising(struct search *s, unsigned t, unsigned r, const struct gt_
     return (taken->mask | gt_lowest(s->all[t], r)) < s->best->mask;
 }
 
-static void visit(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
+static void loss_bound_visit(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
 {
     const struct gt_loss_part *part;
     unsigned lo, hi;
@@ -240,7 +241,7 @@ static void visit(struct search *s, unsigned t, unsigned r, const struct gt_loss
 
         for (unsigned c = t + 1; c < s->count; c++)
             s->towards[t + 1][c] = s->towards[t][c] + s->w[t][c] * a;
-        visit(s, t + 1, r - a, &next);
+        loss_bound_visit(s, t + 1, r - a, &next);
     }
 }
 
@@ -257,7 +258,7 @@ bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *p
     s->k = query->k;
     s->best = best;
     s->deadline_ns = query->deadline_ns;
-    prepare(s, query, parts);
-    visit(s, 0, s->k, &(struct gt_loss_option){0, 0, 0});
+    loss_bound_prepare(s, query, parts);
+    loss_bound_visit(s, 0, s->k, &(struct gt_loss_option){0, 0, 0});
     return !s->late;
 }

@@ -49,7 +49,7 @@ void gt_class_cache_free(struct gt_class_cache *cache)
 }
 
 /* A new reference, or NULL where it is not there. Under the lock. */
-static struct gt_class *find(struct gt_class_cache *cache, const struct gt_weights *weights)
+static struct gt_class *loss_cache_find(struct gt_class_cache *cache, const struct gt_weights *weights)
 {
     for (unsigned i = 0; i < cache->capacity; i++) {
         struct class_entry *entry = &cache->entry[i];
@@ -65,7 +65,7 @@ static struct gt_class *find(struct gt_class_cache *cache, const struct gt_weigh
 }
 
 /* Takes the first unused place, else that of the class unused longest, which is returned. Under the lock. */
-static struct gt_class *insert(struct gt_class_cache *cache, struct gt_class *class)
+static struct gt_class *loss_cache_insert(struct gt_class_cache *cache, struct gt_class *class)
 {
     struct class_entry *place = &cache->entry[0];
     struct gt_class *leaving;
@@ -86,7 +86,7 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
     int r;
 
     pthread_mutex_lock(&cache->lock);
-    class = find(cache, weights);
+    class = loss_cache_find(cache, weights);
     pthread_mutex_unlock(&cache->lock);
     if (class) {
         *ret = class;
@@ -98,9 +98,9 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
     if (r < 0)
         return r;
     pthread_mutex_lock(&cache->lock);
-    class = find(cache, weights);
+    class = loss_cache_find(cache, weights);
     if (!class) {
-        leaving = insert(cache, built);
+        leaving = loss_cache_insert(cache, built);
         class = gt_steal(built);
     }
     pthread_mutex_unlock(&cache->lock);

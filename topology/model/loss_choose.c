@@ -99,7 +99,7 @@ static unsigned enumerate(const struct gt_class *class, uint32_t free, uint32_t 
 }
 
 /* Where the class keeps the answer for (free, k); up to 8 GPUs no two questions share a place. */
-static atomic_uint *place_of(const struct gt_class *class, uint32_t free, unsigned k)
+static atomic_uint *loss_choose_place_of(const struct gt_class *class, uint32_t free, unsigned k)
 {
     uint32_t place = (free << 3 | ((k - 1) & 7)) ^ (free >> 8) * 0x2c1;
     /* What a class keeps is the one part of it that changes; the caller's view of it stays const. */
@@ -110,7 +110,7 @@ static atomic_uint *place_of(const struct gt_class *class, uint32_t free, unsign
 
 static uint32_t small_choice(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k)
 {
-    atomic_uint *place = place_of(class, free, k);
+    atomic_uint *place = loss_choose_place_of(class, free, k);
     uint32_t kept = atomic_load_explicit(place, memory_order_relaxed), mask = kept & 0xffff;
     uint32_t two[2] = {0, 0};
 
@@ -123,7 +123,7 @@ static uint32_t small_choice(const struct gt_class *class, uint32_t free, uint32
     return two[0];
 }
 
-static struct gt_choice choice_of(const struct gt_loss_option *option, bool exact)
+static struct gt_choice loss_choose_choice_of(const struct gt_loss_option *option, bool exact)
 {
     return (struct gt_choice){
         .mask = option->mask,
@@ -149,7 +149,7 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
     }
     gt_degrees(class, free, deg);
     gt_search(&(struct gt_loss_query){class, free, must, k, deg, deadline_after(limit_us)}, &best, &exact);
-    *ret = choice_of(&best, exact);
+    *ret = loss_choose_choice_of(&best, exact);
     return true;
 }
 
@@ -194,15 +194,15 @@ static bool large_two(const struct gt_class *class, uint64_t free, unsigned k, u
 
     gt_degrees(class, free, deg);
     gt_search(&query, &first, &exact);
-    *ret_first = choice_of(&first, exact);
+    *ret_first = loss_choose_choice_of(&first, exact);
     query.deadline_ns = deadline_after(limit_us);
     if (!second_best(query, first.mask, &second, &exact))
         return false;
-    *ret_second = choice_of(&second, exact);
+    *ret_second = loss_choose_choice_of(&second, exact);
     if (gt_option_before(&second, &first)) {
         /* The first search was cut short, and the second found better. */
-        *ret_first = choice_of(&second, false);
-        *ret_second = choice_of(&first, false);
+        *ret_first = loss_choose_choice_of(&second, false);
+        *ret_second = loss_choose_choice_of(&first, false);
     }
     return true;
 }

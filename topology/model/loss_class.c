@@ -24,7 +24,7 @@ void gt_weights_of(const struct gt_node *node, struct gt_weights *ret)
     }
 }
 
-static int check(const struct gt_weights *weights, struct gt_err **err)
+static int loss_class_check(const struct gt_weights *weights, struct gt_err **err)
 {
     if (weights->n > GT_GPUS_MAX)
         return gt_fail(err, EINVAL, "pair weights of %u GPUs, at most %d are supported", weights->n,
@@ -42,7 +42,7 @@ static int check(const struct gt_weights *weights, struct gt_err **err)
 
 /* Everything in one block: the class, sums, answers, weights. With 8 GPUs there is a place for every answer.
  */
-static struct gt_class *reserve(unsigned n)
+static struct gt_class *loss_class_reserve(unsigned n)
 {
     bool small = n <= GT_EXACT_GPUS_MAX;
     uint32_t all = n < 8 ? UINT32_C(8) << n : ANSWERS_MAX, answers = small ? all : 0;
@@ -66,11 +66,11 @@ static struct gt_class *reserve(unsigned n)
 int gt_class_new(const struct gt_weights *weights, struct gt_class **ret, struct gt_err **err)
 {
     struct gt_class *class;
-    int r = check(weights, err);
+    int r = loss_class_check(weights, err);
 
     if (r < 0)
         return r;
-    class = reserve(weights->n);
+    class = loss_class_reserve(weights->n);
     if (!class)
         return gt_fail(err, ENOMEM, "no memory for a class of %u GPUs", weights->n);
     for (unsigned i = 0; i < class->n; i++)

@@ -28,7 +28,7 @@ static void take_better(struct gt_loss_option *best, bool first, const struct gt
 }
 
 /* The last part moves to the place of part j. */
-static void drop(struct gt_parts *parts, unsigned j)
+static void loss_parts_drop(struct gt_parts *parts, unsigned j)
 {
     unsigned last = --parts->count;
 
@@ -73,7 +73,7 @@ static void join_two(struct gt_parts *parts, unsigned i, unsigned j, unsigned k)
     a->hi = joined.hi;
     a->all = joined.all;
     memcpy(&a->option[a->lo], &joined.option[a->lo], (a->hi - a->lo + 1) * sizeof(a->option[0]));
-    drop(parts, j);
+    loss_parts_drop(parts, j);
 }
 
 static bool join_equal(struct gt_parts *parts, unsigned k)
@@ -169,7 +169,7 @@ static bool join_module(struct gt_parts *parts, uint64_t members, unsigned k)
     try_all(&t, 0, 0, (struct gt_loss_option){0, 0, 0});
     *parts->part[t.member[0]] = t.joined;
     while (t.count > 1) /* from behind: the part that moves up is none of those that still have to go */
-        drop(parts, t.member[--t.count]);
+        loss_parts_drop(parts, t.member[--t.count]);
     return true;
 }
 

@@ -16,7 +16,7 @@ struct set {
     uint32_t gain[GT_GPUS_MAX];
 };
 
-static void change(struct set *set, unsigned x, bool in)
+static void loss_search_change(struct set *set, unsigned x, bool in)
 {
     const struct gt_class *class = set->query->class;
     const uint16_t *row = class->w + (size_t)x * class->n;
@@ -35,12 +35,12 @@ static void change(struct set *set, unsigned x, bool in)
     }
 }
 
-static void start(struct set *set, const struct gt_loss_query *query, uint64_t mask)
+static void loss_search_start(struct set *set, const struct gt_loss_query *query, uint64_t mask)
 {
     memset(set, 0, sizeof(*set));
     set->query = query;
     for (; mask; mask &= mask - 1)
-        change(set, gt_bit_first(mask), true);
+        loss_search_change(set, gt_bit_first(mask), true);
 }
 
 /* The GPU of `from` whose change is best: the most gained going in, the least lost going out; among equals
@@ -60,18 +60,18 @@ static unsigned pick(const struct set *set, uint64_t from, bool in)
     return best;
 }
 
-static void fill(struct set *set)
+static void loss_search_fill(struct set *set)
 {
     const struct gt_loss_query *q = set->query;
 
     while (gt_bit_count(set->option.mask) < q->k)
-        change(set, pick(set, q->candidates & ~set->option.mask, true), true);
+        loss_search_change(set, pick(set, q->candidates & ~set->option.mask, true), true);
     while (gt_bit_count(set->option.mask) > q->k)
-        change(set, pick(set, set->option.mask & ~q->must, false), false);
+        loss_search_change(set, pick(set, set->option.mask & ~q->must, false), false);
 }
 
 /* Swaps the best pair as long as that makes the set better; the order is strict, so this ends. */
-static void improve(struct set *set)
+static void loss_search_improve(struct set *set)
 {
     const struct gt_loss_query *q = set->query;
 
@@ -96,8 +96,8 @@ static void improve(struct set *set)
             }
         if (best.mask == set->option.mask)
             return;
-        change(set, best_out, false);
-        change(set, best_in, true);
+        loss_search_change(set, best_out, false);
+        loss_search_change(set, best_in, true);
     }
 }
 
@@ -106,16 +106,16 @@ static void good_set(const struct gt_loss_query *query, struct gt_loss_option *r
 {
     struct set set;
 
-    start(&set, query, query->candidates);
-    fill(&set);
-    improve(&set);
+    loss_search_start(&set, query, query->candidates);
+    loss_search_fill(&set);
+    loss_search_improve(&set);
     *ret = set.option;
     for (uint64_t seeds = query->candidates & ~query->must; seeds; seeds &= seeds - 1) {
         if (gt_clock_ns() > query->deadline_ns)
             return;
-        start(&set, query, query->must | (seeds & -seeds));
-        fill(&set);
-        improve(&set);
+        loss_search_start(&set, query, query->must | (seeds & -seeds));
+        loss_search_fill(&set);
+        loss_search_improve(&set);
         if (gt_option_before(&set.option, ret))
             *ret = set.option;
     }
@@ -128,7 +128,8 @@ void gt_search(const struct gt_loss_query *query, struct gt_loss_option *ret, bo
 
     *ret_exact = true;
     if (gt_bit_count(query->must) == query->k || gt_bit_count(query->candidates) == query->k) {
-        start(&only, query, gt_bit_count(query->must) == query->k ? query->must : query->candidates);
+        loss_search_start(&only, query,
+                          gt_bit_count(query->must) == query->k ? query->must : query->candidates);
         *ret = only.option;
         return;
     }

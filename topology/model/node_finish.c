@@ -32,7 +32,8 @@ static void make_texts_printable(struct gt_node *node)
         gt_text_make_printable(node->nics[i].name);
 }
 
-static int check_path(const struct gt_pcie_path *path, const char *what, unsigned index, struct gt_err **err)
+static int node_finish_check_path(const struct gt_pcie_path *path, const char *what, unsigned index,
+                                  struct gt_err **err)
 {
     if (path->depth > GT_PATH_MAX_DEPTH)
         return gt_fail(err, EINVAL, "%s[%u]: %u bridges above it, the limit is %d", what, index, path->depth,
@@ -58,7 +59,7 @@ static int check_gpus(const struct gt_node *node, struct gt_err **err)
             if (!strcmp(node->gpus[j].uuid, gpu->uuid))
                 return gt_fail(err, EINVAL, "gpus[%u].uuid: %s is that of %s too", i, gpu->uuid,
                                node->gpus[j].bdf);
-        int r = check_path(&gpu->path, "gpus", i, err);
+        int r = node_finish_check_path(&gpu->path, "gpus", i, err);
         if (r < 0)
             return r;
     }
@@ -80,7 +81,7 @@ static int check_nics(struct gt_node *node, struct gt_err **err)
             if (nic->kind[g] <= GT_LINK_MX || nic->kind[g] > GT_LINK_UNKNOWN)
                 return gt_fail(err, EINVAL, "nics[%u].locality[%u]: %s is no kind of PCIe path", i, g,
                                gt_link_kind_name(nic->kind[g]));
-        int r = check_path(&nic->path, "nics", i, err);
+        int r = node_finish_check_path(&nic->path, "nics", i, err);
         if (r < 0)
             return r;
     }
@@ -105,7 +106,7 @@ static int check_links(const struct gt_node *node, struct gt_err **err)
     return 0;
 }
 
-static int by_text(const void *a, const void *b)
+static int node_finish_by_text(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
@@ -125,7 +126,7 @@ static void settle_remotes(struct gt_node *node)
         kept++;
     }
     node->remote_count = kept;
-    qsort(node->remotes, kept, sizeof(node->remotes[0]), by_text);
+    qsort(node->remotes, kept, sizeof(node->remotes[0]), node_finish_by_text);
 }
 
 static void derive_links(struct gt_node *node)

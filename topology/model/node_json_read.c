@@ -75,8 +75,8 @@ static int read_mode(const struct gt_at *at, const cJSON *object, enum gt_gpu_mo
     return gt_at_fail(at, "mode", "\"%s\" is none of native, sgpu, vf, vfio", text);
 }
 
-static int read_pcie(const struct node_reader *r, const struct gt_at *at, const cJSON *object,
-                     struct gt_gpu *gpu)
+static int node_json_read_pcie(const struct node_reader *r, const struct gt_at *at, const cJSON *object,
+                               struct gt_gpu *gpu)
 {
     char path[64];
     const cJSON *pcie, *drm;
@@ -119,7 +119,7 @@ static int read_health(const struct gt_at *at, const cJSON *object, enum gt_gpu_
 }
 
 /* gpu->index is the file's index until the GPUs are sorted. */
-static int read_gpu(const struct node_reader *r, unsigned i, const cJSON *json)
+static int node_json_read_gpu(const struct node_reader *r, unsigned i, const cJSON *json)
 {
     char path[32];
     snprintf(path, sizeof(path), "gpus[%u]", i);
@@ -141,7 +141,7 @@ static int read_gpu(const struct node_reader *r, unsigned i, const cJSON *json)
         return gt_at_fail(at, "cpuSet", "\"%.40s\" is no list such as 0-31,64-95", gpu->cpu_set);
     TRY(read_pci_id(at, json, "pciVendor", &gpu->pci_vendor));
     TRY(read_pci_id(at, json, "pciDevice", &gpu->pci_device));
-    TRY(read_pcie(r, at, json, gpu));
+    TRY(node_json_read_pcie(r, at, json, gpu));
     TRY(read_mode(at, json, &gpu->mode));
     TRY(read_health(at, json, &gpu->health));
     TRY(gt_get_text(at, json, "unhealthyReason", gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason)));
@@ -164,11 +164,11 @@ static int read_gpu(const struct node_reader *r, unsigned i, const cJSON *json)
     return 0;
 }
 
-static int read_gpus(struct node_reader *r, const cJSON *array)
+static int node_json_read_gpus(struct node_reader *r, const cJSON *array)
 {
     unsigned i = 0, file_index[GT_GPUS_MAX];
     for (const cJSON *item = array->child; item; item = item->next)
-        TRY(read_gpu(r, i++, item));
+        TRY(node_json_read_gpu(r, i++, item));
     /* Sorting sets the index again: find each GPU again by its BDF, which is unique. */
     char bdfs[GT_GPUS_MAX][GT_BDF_SIZE];
     for (i = 0; i < r->node->gpu_count; i++) {
@@ -217,7 +217,7 @@ static int read_nic(struct node_reader *r, unsigned i, const cJSON *json)
     return 0;
 }
 
-static int read_state(const struct gt_at *at, const cJSON *object, enum gt_link_state *ret)
+static int node_json_read_state(const struct gt_at *at, const cJSON *object, enum gt_link_state *ret)
 {
     char text[32] = "";
     TRY(gt_get_text(at, object, "state", text, sizeof(text)));
@@ -231,7 +231,7 @@ static int read_state(const struct gt_at *at, const cJSON *object, enum gt_link_
     return gt_at_fail(at, "state", "\"%s\" is none of up, down, unknown", text);
 }
 
-static int read_link(struct node_reader *r, unsigned i, const cJSON *json, bool seen[])
+static int node_json_read_link(struct node_reader *r, unsigned i, const cJSON *json, bool seen[])
 {
     char path[32];
     snprintf(path, sizeof(path), "links[%u]", i);
@@ -264,17 +264,17 @@ static int read_link(struct node_reader *r, unsigned i, const cJSON *json, bool 
     TRY(gt_get_number(at, json, "speedGTs", GT_SPEED_MAX, &link->speed));
     TRY(gt_get_integer(at, json, "bandwidthMBps", GT_EXACT_MAX, &link->bandwidth_mbps));
     TRY(gt_get_bool(at, json, "stale", &link->stale));
-    return read_state(at, json, &link->state);
+    return node_json_read_state(at, json, &link->state);
 }
 
-static int read_lists(struct node_reader *r, const struct gt_at *at, const cJSON *json)
+static int node_json_read_lists(struct node_reader *r, const struct gt_at *at, const cJSON *json)
 {
     const cJSON *array, *supernode;
     unsigned count, i = 0;
     TRY(gt_get_array(at, json, "links", GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2, &array, &count));
     bool seen[GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2] = {false};
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next)
-        TRY(read_link(r, i++, item, seen));
+        TRY(node_json_read_link(r, i++, item, seen));
 
     TRY(gt_get_object(at, json, "supernode", &supernode));
     if (supernode) {
@@ -337,12 +337,12 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
     TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
     TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));
     TRY(read_reported_time(at, json, &node->links_reported_s));
-    TRY(read_gpus(&reader, gpus));
+    TRY(node_json_read_gpus(&reader, gpus));
     unsigned i = 0;
     for (const cJSON *item = nics ? nics->child : NULL; item; item = item->next)
         TRY(read_nic(&reader, i++, item));
     gt_node_sort(node);
-    TRY(read_lists(&reader, at, json));
+    TRY(node_json_read_lists(&reader, at, json));
     r = gt_node_finish(node, err);
     if (r < 0) {
         gt_wrap(err, "%s", source);

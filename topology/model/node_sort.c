@@ -15,7 +15,7 @@ static bool is_digit(char c)
 }
 
 /* mlx5_2 before mlx5_10; texts that differ only in leading zeros keep an order too. */
-static int compare_names(const char *a, const char *b)
+static int node_sort_compare_names(const char *a, const char *b)
 {
     const char *x = a, *y = b;
     while (*x && *y) {
@@ -42,10 +42,10 @@ static int compare_names(const char *a, const char *b)
     return strcmp(a, b);
 }
 
-static int by_name(const void *a, const void *b)
+static int node_sort_by_name(const void *a, const void *b)
 {
     const struct gt_nic *x = a, *y = b;
-    int order = compare_names(x->name, y->name);
+    int order = node_sort_compare_names(x->name, y->name);
     return order ? order : gt_bdf_compare(x->bdf, y->bdf);
 }
 
@@ -56,5 +56,5 @@ void gt_node_sort(struct gt_node *node)
     for (unsigned i = 0; i < node->gpu_count; i++)
         node->gpus[i].index = i;
     if (node->nic_count)
-        qsort(node->nics, node->nic_count, sizeof(*node->nics), by_name);
+        qsort(node->nics, node->nic_count, sizeof(*node->nics), node_sort_by_name);
 }

@@ -10,8 +10,8 @@ enum {
         1 + TREE_DEVICES_MAX * (GT_PATH_MAX_DEPTH + 3), /* top; NUMA, host, bridges and itself a device */
 };
 
-static unsigned add_item(struct gt_tree *tree, unsigned parent, enum gt_tree_type type, int number,
-                         const char *name)
+static unsigned pcie_tree_add_item(struct gt_tree *tree, unsigned parent, enum gt_tree_type type, int number,
+                                   const char *name)
 {
     unsigned i = tree->count++;
     tree->items[i] = (struct gt_tree_item){.type = type, .number = number, .name = name, .parent = parent};
@@ -22,26 +22,26 @@ static unsigned add_item(struct gt_tree *tree, unsigned parent, enum gt_tree_typ
     return i;
 }
 
-static unsigned find_or_add(struct gt_tree *tree, unsigned parent, enum gt_tree_type type, int number,
-                            const char *name)
+static unsigned pcie_tree_find_or_add(struct gt_tree *tree, unsigned parent, enum gt_tree_type type,
+                                      int number, const char *name)
 {
     for (unsigned i = tree->items[parent].first_child; i; i = tree->items[i].next) {
         const struct gt_tree_item *item = &tree->items[i];
         if (item->type == type && item->number == number && !strcmp(item->name, name))
             return i;
     }
-    return add_item(tree, parent, type, number, name);
+    return pcie_tree_add_item(tree, parent, type, number, name);
 }
 
-static void add_device(struct gt_tree *tree, enum gt_tree_type type, unsigned index, int numa,
-                       const struct gt_pcie_path *path, const char *bdf)
+static void pcie_tree_add_device(struct gt_tree *tree, enum gt_tree_type type, unsigned index, int numa,
+                                 const struct gt_pcie_path *path, const char *bdf)
 {
-    unsigned at = find_or_add(tree, 0, GT_TREE_NUMA, numa, "");
+    unsigned at = pcie_tree_find_or_add(tree, 0, GT_TREE_NUMA, numa, "");
     if (path->root[0])
-        at = find_or_add(tree, at, GT_TREE_HOST, 0, path->root);
+        at = pcie_tree_find_or_add(tree, at, GT_TREE_HOST, 0, path->root);
     for (unsigned i = path->depth; i-- > 0;)
-        at = find_or_add(tree, at, GT_TREE_SWITCH, 0, path->bridges[i]);
-    add_item(tree, at, type, (int)index, bdf);
+        at = pcie_tree_find_or_add(tree, at, GT_TREE_SWITCH, 0, path->bridges[i]);
+    pcie_tree_add_item(tree, at, type, (int)index, bdf);
 }
 
 /* A bridge is shown where paths branch. One child, or the functions of one device, are no branch. */
@@ -67,7 +67,7 @@ static void copy_children(const struct gt_tree *from, unsigned from_parent, stru
             copy_children(from, i, to, to_parent, level);
             continue;
         }
-        unsigned copy = add_item(to, to_parent, item->type, item->number, item->name);
+        unsigned copy = pcie_tree_add_item(to, to_parent, item->type, item->number, item->name);
         to->items[copy].level = level;
         if (is_switch && level + 1 > to->levels)
             to->levels = level + 1;
@@ -75,7 +75,7 @@ static void copy_children(const struct gt_tree *from, unsigned from_parent, stru
     }
 }
 
-static bool before(const struct gt_tree_item *a, const struct gt_tree_item *b)
+static bool pcie_tree_before(const struct gt_tree_item *a, const struct gt_tree_item *b)
 {
     if (a->type != b->type)
         return a->type < b->type;
@@ -91,7 +91,7 @@ static void sort_children(struct gt_tree *tree, unsigned parent)
     for (unsigned i = tree->items[parent].first_child; i; i = next) {
         next = tree->items[i].next;
         unsigned *at = &sorted;
-        while (*at && !before(&tree->items[i], &tree->items[*at]))
+        while (*at && !pcie_tree_before(&tree->items[i], &tree->items[*at]))
             at = &tree->items[*at].next;
         tree->items[i].next = *at;
         *at = i;
@@ -110,9 +110,11 @@ bool gt_tree_make(const struct gt_node *node, struct gt_tree *ret)
         return false;
     }
     for (unsigned i = 0; i < node->gpu_count; i++)
-        add_device(&full, GT_TREE_GPU, i, node->gpus[i].numa_node, &node->gpus[i].path, node->gpus[i].bdf);
+        pcie_tree_add_device(&full, GT_TREE_GPU, i, node->gpus[i].numa_node, &node->gpus[i].path,
+                             node->gpus[i].bdf);
     for (unsigned i = 0; i < node->nic_count; i++)
-        add_device(&full, GT_TREE_NIC, i, node->nics[i].numa_node, &node->nics[i].path, node->nics[i].bdf);
+        pcie_tree_add_device(&full, GT_TREE_NIC, i, node->nics[i].numa_node, &node->nics[i].path,
+                             node->nics[i].bdf);
     copy_children(&full, 0, &shown, 0, 0);
     sort_children(&shown, 0);
     *ret = shown;

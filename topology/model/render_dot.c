@@ -13,7 +13,7 @@ static void add_escaped(struct gt_buf *to, const char *text)
     }
 }
 
-static void add_name(struct gt_buf *to, const struct gt_tree *tree, unsigned i)
+static void render_dot_add_name(struct gt_buf *to, const struct gt_tree *tree, unsigned i)
 {
     const struct gt_tree_item *item = &tree->items[i];
     if (item->type == GT_TREE_GPU)
@@ -24,7 +24,7 @@ static void add_name(struct gt_buf *to, const struct gt_tree *tree, unsigned i)
         gt_buf_printf(to, "bridge%u", i);
 }
 
-static void add_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
+static void render_dot_add_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
 {
     static const char *const fills[] = {
         [GT_GPU_HEALTH_UNKNOWN] = "#e5e7eb", [GT_GPU_HEALTHY] = "#dcfce7", [GT_GPU_UNHEALTHY] = "#fee2e2"};
@@ -44,14 +44,15 @@ static void add_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
     gt_buf_puts(to, "\"];\n");
 }
 
-static void add_item(struct gt_buf *to, const struct gt_node *node, const struct gt_tree *tree, unsigned i)
+static void render_dot_add_item(struct gt_buf *to, const struct gt_node *node, const struct gt_tree *tree,
+                                unsigned i)
 {
     const struct gt_tree_item *item = &tree->items[i];
     gt_buf_puts(to, "        ");
-    add_name(to, tree, i);
+    render_dot_add_name(to, tree, i);
     gt_buf_puts(to, " ");
     if (item->type == GT_TREE_GPU) {
-        add_gpu(to, &node->gpus[item->number]);
+        render_dot_add_gpu(to, &node->gpus[item->number]);
         return;
     }
     if (item->type == GT_TREE_NIC) {
@@ -66,19 +67,19 @@ static void add_item(struct gt_buf *to, const struct gt_node *node, const struct
     gt_buf_puts(to, "\"];\n");
 }
 
-static void add_below(struct gt_buf *to, const struct gt_node *node, const struct gt_tree *tree,
-                      unsigned parent)
+static void render_dot_add_below(struct gt_buf *to, const struct gt_node *node, const struct gt_tree *tree,
+                                 unsigned parent)
 {
     for (unsigned i = tree->items[parent].first_child; i; i = tree->items[i].next) {
-        add_item(to, node, tree, i);
+        render_dot_add_item(to, node, tree, i);
         if (tree->items[parent].type != GT_TREE_NUMA) {
             gt_buf_puts(to, "        ");
-            add_name(to, tree, parent);
+            render_dot_add_name(to, tree, parent);
             gt_buf_puts(to, " -- ");
-            add_name(to, tree, i);
+            render_dot_add_name(to, tree, i);
             gt_buf_puts(to, " [color=\"#94a3b8\"];\n");
         }
-        add_below(to, node, tree, i);
+        render_dot_add_below(to, node, tree, i);
     }
 }
 
@@ -120,7 +121,7 @@ void gt_render_dot(const struct gt_node *node, struct gt_buf *to)
             gt_buf_printf(to, "        label=\"NUMA node %d\";\n", numa);
         else
             gt_buf_puts(to, "        label=\"NUMA node not known\";\n");
-        add_below(to, node, &tree, i);
+        render_dot_add_below(to, node, &tree, i);
         gt_buf_puts(to, "    }\n");
     }
     add_links(to, node);

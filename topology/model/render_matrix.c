@@ -35,7 +35,7 @@ static void print_padded(struct gt_buf *to, const char *text, int width)
 }
 
 /* Rows lose the spaces at their end. */
-static void end_row(struct gt_buf *to)
+static void render_matrix_end_row(struct gt_buf *to)
 {
     while (to->len && to->data[to->len - 1] == ' ')
         to->data[--to->len] = '\0';
@@ -55,7 +55,7 @@ static void print_table(struct gt_buf *to, const struct table *table)
         for (unsigned c = 0; c < table->columns; c++)
             if (widths[c] > 0)
                 print_padded(to, cell(table, r, c), widths[c] + 2);
-        end_row(to);
+        render_matrix_end_row(to);
     }
 }
 

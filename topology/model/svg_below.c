@@ -132,7 +132,7 @@ static void legend_weights(struct svg_pen *pen, const struct svg_layout *l)
     }
 }
 
-static void draw_legend(struct svg_pen *pen, const struct svg_layout *l)
+static void svg_below_draw_legend(struct svg_pen *pen, const struct svg_layout *l)
 {
     bool host = false, bridges = false, degraded = false;
     for (unsigned i = 1; i < l->tree.count; i++) {
@@ -183,7 +183,7 @@ static void add_note(struct svg_pen *pen, unsigned *count, int width, const char
     pen->y += 22;
 }
 
-static void draw_notes(struct svg_pen *pen, const struct svg_layout *l, int width)
+static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *l, int width)
 {
     const struct gt_node *node = l->node;
     unsigned count = 0;
@@ -233,7 +233,7 @@ int svg_draw_below(struct gt_buf *to, const struct svg_layout *l)
     }
     struct svg_pen pen = {to, x, l->below_top};
     if (l->tree.count > 1) {
-        draw_legend(&pen, l);
+        svg_below_draw_legend(&pen, l);
         x += 300;
         bottom = pen.y > bottom ? pen.y : bottom;
     }
@@ -242,6 +242,6 @@ int svg_draw_below(struct gt_buf *to, const struct svg_layout *l)
         pen = (struct svg_pen){to, x, l->below_top};
     else
         pen.y += 20;
-    draw_notes(&pen, l, l->width - SVG_MARGIN - pen.x);
+    svg_below_draw_notes(&pen, l, l->width - SVG_MARGIN - pen.x);
     return pen.y > bottom ? pen.y : bottom;
 }

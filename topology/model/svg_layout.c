@@ -25,7 +25,7 @@ static void choose_sizes(struct svg_layout *l)
 }
 
 /* Gives the children of an item their x from `x` on; returns the width of all. */
-static int place(struct svg_layout *l, unsigned parent, int x)
+static int svg_layout_place(struct svg_layout *l, unsigned parent, int x)
 {
     int begin = x;
     unsigned nics = 0, stack = l->card_height >= 100 ? NIC_STACK : 2;
@@ -47,7 +47,7 @@ static int place(struct svg_layout *l, unsigned parent, int x)
             box->y = (int)(nics % stack) * (l->nic_height + (stack == NIC_STACK ? NIC_STEP_GAP : 6));
             nics++;
         } else {
-            int width = place(l, i, x);
+            int width = svg_layout_place(l, i, x);
             *box = (struct svg_box){.x = x, .width = width, .height = l->bar_height};
             x += width;
         }
@@ -61,9 +61,9 @@ static int place_panels(struct svg_layout *l)
     for (unsigned i = l->tree.items[0].first_child; i; i = l->tree.items[i].next) {
         if (x > SVG_MARGIN)
             x += PANEL_GAP;
-        int width = place(l, i, x + SVG_PANEL_PADDING) + 2 * SVG_PANEL_PADDING;
+        int width = svg_layout_place(l, i, x + SVG_PANEL_PADDING) + 2 * SVG_PANEL_PADDING;
         if (width < 190) { /* the caption needs room; what stands inside goes to the middle */
-            place(l, i, x + SVG_PANEL_PADDING + (190 - width) / 2);
+            svg_layout_place(l, i, x + SVG_PANEL_PADDING + (190 - width) / 2);
             width = 190;
         }
         l->boxes[i] = (struct svg_box){.x = x, .width = width};

@@ -33,7 +33,7 @@ static void draw_panel(struct gt_buf *to, const struct svg_layout *l, unsigned i
     }
 }
 
-static void draw_bar(struct gt_buf *to, const struct svg_layout *l, unsigned i)
+static void svg_tree_draw_bar(struct gt_buf *to, const struct svg_layout *l, unsigned i)
 {
     const struct svg_box *box = &l->boxes[i];
     const struct gt_tree_item *item = &l->tree.items[i];
@@ -165,7 +165,7 @@ void svg_draw_tree(struct gt_buf *to, const struct svg_layout *l)
     for (unsigned i = 1; i < l->tree.count; i++) {
         enum gt_tree_type type = l->tree.items[i].type;
         if (type == GT_TREE_HOST || type == GT_TREE_SWITCH)
-            draw_bar(to, l, i);
+            svg_tree_draw_bar(to, l, i);
         else if (type == GT_TREE_GPU)
             draw_gpu(to, l, &l->node->gpus[l->tree.items[i].number]);
         else if (type == GT_TREE_NIC)

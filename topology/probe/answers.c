@@ -9,7 +9,7 @@
 
 enum { UNIT_DRIVER = 1, COUNT_SENSIBLE = 1024 };
 
-static void read_text(const struct gt_answer *answer, char *to, size_t size)
+static void probe_answers_read_text(const struct gt_answer *answer, char *to, size_t size)
 {
     char text[128];
     if (gt_value_text(gt_get(answer->value, "text"), text, sizeof(text)))
@@ -68,10 +68,10 @@ static void read_system(struct gt_reading *reading)
     for (unsigned i = 0; i < reading->answers->count; i++) {
         const struct gt_answer *answer = &reading->answers->calls[i];
         if (gt_answer_is(answer, "mxSmlGetMacaVersion"))
-            read_text(answer, node->library_version, sizeof(node->library_version));
+            probe_answers_read_text(answer, node->library_version, sizeof(node->library_version));
         else if (gt_answer_is(answer, "mxSmlGetDeviceVersion") && answer->arg_count == 2 &&
                  answer->args[1] == UNIT_DRIVER)
-            read_text(answer, node->driver_version, sizeof(node->driver_version));
+            probe_answers_read_text(answer, node->driver_version, sizeof(node->driver_version));
         else if (gt_answer_is(answer, "mxSmlGetLocalAndMultipleRemoteUuid") ||
                  gt_answer_is(answer, "mxSmlGetLocalAndRemoteUuid"))
             read_servers(node, answer);

@@ -96,7 +96,7 @@ static void read_memory(struct gt_reading *reading, struct gt_gpu *gpu, const st
         gt_node_missing(reading->node, "vendor library, memory", "GPU %u: nonsense", answer->args[0]);
 }
 
-static void read_pcie(struct gt_pcie_link *link, const struct gt_answer *answer)
+static void answers_devices_read_pcie(struct gt_pcie_link *link, const struct gt_answer *answer)
 {
     const cJSON *speed = gt_get(answer->value, "speed");
     uint64_t width;
@@ -153,7 +153,8 @@ static void read_affinity(struct gt_gpu *gpu, const struct gt_answer *answer, bo
         gpu->numa_node = (int)first;
 }
 
-static void read_device(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
+static void answers_devices_read_device(struct gt_reading *reading, struct gt_gpu *gpu,
+                                        const struct gt_answer *answer)
 {
     char serial[sizeof(gpu->serial)];
     if (gt_answer_is(answer, "mxSmlGetDeviceInfo"))
@@ -161,9 +162,9 @@ static void read_device(struct gt_reading *reading, struct gt_gpu *gpu, const st
     else if (gt_answer_is(answer, "mxSmlGetMemoryInfo"))
         read_memory(reading, gpu, answer);
     else if (gt_answer_is(answer, "mxSmlGetPcieInfo"))
-        read_pcie(&gpu->pcie_now, answer);
+        answers_devices_read_pcie(&gpu->pcie_now, answer);
     else if (gt_answer_is(answer, "mxSmlGetPcieMaxLinkInfo"))
-        read_pcie(&gpu->pcie_max, answer);
+        answers_devices_read_pcie(&gpu->pcie_max, answer);
     else if (gt_answer_is(answer, "mxSmlGetCpuAffinity"))
         read_affinity(gpu, answer, true);
     else if (gt_answer_is(answer, "mxSmlGetNodeAffinity"))
@@ -179,7 +180,7 @@ void gt_read_devices(struct gt_reading *reading)
     for (unsigned i = 0; i < reading->answers->count; i++) {
         struct gt_gpu *gpu = gt_reading_gpu(reading, &reading->answers->calls[i]);
         if (gpu)
-            read_device(reading, gpu, &reading->answers->calls[i]);
+            answers_devices_read_device(reading, gpu, &reading->answers->calls[i]);
     }
     drop_double_uuids(reading->node);
 }

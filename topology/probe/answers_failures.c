@@ -97,7 +97,7 @@ static bool is_failure(const struct missed *missed, const struct gt_answer *answ
     return is_missed(missed, answer->call);
 }
 
-static void describe(const struct gt_answer *answer, char *to, size_t size)
+static void answers_failures_describe(const struct gt_answer *answer, char *to, size_t size)
 {
     char device[32] = "";
     if (answer->arg_count)
@@ -136,7 +136,7 @@ static void note_calls(struct gt_reading *reading, const struct missed *missed)
             more +=
                 strcmp(answers->calls[j].call, first->call) == 0 && is_failure(missed, &answers->calls[j]);
         char why[160], what[64];
-        describe(first, why, sizeof(why));
+        answers_failures_describe(first, why, sizeof(why));
         snprintf(what, sizeof(what), "vendor library, %.44s", first->call);
         if (more)
             gt_node_missing(reading->node, what, "%s; %u more calls failed", why, more);

@@ -9,8 +9,8 @@
 
 enum { CENTIDEGREES = 100, COLDEST = -10000, HOTTEST = 30000 };
 
-static void read_state(struct gt_reading *reading, struct gt_evidence *evidence,
-                       const struct gt_answer *answer)
+static void answers_health_read_state(struct gt_reading *reading, struct gt_evidence *evidence,
+                                      const struct gt_answer *answer)
 {
     uint64_t state;
     if (!gt_json_is_unsigned(answer->value, 1, &state))
@@ -37,7 +37,7 @@ static void read_reason(struct gt_evidence *evidence, const struct gt_answer *an
 }
 
 /* All bits set is what a counter reads as where there is none. */
-static bool read_count(const struct gt_answer *answer, const char *key, uint64_t *ret)
+static bool answers_health_read_count(const struct gt_answer *answer, const char *key, uint64_t *ret)
 {
     return gt_json_is_unsigned(gt_get(answer->value, key), UINT32_MAX - 1, ret);
 }
@@ -46,7 +46,8 @@ static void read_ecc(struct gt_reading *reading, struct gt_evidence *evidence, c
 {
     uint64_t dram, sram = 0;
     bool has_sram = gt_get(answer->value, "sramUE") != NULL;
-    if (!read_count(answer, "dramUE", &dram) || (has_sram && !read_count(answer, "sramUE", &sram))) {
+    if (!answers_health_read_count(answer, "dramUE", &dram) ||
+        (has_sram && !answers_health_read_count(answer, "sramUE", &sram))) {
         gt_node_missing(reading->node, "vendor library, ECC errors", "GPU %u: nonsense", answer->args[0]);
         return;
     }
@@ -148,7 +149,7 @@ void gt_read_health(struct gt_reading *reading)
         if (!gpu)
             continue;
         if (gt_answer_is(answer, "mxSmlGetDeviceState"))
-            read_state(reading, &gpu->evidence, answer);
+            answers_health_read_state(reading, &gpu->evidence, answer);
         else if (gt_answer_is(answer, "mxSmlGetDeviceUnavailableReason"))
             read_reason(&gpu->evidence, answer);
         else if (gt_answer_is(answer, "mxSmlGetTotalEccErrors"))

@@ -230,8 +230,8 @@ static struct bundle bundle_of(const struct wiring *w, unsigned a, unsigned b)
 }
 
 /* The level of a pair, LEVEL_UNKNOWN where there is none or the two directions contradict each other. */
-static unsigned level_of(struct gt_reading *reading, const struct wiring *w, const struct gt_link *link,
-                         bool *ret_contradictory)
+static unsigned answers_links_level_of(struct gt_reading *reading, const struct wiring *w,
+                                       const struct gt_link *link, bool *ret_contradictory)
 {
     unsigned forth = w->level[link->a][link->b], back = w->level[link->b][link->a];
     if (forth == back)
@@ -265,12 +265,12 @@ static void set_direct(struct gt_link *link, const struct bundle *bundle, enum g
     link->speed = bundle->speed;
 }
 
-static void read_link(struct gt_reading *reading, const struct wiring *w, struct gt_link *link)
+static void answers_links_read_link(struct gt_reading *reading, const struct wiring *w, struct gt_link *link)
 {
     const struct gt_gpu *a = &reading->node->gpus[link->a], *b = &reading->node->gpus[link->b];
     struct bundle bundle = bundle_of(w, link->a, link->b);
     bool contradictory = false;
-    unsigned level = level_of(reading, w, link, &contradictory);
+    unsigned level = answers_links_level_of(reading, w, link, &contradictory);
     bool all_down = bundle.ports && bundle.down == bundle.ports;
 
     /* The PCIe path from the kernel has priority over the library's level. */
@@ -304,7 +304,7 @@ void gt_read_links(struct gt_reading *reading)
     for (unsigned i = 0; i < reading->node->link_count; i++) {
         struct gt_link *link = &reading->node->links[i];
         if (reading->node->gpus[link->a].vendor_index >= 0 && reading->node->gpus[link->b].vendor_index >= 0)
-            read_link(reading, w, link);
+            answers_links_read_link(reading, w, link);
     }
     free(w);
 }

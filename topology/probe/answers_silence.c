@@ -40,7 +40,7 @@ static enum result result_of(const struct gt_answer *answer)
     return answer->code == NOT_SUPPORTED ? REFUSED : FAILED;
 }
 
-static void collect(const struct gt_reading *reading, struct silence *to)
+static void answers_silence_collect(const struct gt_reading *reading, struct silence *to)
 {
     for (unsigned i = 0; i < reading->answers->count; i++) {
         const struct gt_answer *answer = &reading->answers->calls[i];
@@ -61,7 +61,8 @@ static bool others_answer(const struct silence *silence, unsigned gpus, unsigned
     return false;
 }
 
-static void add_failure(struct gt_evidence *evidence, enum gt_signal signal, const struct gt_answer *answer)
+static void answers_silence_add_failure(struct gt_evidence *evidence, enum gt_signal signal,
+                                        const struct gt_answer *answer)
 {
     if (answer->why)
         gt_evidence_seen(evidence, signal, "%s for it: %s", answer->call, answer->why);
@@ -89,9 +90,9 @@ static void evaluate_named(const struct silence *silence, unsigned gpus, unsigne
             error = silence->answers[g][c];
     }
     if (hang)
-        add_failure(evidence, GT_SIGNAL_CALL_HANG, hang);
+        answers_silence_add_failure(evidence, GT_SIGNAL_CALL_HANG, hang);
     if (error)
-        add_failure(evidence, GT_SIGNAL_CALL_ERROR, error);
+        answers_silence_add_failure(evidence, GT_SIGNAL_CALL_ERROR, error);
     /* A single device cannot be compared with others: it counts as healthy if no call fails. */
     if (comparable ? asked == comparable : answered && !bad) {
         gt_evidence_absent(evidence, GT_SIGNAL_CALL_HANG);
@@ -132,7 +133,7 @@ void gt_read_silence(struct gt_reading *reading)
     unsigned named = 0;
     if (reading->answers->stopped) /* it is not known which devices would have answered */
         return;
-    collect(reading, &silence);
+    answers_silence_collect(reading, &silence);
     for (unsigned i = 0; i < node->gpu_count; i++)
         named += node->gpus[i].vendor_index >= 0;
     bool asked = all_were_queried(reading, &failed);

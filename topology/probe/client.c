@@ -98,7 +98,7 @@ int gt_probe_client_spawn(const char *program, const char *root, bool quiet, str
     return 0;
 }
 
-static void disconnect(struct gt_probe_client *client)
+static void probe_client_disconnect(struct gt_probe_client *client)
 {
     if (client->fd >= 0)
         close(client->fd);
@@ -114,7 +114,7 @@ void gt_probe_client_free(struct gt_probe_client *client)
 {
     if (!client)
         return;
-    disconnect(client);
+    probe_client_disconnect(client);
     close(client->event_in);
     close(client->event_out);
     free(client->program);
@@ -283,7 +283,8 @@ static int connect_probe(struct gt_probe_client *client, int64_t until, struct g
     return 0;
 }
 
-static int ask(struct gt_probe_client *client, int64_t until, char **ret_answers, struct gt_err **err)
+static int probe_client_ask(struct gt_probe_client *client, int64_t until, char **ret_answers,
+                            struct gt_err **err)
 {
     gt_auto_free char *answers = NULL;
     struct gt_probe_header header;
@@ -320,7 +321,7 @@ static void drain_events(struct gt_probe_client *client)
 
 static const char times_request[] = "times\n", scan_request[] = "scan\n", health_request[] = "health\n";
 
-static void begin(struct gt_probe_client *client, const char *request)
+static void probe_client_begin(struct gt_probe_client *client, const char *request)
 {
     /* A probe that is at work answers before DEADLINE_MS. One that did not is not waited for so long again.
      */
@@ -337,7 +338,7 @@ static void begin(struct gt_probe_client *client, const char *request)
 }
 
 /* Whether our child is stopped by a signal: it does not answer before somebody continues it. */
-static bool is_stopped(const struct gt_probe_client *client)
+static bool probe_client_is_stopped(const struct gt_probe_client *client)
 {
     char path[32], text[512];
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)client->child);
@@ -354,13 +355,13 @@ static int ask_until(struct gt_probe_client *client, int64_t until, char **ret_a
     for (;;) {
         gt_auto_err struct gt_err *why = NULL;
         int64_t step = gt_clock_signed_ms() + GT_PROBE_LATE_MS;
-        int r = ask(client, step < until ? step : until, ret_answers, &why);
+        int r = probe_client_ask(client, step < until ? step : until, ret_answers, &why);
         bool late = r == -ETIMEDOUT;
         if (late && client->request == health_request && !client->overdue) {
             client->overdue = true;
             atomic_fetch_add(&client->late, 1);
         }
-        *ret_stopped = late && is_stopped(client);
+        *ret_stopped = late && probe_client_is_stopped(client);
         if (late && !*ret_stopped && step < until)
             continue;
         if (r < 0 && err)
@@ -376,7 +377,7 @@ static int query_within(struct gt_probe_client *client, const char *request, int
     gt_auto_err struct gt_err *why = NULL;
     bool again = true, stopped;
     if (!client->deadline || client->request != request)
-        begin(client, request);
+        probe_client_begin(client, request);
     int r = 0;
     for (unsigned attempts = 0; again && attempts < 2; attempts++) {
         int64_t until = gt_clock_signed_ms() + milliseconds;
@@ -387,7 +388,7 @@ static int query_within(struct gt_probe_client *client, const char *request, int
         if (r == -ETIMEDOUT && until < client->deadline && !stopped)
             return gt_fail(err, EINPROGRESS, "no answer from the probe yet");
         if (r < 0)
-            disconnect(client);
+            probe_client_disconnect(client);
         /* A connection from before may have ended meanwhile: that alone is no failure. */
         again = (r == -ECONNRESET && client->kept) || stopped;
     }

@@ -31,7 +31,7 @@ void gt_culprits_add(struct gt_culprits *culprits, const char *call, unsigned co
         culprits->list[culprits->count++] = name(call, count, args);
 }
 
-static bool is_sound(const struct gt_culprits *culprits, const char *call)
+static bool culprits_is_sound(const struct gt_culprits *culprits, const char *call)
 {
     for (unsigned i = 0; i < culprits->sound_count; i++)
         if (strcmp(culprits->sound[i], call) == 0)
@@ -41,7 +41,7 @@ static bool is_sound(const struct gt_culprits *culprits, const char *call)
 
 void gt_culprits_answered(struct gt_culprits *culprits, const char *call)
 {
-    if (culprits->sound_count < GT_CULPRITS_SOUND_MAX && !is_sound(culprits, call))
+    if (culprits->sound_count < GT_CULPRITS_SOUND_MAX && !culprits_is_sound(culprits, call))
         gt_text_copy(culprits->sound[culprits->sound_count++], sizeof(culprits->sound[0]), call);
 }
 
@@ -54,7 +54,7 @@ static bool is_dead(const struct gt_culprits *culprits, uint32_t device)
         const struct gt_culprit *culprit = &culprits->list[i];
         if (culprit->device != device || culprit->link != UINT32_MAX)
             continue;
-        if (is_sound(culprits, culprit->call) || (first && strcmp(first, culprit->call) != 0))
+        if (culprits_is_sound(culprits, culprit->call) || (first && strcmp(first, culprit->call) != 0))
             return true;
         first = culprit->call;
     }
@@ -81,7 +81,7 @@ bool gt_culprits_has(const struct gt_culprits *culprits, const char *call, unsig
     struct gt_culprit asked = name(call, count, args);
     unsigned workers = 0;
     uint32_t lost = UINT32_MAX; /* the first device that is */
-    bool sound = is_sound(culprits, call);
+    bool sound = culprits_is_sound(culprits, call);
     if (count && (is_dead(culprits, asked.device) || (is_pair(call) && is_dead(culprits, asked.link))))
         return true;
     for (unsigned i = 0; i < culprits->count; i++) {

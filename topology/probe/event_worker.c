@@ -54,7 +54,7 @@ static bool begins(const char *packet, ssize_t len, const char *with)
     return (size_t)len > strlen(with) && memcmp(packet, with, strlen(with)) == 0;
 }
 
-static void count(struct gt_event_worker *events, const char *packet)
+static void event_worker_count(struct gt_event_worker *events, const char *packet)
 {
     static const char head[] = "{\"event\":{\"device\":";
     char digits[8] = "";
@@ -82,7 +82,7 @@ bool gt_event_worker_take(struct gt_event_worker *events)
         }
         packet[n] = '\0';
         if (begins(packet, n, "{\"event\":")) {
-            count(events, packet);
+            event_worker_count(events, packet);
             any = true;
         }
     }

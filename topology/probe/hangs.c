@@ -12,7 +12,8 @@ static bool is_about_a_device(unsigned count)
     return count > 0 && count <= GT_COUNT(((struct gt_hang *)0)->args);
 }
 
-static unsigned find(const struct gt_hangs *hangs, const char *call, unsigned count, const uint32_t *args)
+static unsigned hangs_find(const struct gt_hangs *hangs, const char *call, unsigned count,
+                           const uint32_t *args)
 {
     unsigned i = 0;
     for (; i < hangs->count; i++) {
@@ -25,7 +26,7 @@ static unsigned find(const struct gt_hangs *hangs, const char *call, unsigned co
 }
 
 /* A place for a new call: if all are used, that of the call whose last failure is the oldest. */
-static unsigned find_place(struct gt_hangs *hangs)
+static unsigned hangs_find_place(struct gt_hangs *hangs)
 {
     unsigned oldest = 0;
     if (hangs->count < GT_HANGS_LIST)
@@ -41,9 +42,9 @@ void gt_hangs_failed(struct gt_hangs *hangs, const char *call, unsigned count, c
 {
     if (!is_about_a_device(count))
         return;
-    unsigned i = find(hangs, call, count, args);
+    unsigned i = hangs_find(hangs, call, count, args);
     if (i == hangs->count) {
-        i = find_place(hangs);
+        i = hangs_find_place(hangs);
         hangs->list[i] = (struct gt_hang){.arg_count = count};
         gt_text_copy(hangs->list[i].call, sizeof(hangs->list[i].call), call);
         memcpy(hangs->list[i].args, args, count * sizeof(*args));
@@ -56,7 +57,7 @@ void gt_hangs_failed(struct gt_hangs *hangs, const char *call, unsigned count, c
 
 void gt_hangs_answered(struct gt_hangs *hangs, const char *call, unsigned count, const uint32_t *args)
 {
-    unsigned i = is_about_a_device(count) ? find(hangs, call, count, args) : hangs->count;
+    unsigned i = is_about_a_device(count) ? hangs_find(hangs, call, count, args) : hangs->count;
     if (i < hangs->count)
         hangs->list[i] = hangs->list[--hangs->count];
 }
@@ -64,7 +65,7 @@ void gt_hangs_answered(struct gt_hangs *hangs, const char *call, unsigned count,
 const char *gt_hangs_wait(const struct gt_hangs *hangs, const char *call, unsigned count,
                           const uint32_t *args, uint64_t now_ms)
 {
-    unsigned i = is_about_a_device(count) ? find(hangs, call, count, args) : hangs->count;
+    unsigned i = is_about_a_device(count) ? hangs_find(hangs, call, count, args) : hangs->count;
     const struct gt_hang *hang = &hangs->list[i];
     if (i == hangs->count || hang->failures < GT_HANGS_FREE)
         return NULL;

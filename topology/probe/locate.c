@@ -31,7 +31,7 @@ static int open_below(int root, const char *path, int flags)
     return (int)fd;
 }
 
-static bool identify(int fd, const char *shown, struct gt_library *ret)
+static bool locate_identify(int fd, const char *shown, struct gt_library *ret)
 {
     struct stat st;
     struct gt_library library = {0};
@@ -72,11 +72,12 @@ static bool look_at(int root, const char *path, bool must_be_trusted, struct gt_
     if (fd < 0 || (must_be_trusted && !is_trusted(fd)) ||
         snprintf(shown, sizeof(shown), "/%s", path) >= (int)sizeof(shown))
         return false;
-    return identify(fd, shown, ret);
+    return locate_identify(fd, shown, ret);
 }
 
 /* Depth first; real directories only, so that a link cannot lead in circles or out. */
-static bool search(int root, const char *path, unsigned depth, unsigned *entries, struct gt_library *ret)
+static bool locate_search(int root, const char *path, unsigned depth, unsigned *entries,
+                          struct gt_library *ret)
 {
     int fd = open_below(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (fd < 0)
@@ -94,7 +95,7 @@ static bool search(int root, const char *path, unsigned depth, unsigned *entries
         if (strcmp(entry->d_name, VENDOR_LIBRARY) == 0 && look_at(root, below, true, ret))
             return true;
         if (depth < FOLDER_DEPTH_MAX && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
-            search(root, below, depth + 1, entries, ret))
+            locate_search(root, below, depth + 1, entries, ret))
             return true;
     }
     return false;
@@ -107,7 +108,8 @@ int gt_library_locate(const char *root, const char *explicit_path, struct gt_lib
         gt_auto_close int fd = open(explicit_path, O_PATH | O_CLOEXEC);
         if (fd < 0)
             return gt_fail_sys(err, errno, "%s", explicit_path);
-        return identify(fd, explicit_path, ret) ? 0 : gt_fail(err, EINVAL, "%s: no file", explicit_path);
+        return locate_identify(fd, explicit_path, ret) ? 0
+                                                       : gt_fail(err, EINVAL, "%s: no file", explicit_path);
     }
     gt_auto_close int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -116,7 +118,7 @@ int gt_library_locate(const char *root, const char *explicit_path, struct gt_lib
         if (look_at(fd, places[i], false, ret))
             return 0;
     unsigned entries = 0;
-    if (search(fd, "opt", 0, &entries, ret))
+    if (locate_search(fd, "opt", 0, &entries, ret))
         return 0;
     return gt_fail(err, ENOENT,
                    "no " VENDOR_LIBRARY

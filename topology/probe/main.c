@@ -58,7 +58,7 @@ static const struct gt_command command = {
 static const char *socket_path;
 static struct stat socket_file;
 
-static void on_end(int signal)
+static void probe_main_on_end(int signal)
 {
     struct stat st;
     (void)signal;
@@ -73,7 +73,7 @@ static void set_signals(void)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL); /* whatever the parent had blocked */
-    struct sigaction end = {.sa_handler = on_end}, ignore = {.sa_handler = SIG_IGN};
+    struct sigaction end = {.sa_handler = probe_main_on_end}, ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGTERM, &end, NULL);
     sigaction(SIGINT, &end, NULL);
     sigaction(SIGHUP, &ignore, NULL);

@@ -22,7 +22,7 @@ static bool answered(cJSON *value)
 }
 
 /* A number from 0 to max, else `otherwise`. */
-static unsigned number(cJSON *value, unsigned max, unsigned otherwise)
+static unsigned probe_plan_number(cJSON *value, unsigned max, unsigned otherwise)
 {
     unsigned result = otherwise;
     if (cJSON_IsNumber(value) && value->valuedouble >= 0)
@@ -58,7 +58,7 @@ static void note_each(struct gt_prober *prober, uint64_t devices, const char *ca
 static void query_health(struct gt_prober *prober, uint64_t devices)
 {
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
-        if (devices >> i & 1 && number(ASK(prober, "mxSmlGetDeviceState", i), 2, 2) == 0)
+        if (devices >> i & 1 && probe_plan_number(ASK(prober, "mxSmlGetDeviceState", i), 2, 2) == 0)
             NOTE(prober, "mxSmlGetDeviceUnavailableReason", i);
     note_each(prober, devices, "mxSmlGetTotalEccErrors", 1, 0);
     note_each(prober, devices, "mxSmlGetEccState", 1, 0);
@@ -96,8 +96,8 @@ static uint64_t query_identities(struct gt_prober *prober)
 {
     uint64_t devices = 0;
     /* Without a credible count the devices are asked up to the first that does not answer. */
-    unsigned count =
-        number(gt_prober_call(prober, "mxSmlGetDeviceCount", 0, NULL), DEVICES_MAX + 1, DEVICES_MAX + 1);
+    unsigned count = probe_plan_number(gt_prober_call(prober, "mxSmlGetDeviceCount", 0, NULL),
+                                       DEVICES_MAX + 1, DEVICES_MAX + 1);
     bool guess = count > DEVICES_MAX;
     if (guess)
         count = DEVICES_MAX;

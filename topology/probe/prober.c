@@ -115,8 +115,8 @@ static void add_call(struct gt_prober *prober, const char *call, unsigned count,
     gt_buf_puts(&prober->log, rest);
 }
 
-static void add_failure(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args,
-                        const char *why)
+static void prober_add_failure(struct gt_prober *prober, const char *call, unsigned count,
+                               const uint32_t *args, const char *why)
 {
     gt_auto_buf struct gt_buf rest = GT_BUF(1024);
     gt_buf_puts(&rest, ",\"error\":");
@@ -134,8 +134,8 @@ static void stop_scan(struct gt_prober *prober, const char *why)
 
 /* Sends a request to the worker within both deadlines. Returns its parsed answer, or NULL after the worker
  * was given up. */
-static cJSON *exchange(struct gt_prober *prober, const char *request, const char *call, unsigned count,
-                       const uint32_t *args)
+static cJSON *prober_exchange(struct gt_prober *prober, const char *request, const char *call, unsigned count,
+                              const uint32_t *args)
 {
     int64_t left = prober->deadline - gt_clock_signed_ms();
     int timeout = prober->options.call_timeout_ms;
@@ -159,7 +159,7 @@ static cJSON *exchange(struct gt_prober *prober, const char *request, const char
     }
     gt_warning("vendor call failed, its worker is replaced", GT_STR("call", call), GT_STR("why", why),
                GT_INT("device", count ? (long long)args[0] : -1));
-    add_failure(prober, call, count, args, why);
+    prober_add_failure(prober, call, count, args, why);
     gt_culprits_add(&prober->culprits, call, count, args);
     gt_hangs_failed(&prober->hangs, call, count, args, why, gt_clock_ms());
     prober->restarts++;
@@ -188,12 +188,12 @@ static bool prepare_worker(struct gt_prober *prober)
     }
     char request[PATH_MAX + 8];
     snprintf(request, sizeof(request), "open %s", prober->library.path);
-    cJSON *opened = exchange(prober, request, "dlopen", 0, NULL);
+    cJSON *opened = prober_exchange(prober, request, "dlopen", 0, NULL);
     const cJSON *error = gt_get(opened, "error");
     cJSON *missing = cJSON_DetachItemFromObjectCaseSensitive(opened, "missing");
     bool done = cJSON_IsArray(missing);
     if (opened && !done) {
-        add_failure(prober, "dlopen", 0, NULL, cJSON_IsString(error) ? error->valuestring : "failed");
+        prober_add_failure(prober, "dlopen", 0, NULL, cJSON_IsString(error) ? error->valuestring : "failed");
         drop_worker(prober, NULL, 0);
     }
     cJSON_Delete(opened);
@@ -205,7 +205,7 @@ static bool prepare_worker(struct gt_prober *prober)
     cJSON_Delete(prober->missing);
     prober->missing = missing;
 
-    cJSON *init = exchange(prober, "call mxSmlInit", "mxSmlInit", 0, NULL);
+    cJSON *init = prober_exchange(prober, "call mxSmlInit", "mxSmlInit", 0, NULL);
     const cJSON *code = gt_get(init, "rc");
     bool ready = cJSON_IsNumber(code) && code->valueint == 0;
     if (init) {
@@ -222,7 +222,7 @@ static bool prepare_worker(struct gt_prober *prober)
 }
 
 /* Whether a symbol is known to be missing. */
-static bool lacks(const struct gt_prober *prober, const char *call)
+static bool prober_lacks(const struct gt_prober *prober, const char *call)
 {
     const cJSON *name;
     cJSON_ArrayForEach(name, prober->missing) if (cJSON_IsString(name) &&
@@ -275,12 +275,12 @@ cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count
     }
     if (!prober->worker.pid && !prepare_worker(prober))
         return NULL;
-    if (lacks(prober, call))
+    if (prober_lacks(prober, call))
         return NULL;
     const char *hung =
         prober->patient ? gt_hangs_wait(&prober->hangs, call, count, args, gt_clock_ms()) : NULL;
     if (hung) {
-        add_failure(prober, call, count, args, hung);
+        prober_add_failure(prober, call, count, args, hung);
         gt_culprits_add(&prober->culprits, call, count, args);
         return NULL;
     }
@@ -289,7 +289,7 @@ cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count
     for (unsigned i = 0; i < count; i++)
         n += snprintf(request + n, sizeof(request) - (size_t)n, " %u", args[i]);
     uint64_t begin = gt_clock_ns();
-    cJSON *answer = exchange(prober, request, call, count, args);
+    cJSON *answer = prober_exchange(prober, request, call, count, args);
     note_time(prober, call, gt_clock_ns() - begin);
     if (!answer)
         return NULL;

@@ -40,7 +40,7 @@ struct server {
     bool event_waiting; /* one more is to be sent */
 };
 
-static void drop(struct server *server, struct client *client)
+static void probe_server_drop(struct server *server, struct client *client)
 {
     if (client->fd == server->options->peer)
         server->ended = true;
@@ -53,7 +53,7 @@ static void drop(struct server *server, struct client *client)
 
 /* A free place; the client silent for longest makes room, but not one that watches or waits for its answer.
  */
-static struct client *place(struct server *server)
+static struct client *probe_server_place(struct server *server)
 {
     struct client *oldest = NULL;
     for (unsigned i = 0; i < CLIENTS_MAX; i++) {
@@ -65,7 +65,7 @@ static struct client *place(struct server *server)
             oldest = client;
     }
     if (oldest)
-        drop(server, oldest);
+        probe_server_drop(server, oldest);
     return oldest;
 }
 
@@ -84,7 +84,7 @@ static void accept_client(struct server *server)
         gt_warning("client refused", GT_INT("uid", peer.uid));
         return;
     }
-    struct client *client = place(server);
+    struct client *client = probe_server_place(server);
     if (client)
         *client = (struct client){.fd = gt_steal_fd(&fd), .watch = -1, .since = gt_clock_signed_ms()};
 }
@@ -97,7 +97,7 @@ static void flush(struct server *server, struct client *client)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n < 0) {
-            drop(server, client);
+            probe_server_drop(server, client);
             return;
         }
         client->out_sent += (size_t)n;
@@ -117,7 +117,7 @@ static void reply(struct server *server, struct client *client, const char *line
     size_t total = out.len;
     client->out = gt_buf_take(&out);
     if (!client->out) {
-        drop(server, client);
+        probe_server_drop(server, client);
         return;
     }
     client->out_len = total;
@@ -126,7 +126,7 @@ static void reply(struct server *server, struct client *client, const char *line
     flush(server, client);
 }
 
-static void scan(struct server *server, struct client *client, const struct gt_probe_plan *plan)
+static void probe_server_scan(struct server *server, struct client *client, const struct gt_probe_plan *plan)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *log = NULL;
@@ -159,7 +159,7 @@ static void send_times(struct server *server, struct client *client)
     reply(server, client, line, text.data, text.len);
 }
 
-static void serve(struct server *server, struct client *client)
+static void probe_server_serve(struct server *server, struct client *client)
 {
     while (client->fd >= 0 && !client->out && !server->ended) {
         size_t used = 0;
@@ -167,18 +167,18 @@ static void serve(struct server *server, struct client *client)
         if (request == GT_PROBE_INCOMPLETE)
             return;
         if (request == GT_PROBE_BAD) {
-            drop(server, client);
+            probe_server_drop(server, client);
             return;
         }
         client->served = true;
         client->in_len -= used;
         memmove(client->in, client->in + used, client->in_len);
         if (request == GT_PROBE_SCAN)
-            scan(server, client, &gt_plan_scan);
+            probe_server_scan(server, client, &gt_plan_scan);
         else if (request == GT_PROBE_TIMES)
             send_times(server, client);
         else if (request == GT_PROBE_HEALTH)
-            scan(server, client, &gt_plan_health);
+            probe_server_scan(server, client, &gt_plan_health);
         else if (request == GT_PROBE_WATCH && client->watch < 0)
             reply(server, client, "error watch comes with a socket\n", "", 0);
         else
@@ -217,16 +217,16 @@ static void receive(struct server *server, struct client *client)
     if (n >= 0)
         take_descriptors(client, &message);
     if (n <= 0) {
-        drop(server, client);
+        probe_server_drop(server, client);
         return;
     }
     client->in_len += (size_t)n;
     client->since = gt_clock_signed_ms();
-    serve(server, client);
+    probe_server_serve(server, client);
 }
 
 /* Notifies watchers; send() never blocks here, whatever kind of descriptor they have passed. */
-static void send_event(struct server *server)
+static void probe_server_send_event(struct server *server)
 {
     server->event_waiting = false;
     server->event_sent = gt_clock_signed_ms();
@@ -245,7 +245,7 @@ static int run_timers(struct server *server)
 {
     int64_t now = gt_clock_signed_ms(), next = -1;
     if (server->event_waiting && now - server->event_sent >= EVENT_GAP_MS)
-        send_event(server);
+        probe_server_send_event(server);
     if (server->event_waiting)
         next = EVENT_GAP_MS - (now - server->event_sent);
     for (unsigned i = 0; i < CLIENTS_MAX; i++) {
@@ -255,7 +255,7 @@ static int run_timers(struct server *server)
             continue;
         int64_t left = PATIENCE_MS - (now - client->since);
         if (left <= 0)
-            drop(server, client);
+            probe_server_drop(server, client);
         else if (next < 0 || left < next)
             next = left;
     }
@@ -294,11 +294,11 @@ int gt_server_run(struct gt_prober *prober, const struct gt_server_options *opti
                 continue;
             }
             if (fds[i].revents & (POLLHUP | POLLERR))
-                drop(&server, client);
+                probe_server_drop(&server, client);
             else {
                 flush(&server, client);
                 if (client->fd >= 0)
-                    serve(&server, client); /* what it sent meanwhile */
+                    probe_server_serve(&server, client); /* what it sent meanwhile */
             }
         }
         if (fds[CLIENTS_MAX].revents)
@@ -309,6 +309,6 @@ int gt_server_run(struct gt_prober *prober, const struct gt_server_options *opti
     }
     for (unsigned i = 0; i < CLIENTS_MAX; i++)
         if (server.clients[i].fd >= 0)
-            drop(&server, &server.clients[i]);
+            probe_server_drop(&server, &server.clients[i]);
     return 0;
 }

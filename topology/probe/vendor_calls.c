@@ -37,7 +37,7 @@ static bool overrun(void)
 }
 
 /* The beginning of an answer; false where there is no value. */
-static bool begin(struct gt_buf *to, uint32_t code)
+static bool vendor_calls_begin(struct gt_buf *to, uint32_t code)
 {
     gt_json_add_unsigned(to, "rc", code);
     if (overrun()) {
@@ -48,7 +48,7 @@ static bool begin(struct gt_buf *to, uint32_t code)
 }
 
 /* A text of at most `size` bytes, null where its end is missing. */
-static void add_text(struct gt_buf *to, const char *key, const char *text, size_t size)
+static void vendor_calls_add_text(struct gt_buf *to, const char *key, const char *text, size_t size)
 {
     char copy[TEXT_LIMIT + 1];
     size_t len = strnlen(text, size);
@@ -61,7 +61,7 @@ static void add_text(struct gt_buf *to, const char *key, const char *text, size_
     gt_json_add_text(to, key, copy);
 }
 
-static void add_link(struct gt_buf *to, const char *key, float speed, uint32_t width)
+static void vendor_calls_add_link(struct gt_buf *to, const char *key, float speed, uint32_t width)
 {
     gt_json_begin(to, key, '{');
     gt_json_add_real(to, "speed", (double)speed, 9);
@@ -73,7 +73,7 @@ static void run_init(gt_vendor_function *function, const uint32_t *args, struct 
 {
     (void)args;
     fresh(0);
-    begin(to, ((mx_init *)function)());
+    vendor_calls_begin(to, ((mx_init *)function)());
 }
 
 static void run_count(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -102,10 +102,10 @@ static void run_text_n(gt_vendor_function *function, const uint32_t *args, unsig
             break;
         capacity = size;
     }
-    if (!begin(to, code))
+    if (!vendor_calls_begin(to, code))
         return;
     gt_json_begin(to, "value", '{');
-    add_text(to, "text", (const char *)area, capacity);
+    vendor_calls_add_text(to, "text", (const char *)area, capacity);
     gt_json_end(to, '}');
 }
 
@@ -127,17 +127,17 @@ static void run_unit_text(gt_vendor_function *function, const uint32_t *args, st
 static void run_info(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_device_info *info = fresh(sizeof(*info));
-    if (!begin(to, ((mx_get_info *)function)(args[0], info)))
+    if (!vendor_calls_begin(to, ((mx_get_info *)function)(args[0], info)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_unsigned(to, "deviceId", info->device_id);
-    add_text(to, "bdfId", info->bdf, sizeof(info->bdf));
+    vendor_calls_add_text(to, "bdfId", info->bdf, sizeof(info->bdf));
     gt_json_add_unsigned(to, "gpuId", info->gpu_id);
     gt_json_add_unsigned(to, "nodeId", info->node_id);
-    add_text(to, "uuid", info->uuid, sizeof(info->uuid));
+    vendor_calls_add_text(to, "uuid", info->uuid, sizeof(info->uuid));
     gt_json_add_unsigned(to, "brand", info->brand);
     gt_json_add_unsigned(to, "mode", info->mode);
-    add_text(to, "deviceName", info->name, sizeof(info->name));
+    vendor_calls_add_text(to, "deviceName", info->name, sizeof(info->name));
     gt_json_end(to, '}');
 }
 
@@ -145,7 +145,7 @@ static void run_ids(gt_vendor_function *function, const uint32_t *args, struct g
 {
     (void)args;
     struct mx_id_list *list = fresh(sizeof(*list));
-    if (!begin(to, ((mx_get_ids *)function)(list)))
+    if (!vendor_calls_begin(to, ((mx_get_ids *)function)(list)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_int(to, "number", list->number);
@@ -158,21 +158,21 @@ static void run_ids(gt_vendor_function *function, const uint32_t *args, struct g
 static void run_unsigned(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     uint32_t *value = fresh(sizeof(*value));
-    if (begin(to, ((mx_get_unsigned *)function)(args[0], value)))
+    if (vendor_calls_begin(to, ((mx_get_unsigned *)function)(args[0], value)))
         gt_json_add_unsigned(to, "value", *value);
 }
 
 static void run_int(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     int32_t *value = fresh(sizeof(*value));
-    if (begin(to, ((mx_get_int *)function)(args[0], value)))
+    if (vendor_calls_begin(to, ((mx_get_int *)function)(args[0], value)))
         gt_json_add_int(to, "value", *value);
 }
 
 static void run_memory(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_memory *memory = fresh(sizeof(*memory));
-    if (!begin(to, ((mx_get_memory *)function)(args[0], memory)))
+    if (!vendor_calls_begin(to, ((mx_get_memory *)function)(args[0], memory)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_int(to, "vramTotal", memory->vram_total);
@@ -182,15 +182,15 @@ static void run_memory(gt_vendor_function *function, const uint32_t *args, struc
 static void run_link(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_link *link = fresh(sizeof(*link));
-    if (!begin(to, ((mx_get_link *)function)(args[0], link)))
+    if (!vendor_calls_begin(to, ((mx_get_link *)function)(args[0], link)))
         return;
-    add_link(to, "value", link->speed, link->width);
+    vendor_calls_add_link(to, "value", link->speed, link->width);
 }
 
 static void run_pair(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     uint32_t *value = fresh(sizeof(*value));
-    if (begin(to, ((mx_get_pair *)function)(args[0], args[1], value)))
+    if (vendor_calls_begin(to, ((mx_get_pair *)function)(args[0], args[1], value)))
         gt_json_add_unsigned(to, "value", *value);
 }
 
@@ -198,7 +198,7 @@ static void run_mask(gt_vendor_function *function, const uint32_t *args, struct 
 {
     uint32_t words = args[1] < WORDS_MAX ? args[1] : WORDS_MAX;
     uint32_t *mask = fresh(words * sizeof(*mask));
-    if (!begin(to, ((mx_get_mask *)function)(args[0], words, mask)))
+    if (!vendor_calls_begin(to, ((mx_get_mask *)function)(args[0], words, mask)))
         return;
     gt_json_begin(to, "value", '[');
     for (uint32_t i = 0; i < words; i++)
@@ -209,11 +209,11 @@ static void run_mask(gt_vendor_function *function, const uint32_t *args, struct 
 static void run_port_links(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_port_links *links = fresh(sizeof(*links));
-    if (!begin(to, ((mx_get_port_links *)function)(args[0], links)))
+    if (!vendor_calls_begin(to, ((mx_get_port_links *)function)(args[0], links)))
         return;
     gt_json_begin(to, "value", '[');
     for (unsigned i = 0; i < MX_PORTS; i++)
-        add_link(to, NULL, links->speed[i], links->width[i]);
+        vendor_calls_add_link(to, NULL, links->speed[i], links->width[i]);
     gt_json_end(to, ']');
 }
 
@@ -221,29 +221,29 @@ static void run_port_links_v2(gt_vendor_function *function, const uint32_t *args
 {
     uint32_t size = MX_PORTS;
     struct mx_link *links = fresh(PORT_SLOTS * sizeof(*links));
-    if (!begin(to, ((mx_get_port_links_v2 *)function)(args[0], &size, links)))
+    if (!vendor_calls_begin(to, ((mx_get_port_links_v2 *)function)(args[0], &size, links)))
         return;
     gt_json_begin(to, "value", '[');
     for (unsigned i = 0; i < MX_PORTS && i < size; i++)
-        add_link(to, NULL, links[i].speed, links[i].width);
+        vendor_calls_add_link(to, NULL, links[i].speed, links[i].width);
     gt_json_end(to, ']');
 }
 
 static void run_remote(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_remote *remote = fresh(sizeof(*remote));
-    if (!begin(to, ((mx_get_remote *)function)(args[0], args[1], remote)))
+    if (!vendor_calls_begin(to, ((mx_get_remote *)function)(args[0], args[1], remote)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_int(to, "deviceId", remote->device_id);
-    add_text(to, "bdfId", remote->bdf, sizeof(remote->bdf));
+    vendor_calls_add_text(to, "bdfId", remote->bdf, sizeof(remote->bdf));
     gt_json_end(to, '}');
 }
 
 static void run_link_topology(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_link_topology *topology = fresh(sizeof(*topology));
-    if (!begin(to, ((mx_get_link_topology *)function)(args[0], topology)))
+    if (!vendor_calls_begin(to, ((mx_get_link_topology *)function)(args[0], topology)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_unsigned(to, "topologyId", topology->topology_id);
@@ -257,11 +257,11 @@ static void run_link_state(gt_vendor_function *function, const uint32_t *args, s
     enum { CAPACITY = 128 };
     uint32_t state = 0, size = CAPACITY;
     char *text = fresh(CAPACITY);
-    if (!begin(to, ((mx_get_link_state *)function)(args[0], &state, text, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_link_state *)function)(args[0], &state, text, &size)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_unsigned(to, "code", state);
-    add_text(to, "text", text, CAPACITY);
+    vendor_calls_add_text(to, "text", text, CAPACITY);
     gt_json_end(to, '}');
 }
 
@@ -275,7 +275,7 @@ static void run_port_states(gt_vendor_function *function, const uint32_t *args, 
         states = fresh(PORT_SLOTS * sizeof(*states));
         code = ((mx_get_port_states *)function)(args[0], states, &size);
     }
-    if (!begin(to, code))
+    if (!vendor_calls_begin(to, code))
         return;
     gt_json_begin(to, "value", '[');
     for (unsigned i = 0; i < MX_PORTS && i < size; i++)
@@ -286,18 +286,18 @@ static void run_port_states(gt_vendor_function *function, const uint32_t *args, 
 static void run_reason(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_reason *reason = fresh(sizeof(*reason));
-    if (!begin(to, ((mx_get_reason *)function)(args[0], reason)))
+    if (!vendor_calls_begin(to, ((mx_get_reason *)function)(args[0], reason)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_int(to, "code", reason->code);
-    add_text(to, "text", reason->text, sizeof(reason->text));
+    vendor_calls_add_text(to, "text", reason->text, sizeof(reason->text));
     gt_json_end(to, '}');
 }
 
 static void run_ecc(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_ecc *ecc = fresh(sizeof(*ecc));
-    if (!begin(to, ((mx_get_ecc *)function)(args[0], ecc)))
+    if (!vendor_calls_begin(to, ((mx_get_ecc *)function)(args[0], ecc)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_unsigned(to, "sramCE", ecc->sram_ce);
@@ -311,7 +311,7 @@ static void run_ecc(gt_vendor_function *function, const uint32_t *args, struct g
 static void run_sensor(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     int32_t *value = fresh(sizeof(*value));
-    if (begin(to, ((mx_get_sensor *)function)(args[0], args[1], value)))
+    if (vendor_calls_begin(to, ((mx_get_sensor *)function)(args[0], args[1], value)))
         gt_json_add_int(to, "value", *value);
 }
 
@@ -319,13 +319,13 @@ static void run_pci_events(gt_vendor_function *function, const uint32_t *args, s
 {
     uint32_t size = PCI_EVENTS;
     struct mx_pci_event *events = fresh(PCI_EVENTS * sizeof(*events));
-    if (!begin(to, ((mx_get_pci_events *)function)(args[0], args[1], events, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_pci_events *)function)(args[0], args[1], events, &size)))
         return;
     gt_json_begin(to, "value", '[');
     for (unsigned i = 0; i < PCI_EVENTS && i < size; i++) {
         gt_json_begin(to, NULL, '{');
         gt_json_add_int(to, "count", events[i].count);
-        add_text(to, "name", events[i].name, sizeof(events[i].name));
+        vendor_calls_add_text(to, "name", events[i].name, sizeof(events[i].name));
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
@@ -336,11 +336,11 @@ static void run_remote_server(gt_vendor_function *function, const uint32_t *args
     (void)args;
     uint32_t size = REMOTE_CAPACITY;
     char *texts = fresh((size_t)2 * REMOTE_TEXT);
-    if (!begin(to, ((mx_get_remote_server *)function)(texts, texts + REMOTE_TEXT, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_remote_server *)function)(texts, texts + REMOTE_TEXT, &size)))
         return;
     gt_json_begin(to, "value", '{');
-    add_text(to, "local", texts, REMOTE_TEXT);
-    add_text(to, "remote", texts + REMOTE_TEXT, REMOTE_TEXT);
+    vendor_calls_add_text(to, "local", texts, REMOTE_TEXT);
+    vendor_calls_add_text(to, "remote", texts + REMOTE_TEXT, REMOTE_TEXT);
     gt_json_end(to, '}');
 }
 
@@ -352,15 +352,15 @@ static void run_remote_servers(gt_vendor_function *function, const uint32_t *arg
     char *texts = fresh((size_t)(1 + REMOTES) * REMOTE_TEXT);
     for (unsigned i = 0; i < REMOTES; i++)
         remotes[i] = texts + (size_t)(1 + i) * REMOTE_TEXT;
-    if (!begin(to, ((mx_get_remote_servers *)function)(texts, remotes, &count, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_remote_servers *)function)(texts, remotes, &count, &size)))
         return;
     gt_json_begin(to, "value", '{');
-    add_text(to, "local", texts, REMOTE_TEXT);
+    vendor_calls_add_text(to, "local", texts, REMOTE_TEXT);
     gt_json_add_unsigned(to, "count", count);
     gt_json_begin(to, "remotes", '[');
     for (unsigned i = 0; i < count && i < REMOTES; i++) {
         gt_json_begin(to, NULL, '{');
-        add_text(to, "uuid", texts + (size_t)(1 + i) * REMOTE_TEXT, REMOTE_TEXT);
+        vendor_calls_add_text(to, "uuid", texts + (size_t)(1 + i) * REMOTE_TEXT, REMOTE_TEXT);
         gt_json_end(to, '}');
     }
     gt_buf_puts(to, "]}");

@@ -20,7 +20,7 @@ static void rest(long milliseconds)
     nanosleep(&time, NULL);
 }
 
-static bool send_event(int fd, const struct mx_event *event)
+static bool vendor_events_send(int fd, const struct mx_event *event)
 {
     char packet[96];
     int n = snprintf(packet, sizeof(packet), "{\"event\":{\"device\":%d,\"type\":%d}}", event->device_id,
@@ -60,7 +60,7 @@ void gt_vendor_events(int fd, const uint32_t *devices, unsigned count, const cha
             continue;
         }
         failures = 0;
-        if (!send_event(fd, event))
+        if (!vendor_events_send(fd, event))
             break;
         rest(100); /* a storm of events is as good as one */
     }

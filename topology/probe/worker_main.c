@@ -89,7 +89,7 @@ static bool read_numbers(const char *text, uint32_t *to, unsigned max, unsigned 
     return true;
 }
 
-static void call(const char *request, struct gt_buf *to)
+static void worker_main_call(const char *request, struct gt_buf *to)
 {
     size_t name = strcspn(request, " ");
     uint32_t args[GT_CALL_ARGS_MAX] = {0};
@@ -132,7 +132,7 @@ _Noreturn void gt_worker_main(int fd, pid_t supervisor, const char *name, bool v
         if (strncmp(request, "open ", 5) == 0)
             open_library(request + 5, &answer);
         else if (strncmp(request, "call ", 5) == 0)
-            call(request + 5, &answer);
+            worker_main_call(request + 5, &answer);
         else if (strncmp(request, "events", 6) == 0)
             events(fd, request + 6, &answer);
         gt_json_end(&answer, '}');

@@ -106,7 +106,7 @@ int gt_failing_fail(struct group_run *run, uint32_t node, struct gt_err **err)
 }
 
 /* Takes the places from the pods on it. */
-static void give_up(struct group_run *run, uint32_t number, uint32_t node)
+static void failing_give_up(struct group_run *run, uint32_t number, uint32_t node)
 {
     struct running *running = &run->running[number];
     const struct gt_sim_job *job = &run->jobs->job[number];
@@ -129,7 +129,7 @@ int gt_failing_lose(struct group_run *run, uint32_t node, uint32_t epoch, struct
         return 0;
     for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++)
         if (uses(run, i, node)) {
-            give_up(run, i, node);
+            failing_give_up(run, i, node);
             r = gt_waiting_put(run, i, err);
         }
     return r;

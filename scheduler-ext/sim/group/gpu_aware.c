@@ -14,7 +14,7 @@ struct aware {
     uint32_t *ids; /* 0, 1, ... */
 };
 
-static void close_state(void *p)
+static void gpu_aware_close_state(void *p)
 {
     struct aware *state = p;
     gt_cluster_free(state->cluster);
@@ -45,14 +45,14 @@ static int open_state(const struct gt_world *world, const struct gt_group_setup 
     if (r >= 0)
         r = gt_score_set_weights(state->cluster, &weights, err);
     if (r < 0) {
-        close_state(state);
+        gpu_aware_close_state(state);
         return r;
     }
     *ret = state;
     return 0;
 }
 
-static void came(void *p, const struct gt_sim_job *job)
+static void gpu_aware_came(void *p, const struct gt_sim_job *job)
 {
     struct aware *state = p;
     const struct gt_mix_amounts pod = {.gpus = job->gpus};
@@ -75,13 +75,14 @@ static uint32_t best_node(struct aware *state, unsigned gpus)
     return gt_score_first(state->cluster, state->values, state->ids, nodes);
 }
 
-static void changed(void *p, const struct gt_world *world, uint32_t node)
+static void gpu_aware_changed(void *p, const struct gt_world *world, uint32_t node)
 {
     struct aware *state = p;
     gt_cluster_set_free(state->cluster, node, gt_world_available(world, node));
 }
 
-static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
+static bool gpu_aware_place(void *p, struct gt_world *world, const struct gt_sim_job *job,
+                            struct gt_place *places)
 {
     struct aware *state = p;
     for (uint32_t pod = 0; pod < job->pods; pod++) {
@@ -90,19 +91,19 @@ static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job,
         if (node == GT_NONE || !gt_score_one(state->cluster, node, job->gpus, &parts)) {
             gt_group_undo(world, places, pod);
             while (pod--)
-                changed(state, world, places[pod].node);
+                gpu_aware_changed(state, world, places[pod].node);
             return false;
         }
         places[pod] = (struct gt_place){node, parts.choice.mask};
         gt_world_take(world, node, parts.choice.mask);
-        changed(state, world, node);
+        gpu_aware_changed(state, world, node);
     }
     return true;
 }
 
 const struct gt_group_policy gt_group_gpu_aware = {.name = "gpu-aware",
                                                    .open = open_state,
-                                                   .close = close_state,
-                                                   .place = place,
-                                                   .came = came,
-                                                   .changed = changed};
+                                                   .close = gpu_aware_close_state,
+                                                   .place = gpu_aware_place,
+                                                   .came = gpu_aware_came,
+                                                   .changed = gpu_aware_changed};

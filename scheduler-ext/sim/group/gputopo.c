@@ -10,7 +10,7 @@ struct group_core {
     struct gt_plan_pod *pods;
 };
 
-static void close_state(void *p)
+static void group_gputopo_close_state(void *p)
 {
     struct group_core *state = p;
     gt_cluster_free(state->cluster);
@@ -33,7 +33,7 @@ static int open_with(enum gt_rule rule, const struct gt_world *world, const stru
     if (r >= 0 && setup->chain)
         r = gt_chain_set(state->cluster, setup->chain, err);
     if (r < 0) {
-        close_state(state);
+        group_gputopo_close_state(state);
         return r;
     }
     gt_cluster_set_rule(state->cluster, rule);
@@ -53,7 +53,7 @@ static int open_static(const struct gt_world *world, const struct gt_group_setup
     return open_with(GT_RULE_STATIC, world, setup, ret, err);
 }
 
-static void changed(void *p, const struct gt_world *world, uint32_t node)
+static void group_gputopo_changed(void *p, const struct gt_world *world, uint32_t node)
 {
     struct group_core *state = p;
     gt_cluster_set_eligible(state->cluster, node, world->up[node]);
@@ -61,7 +61,7 @@ static void changed(void *p, const struct gt_world *world, uint32_t node)
 }
 
 /* It learns sizes like the companion's cache (scheduler-ext/cache/cache_sizes.c). */
-static void came(void *p, const struct gt_sim_job *job)
+static void group_gputopo_came(void *p, const struct gt_sim_job *job)
 {
     struct group_core *state = p;
     uint64_t gpus = (uint64_t)job->pods * job->gpus;
@@ -82,8 +82,8 @@ static void crowded(void *p, bool crowded)
     gt_cluster_set_crowded(((struct group_core *)p)->cluster, crowded);
 }
 
-static bool plan(void *p, const struct gt_sim_job *job, const bool *wanted,
-                 const struct gt_node_set *excluded, struct gt_place *places)
+static bool group_gputopo_plan(void *p, const struct gt_sim_job *job, const bool *wanted,
+                               const struct gt_node_set *excluded, struct gt_place *places)
 {
     struct group_core *state = p;
     struct gt_plan_request request;
@@ -98,7 +98,8 @@ static bool plan(void *p, const struct gt_sim_job *job, const bool *wanted,
     return true;
 }
 
-static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
+static bool group_gputopo_place(void *p, struct gt_world *world, const struct gt_sim_job *job,
+                                struct gt_place *places)
 {
     struct group_core *state = p;
     struct gt_plan_request request;
@@ -109,7 +110,7 @@ static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job,
     for (uint32_t i = 0; i < job->pods; i++) {
         places[i] = (struct gt_place){state->pods[i].node, state->pods[i].mask};
         gt_world_take(world, places[i].node, places[i].mask);
-        changed(state, world, places[i].node);
+        group_gputopo_changed(state, world, places[i].node);
     }
     return true;
 }
@@ -118,24 +119,24 @@ const struct gt_group_policy gt_group_gputopo = {
     .name = "gputopo",
     .keeps_groups = true,
     .open = open_churn,
-    .close = close_state,
-    .place = place,
-    .plan = plan,
-    .came = came,
+    .close = group_gputopo_close_state,
+    .place = group_gputopo_place,
+    .plan = group_gputopo_plan,
+    .came = group_gputopo_came,
     .gone = gone,
     .crowded = crowded,
-    .changed = changed,
+    .changed = group_gputopo_changed,
 };
 
 const struct gt_group_policy gt_group_gputopo_static = {
     .name = "gputopo-static",
     .keeps_groups = true,
     .open = open_static,
-    .close = close_state,
-    .place = place,
-    .plan = plan,
-    .came = came,
+    .close = group_gputopo_close_state,
+    .place = group_gputopo_place,
+    .plan = group_gputopo_plan,
+    .came = group_gputopo_came,
     .gone = gone,
     .crowded = crowded,
-    .changed = changed,
+    .changed = group_gputopo_changed,
 };

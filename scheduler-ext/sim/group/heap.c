@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-static bool before(const struct gt_event *a, const struct gt_event *b)
+static bool heap_before(const struct gt_event *a, const struct gt_event *b)
 {
     return a->time < b->time || (a->time == b->time && a->order < b->order);
 }
@@ -21,7 +21,7 @@ int gt_heap_add(struct gt_heap *heap, struct gt_event event, struct gt_err **err
     }
     event.order = heap->added++;
     uint32_t i = heap->count++;
-    for (; i && before(&event, &heap->event[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i && heap_before(&event, &heap->event[(i - 1) / 2]); i = (i - 1) / 2)
         heap->event[i] = heap->event[(i - 1) / 2];
     heap->event[i] = event;
     return 0;
@@ -35,9 +35,9 @@ struct gt_event gt_heap_take(struct gt_heap *heap)
         uint32_t child = 2 * i + 1;
         if (child >= heap->count)
             break;
-        if (child + 1 < heap->count && before(&heap->event[child + 1], &heap->event[child]))
+        if (child + 1 < heap->count && heap_before(&heap->event[child + 1], &heap->event[child]))
             child++;
-        if (!before(&heap->event[child], &last))
+        if (!heap_before(&heap->event[child], &last))
             break;
         heap->event[i] = heap->event[child];
         i = child;

@@ -52,14 +52,14 @@ static double fragmentation(const struct gt_meter *meter)
     return 1 - (double)held * meter->unit * meter->gpus / world->free_gpus;
 }
 
-static uint64_t free_of(const void *world, uint32_t node)
+static uint64_t meter_free_of(const void *world, uint32_t node)
 {
     return gt_world_available(world, node);
 }
 
 static double link_fragmentation(const struct gt_meter *meter)
 {
-    return gt_links_fragmentation(&meter->links, free_of, meter->world);
+    return gt_links_fragmentation(&meter->links, meter_free_of, meter->world);
 }
 
 static double accepted_share(const struct gt_meter *meter)

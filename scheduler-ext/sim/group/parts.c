@@ -49,7 +49,7 @@ static uint32_t run_length(const struct gt_sim_job *job)
 }
 
 /* Excludes spare nodes, except where units of the job miss pods, and nodes that are reserved for others. */
-static void exclude(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
+static void sim_parts_exclude(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
 {
     struct sim_parts *parts = &run->parts;
     const struct gt_site *site = run->world->site;
@@ -76,11 +76,11 @@ static void exclude(struct group_run *run, const struct gt_sim_job *job, bool ex
 }
 
 /* Plans the pods of `wanted` into `places` (both scratch); nothing is taken. */
-static bool plan(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
+static bool sim_parts_plan(struct group_run *run, const struct gt_sim_job *job, bool exclude_reserved)
 {
     const struct gt_sim_watch *watch = &run->options->watch;
     uint64_t begin = watch->nanoseconds ? watch->nanoseconds() : 0;
-    exclude(run, job, exclude_reserved);
+    sim_parts_exclude(run, job, exclude_reserved);
     bool planned =
         run->policy->plan(run->state, job, run->parts.wanted, &run->parts.excluded, run->parts.places);
     run->meter.nanoseconds += watch->nanoseconds ? watch->nanoseconds() - begin : 0;
@@ -92,7 +92,7 @@ static bool plan(struct group_run *run, const struct gt_sim_job *job, bool exclu
 static bool plan_beside(struct group_run *run, const struct gt_sim_job *job)
 {
     bool others = run->holder.job && run->holder.job != job;
-    return (others && plan(run, job, true)) || plan(run, job, false);
+    return (others && sim_parts_plan(run, job, true)) || sim_parts_plan(run, job, false);
 }
 
 static void copy_places(struct group_run *run, uint32_t number)
@@ -140,7 +140,7 @@ static void want_fresh(struct group_run *run, const struct gt_sim_job *job, uint
         }
 }
 
-static bool fits(struct group_run *run, uint32_t number, uint32_t count)
+static bool sim_parts_fits(struct group_run *run, uint32_t number, uint32_t count)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     copy_places(run, number);
@@ -149,26 +149,26 @@ static bool fits(struct group_run *run, uint32_t number, uint32_t count)
 }
 
 /* Plans as many units without a place as possible, `least` or more, in the scratch. */
-static bool find_most(struct group_run *run, uint32_t number, uint32_t least, uint32_t most)
+static bool sim_parts_find_most(struct group_run *run, uint32_t number, uint32_t least, uint32_t most)
 {
     uint32_t low = least, high = most; /* it fits with `low`, not with `high` */
     if (!most || least > most)
         return false;
-    if (fits(run, number, high))
+    if (sim_parts_fits(run, number, high))
         return true;
-    if (least == high || !fits(run, number, least))
+    if (least == high || !sim_parts_fits(run, number, least))
         return false;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (fits(run, number, middle))
+        if (sim_parts_fits(run, number, middle))
             low = middle;
         else
             high = middle;
     }
-    return fits(run, number, low);
+    return sim_parts_fits(run, number, low);
 }
 
-static void take(struct group_run *run, const struct gt_place *place)
+static void sim_parts_take(struct group_run *run, const struct gt_place *place)
 {
     gt_world_take(run->world, place->node, place->mask);
     gt_run_changed(run, place->node);
@@ -177,12 +177,12 @@ static void take(struct group_run *run, const struct gt_place *place)
 bool gt_parts_start(struct group_run *run, uint32_t number)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
-    if (!find_most(run, number, gt_parts_least(run, job), job->pods / job->unit))
+    if (!sim_parts_find_most(run, number, gt_parts_least(run, job), job->pods / job->unit))
         return false;
     for (uint32_t i = 0; i < job->pods; i++) {
         run->places[i] = run->parts.places[i];
         if (run->places[i].node != GT_NONE)
-            take(run, &run->places[i]);
+            sim_parts_take(run, &run->places[i]);
     }
     return true;
 }
@@ -190,7 +190,7 @@ bool gt_parts_start(struct group_run *run, uint32_t number)
 /* ---- missing pods of a job ---- */
 
 /* Takes the planned places for the job, and frees the places that its pods leave. */
-static void commit(struct group_run *run, uint32_t number)
+static void sim_parts_commit(struct group_run *run, uint32_t number)
 {
     struct running *running = &run->running[number];
     const struct gt_sim_job *job = &run->jobs->job[number];
@@ -199,7 +199,7 @@ static void commit(struct group_run *run, uint32_t number)
             continue;
         struct gt_place left = running->places[i];
         running->places[i] = run->parts.places[i];
-        take(run, &running->places[i]);
+        sim_parts_take(run, &running->places[i]);
         running->held += left.node == GT_NONE;
         gt_run_tenant(run, number)->holds += left.node == GT_NONE ? job->gpus : 0;
         if (left.node == GT_NONE)
@@ -224,7 +224,7 @@ static bool want_missing(struct group_run *run, uint32_t number, uint32_t first,
 }
 
 /* Moves a unit, or an atom, to where all of it has room; its old places are freed when it has new ones. */
-static bool move(struct group_run *run, uint32_t number, uint32_t first, uint32_t end)
+static bool sim_parts_move(struct group_run *run, uint32_t number, uint32_t first, uint32_t end)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     copy_places(run, number);
@@ -240,7 +240,7 @@ static bool move(struct group_run *run, uint32_t number, uint32_t first, uint32_
 }
 
 /* True: some pods were placed. */
-static bool replace(struct group_run *run, uint32_t number)
+static bool sim_parts_replace(struct group_run *run, uint32_t number)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     uint32_t length = run_length(job);
@@ -248,15 +248,15 @@ static bool replace(struct group_run *run, uint32_t number)
     if (!want_missing(run, number, 0, job->pods))
         return false;
     if (plan_beside(run, job)) {
-        commit(run, number);
+        sim_parts_commit(run, number);
         return true;
     }
     for (uint32_t first = 0; run->options->node_loss == GT_SIM_LOSS_UNIT && first < job->pods;
          first += length) {
         bool placed = want_missing(run, number, first, first + length) &&
-                      (plan_beside(run, job) || move(run, number, first, first + length));
+                      (plan_beside(run, job) || sim_parts_move(run, number, first, first + length));
         if (placed)
-            commit(run, number);
+            sim_parts_commit(run, number);
         any = any || placed;
     }
     return any;
@@ -271,16 +271,17 @@ static uint32_t count_whole(const struct group_run *run, uint32_t number)
     return whole;
 }
 
-static bool grow(struct group_run *run, uint32_t number)
+static bool sim_parts_grow(struct group_run *run, uint32_t number)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     uint32_t least = gt_parts_least(run, job), fresh = 0;
     for (uint32_t u = 0; u < job->pods / job->unit; u++)
         fresh += !has_begun(job, run->running[number].places, u);
     uint32_t whole = count_whole(run, number);
-    if (least == job->pods / job->unit || !find_most(run, number, whole < least ? least - whole : 1, fresh))
+    if (least == job->pods / job->unit ||
+        !sim_parts_find_most(run, number, whole < least ? least - whole : 1, fresh))
         return false;
-    commit(run, number);
+    sim_parts_commit(run, number);
     return true;
 }
 
@@ -288,7 +289,7 @@ int gt_parts_complete(struct group_run *run, uint32_t number, struct gt_err **er
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     const struct running *running = &run->running[number];
-    bool replaced = replace(run, number), grown = grow(run, number);
+    bool replaced = sim_parts_replace(run, number), grown = sim_parts_grow(run, number);
     int r = 0;
     if (replaced || grown) {
         r = gt_run_check(run, job, running->places, err);
@@ -331,7 +332,7 @@ void gt_parts_request(struct group_run *run, uint32_t number, struct gt_plan_req
         copy_places(run, number);
         want_fresh(run, job, gt_parts_least(run, job));
     }
-    exclude(run, job, false);
+    sim_parts_exclude(run, job, false);
     gt_group_part_request(job, run->parts.wanted, run->parts.places, run->holder.units, run->holder.pods,
                           ret);
     ret->excluded = &run->parts.excluded;

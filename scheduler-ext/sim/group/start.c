@@ -8,7 +8,7 @@
 
 enum { CHECK_STEP = 64 }; /* decisions */
 
-static bool place(struct group_run *run, const struct gt_sim_job *job)
+static bool sim_start_place(struct group_run *run, const struct gt_sim_job *job)
 {
     const struct gt_sim_watch *watch = &run->options->watch;
     uint64_t begin = watch->nanoseconds ? watch->nanoseconds() : 0;
@@ -23,7 +23,7 @@ int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
     const struct gt_sim_job *job = &run->jobs->job[number];
     if (!gt_run_may_hold(run, number, (uint64_t)job->pods * job->gpus))
         return 0;
-    bool placed = run->parts.on ? gt_parts_start(run, number) : place(run, job);
+    bool placed = run->parts.on ? gt_parts_start(run, number) : sim_start_place(run, job);
     run->decisions++;
     if (run->options->check && run->decisions % CHECK_STEP == 0 && !gt_world_check(run->world))
         return gt_fail(err, EUCLEAN, "policy %s left wrong counts", run->policy->name);

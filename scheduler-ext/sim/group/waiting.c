@@ -10,7 +10,7 @@
 
 static const double MS = 1000; /* of a second */
 
-static uint32_t number_of(const struct group_run *run, const void *job)
+static uint32_t sim_waiting_number_of(const struct group_run *run, const void *job)
 {
     return (uint32_t)((const struct gt_sim_job *)job - run->jobs->job);
 }
@@ -60,7 +60,7 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
     const struct gt_world *world = run->world;
     struct gt_plan_request request;
     if (run->parts.on)
-        gt_parts_request(run, number_of(run, job), &request);
+        gt_parts_request(run, sim_waiting_number_of(run, job), &request);
     else
         gt_group_request(job, run->policy->keeps_groups, holder->units, holder->pods, &request);
     for (uint32_t n = 0; n < world->site->node_count; n++) {
@@ -83,7 +83,7 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
            (uint64_t)gpus * 100 <= (uint64_t)world->up_gpus * percent;
 }
 
-static bool on_hold(void *arg, void *job, uint64_t reserved_until_ms)
+static bool sim_waiting_on_hold(void *arg, void *job, uint64_t reserved_until_ms)
 {
     struct group_run *run = arg;
     struct sim_holder *holder = &run->holder;
@@ -119,18 +119,18 @@ static void share_of(void *arg, struct gt_queue_share *share)
     share->weight = 1;
 }
 
-static uint64_t gpus_of(const struct gt_sim_job *job)
+static uint64_t sim_waiting_gpus_of(const struct gt_sim_job *job)
 {
     return (uint64_t)job->pods * job->gpus;
 }
 
-static bool lacks(const struct group_run *run, uint32_t number)
+static bool sim_waiting_lacks(const struct group_run *run, uint32_t number)
 {
     return run->running[number].held < run->jobs->job[number].pods;
 }
 
 /* As in the companion: for a waiting job, not for moves or for the choice of reserved nodes. */
-static int start(struct group_run *run, uint32_t number, struct gt_err **err)
+static int sim_waiting_start(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     void (*crowded)(void *, bool) = run->policy->crowded;
     if (crowded)
@@ -147,15 +147,15 @@ static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
     struct group_run *run = arg;
     if (run->stop || run->failed)
         return GT_QUEUE_FAILED;
-    uint32_t number = number_of(run, job);
+    uint32_t number = sim_waiting_number_of(run, job);
     bool runs = run->running[number].places;
-    if (!runs && !gt_run_may_hold(run, number, gpus_of(job)))
+    if (!runs && !gt_run_may_hold(run, number, sim_waiting_gpus_of(job)))
         return GT_QUEUE_FAILED;
     restrict_to_others(run, restricted);
     bool torn = runs && gt_parts_is_torn(run, number);
-    int r = start(run, number, &run->failed);
+    int r = sim_waiting_start(run, number, &run->failed);
     if (r >= 0 && run->parts.on && run->running[number].places &&
-        (runs ? r == 0 && torn && !gt_parts_is_torn(run, number) : lacks(run, number)))
+        (runs ? r == 0 && torn && !gt_parts_is_torn(run, number) : sim_waiting_lacks(run, number)))
         run->parts.again[run->parts.again_count++] = number; /* its position in the order has changed */
     run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
     run->wait_count -= r > 0;
@@ -186,7 +186,7 @@ int gt_waiting_open(struct group_run *run, struct gt_err **err)
                                        .share = share_of,
                                        .try = try_job,
                                        .same = same_as,
-                                       .hold = on_hold,
+                                       .hold = sim_waiting_on_hold,
                                        .now_ms = now_ms,
                                        .arg = run};
     int r = spec.patience_ms == UINT64_MAX ? 0 : open_holder(run, err);
@@ -214,7 +214,7 @@ int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err)
     uint32_t tenant = run->options->queue == GT_QUEUE_FAIR ? job->tenant : run->jobs->tenants;
     struct gt_queue_entry entry = {.job = (void *)(uintptr_t)job,
                                    .share = &run->tenants[tenant].share,
-                                   .gpus = gpus_of(job),
+                                   .gpus = sim_waiting_gpus_of(job),
                                    .since_ms = now_ms(run),
                                    .number = ++run->arrivals};
     bool waited = gt_queue_place(run->queue, job) != UINT32_MAX;
@@ -238,11 +238,11 @@ int gt_waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
         return r;
     restrict_to_others(run, run->holder.job && gt_queue_place(run->queue, job) >
                                                    gt_queue_place(run->queue, run->holder.job));
-    r = start(run, number, err);
+    r = sim_waiting_start(run, number, err);
     restrict_to_others(run, false);
     if (r > 0) {
         gt_waiting_remove(run, number);
-        if (lacks(run, number)) {
+        if (sim_waiting_lacks(run, number)) {
             int failed = gt_waiting_put(run, number, err);
             r = failed < 0 ? failed : r;
         }
