@@ -23,8 +23,8 @@
  *
  * What is free: the NodeGPUTopology (below: the CR) says which GPUs are used and by whom. While it does not
  * yet name a pod that has a node or a plan, GPUs are assumed for this pod: those of its plan, else those that
- * the node's agent would choose. The assumption ends when the CR names the pod, or when the pod is deleted.
- * After a restart all assumptions are made again from the pods.
+ * the node's agent would choose. The promise ends when the CR names the pod, or when the pod is deleted.
+ * After a restart all promises are made again from the pods.
  */
 enum {
     GT_CACHE_PODS_MAX = 1 << 18, /* pods that ask for GPUs; further ones are only counted */
@@ -74,9 +74,9 @@ void gt_cache_free(struct gt_cache *cache);
 GT_DEFINE_CLEANUP(struct gt_cache *, gt_cache_free)
 #define gt_auto_cache GT_CLEANUP(gt_cache_free)
 
-/* The cache's cluster. Callers may score and plan on it and make assumptions of their own. These are
- * forgotten when the node's hardware changes: after an object was added, end them by owner (a number from
- * 2^63 up, which no job has), not by id. */
+/* The cache's cluster. Callers may score and plan on it and make promises of their own. These are
+ * forgotten when the node's hardware changes: after an object was added, end them by kind and owner, not by
+ * id. */
 struct gt_cluster *gt_cache_cluster(struct gt_cache *cache);
 
 /* Objects that were added or changed, and the names of deleted ones. The objects are borrowed. An invalid
@@ -109,8 +109,7 @@ void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespa
 void gt_cache_set_foreign(struct gt_cache *cache, const char *note, uint64_t until_ms);
 uint32_t gt_cache_foreign_gpus(const struct gt_cache *cache); /* that are assumed so */
 
-/* To be called regularly: nodes whose reports are stale become ineligible, and assumptions of callers expire
- * (those of the cache do not). */
+/* To be called regularly: nodes whose reports are stale become ineligible. */
 void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms);
 
 /* One moment on two clocks. */

@@ -447,7 +447,7 @@ bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struc
     return true;
 }
 
-/* ---- temporary assumptions ---- */
+/* ---- temporary reservations ---- */
 
 bool gt_cache_assume_room(struct gt_cache *cache, uint32_t node_id, const struct gt_cache_request *request)
 {

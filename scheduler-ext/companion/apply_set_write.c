@@ -5,15 +5,13 @@
 
 #include "api/removal.h"
 #include "base/digest.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 #include "scheduler-ext/companion/desired.h"
 
 enum { WRITE_DEADLINE_MS = 20000 };
-
-GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
-#define auto_json GT_CLEANUP(cJSON_Delete)
 
 static void apply_set_write_on_written(void *arg, struct gt_kube_answer *answer);
 
@@ -45,7 +43,7 @@ static char *body_of(const struct gt_apply_set_entry *entry, const char *uid, co
                      const cJSON *root)
 {
     const struct gt_apply_set_spec *spec = &entry->set->spec;
-    auto_json cJSON *object = cJSON_CreateObject();
+    gt_auto_json cJSON *object = cJSON_CreateObject();
     if (!cJSON_AddStringToObject(object, "apiVersion", spec->api_version) ||
         !cJSON_AddStringToObject(object, "kind", spec->kind))
         return NULL;
@@ -65,7 +63,7 @@ static char *body_of(const struct gt_apply_set_entry *entry, const char *uid, co
 /* The desired state with our label; `*ret_root` is a member of it. */
 static cJSON *read_desired(const struct gt_apply_set_entry *entry, cJSON **ret_labels, cJSON **ret_root)
 {
-    auto_json cJSON *desired = cJSON_Parse(entry->desired);
+    gt_auto_json cJSON *desired = cJSON_Parse(entry->desired);
     cJSON *labels = cJSON_GetObjectItemCaseSensitive(desired, "labels");
     if (!labels)
         labels = cJSON_AddObjectToObject(desired, "labels");
@@ -91,7 +89,7 @@ static int apply_set_write_start(struct gt_apply_set_entry *entry, enum gt_kube_
 static int apply_set_write_create(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     cJSON *labels, *root;
-    auto_json cJSON *desired = read_desired(entry, &labels, &root);
+    gt_auto_json cJSON *desired = read_desired(entry, &labels, &root);
     if (!desired)
         return no_memory(entry, err);
     bool is_status = entry->set->spec.is_status;
@@ -112,7 +110,7 @@ static int remove_extra_fields(struct gt_apply_set_entry *entry, const cJSON *ro
                                struct gt_err **err)
 {
     const struct gt_apply_set_spec *spec = &entry->set->spec;
-    auto_json cJSON *patch = cJSON_CreateObject();
+    gt_auto_json cJSON *patch = cJSON_CreateObject();
     cJSON *extras = gt_desired_extras(root, cJSON_GetObjectItemCaseSensitive(have, spec->root));
     if (!extras)
         return 0;
@@ -128,8 +126,8 @@ static int update(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     const struct gt_apply_set_spec *spec = &entry->set->spec;
     cJSON *labels, *root;
-    auto_json cJSON *desired = read_desired(entry, &labels, &root);
-    auto_json cJSON *have = cJSON_Parse(entry->there.have);
+    gt_auto_json cJSON *desired = read_desired(entry, &labels, &root);
+    gt_auto_json cJSON *have = cJSON_Parse(entry->there.have);
     if (!desired || !have)
         return no_memory(entry, err);
     const cJSON *had = cJSON_GetObjectItemCaseSensitive(have, spec->root);
@@ -183,7 +181,7 @@ static bool is_stored(const struct gt_apply_set_entry *entry, const cJSON *objec
     const char *root_name = entry->set->spec.root;
     if (!entry->applied || entry->applied != gt_digest_keyed(entry->desired ? entry->desired : ""))
         return true;
-    auto_json cJSON *desired = cJSON_Parse(entry->desired);
+    gt_auto_json cJSON *desired = cJSON_Parse(entry->desired);
     const cJSON *root = cJSON_GetObjectItemCaseSensitive(desired, root_name);
     return !root || gt_desired_holds(root, cJSON_GetObjectItemCaseSensitive(object, root_name));
 }

@@ -115,7 +115,7 @@ struct gt_plan_request {
 
 /*
  * Plans. True: every pod has a node and a mask. False: *ret_failure says why, pods and out fields of units
- * are undefined. The cluster's state does not change: the caller makes the assumptions for the pods.
+ * are undefined. The cluster's state does not change: the caller makes the promises for the pods.
  */
 bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
                  struct gt_plan_failure *ret_failure);

@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/volcano/engine.h"
 
-/* Tasks of a session, and assumptions for their pods that are in no object. */
+/* Tasks of a session, and promises for their pods that are in no object. */
 
 int gt_volcano_say(char *error, int code, const char *text)
 {

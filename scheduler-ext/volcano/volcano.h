@@ -75,7 +75,7 @@ struct gt_volcano_task { /* a pod that asks for GPUs */
 
 /*
  * Begins a session. `texts` are `texts_size` bytes, the last of them NUL; nodes[i] is the offset of the name
- * of node i. For a task that is being bound, GPUs are assumed until its pod is bound; assumptions of earlier
+ * of node i. For a task that is being bound, GPUs are promised until its pod is bound; promises of earlier
  * sessions for waiting tasks are given up. -EINVAL where the arrays are inconsistent, -ENOMEM.
  */
 int gt_volcano_open(struct gt_volcano *volcano, const char *texts, size_t texts_size, const uint32_t *nodes,

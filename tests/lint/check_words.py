@@ -13,15 +13,13 @@ WORDS = [  # word, the standard term, files
     (r"ill", "unhealthy", EVERYWHERE),
     (r"doors?", "extender, endpoint", EVERYWHERE),
     (r"anew", "again", EVERYWHERE),
-    (r"promise[sd]?", "reserved, reservation, assumed", EVERYWHERE),
     (r"untold", "not given, not known", EVERYWHERE),
     (r"heard", "received, observed", PRODUCT),
     (r"wish(?:es)?", "desired state, option", PRODUCT),
     (r"stray|seats?|choosy|leavers?|goers|hopeless|makings", "a word of the field", PRODUCT),
 ]
-# what has such a word by a contract or an old name: a field of GPUPlacement, /debug/model until the next release
-ALLOWED = re.compile(r"promised_?until|Promise\b|new Promise|\"heard\"|`heard`|times[.>-]+promised|promised\[",
-                     re.I)
+# /debug/model has an old name until the next release
+ALLOWED = re.compile(r"\"heard\"|`heard`", re.I)
 SKIPPED = re.compile(r"tests/(?:data|fuzz/corpus)/|CHANGELOG\.md|tests/lint/check_words\.py|.*(?:/js/|\.(?:svg|json|lock|sum|mod|png|gz)$)|daemonset/generate$")
 WORD = re.compile(r"[A-Za-z]+")
 

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""measures.py [--list]: figures of how the product's C code is built; with --list also what each of them counts.
+
+No figure fails a build. Compare those of a change with those of the commit before."""
+import os
+import re
+import subprocess
+import sys
+
+import check_names
+
+STRUCT = re.compile(r"^(?:typedef )?struct\s+(\w+)\s*\{(.*?)^\}", re.M | re.S)
+NESTED = re.compile(r"\b(?:struct|union|enum)\b\s*\w*\s*\{[^{}]*\}")
+FUNCTION_POINTER = re.compile(r".*?\(\s*\*\s*(?:const )?(\w+)[^)]*\)\s*\(")
+WRITE = re.compile(r"\bGT_KUBE_(?:CREATE|UPDATE|APPLY|MERGE_PATCH|DELETE)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+TOGETHER = ("agent", "cli", "kube", "scheduler-ext")
+
+
+def flat(text, brackets):
+    while (less := re.sub(brackets, "", text)) != text:
+        text = less
+    return text
+
+
+def members(body):
+    """(name, declaration) of each member; a struct within it is one member."""
+    while (less := NESTED.sub("int", body)) != body:
+        body = less
+    for declaration in re.sub(r"^\s*#.*|\"\"", "", body, flags=re.M).split(";"):
+        declaration = " ".join(declaration.split())
+        pointer = FUNCTION_POINTER.match(declaration)
+        names = [pointer.group(1)] if pointer else [
+            name.group(1) for one in flat(declaration, r"\([^()]*\)|\[[^\[\]]*\]").split(",")
+            if (name := re.search(r"(\w+)\s*(?::\s*\w+)?\s*$", one))]
+        yield from ((name, declaration) for name in names)
+
+
+def is_place(body):
+    """A node, and GPUs of it as a mask."""
+    named = dict(members(body))
+    return "node" in named and any(re.search(r"(?:^|_)mask$", name) and "uint64_t" in declaration
+                                   for name, declaration in named.items())
+
+
+def one_user(headers, raw):
+    """Headers that one file beside their own source includes."""
+    users = {path: set() for path in headers}
+    for path, text in raw.items():
+        for header in INCLUDE.findall(text):
+            if header in users and path != header[:-1] + "c":
+                users[header].add(path)
+    return [f"{header}: {', '.join(by)}" for header, by in users.items() if len(by) == 1]
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+    files = subprocess.run(["git", "ls-files", "*.c", "*.h"], check=True, capture_output=True, text=True).stdout.split()
+    raw = {path: open(path, encoding="utf-8").read() for path in files
+           if not path.startswith("tests/") and os.path.exists(path)}
+    texts = {path: check_names.strip_comments(text) for path, text in raw.items()}
+    structs = [(path, name, body) for path, text in texts.items() for name, body in STRUCT.findall(text)]
+    functions = [(path, *function) for path, text in texts.items() for function in check_names.functions(text)]
+    places = check_names.function_places(texts)
+    static = [(path, name) for path, name, is_static, _, _ in functions if is_static]
+    shared = sorted(f"{path}: {name}" for path, name in static if check_names.is_shared(places[name]))
+    counts = [(path, name, len(list(members(body)))) for path, name, body in structs]
+    parameters = [(path, name, flat(given, r"\([^()]*\)|\[[^\[\]]*\]").count(",") + 1) for path, name, _, given, _ in functions]
+    lines = {path: text.count("\n") for path, text in raw.items()}
+
+    def put(what, items, figure=None):
+        print(f"{figure or len(items):>8}  {what}")
+        if "--list" in sys.argv[1:]:
+            for item in items:
+                print(f"{'':10}  {item}")
+
+    put("types that mean a place: a member `node`, and a mask of 64 bits",
+        [f"{path}: {name}" for path, name, body in structs if is_place(body)])
+    put("modules that write to the API server: files of the agent, the companion and kube/ that name a verb that writes",
+        [path for path, text in texts.items() if path.endswith(".c") and path.startswith(("agent/", "kube/", "scheduler-ext/"))
+         and path != "kube/request.c" and WRITE.search(text)])
+    put(f"of the {len(static)} static functions share their name with another file's", shared,
+        f"{100 * len(shared) / len(static):.1f} %")
+    put("structs above 20 members",
+        [f"{path}: {name}, {count}" for path, name, count in sorted(counts, key=lambda c: -c[2]) if count > 20])
+    put("functions with more than 6 parameters",
+        [f"{path}: {name}, {count}" for path, name, count in sorted(parameters, key=lambda c: -c[2]) if count > 6])
+    put("headers that one file beside their own source includes", one_user([path for path in raw if path.endswith(".h")], raw))
+    put("C files below 60 lines", [f"{path}: {count}" for path, count in lines.items() if path.endswith(".c") and count < 60])
+    parts = sorted({path.split("/")[0] for path in lines})
+    sums = {part: sum(count for path, count in lines.items() if path.startswith(part + "/")) for part in parts}
+    put("lines of C, of them", [], sum(sums.values()))
+    for part in parts:
+        put(f"  {part}", [], sums[part])
+    put(f"  {', '.join(TOGETHER)} together", [], sum(sums[part] for part in TOGETHER))
+
+
+main()
