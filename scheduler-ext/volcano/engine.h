@@ -157,7 +157,6 @@ void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, b
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
                            struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus);
 bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod);
-size_t gt_volcano_room_bytes(const struct gt_volcano *volcano);
 
 /* ---- lease.c ---- */
 

@@ -171,9 +171,4 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t task, char *t
  * to write. The caller need not report success: valid reservations are written again later. */
 const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_namespace);
 
-/* ---- for metrics and tests ---- */
-
-/* Bytes in use, without the tables of hardware classes. */
-size_t gt_volcano_bytes(const struct gt_volcano *volcano);
-
 #endif
