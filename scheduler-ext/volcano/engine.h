@@ -60,6 +60,7 @@ struct volcano_job {
     int verdict;      /* of gt_volcano_check() */
     char *sentence;   /* why it is refused or does not fit; NULL: none */
     struct gt_job_view *view;
+    uint64_t asked;     /* number of the last question about its group; see job.c */
     uint32_t allocated; /* members that the session has allocated */
     bool planned;       /* the session planned it */
     uint64_t tried;     /* given_back of the session when it did not fit; 0: not tried */
@@ -108,7 +109,7 @@ struct gt_volcano {
     struct gt_buf body; /* of that write */
     uint64_t published_ms;
     struct volcano_session session;
-    uint64_t session_number;
+    uint64_t session_number, questions;
     struct volcano_room *rooms;
 };
 
@@ -156,7 +157,6 @@ void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, b
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
                            struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus);
 bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod);
-size_t gt_volcano_room_bytes(const struct gt_volcano *volcano);
 
 /* ---- lease.c ---- */
 
@@ -164,6 +164,10 @@ void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object);
 void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_);
 
 /* ---- job.c ---- */
+
+/* The first waiting pod whose PodGroup is not there yet or waits for its queue, where the other pods are too
+ * few to begin: the job is not planned then. NULL: none. */
+const struct gt_cache_pod *gt_volcano_not_admitted(struct gt_volcano *volcano, const struct volcano_job *job);
 
 /* Gives up what the session planned for the job. */
 void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job);

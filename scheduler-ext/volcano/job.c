@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/pod_group.h"
@@ -214,6 +215,41 @@ static void own_plans(struct gt_volcano *volcano, const struct gt_job_view *befo
     }
 }
 
+const struct gt_cache_pod *gt_volcano_not_admitted(struct gt_volcano *volcano, const struct volcano_job *job)
+{
+    struct volcano_session *session = &volcano->session;
+    bool may_come = gt_clock_ms() < job->new_pod_ms + MISSING_MS;
+    const struct gt_cache_pod *first = NULL;
+    uint32_t others = job->view->count;
+    for (uint32_t i = 0; i < job->view->count; i++) {
+        const struct gt_job_view_member *member = &job->view->members[i];
+        if (member->state != GT_MEMBER_TO_PLACE)
+            continue;
+        const struct volcano_task *task = gt_volcano_task_of(session, member->pod);
+        if (!(task ? session->groups[task->group].waits : may_come))
+            continue;
+        first = first ? first : member->pod;
+        others--;
+    }
+    return others < job->view->minimum ? first : NULL;
+}
+
+void gt_volcano_admitted(struct gt_volcano *volcano, uint32_t number)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    if (task)
+        volcano->session.groups[task->group].waits = false;
+}
+
+static int say_not_admitted(struct volcano_job *job, const struct gt_cache_pod *pod, char *error)
+{
+    snprintf(error, GT_VOLCANO_TEXT_SIZE,
+             "the PodGroup of pod %s of the same job is not there yet, or its queue has not admitted it",
+             pod->meta.name);
+    set_sentence(job, error);
+    return -EAGAIN;
+}
+
 static int volcano_job_plan(struct gt_volcano *volcano, struct volcano_job *job, char *error)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(SENTENCE_MAX);
@@ -222,6 +258,9 @@ static int volcano_job_plan(struct gt_volcano *volcano, struct volcano_job *job,
     if (gt_volcano_has_gates(job->view))
         return gt_volcano_say(error, -EAGAIN,
                               "gputopo-scheduler places this job: some of its pods have the gate " GT_GATE);
+    const struct gt_cache_pod *late = gt_volcano_not_admitted(volcano, job);
+    if (late)
+        return say_not_admitted(job, late, error);
     if (job->tried == volcano->session.given_back)
         return gt_volcano_say(error, -EAGAIN, job->sentence ? job->sentence : "it does not fit");
     gt_volcano_room_pause(volcano, job, true);
@@ -334,23 +373,45 @@ static bool is_torn_off(struct volcano_session *session, const struct gt_job_vie
     return some && waits;
 }
 
+static bool is_whole_in(struct volcano_session *session, const struct volcano_job *job, uint32_t group)
+{
+    if (job->verdict != 1 || !job->view || !job->allocated)
+        return true;
+    for (uint32_t u = 0; u < job->view->job->units.count; u++)
+        if (is_torn_off(session, job->view, &job->view->job->units.units[u], group))
+            return false;
+    return true;
+}
+
+/* Asks about all jobs with tasks in the group; several have one PodGroup where one owner has made their
+ * pods. */
+static bool is_group_whole(struct gt_volcano *volcano, uint32_t number, bool ready)
+{
+    struct volcano_session *session = &volcano->session;
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    volcano->questions++;
+    while (task && number && session->tasks[number - 1].group == task->group)
+        number--;
+    for (; task && number < session->task_count && session->tasks[number].group == task->group; number++) {
+        const struct volcano_task *other = &session->tasks[number];
+        struct volcano_job *job = other->pod ? volcano_job_of(volcano, other) : NULL;
+        if (!job || job->asked == volcano->questions)
+            continue;
+        job->asked = volcano->questions;
+        if (!is_whole_in(session, job, task->group) || (ready && gt_volcano_room_is_used(volcano, job)))
+            return false;
+    }
+    return true;
+}
+
 int gt_volcano_is_whole(struct gt_volcano *volcano, uint32_t number)
 {
-    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
-    const struct volcano_job *job = task && task->pod ? volcano_job_of(volcano, task) : NULL;
-    if (!job || job->verdict != 1 || !job->view || !job->allocated)
-        return 1;
-    for (uint32_t u = 0; u < job->view->job->units.count; u++)
-        if (is_torn_off(&volcano->session, job->view, &job->view->job->units.units[u], task->group))
-            return 0;
-    return 1;
+    return is_group_whole(volcano, number, false);
 }
 
 int gt_volcano_is_ready(struct gt_volcano *volcano, uint32_t number)
 {
-    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
-    const struct volcano_job *job = task && task->pod ? volcano_job_of(volcano, task) : NULL;
-    return gt_volcano_is_whole(volcano, number) && !(job && gt_volcano_room_is_used(volcano, job));
+    return is_group_whole(volcano, number, true);
 }
 
 /* ---- annotations of the pod ---- */

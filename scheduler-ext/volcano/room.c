@@ -213,15 +213,6 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
         }
 }
 
-size_t gt_volcano_room_bytes(const struct gt_volcano *volcano)
-{
-    size_t bytes = 0;
-    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
-        bytes += sizeof(*room) + room->place_count * sizeof(*room->places) +
-                 room->evicted_pod_count * sizeof(*room->evicted_pods);
-    return bytes;
-}
-
 /* ---- making room ---- */
 
 static int add_evicted_pod(struct volcano_room *room, const struct gt_cache_pod *pod)

@@ -144,14 +144,6 @@ int gt_volcano_set_arguments(struct gt_volcano *volcano, const char *json, size_
     return tell_once(volcano, &told, error);
 }
 
-size_t gt_volcano_bytes(const struct gt_volcano *volcano)
-{
-    const struct volcano_session *session = &volcano->session;
-    return sizeof(*volcano) + gt_cache_bytes(volcano->cache) + gt_table_bytes(&volcano->own.table) +
-           gt_table_bytes(&volcano->ranks.index.table) + session->task_count * sizeof(*session->tasks) +
-           session->node_count * sizeof(*session->node_names) + gt_volcano_room_bytes(volcano);
-}
-
 /* ---- a session's arrays ---- */
 
 /* Gives up plans of earlier sessions for pods that still wait. */

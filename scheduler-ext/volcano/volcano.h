@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_VOLCANO_VOLCANO_H
 #define GPUTOPO_VOLCANO_VOLCANO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,9 +65,10 @@ void gt_volcano_listed(struct gt_volcano *volcano, unsigned resource);
 struct gt_volcano_group { /* a PodGroup, which Volcano calls a job */
     uint32_t name;        /* offset of its name in `texts` */
     uint32_t minimum;     /* at least so many of its pods must start together */
+    bool waits;           /* its queue has not admitted it */
 };
 
-struct gt_volcano_task { /* a pod that asks for GPUs */
+struct gt_volcano_task { /* a pod that asks for GPUs; those of a group follow each other */
     uint32_t names;      /* offset in `texts` of its namespace, name and UID, each followed by a NUL */
     uint32_t group;
     uint32_t node;   /* where it is, or is being bound to; GT_VOLCANO_NO_NODE: it waits */
@@ -82,6 +84,9 @@ int gt_volcano_open(struct gt_volcano *volcano, const char *texts, size_t texts_
                     uint32_t node_count, const struct gt_volcano_group *groups, uint32_t group_count,
                     const struct gt_volcano_task *tasks, uint32_t task_count, char *error);
 void gt_volcano_close(struct gt_volcano *volcano);
+
+/* The queue of the task's group has admitted it. */
+void gt_volcano_admitted(struct gt_volcano *volcano, uint32_t task);
 
 /* ---- gpu-aware ---- */
 
@@ -165,10 +170,5 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t task, char *t
  * applied, and its namespace; valid until the next call. NULL where nothing has changed, or there is no Lease
  * to write. The caller need not report success: valid reservations are written again later. */
 const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_namespace);
-
-/* ---- for metrics and tests ---- */
-
-/* Bytes in use, without the tables of hardware classes. */
-size_t gt_volcano_bytes(const struct gt_volcano *volcano);
 
 #endif

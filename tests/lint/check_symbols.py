@@ -17,7 +17,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEPT = {
     "gt_http_port": "a test that listens at any port asks which it got",
     "gt_probe_client_deadline": "a test cannot wait as long as a vendor library may take",
-    "gt_volcano_bytes": "a test sees that sessions do not grow",
 }
 # What the Go adapter calls is used.
 ADAPTER = "scheduler-ext/volcano/vc-scheduler"

@@ -366,9 +366,10 @@ class Kueue:
         self.program.stop()
 
 
-def define_kinds(cluster, directory):
-    """All at the beginning: the garbage collector, for which a deletion waits, looks for new ones every 30 seconds."""
-    cluster.kubectl("apply", "--server-side", *(f"--filename={files}" for files in sorted(directory.glob("more/*/crd"))))
+def define_kinds(cluster, directory, *names):
+    """Those named, else every one. All at the beginning: the garbage collector, for which a deletion waits, looks for new ones every 30 seconds."""
+    cluster.kubectl("apply", "--server-side", *(
+        f"--filename={files}" for name in names or ["*"] for files in sorted(directory.glob(f"more/{name}/crd"))))
     until("the definitions", lambda: all(any(one["type"] == "Established" and one["status"] == "True" for one in
                                              item["status"].get("conditions") or []) for item in cluster.get("crd")["items"]))
 

@@ -169,6 +169,8 @@ cJSON *world_pod(const struct world_pod *pod)
             "\"ownerReferences\":[{\"apiVersion\":\"apps/v1\",\"kind\":\"ReplicaSet\",\"name\":\"%s\","
             "\"uid\":\"uid-of-%s\",\"controller\":true}],",
             pod->job, pod->job);
+    if (pod->owner)
+        gt_buf_printf(&to, "\"ownerReferences\":[%s],", pod->owner);
     gt_buf_printf(&to, "\"labels\":{%s},\"annotations\":{", pod->labels ? pod->labels : "");
     if (pod->plan_node)
         add_plan(&to, pod);

@@ -53,6 +53,7 @@ struct world_pod { /* in namespace "ns" */
     const char *uid; /* NULL: its name */
     unsigned gpus;
     const char *node, *job, *phase, *created; /* job: a ReplicaSet's name */
+    const char *owner;                        /* the JSON of another owner, NULL: none */
     bool gated, other_gate, deleting;
     const char *plan_node;
     uint64_t plan_mask;

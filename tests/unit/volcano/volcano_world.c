@@ -56,6 +56,12 @@ struct gt_volcano *new_world_beside(const char *namespace_)
 {
     struct gt_volcano *volcano = NULL;
     assert_int_equal(gt_volcano_new(&volcano, namespace_, "", volcano_error), 0);
+    fill_world(volcano);
+    return volcano;
+}
+
+void fill_world(struct gt_volcano *volcano)
+{
     for (unsigned rack = 0; rack < RACKS; rack++) {
         char name[16];
         struct world_supernode supernode = {.name = name, .tier = 1};
@@ -66,7 +72,6 @@ struct gt_volcano *new_world_beside(const char *namespace_)
         }
         put(volcano, "supernodes", world_supernode(&supernode));
     }
-    return volcano;
 }
 
 void put_pod(struct gt_volcano *volcano, const struct pod *pod)
@@ -118,19 +123,31 @@ void begin(struct session *session)
         session->nodes[n] = add_text(session, node_name(n));
 }
 
+uint32_t new_group(struct session *session, const char *name, unsigned minimum)
+{
+    session->groups[session->group_count] =
+        (struct gt_volcano_group){add_text(session, name), minimum, false};
+    return session->group_count++;
+}
+
+uint32_t add_task(struct session *session, const char *pod, uint32_t node)
+{
+    uint32_t at = add_text(session, "ns");
+    add_text(session, pod);
+    add_text(session, pod);
+    session->tasks[session->task_count] = (struct gt_volcano_task){at, session->group_count - 1, node, 0};
+    return session->task_count++;
+}
+
 uint32_t add_group(struct session *session, const char *job, unsigned pods, unsigned minimum,
                    const uint32_t *nodes)
 {
-    uint32_t first = session->task_count, group = session->group_count++;
-    session->groups[group] = (struct gt_volcano_group){add_text(session, job), minimum};
+    uint32_t first = session->task_count;
+    new_group(session, job, minimum);
     for (unsigned i = 0; i < pods; i++) {
         char name[32];
         snprintf(name, sizeof(name), "%s-%u", job, i);
-        uint32_t at = add_text(session, "ns");
-        add_text(session, name);
-        add_text(session, name);
-        session->tasks[session->task_count++] =
-            (struct gt_volcano_task){at, group, nodes ? nodes[i] : GT_VOLCANO_NO_NODE, 0};
+        add_task(session, name, nodes ? nodes[i] : GT_VOLCANO_NO_NODE);
     }
     return first;
 }

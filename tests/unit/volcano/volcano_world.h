@@ -40,12 +40,17 @@ const char *node_name(unsigned node);
 void put_node(struct gt_volcano *volcano, unsigned node, uint64_t taken);
 struct gt_volcano *new_world(void);
 struct gt_volcano *new_world_beside(const char *namespace_); /* of the companion */
+void fill_world(struct gt_volcano *volcano);                 /* with the racks and their nodes */
 void put_pod(struct gt_volcano *volcano, const struct pod *pod);
 void put_job(struct gt_volcano *volcano, const char *job, unsigned pods, unsigned gpus, const char *group);
 /* A node whose GPUs are all used by that pod; NULL: they are free. */
 void put_user(struct gt_volcano *volcano, unsigned node, const char *pod);
 uint32_t add_text(struct session *session, const char *text);
 void begin(struct session *session);
+/* A PodGroup without tasks; its number. */
+uint32_t new_group(struct session *session, const char *name, unsigned minimum);
+/* A pod of the last PodGroup; GT_VOLCANO_NO_NODE: it waits. */
+uint32_t add_task(struct session *session, const char *pod, uint32_t node);
 /* A PodGroup of pods JOB-0, JOB-1...; `nodes` NULL: all wait. Returns the number of its first task. */
 uint32_t add_group(struct session *session, const char *job, unsigned pods, unsigned minimum,
                    const uint32_t *nodes);

@@ -40,6 +40,11 @@ func (p *affinity) OnSessionOpen(ssn *framework.Session) {
 	}
 	ssn.AddJobValidFn(AffinityName, p.jobValid)
 	ssn.AddTaskOrderFn(AffinityName, p.taskOrder)
+	ssn.AddJobEnqueuedFn(AffinityName, func(job any) {
+		if number, found := p.session.any[job.(*api.JobInfo).UID]; found {
+			p.session.core.admitted(number)
+		}
+	})
 	ssn.AddPredicateFn(AffinityName, p.predicate)
 	ssn.AddJobReadyFn(AffinityName, func(job any) bool { return p.ask(job, p.session.core.isReady) })
 	votes := map[bool]int{true: util.Abstain, false: util.Reject}

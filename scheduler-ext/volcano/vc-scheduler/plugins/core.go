@@ -77,8 +77,9 @@ func (a *arrays) text(texts ...string) C.uint32_t {
 	return C.uint32_t(at)
 }
 
-func (a *arrays) addGroup(name string, minimum int32) {
-	a.groups = append(a.groups, C.struct_gt_volcano_group{name: a.text(name), minimum: C.uint32_t(max(minimum, 0))})
+// addGroup adds a PodGroup; `waits`: its queue has not admitted it.
+func (a *arrays) addGroup(name string, minimum int32, waits bool) {
+	a.groups = append(a.groups, C.struct_gt_volcano_group{name: a.text(name), minimum: C.uint32_t(max(minimum, 0)), waits: C.bool(waits)})
 }
 
 // addTask adds a pod of the last group; `leaves` is not 0 where it is to go.
@@ -150,6 +151,7 @@ func (c *core) mayUse(task, nodes int) []uint8 {
 }
 
 func (c *core) allocated(task, n int)   { C.gt_volcano_allocated(c.c, C.uint32_t(task), C.uint32_t(n)) }
+func (c *core) admitted(task int)       { C.gt_volcano_admitted(c.c, C.uint32_t(task)) }
 func (c *core) deallocated(task int)    { C.gt_volcano_deallocated(c.c, C.uint32_t(task)) }
 func (c *core) wantsRoom(task int) bool { return C.gt_volcano_wants_room(c.c, C.uint32_t(task)) != 0 }
 func (c *core) free()                   { C.gt_volcano_free(c.c) }

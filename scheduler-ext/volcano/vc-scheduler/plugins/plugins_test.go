@@ -5,6 +5,7 @@ package plugins
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"strconv"
@@ -24,6 +25,7 @@ import (
 	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/actions/allocate"
+	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/framework"
@@ -184,7 +186,7 @@ func plug(names ...string) (tier conf.Tier) {
 		tier.Plugins = append(tier.Plugins, conf.PluginOption{Name: name, EnabledJobOrder: &on, EnabledJobReady: &on, EnabledJobPipelined: &on,
 			EnabledTaskOrder: &on, EnabledPredicate: &on, EnabledNodeOrder: &on, EnabledSubJobReady: &on, EnabledSubJobPipelined: &on,
 			EnabledSubJobOrder: &on, EnabledHyperNodeOrder: &on, EnabledHyperNodeGradient: &on, EnabledPreemptable: &on, EnabledReclaimable: &on,
-			EnablePreemptive: &on, EnabledJobStarving: &on, EnabledOverused: &on, EnabledAllocatable: &on, EnabledQueueOrder: &on})
+			EnablePreemptive: &on, EnabledJobStarving: &on, EnabledOverused: &on, EnabledAllocatable: &on, EnabledQueueOrder: &on, EnabledJobEnqueued: &on})
 	}
 	return tier
 }
@@ -277,6 +279,33 @@ func TestUnits(t *testing.T) {
 		if pod.Annotations["plan.topology.metax-tech.com/node"] != "" || pod.Status.NominatedNodeName != "" {
 			t.Errorf("the plan of %s was written into Volcano's cache", pod.Name)
 		}
+	}
+}
+
+// A job whose pods have two PodGroups begins when both are admitted.
+func TestTwoPodGroups(t *testing.T) {
+	for _, actions := range [][]framework.Action{{allocate.New()}, {enqueue.New(), allocate.New()}} {
+		w := &world{racks: 2, perRack: 4}
+		w.gang("two", 4, 8, "32", false)
+		w.groups[0].Spec.MinMember = 1
+		w.groups = append(w.groups, util.BuildPodGroup("late", "ns", "q", 1, nil, schedulingv1.PodGroupPending))
+		for _, pod := range w.pods[2:] {
+			pod.Annotations[schedulingv1.KubeGroupNameAnnotationKey] = "late"
+		}
+		w.publish(t)
+		conf.EnabledActionMap = map[string]bool{"enqueue": true}
+		test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName))
+		for _, action := range actions {
+			action.Execute(ssn)
+		}
+		nodes := allocated(ssn, "two")
+		if maps.Copy(nodes, allocated(ssn, "late")); len(actions) > 1 {
+			w.checkUnits(t, nodes, "two", 4, 4)
+		} else if len(nodes) > 0 {
+			t.Errorf("%v have nodes", nodes)
+		}
+		test.Close()
+		conf.EnabledActionMap = nil
 	}
 }
 

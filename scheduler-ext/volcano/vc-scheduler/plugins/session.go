@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/framework"
 )
 
@@ -93,7 +94,7 @@ func (s *session) collect() *arrays {
 			}
 			if _, found := s.any[job.UID]; !found {
 				s.any[job.UID] = len(s.list)
-				a.addGroup(job.Name, job.MinAvailable)
+				a.addGroup(job.Name, job.MinAvailable, job.IsPending() && conf.EnabledActionMap["enqueue"])
 			}
 			node := noNode
 			if at, found := s.nodes[task.NodeName]; found && (api.AllocatedStatus(task.Status) || task.Status == api.Releasing) {
