@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/kinds/kind.h"
 #include "base/digest.h"
@@ -204,6 +205,33 @@ int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const c
     }
     owner->spec.sizes_of_roles = kind < GT_JOB_KINDS && gt_kind_of(kind)->roles_are_jobs;
     *ret = reader.gpus ? gt_steal(owner) : NULL;
+    return 0;
+}
+
+/* The template of that role; else, where all are of one job, the last: Kueue calls the only one "main". */
+static const struct gt_job_template *owner_template_of(const struct gt_owner *object, const char *role)
+{
+    for (const struct gt_owner *job = object; job; job = job->next)
+        for (unsigned i = 0; i < job->spec.count; i++)
+            if (strcasecmp(job->spec.templates[i].role, role) == 0)
+                return &job->spec.templates[i];
+    return object->role || !object->spec.count ? NULL : &object->spec.templates[object->spec.count - 1];
+}
+
+int gt_owner_complete(struct gt_owner *workload, const struct gt_owner *object, bool pods,
+                      struct gt_err **err)
+{
+    for (unsigned i = 0; i < workload->spec.count; i++) {
+        struct gt_job_template *to = (struct gt_job_template *)(uintptr_t)&workload->spec.templates[i];
+        const struct gt_job_template *from = owner_template_of(object, to->role);
+        to->subgroup = from ? from->subgroup : 0;
+        to->replicas = from && pods ? from->replicas : to->replicas;
+        for (enum gt_pod_key k = 0; k < GT_KEY_SIZES && from; k++) {
+            const char **text = gt_template_text(to, k), *given = *gt_template_text(from, k);
+            if (!*text && given && !(*text = strdup(given)))
+                return gt_fail_sys(err, ENOMEM, "owner");
+        }
+    }
     return 0;
 }
 

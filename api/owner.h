@@ -19,8 +19,10 @@ struct gt_owner_type {
 const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind);
 /* The kinds whose objects are watched, by number from 0. GT_JOB_KINDS: no more. */
 enum gt_job_kind gt_owner_watched(unsigned number);
+bool gt_owner_is_watched(enum gt_job_kind kind); /* not for GT_JOB_KINDS and what follows it: false */
 /* From an ownerReference, or a request's kind; `api_version` is "group/version" or the group alone. A kind of
- * that group counts even where its version is another one. GT_JOB_KINDS: none of them. */
+ * that group counts even where its version is another one. A kind whose objects make one of their name counts
+ * as what they make: TrainJobs as JobSets. GT_JOB_KINDS: none of them. */
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind);
 /* Whether a pod with such an owner may be of an object of that kind, which made the owner or is it. */
 bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *owner_kind);
@@ -83,6 +85,10 @@ int gt_owner_read(enum gt_job_kind kind, const cJSON *object, const char *resour
  * an object of that kind. */
 int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const char *resource,
                            struct gt_owner **ret, struct gt_err **err);
+/* What a Workload does not have, from its object: annotations that stand on that itself, the sizes of its
+ * subgroups, and with `pods` also how many there are. */
+int gt_owner_complete(struct gt_owner *workload, const struct gt_owner *object, bool pods,
+                      struct gt_err **err);
 void gt_owner_free(struct gt_owner *owner);
 GT_DEFINE_CLEANUP(struct gt_owner *, gt_owner_free)
 #define gt_auto_owner GT_CLEANUP(gt_owner_free)

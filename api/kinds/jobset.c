@@ -123,6 +123,8 @@ static uint32_t jobset_failures_left(const cJSON *spec, const cJSON *status)
 const struct gt_kind gt_kind_jobset = {.type = {"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"},
                                        .name = "JobSet",
                                        .child = "Job",
+                                       .maker_group = "trainer.kubeflow.org",
+                                       .maker = "TrainJob",
                                        .child_key = GT_KEY_JOB_SET,
                                        .units_in_roles = true,
                                        .identify = identify_jobset,

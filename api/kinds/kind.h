@@ -14,6 +14,8 @@ struct gt_kind {
      * known. They are not jobs by themselves. */
     const char *child;
     enum gt_pod_key child_key;
+    /* Where objects of another kind make one of this kind, of their name: that kind. */
+    const char *maker_group, *maker;
     /* Where the pod is of this kind: its job, role and index, and 1; -EINVAL where it is, and something is
      * missing. 0: it is not. NULL: its pods are known by their owner alone, and have no index. */
     int (*identify)(const struct gt_kind *kind, const struct gt_pod_meta *pod, struct gt_pod_identity *ret,

@@ -28,27 +28,37 @@ const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind)
     return of ? &of->type : NULL;
 }
 
+bool gt_owner_is_watched(enum gt_job_kind kind)
+{
+    return kind < GT_JOB_KINDS && gt_kind_of(kind) && !gt_kind_of(kind)->is_only_checked;
+}
+
 enum gt_job_kind gt_owner_watched(unsigned number)
 {
     unsigned i = 0;
     for (; i < GT_JOB_KINDS; i++) {
-        const struct gt_kind *kind = gt_kind_of((enum gt_job_kind)i);
-        if (kind && !kind->is_only_checked && !number--)
+        if (gt_owner_is_watched((enum gt_job_kind)i) && !number--)
             break;
     }
     return (enum gt_job_kind)i;
 }
 
+static bool kind_is_type(const char *group, const char *kind, const char *api_version, const char *wanted)
+{
+    size_t len = strcspn(api_version, "/");
+    return kind && strcmp(kind, wanted) == 0 && strlen(group) == len && strncmp(group, api_version, len) == 0;
+}
+
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
 {
-    size_t len = api_version ? strcspn(api_version, "/") : 0;
     enum gt_job_kind found = GT_JOB_KINDS;
     for (unsigned i = 0; kind && api_version && i < GT_JOB_KINDS; i++) {
-        const struct gt_owner_type *type = gt_owner_type((enum gt_job_kind)i);
-        if (!type || strcmp(type->kind, kind) != 0 || strlen(type->group) != len ||
-            strncmp(type->group, api_version, len) != 0)
+        const struct gt_kind *of = gt_kind_of((enum gt_job_kind)i);
+        if (!of || (!kind_is_type(of->type.group, of->type.kind, api_version, kind) &&
+                    !kind_is_type(of->maker_group, of->maker, api_version, kind)))
             continue;
-        if (api_version[len] && strcmp(api_version + len + 1, type->version) == 0)
+        const char *version = strchr(api_version, '/');
+        if (version && strcmp(version + 1, of->type.version) == 0)
             return (enum gt_job_kind)i;
         found = found == GT_JOB_KINDS ? (enum gt_job_kind)i : found;
     }

@@ -66,6 +66,7 @@ static void kueue_part_on_sync_timer(void *arg)
     const struct gt_kueue_spec spec = {.loop = part->env->loop,
                                        .kube = part->env->kube,
                                        .cache = gt_informers_cache(part->env->informers),
+                                       .owners = gt_placement_owners(part->env->placement),
                                        .history = part->history,
                                        .is_node_reserved = is_node_reserved,
                                        .may_write = kueue_part_may_write,

@@ -224,21 +224,62 @@ static bool kueue_admission_has_place(const struct gt_cache_pod *pod)
     return pod && !pod->deleting && (pod->node != GT_NONE || pod->plan == GT_CACHE_PLAN_ASSUMED);
 }
 
+static enum gt_job_kind kueue_admission_kind_of(const struct gt_workload *workload)
+{
+    return gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);
+}
+
+/* The object that it was made from; NULL: it is not known. */
+static const struct gt_owner *kueue_admission_object_of(const struct gt_admission *admission,
+                                                        const struct gt_workload *workload)
+{
+    enum gt_job_kind kind = kueue_admission_kind_of(workload);
+    return admission->spec.owners && kind < GT_JOB_KINDS
+               ? gt_owners_find(admission->spec.owners, kind, workload->namespace_, workload->owner_name,
+                                NULL)
+               : NULL;
+}
+
+/* Kueue knows no annotations of the object itself, and Kueue 0.15 counts one pod for each Job of a TrainJob.
+ * False: the object may have some, and is not known yet. */
+static bool kueue_admission_complete(const struct gt_admission *admission, const struct gt_workload *workload)
+{
+    const struct gt_owner *object = kueue_admission_object_of(admission, workload);
+    if (!workload->job || !admission->spec.owners)
+        return true;
+    if (object) {
+        bool is_maker =
+            strcmp(gt_owner_type(kueue_admission_kind_of(workload))->kind, workload->owner_kind) != 0;
+        return gt_owner_complete(workload->job, object, is_maker, NULL) >= 0;
+    }
+    return gt_owner_is_grouped(workload->job) || !gt_owner_is_watched(kueue_admission_kind_of(workload));
+}
+
+/* A LeaderWorkerSet has a Workload for each of its groups, and Kueue labels their pods with its name. */
+static bool kueue_admission_is_of_workload(const struct gt_cache_pod *pod, const struct gt_workload *workload)
+{
+    const char *name = gt_pod_label(&pod->meta, GT_KEY_KUEUE_GROUP);
+    return !name || strcmp(name, workload->name) == 0;
+}
+
 /* Whether its pods have their plan; all pods of a job get it together. For kinds that are not known here only
  * the time decides. */
-static bool kueue_admission_is_planned(const struct gt_cache *cache, const struct gt_workload *workload)
+static bool kueue_admission_is_planned(const struct gt_admission *admission,
+                                       const struct gt_workload *workload)
 {
-    enum gt_job_kind kind = gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);
+    const struct gt_cache *cache = admission->spec.cache;
+    enum gt_job_kind kind = kueue_admission_kind_of(workload);
     bool more = true;
     if (strcmp(workload->owner_kind, "Pod") == 0)
         return kueue_admission_has_place(
             gt_cache_find_pod(cache, workload->namespace_, workload->owner_name));
     for (unsigned number = 0; kind < GT_JOB_KINDS && more; number++) {
         gt_auto_buf struct gt_buf key = GT_BUF(1024);
-        more = gt_owner_job_key(kind, NULL, workload->namespace_, workload->owner_name, number, &key);
+        more = gt_owner_job_key(kind, kueue_admission_object_of(admission, workload), workload->namespace_,
+                                workload->owner_name, number, &key);
         const struct gt_cache_job *job = more && key.data ? gt_cache_find_job(cache, key.data) : NULL;
         for (const struct gt_cache_pod *pod = job ? job->pods : NULL; pod; pod = pod->next)
-            if (kueue_admission_has_place(pod))
+            if (kueue_admission_has_place(pod) && kueue_admission_is_of_workload(pod, workload))
                 return true;
     }
     return false;
@@ -347,13 +388,14 @@ static uint64_t kueue_admission_assume_holds(struct gt_admission *admission, str
         kueue_admission_adopt(admission, entry, now_ms, now_s);
         if (!entry->hold_ms)
             continue;
-        if (now_ms >= entry->hold_ms || kueue_admission_is_planned(admission->spec.cache, entry->workload)) {
+        if (now_ms >= entry->hold_ms || kueue_admission_is_planned(admission, entry->workload)) {
             kueue_admission_release(admission, entry);
             continue;
         }
         if (!assume(admission->spec.cache, entry)) { /* the places were taken: it will get others */
             gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
             gt_fit_places_done(admission->spec.cache, &entry->places);
+            kueue_admission_complete(admission, entry->workload);
             enum gt_fit fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
             if (fits == GT_FIT_NOTHING || fits == GT_FIT_NEVER) {
                 kueue_admission_release(admission, entry);
@@ -422,9 +464,10 @@ static void kueue_admission_decide(struct gt_admission *admission, struct gt_fit
     gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
     give_places_back(admission, fit, entry);
     enum gt_fit fits = GT_FIT_NO;
-    if (entry->whole)
+    bool waited = entry->waits_ms && now_ms - entry->waits_ms >= QUOTA_GRACE_MS;
+    if (entry->whole && (kueue_admission_complete(admission, entry->workload) || waited))
         fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
-    else
+    else if (!entry->whole)
         gt_buf_puts(&text, "a ResourceClaimTemplate that its pods name is not there");
     const char *said = text.data ? text.data : "";
     entry->rest_ms = now_ms + AGAIN_MS;
@@ -439,7 +482,7 @@ static void kueue_admission_decide(struct gt_admission *admission, struct gt_fit
         fit->held++;
     } else if (fits == GT_FIT_NEVER) {
         kueue_admission_report(admission, entry, GT_CHECK_REJECTED, said);
-    } else if (fits == GT_FIT_NO && entry->waits_ms && now_ms - entry->waits_ms >= QUOTA_GRACE_MS) {
+    } else if (fits == GT_FIT_NO && waited) {
         kueue_admission_report(admission, entry, GT_CHECK_RETRY, said);
     } else if (!entry->waits_ms) {
         entry->waits_ms = now_ms;

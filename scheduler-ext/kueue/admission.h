@@ -6,6 +6,7 @@
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/kueue/history.h"
+#include "scheduler-ext/owners/owners.h"
 
 /*
  * The AdmissionCheck of Kueue: decides for a Workload that has quota whether supernodes have room for its
@@ -28,7 +29,8 @@ enum { GT_ADMISSION_WORKLOADS_MAX = 50000, GT_ADMISSION_CHECKS_MAX = 64, GT_ADMI
 
 struct gt_admission_spec {
     struct gt_cache *cache;
-    const char *resource; /* of GPUs; must outlive the admission */
+    const char *resource;           /* of GPUs; must outlive the admission */
+    const struct gt_owners *owners; /* the objects that Workloads are made from; NULL: they are not known */
     struct gt_member_history *history;
     /* Whether a node is reserved for a waiting job; NULL: none is. */
     bool (*is_node_reserved)(void *arg, uint32_t node);

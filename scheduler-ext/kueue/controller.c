@@ -424,6 +424,7 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
     kueue->wake_ms = kueue->ask_ms = UINT64_MAX;
     const struct gt_admission_spec admission = {.cache = spec->cache,
                                                 .resource = GT_RESOURCE_GPU,
+                                                .owners = spec->owners,
                                                 .history = spec->history,
                                                 .is_node_reserved = spec->is_node_reserved,
                                                 .kept_arg = spec->arg,

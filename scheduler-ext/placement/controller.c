@@ -584,6 +584,11 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
            (!pod || pod->job->user != placement->holder);
 }
 
+const struct gt_owners *gt_placement_owners(const struct gt_placement *placement)
+{
+    return placement ? placement->spec.owners : NULL;
+}
+
 void gt_placement_counters(const struct gt_placement *placement, struct gt_placement_counters *ret)
 {
     *ret = placement->counters;

@@ -115,6 +115,9 @@ void gt_placement_start(struct gt_placement *placement);
 /* Afterwards no request is in flight; plans that were not written are forgotten. */
 void gt_placement_stop(struct gt_placement *placement);
 
+/* `placement` NULL: NULL. */
+const struct gt_owners *gt_placement_owners(const struct gt_placement *placement);
+
 void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_pod *pod);
 void gt_placement_observe_pod_deleted(struct gt_placement *placement, const char *namespace_,
                                       const char *name);

@@ -11,6 +11,7 @@ import time
 import yaml
 
 from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
+from cases_described import DescribedCases
 from cases_network import NetworkCases
 from cases_releases import SUPERNODES, ReleaseCases
 from harness import install, pods, reboot
@@ -682,6 +683,7 @@ class ChartCases:
             case("a broken image stops at one node", self.broken)
             case("by claims, with the chart's values, and back", self.by_claims)
             if not short:
+                case("a kind of job that the values describe: refused, and placed by its object", DescribedCases(self).described)
                 case("placement is switched off while a job waits, and on again", self.switched_off)
         if case("helm uninstall leaves nothing but running pods", self.uninstalled):
             if len(releases.old) > 1:

@@ -147,11 +147,17 @@ class KueueCases:
             self.cluster.kubectl("delete", "workloads.kueue.x-k8s.io", "--all", "-n", "default", "--wait=false")  # else it keeps them
             self.placed.clean()
 
-    def run(self):
+    def run(self, kinds=None):
+        """`kinds`: the KueueKindCases, where their controllers are there."""
+        if kinds and not self.report.case("the controllers of JobSet 0.10.1, LeaderWorkerSet 0.7.0 and Trainer 2.1.0 run", kinds.kinds.begin):
+            return
         if not self.report.case("Kueue with a queue that has our AdmissionCheck", self.begin):
             return
-        self.report.case("two units wait without quota until a rack has room", self.room)
+        if not kinds or not self.report.is_quick:  # those wait likewise
+            self.report.case("two units wait without quota until a rack has room", self.room)
         self.report.case("a unit larger than any rack is not rejected on the first day", self.too_large)
         self.report.case("preemption by priority", self.preemption)
         self.report.case("a pod group with Kueue's gate", self.pod_group)
+        if kinds:
+            kinds.run()
         self.kueue.stop()

@@ -230,6 +230,16 @@ class Kueue(unittest.TestCase):
         self.assertTrue(wait_for(lambda: self.is_ready_after_retries("late")), self.check("late"))
         self.assertIn(FITS, self.check("late")["message"])
 
+    def test_size_of_the_object(self):
+        """An annotation of the Job itself, which Kueue does not copy into the Workload."""
+        self.world()
+        self.add_check()
+        self.api.add("/apis/batch/v1/namespaces/ns/jobs", "own", metadata={"annotations": {"metax-tech.com/gpu-group-size": "16"}}, spec={
+            "completionMode": "Indexed", "parallelism": 4, "completions": 4, "template": template(8)})
+        self.start("placement,kueue")
+        self.add_workload("own", group=None)
+        self.assertEqual(self.wait_check("own", "Ready")["message"], FITS + "s0")
+
     def test_never(self):
         self.world()
         self.add_check()

@@ -334,13 +334,14 @@ class Kueue:
         webhook: {{port: 9443, certDir: {directory}}}
         leaderElection: {{leaderElect: false}}
         internalCertManagement: {{enable: false}}
-        integrations: {{frameworks: [batch/job, pod]}}
+        integrations: {{frameworks: [{frameworks}]}}
     """
     CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
     HOOKS = "-kueue-x-k8s-io-|-batch-v1-job$|--v1-pod$"
 
-    def __init__(self, cluster, directory):
-        self.cluster, self.directory = cluster, directory
+    def __init__(self, cluster, directory, *frameworks):
+        """`frameworks`: its integrations beside Jobs and pods; their definitions have to be there when it starts."""
+        self.cluster, self.directory, self.frameworks = cluster, directory, frameworks
         self.own = cluster.state / "kueue"
         self.program = Program(
             cluster, "kueue", "unshare", "--mount", "env", f"KUBECONFIG={cluster.state}/admin.kubeconfig", "sh", "-euc", self.START, "sh",
@@ -349,7 +350,8 @@ class Kueue:
 
     def start(self):
         self.own.mkdir()
-        (self.own / "config.yaml").write_text(textwrap.dedent(self.CONFIGURATION.format(directory=self.own)))
+        (self.own / "config.yaml").write_text(textwrap.dedent(self.CONFIGURATION.format(
+            directory=self.own, frameworks=", ".join(("batch/job", "pod", *self.frameworks)))))
         for file in sorted((self.directory / "crd").iterdir()):
             definition = yaml.safe_load(file.read_text())
             if definition["spec"]["names"]["plural"] in self.CONVERTED:
@@ -360,7 +362,8 @@ class Kueue:
         self.cluster.kubectl("create", "namespace", "kueue-system")
         self.program.start()
         until("Kueue", lambda: self.program.alive() and self.program.said("Serving webhook server"), 90)
-        apply_webhooks(self.cluster, self.directory / "webhooks.yaml", "kueue", self.URL, self.HOOKS)
+        kinds = [f"-{framework.split('/')[1]}$" for framework in self.frameworks]
+        apply_webhooks(self.cluster, self.directory / "webhooks.yaml", "kueue", self.URL, "|".join([self.HOOKS, *kinds]))
 
     def stop(self):
         self.program.stop()
