@@ -21,9 +21,11 @@ const struct gt_owner_type *gt_owner_type(enum gt_job_kind kind);
 enum gt_job_kind gt_owner_watched(unsigned number);
 bool gt_owner_is_watched(enum gt_job_kind kind); /* not for GT_JOB_KINDS and what follows it: false */
 /* From an ownerReference, or a request's kind; `api_version` is "group/version" or the group alone. A kind of
- * that group counts even where its version is another one. A kind whose objects make one of their name counts
- * as what they make: TrainJobs as JobSets. GT_JOB_KINDS: none of them. */
+ * that group counts even where its version is another one. GT_JOB_KINDS: none of them. */
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind);
+/* The same, where a kind whose objects make one of their name counts as what they make: TrainJobs as
+ * JobSets. */
+enum gt_job_kind gt_owner_made_by(const char *api_version, const char *kind);
 /* Whether a pod with such an owner may be of an object of that kind, which made the owner or is it. */
 bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *owner_kind);
 

@@ -49,13 +49,23 @@ static bool kind_is_type(const char *group, const char *kind, const char *api_ve
     return kind && strcmp(kind, wanted) == 0 && strlen(group) == len && strncmp(group, api_version, len) == 0;
 }
 
+enum gt_job_kind gt_owner_made_by(const char *api_version, const char *kind)
+{
+    enum gt_job_kind found = gt_owner_kind_of(api_version, kind);
+    for (unsigned i = 0; kind && api_version && found == GT_JOB_KINDS && i < GT_JOB_KINDS; i++) {
+        const struct gt_kind *of = gt_kind_of((enum gt_job_kind)i);
+        if (of && kind_is_type(of->maker_group, of->maker, api_version, kind))
+            found = (enum gt_job_kind)i;
+    }
+    return found;
+}
+
 enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
 {
     enum gt_job_kind found = GT_JOB_KINDS;
     for (unsigned i = 0; kind && api_version && i < GT_JOB_KINDS; i++) {
         const struct gt_kind *of = gt_kind_of((enum gt_job_kind)i);
-        if (!of || (!kind_is_type(of->type.group, of->type.kind, api_version, kind) &&
-                    !kind_is_type(of->maker_group, of->maker, api_version, kind)))
+        if (!of || !kind_is_type(of->type.group, of->type.kind, api_version, kind))
             continue;
         const char *version = strchr(api_version, '/');
         if (version && strcmp(version + 1, of->type.version) == 0)

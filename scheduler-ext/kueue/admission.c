@@ -226,7 +226,7 @@ static bool kueue_admission_has_place(const struct gt_cache_pod *pod)
 
 static enum gt_job_kind kueue_admission_kind_of(const struct gt_workload *workload)
 {
-    return gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);
+    return gt_owner_made_by(workload->owner_api_version, workload->owner_kind);
 }
 
 /* The object that it was made from; NULL: it is not known. */

@@ -611,8 +611,9 @@ static void test_kinds(void **state)
     assert_int_equal(gt_owner_kind_of("batch.volcano.sh/v1alpha1", "Job"), GT_JOB_VOLCANO);
     assert_int_equal(gt_owner_kind_of("kubeflow.org", "PyTorchJob"), GT_JOB_PYTORCH);
     assert_int_equal(gt_owner_kind_of("example.com/v1", "Job"), GT_JOB_KINDS);
-    assert_int_equal(gt_owner_kind_of("trainer.kubeflow.org/v1alpha1", "TrainJob"), GT_JOB_JOBSET);
-    assert_int_equal(gt_owner_kind_of("jobset.x-k8s.io/v1alpha2", "TrainJob"), GT_JOB_KINDS);
+    assert_int_equal(gt_owner_made_by("trainer.kubeflow.org/v1alpha1", "TrainJob"), GT_JOB_JOBSET);
+    assert_int_equal(gt_owner_kind_of("trainer.kubeflow.org/v1alpha1", "TrainJob"), GT_JOB_KINDS);
+    assert_int_equal(gt_owner_made_by("jobset.x-k8s.io/v1alpha2", "TrainJob"), GT_JOB_KINDS);
     assert_int_equal(gt_owner_kind_of("apps/v1", "DaemonSet"), GT_JOB_KINDS);
     assert_int_equal(gt_owner_kind_of("kubeflow.org/v1", "MPIJob"), GT_JOB_MPI_V1);
     assert_int_equal(gt_owner_kind_of("kubeflow.org/v2beta1", "MPIJob"), GT_JOB_MPI);
