@@ -153,6 +153,19 @@ def check_claims(path, tests):
     return claims
 
 
+KINDS = re.compile(r'\.type = \{"[^"]+", "[^"]+", "[^"]+", "(\w+)"|KUBEFLOW_KIND\(\s*"\w+",\s*"\w+",\s*"(\w+)"')
+
+
+def check_kinds():
+    """Each kind of jobs has a row in the tables that say of each how it is written, ranked and planned."""
+    kinds = {one or other for path in files("api/kinds", ends=".c") for one, other in KINDS.findall(read(path))}
+    if len(kinds) < 15:
+        problems.append(f"only {len(kinds)} kinds of jobs are found in api/kinds")
+    for page in ("docs/how-to/schedule-a-model-parallel-job.md", "docs/reference/jobs.md", "docs/reference/placement-controller.md"):
+        told = set(re.findall(r"\w+", "\n".join(line for line in read(page).splitlines() if line.startswith("|"))))
+        problems.extend(f"{page}: no table has {kind}s" for kind in sorted(kinds) if not told & {kind, f"{kind}s"})
+
+
 def main():
     pages = list(files("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
                        "topology", "deviceplugin", ends=".md"))
@@ -169,6 +182,7 @@ def main():
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
     check_reasons()
+    check_kinds()
     tests = {os.path.basename(path): read(path) for path in files("tests", ends=(".py", ".c"))}
     claims = {path: check_claims(path, tests) for path in pages}
     if claims["docs/security.md"] < 40:

@@ -154,7 +154,7 @@ function showNode(name) {
   if (node.healthUnknown) about.push(make("p", "quiet", `health unknown: GPU ${ranges(node.healthUnknown)}`));
   const known = make("p", "", `${sum.free} of ${plural(sum.gpus, "GPU")} free`);
   if (page.pinned !== name) return show({ node: name }, ...about, known, list);
-  const text = make("pre", "", "asking…");
+  const text = make("pre", "sentences", "asking…");
   show({ node: name }, ...about, known, list, text);
   explain(`node=${encodeURIComponent(name)}`, text);
 }
