@@ -39,13 +39,12 @@ const char *gt_pod_annotation(const struct gt_pod_meta *pod, enum gt_pod_key key
 static unsigned pod_read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
 {
     unsigned count = 0;
-    uint64_t seen = 0; /* keys */
-    _Static_assert(GT_POD_KEYS <= 64, "one bit for each key");
+    bool seen[GT_POD_KEYS] = {false};
     for (const cJSON *item = cJSON_IsObject(object) ? object->child : NULL; item; item = item->next) {
         enum gt_pod_key key = item->string ? gt_pod_key_of(item->string) : GT_POD_KEYS;
-        if (key == GT_POD_KEYS || key == GT_KEY_SCHEDULING_GROUP || seen >> key & 1)
+        if (key == GT_POD_KEYS || key == GT_KEY_SCHEDULING_GROUP || seen[key])
             continue;
-        seen |= UINT64_C(1) << key;
+        seen[key] = true;
         if (cJSON_IsNull(item))
             continue;
         bool is_text = cJSON_IsString(item) && item->valuestring;
