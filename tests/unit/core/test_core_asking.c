@@ -108,9 +108,12 @@ static uint64_t digest_of(const struct gt_cluster *c, unsigned sizes)
 
     for (size_t i = 0; i < GT_COUNT(parts); i++)
         digest = gt_digest_bytes(digest, parts[i].bytes, parts[i].size);
-    for (uint32_t i = 0; i < c->promise_count; i++) /* without what only fills up the struct */
-        digest = gt_digest_bytes(digest, &c->promises[i],
-                                 offsetof(struct promise, previous) + sizeof(c->promises[i].previous));
+    for (uint32_t i = 0; i < c->promise_count; i++) { /* without what only fills up the struct */
+        const struct promise *promise = &c->promises[i];
+        const uint64_t members[] = {promise->told.kind, promise->told.owner, promise->told.mask,
+                                    promise->node,      promise->next,       promise->previous};
+        digest = gt_digest_bytes(digest, members, sizeof(members));
+    }
     for (unsigned t = 0; t < sizes; t++) {
         digest = gt_digest_bytes(digest, &c->slot_size[t], sizeof(c->slot_size[t]));
         digest = gt_digest_bytes(digest, c->slots[t], supers * sizeof(*c->slots[t]));
