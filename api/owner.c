@@ -235,6 +235,12 @@ int gt_owner_complete(struct gt_owner *workload, const struct gt_owner *object, 
     return 0;
 }
 
+const char *gt_owner_warning(enum gt_job_kind kind, const cJSON *object)
+{
+    const struct gt_kind *of = gt_kind_of(kind);
+    return of->warn ? of->warn(object) : NULL;
+}
+
 bool gt_owner_is_grouped(const struct gt_owner *owner)
 {
     for (unsigned i = 0; i < owner->spec.count; i++)

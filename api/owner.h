@@ -95,6 +95,9 @@ void gt_owner_free(struct gt_owner *owner);
 GT_DEFINE_CLEANUP(struct gt_owner *, gt_owner_free)
 #define gt_auto_owner GT_CLEANUP(gt_owner_free)
 
+/* A sentence (static text) for the author of an object with groups; NULL: there is nothing to say. */
+const char *gt_owner_warning(enum gt_job_kind kind, const cJSON *object);
+
 /* Calls `visit` with the spec of each template of an owner of any kind, to be changed. */
 void gt_owner_each_template(cJSON *object, void (*visit)(void *arg, cJSON *spec), void *arg);
 

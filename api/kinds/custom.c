@@ -168,6 +168,14 @@ static int custom_check_path(const struct gt_at *at, const cJSON *object, const 
     return 0;
 }
 
+static int custom_check_text(const struct gt_at *at, const cJSON *object, const char *key)
+{
+    const cJSON *member = gt_get(object, key);
+    return member && !cJSON_IsString(member)
+               ? gt_at_fail(at, key, "it is %s, expected a text", gt_json_type(member))
+               : 0;
+}
+
 static int custom_check_texts(const struct gt_at *at, const cJSON *object, const char *key)
 {
     const cJSON *list = gt_get(object, key), *one;
@@ -191,6 +199,8 @@ static int check_template(const struct gt_at *at, const cJSON *template)
         r = custom_check_path(at, template, "path", root);
     if (r >= 0)
         r = custom_check_path(at, template, "replicas", root);
+    if (r >= 0)
+        r = custom_check_text(at, template, "role");
     if (r >= 0 && *gt_get_string(template, "role") == '.')
         r = custom_check_path(at, template, "role", root);
     return r;
@@ -288,6 +298,8 @@ static int custom_check_kind(const struct gt_at *at, const cJSON *says)
     if (r >= 0 && gt_get(says, "labels"))
         r = check_members_((&(struct gt_at){at->source, path, at->err}), gt_get(says, "labels"), "job",
                            "role", "index");
+    if (r >= 0)
+        r = custom_check_text(at, says, "child");
     if (r >= 0 && *gt_get_string(says, "child") && !*gt_get_string(gt_get(says, "labels"), "job"))
         r = gt_at_fail(at, "child", "labels.job is missing, by which its objects and pods are known");
     if (r >= 0)

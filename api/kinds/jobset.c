@@ -120,6 +120,20 @@ static uint32_t jobset_failures_left(const cJSON *spec, const cJSON *status)
     return UINT32_MAX;
 }
 
+/* JobSet lets all pods of a Job follow its first one into a domain, which no plan of ours knows. */
+static const char *warn_of_exclusive(const cJSON *object)
+{
+    static const char key[] = "alpha.jobset.sigs.k8s.io/exclusive-topology";
+    bool given = gt_get(gt_get_at(object, "metadata", "annotations"), key);
+    const cJSON *job;
+    cJSON_ArrayForEach(job, gt_get_at(object, "spec", "replicatedJobs")) given =
+        given || gt_get(gt_get_at(job, "template", "metadata", "annotations"), key);
+    return given ? "alpha.jobset.sigs.k8s.io/exclusive-topology and gpu-group-size place the same pods and "
+                   "know "
+                   "nothing of each other, so that some may wait for ever: use one of them"
+                 : NULL;
+}
+
 const struct gt_kind gt_kind_jobset = {.type = {"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"},
                                        .name = "JobSet",
                                        .child = "Job",
@@ -129,6 +143,7 @@ const struct gt_kind gt_kind_jobset = {.type = {"jobset.x-k8s.io", "v1alpha2", "
                                        .units_in_roles = true,
                                        .identify = identify_jobset,
                                        .read = read_jobset,
+                                       .warn = warn_of_exclusive,
                                        .has_stopped = has_jobset_stopped,
                                        .read_ended = read_ended_jobs,
                                        .failures_left = jobset_failures_left};

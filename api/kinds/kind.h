@@ -31,6 +31,8 @@ struct gt_kind {
     /* The templates of an object, or of its job with the number reader->job, and how many of its pods have to
      * start together. */
     int (*read)(struct gt_template_reader *reader, const cJSON *spec);
+    /* A sentence on an object with groups that its controller will not serve well. NULL: there is none. */
+    const char *(*warn)(const cJSON *object);
     /* Whether its status says that it makes no pods any more. NULL: it does not. */
     bool (*has_stopped)(const struct gt_kind *kind, const cJSON *status);
     /* Which pods have ended, besides how many. NULL: it does not say. */

@@ -24,7 +24,8 @@ static void say_reserved(const struct gt_debug_view *view, uint64_t number, stru
     const struct gt_cache_job *job = job_numbered(view->cache, number);
     struct gt_placement_job info;
     char until[GT_TIME_TEXT_SIZE];
-    gt_buf_printf(to, "reserved for pods to come of job %s", job ? job->key : "that has ended");
+    gt_buf_printf(to, "reserved for pods to come of %s%s", job ? "job " : "a job that has ended",
+                  job ? job->key : "");
     if (!job)
         return;
     gt_debug_job(view, job, &info);
@@ -42,7 +43,7 @@ static void say_promise(const struct gt_debug_view *view, const struct gt_promis
         say_reserved(view, promise->owner, to);
         return;
     case GT_PROMISE_ADMITTED:
-        gt_buf_puts(to, "kept for a Workload that Kueue has let in");
+        gt_buf_puts(to, "reserved for a Workload that Kueue has let in");
         return;
     case GT_PROMISE_FOREIGN:
         gt_buf_puts(to, "reserved by the other scheduler");
@@ -50,7 +51,7 @@ static void say_promise(const struct gt_debug_view *view, const struct gt_promis
     case GT_PROMISE_PLANNED:
     case GT_PROMISE_VACATED:
         job = job_numbered(view->cache, promise->owner);
-        gt_buf_printf(to, "planned for job %s", job ? job->key : "that has ended");
+        gt_buf_printf(to, "planned for %s%s", job ? "job " : "a job that has ended", job ? job->key : "");
     }
 }
 
@@ -61,7 +62,7 @@ static void say_holder(const struct gt_debug_view *view, uint32_t id, const stru
     const struct gt_cache_pod *user = gt_cache_gpu_user(view->cache, id, gpu);
     struct gt_promise promise;
     if (!(node->healthy & bit))
-        gt_buf_puts(to, user || !(node->free & bit) ? "unhealthy, " : "unhealthy");
+        gt_buf_puts(to, node->free & ~node->assumed & bit ? "unhealthy" : "unhealthy, ");
     if (user && (!(node->free & bit) || node->assumed & bit))
         gt_buf_printf(to, "%s pod %s/%s of job %s", node->free & bit ? "planned for" : "used by",
                       user->meta.namespace_, user->meta.name, user->job->key);

@@ -424,30 +424,6 @@ static void warn_of_atoms(const struct gt_owner *owner, struct gt_key_warnings *
             gt_key_warnings_add(to, "%s", lone_atomic);
 }
 
-/* JobSet lets all pods of a Job follow its first one into a domain, which no plan of ours knows. */
-static void warn_of_exclusive(const cJSON *object, struct gt_key_warnings *to)
-{
-    static const char key[] = "alpha.jobset.sigs.k8s.io/exclusive-topology";
-    bool given = gt_get(gt_get_at(object, "metadata", "annotations"), key);
-    const cJSON *job;
-    cJSON_ArrayForEach(job, gt_get_at(object, "spec", "replicatedJobs")) given =
-        given || gt_get(gt_get_at(job, "template", "metadata", "annotations"), key);
-    if (given)
-        gt_key_warnings_add(
-            to,
-            "%s and gpu-group-size place the same pods and know nothing of each other, so that "
-            "some may wait for ever: use one of them",
-            key);
-}
-
-static void warn_of_rollout(const cJSON *object, struct gt_key_warnings *to)
-{
-    const char *strategy = gt_get_string(gt_get_at(object, "spec", "strategy"), "type");
-    if (webhook_is(gt_get_string(object, "kind"), "Deployment") && !webhook_is(strategy, "Recreate"))
-        gt_key_warnings_add(to, "a rolling update may create a part of a unit, which is refused: give the "
-                                "Deployment the strategy Recreate");
-}
-
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review, enum gt_job_kind kind,
                         struct review_verdict *verdict)
 {
@@ -473,8 +449,9 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     else if (owner && !has_groups(owner))
         warn_of_atoms(owner, &verdict->warnings);
     else if (owner && check_jobs(owner, &verdict->refusal) >= 0) {
-        warn_of_rollout(review->object, &verdict->warnings);
-        warn_of_exclusive(review->object, &verdict->warnings);
+        const char *warning = gt_owner_warning(kind, review->object);
+        if (warning)
+            gt_key_warnings_add(&verdict->warnings, "%s", warning);
         warn_of_never(webhook, review, owner, verdict);
     }
     if (!update || !verdict->refusal)

@@ -143,7 +143,7 @@ class Windows(unittest.TestCase):
             self.assertIn(f"node {node['name']}: ", head)
             for line in lines:
                 words[line.split(": ")[1].split(" pod ")[0].split(" job ")[0]] += 1
-        self.assertLessEqual({"free", "used by", "planned for"}, set(words), words)
+        self.assertLessEqual({"free", "used by", "planned for", "unhealthy"}, set(words), words)
 
     def test_spare_nodes(self):
         """They are distinct from nodes that are reserved for a job."""

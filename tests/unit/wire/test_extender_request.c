@@ -14,18 +14,7 @@
 #include "scheduler-ext/wire/answer.h"
 #include "scheduler-ext/wire/request.h"
 #include "tests/bench/wire_bodies.h"
-
-static int read_text(struct gt_wire_request *request, const char *text, size_t len, size_t step,
-                     struct gt_err **err)
-{
-    gt_wire_request_reset(request);
-    for (size_t at = 0; at < len; at += step) {
-        int r = gt_wire_request_feed(request, text + at, len - at < step ? len - at : step, err);
-        if (r < 0)
-            return r;
-    }
-    return gt_wire_request_read(request, err);
-}
+#include "tests/unit/wire/feed.h"
 
 static const char body[] =
     "{\"pod\":{\"metadata\":{\"name\":\"p-0\",\"namespace\":\"team\",\"uid\":\"u-1\",\"labels\":{\"app\":"
