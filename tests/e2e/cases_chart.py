@@ -44,7 +44,7 @@ OPTION_SETS = tuple(f"{who}.options.{one}" for who, all_of in OPTIONS.items() fo
 SETS = {  # name: values
     "as it is": (),
     "another plugin serves": ("mode=topologyOnly",),
-    "annotations alone": ("mode=annotationsOnly", "scheduler.enabled=false", "placement.enabled=false"),
+    "annotations alone": ("mode=annotationsOnly",),
     "nodes by PCI": ("agent.nodes=pci", "agent.pciClasses={0302,1200}"),
     "every node": ("agent.nodes=all", "agent.tolerations=null"),
     "no probe": ("probe.mode=none",),
@@ -53,8 +53,8 @@ SETS = {  # name: values
     "recordings": RECORDED,
     "agents alone": ("scheduler.enabled=false", "placement.enabled=false"),
     "agents that publish nothing": ("scheduler.enabled=false", "placement.enabled=false", "agent.options.no-publish=true"),
-    "three replicas": ("scheduler.replicas=3",),
-    "two replicas without a budget": ("scheduler.replicas=2", "podDisruptionBudget.enabled=false"),
+    "one replica": ("scheduler.replicas=1",),
+    "two replicas without a budget": ("podDisruptionBudget.enabled=false",),
     "narrow network policies": ("networkPolicy.apiServerCidrs={10.0.0.0/28,fd00::/64}", "networkPolicy.volcano=null",
                                 "networkPolicy.from[0].namespaceSelector.matchLabels.a=b"),
     "network policies that let nobody in": ("networkPolicy.from=null", "networkPolicy.volcano=null"),
@@ -64,12 +64,22 @@ SETS = {  # name: values
     "a webhook that fails": ("placement.webhook.failurePolicy=Fail", "placement.webhook.excludedNamespaces={kube-system,monitoring}"),
     "pods made again": ("scheduler.options.on-lost-plan=recreate",),
     "HyperNodes and NodeFeatures": ("scheduler.options.project={hypernodes,nodefeatures}",),
-    "every option": ("placement.enabled=false", *OPTION_SETS),
+    "every option": ("placement.enabled=false", "scheduler.replicas=1", *OPTION_SETS),
     "an image by its digest": ("image.repository=registry.example.com/gputopo", f"image.digest=sha256:{'0' * 64}",
                                "image.pullSecrets[0].name=registry"),
     "a fault table": ("agent.faultTable.signals.temperature.threshold=95", "agent.podAnnotations.c=d"),
     "labels and annotations": ("agent.podLabels.a=b", "agent.podAnnotations.c=d", "scheduler.podLabels.a=b",
                                "scheduler.podAnnotations.c=d", "agent.seLinuxOptions.type=container_device_plugin_t"),
+    "common labels and annotations": ("commonLabels.team=gpu", "commonAnnotations.example\\.com/owner=gpu", "monitoring.enabled=false",
+                                      "agent.serviceAccountAnnotations.a=b", "scheduler.serviceAccountAnnotations.a=b"),
+    "variables and volumes": ("agent.extraEnv[0].name=A", "agent.extraEnv[0].value=b", "scheduler.extraEnv[0].name=A",
+                              *(f"{who}.{what}" for who in ("agent", "scheduler") for what in (
+                                  "extraVolumes[0].name=more", "extraVolumes[0].emptyDir.sizeLimit=1Mi",
+                                  "extraVolumeMounts[0].name=more", "extraVolumeMounts[0].mountPath=/more"))),
+    "where pods go": ("agent.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=a",
+                      "agent.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
+                      "scheduler.topologySpreadConstraints[0].maxSkew=1", "scheduler.topologySpreadConstraints[0].topologyKey=zone",
+                      "scheduler.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway"),
     "no cleanup": ("cleanup.enabled=false",),
     "definitions by other means": ("crds.upgradeJob.enabled=false",),
     "Volcano's scheduler": ("volcano.scheduler.enabled=true", "volcano.scheduler.namespace=default", "volcano.scheduler.replicas=2",
@@ -99,7 +109,9 @@ WRONG = (  # values, and what the refusal says
     (("placement.certificates.mode=mine",), ("placement", "certificates", "mode")),
     (("scheduler.enabled=false",), ("scheduler.enabled", "placement.enabled")),
     (("agent.options.no-publish=true",), ("agent.options.no-publish", "scheduler.enabled")),
-    (("mode=annotationsOnly",), ("mode", "annotationsOnly", "scheduler.enabled")),
+    (("agent.nodes=pci", "agent.affinity.nodeAffinity.a=b"), ("agent.affinity.nodeAffinity", "agent.nodes: pci")),
+    (("fullnameOverride=Mine",), ("fullnameOverride",)),
+    (("commonLabels.a[0]=b",), ("commonLabels",)),
     (("agent.options.resource=example.com/gpu",), ("agent.options.resource", "example.com/gpu", "placement.enabled")),
     (("scheduler.options.on-lost-plan=recreate", "placement.enabled=false"), ("on-lost-plan", "placement.enabled")),
     (("scheduler.options.only={extender}",), ("scheduler.options.only", "placement")),
@@ -108,14 +120,14 @@ WRONG = (  # values, and what the refusal says
     (("agent.options.health=:9400",), ("agent.options.health", "agent.options.http")),
     (("scheduler.options.http=0.0.0.0:9403",), ("scheduler.options.health", "scheduler.options.http")),
     (("scheduler.options.http=:9443",), ("scheduler.options.http", "9443", "placement.enabled")),
-    (("scheduler.replicas=2", "scheduler.options.leader-elect=false"), ("scheduler.replicas", "leader-elect")),
+    (("scheduler.options.leader-elect=false",), ("scheduler.replicas", "leader-elect")),
     (("placement.certificates.mode=certManager",), ("placement.certificates.mode", "cert-manager.io/v1")),
     (("monitoring.enabled=true",), ("monitoring.enabled", "monitoring.coreos.com/v1")),
     (("volcano.scheduler.configuration=none",), ("volcano", "scheduler", "configuration")),
     (("placement.certificates.issuerRef.name=mine",), ("issuerRef", "placement.certificates.mode")),
 )
 SERVED = "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], 9443)))"
-BASE = ("namespace.create=true", "agent.nodes=all", "placement.enabled=false", "cleanup.enabled=false", "crds.upgradeJob.enabled=false")
+BASE = ("namespace.create=true", "scheduler.replicas=1", "agent.nodes=all", "placement.enabled=false", "cleanup.enabled=false", "crds.upgradeJob.enabled=false")
 SAME = (  # a kustomization, components of it, and the values that say the same
     ("base", (), ()),
     ("no-probe", (), ("probe.mode=none",)),
@@ -127,8 +139,17 @@ SAME = (  # a kustomization, components of it, and the values that say the same
 )
 
 
+HELMS = ("app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart")
+
+
 def named(objects):
-    return {(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): in_order(item) for item in objects if item}
+    """Without the labels that Helm alone knows."""
+    found = {}
+    for item in filter(None, objects):
+        metadata = item["metadata"]
+        metadata["labels"] = {key: value for key, value in metadata.get("labels", {}).items() if key not in HELMS}
+        found[item["kind"], metadata.get("namespace"), metadata["name"]] = in_order(item)
+    return found
 
 
 def in_order(item):
@@ -244,6 +265,12 @@ class ChartCases:
                 self.cluster.ask("control", "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-", data=text)
             except Failed as why:
                 raise Failed(f"{name}: {why}") from why
+        every = (*PLACED, "volcano.scheduler.enabled=true", "agent.options.advertise=dra", "scheduler.options.claims=groups")
+        same(self.render(("fullnameOverride=mine", *every)).replace("mine-", "gputopo-"), self.render(every), "what another name changes")
+        objects = [item for item in yaml.safe_load_all(self.render(("commonLabels.team=gpu", "commonAnnotations.to=gpu", *every))) if item]
+        for item in objects:
+            if item["metadata"]["labels"].keys() < {"team", "app.kubernetes.io/part-of", *HELMS} or item["metadata"]["annotations"]["to"] != "gpu":
+                raise Failed(f"{item['kind']} {item['metadata']['name']} has {item['metadata']}")
         managed = self.render(("placement.certificates.mode=certManager",), "--api-versions", "cert-manager.io/v1")
         kinds = [item["kind"] for item in yaml.safe_load_all(managed) if item]
         same([kinds.count(kind) for kind in ("Issuer", "Certificate", "Secret")], [2, 3, 0], "cert-manager's objects")
@@ -281,6 +308,24 @@ class ChartCases:
             else:
                 raise Failed(f"{values} was taken")
         return f"{len(WRONG)} of them"
+
+    @quick
+    def older_kubernetes(self):
+        """What a release lacks is left out, or refused by name."""
+        kinds = [{item["kind"] for item in yaml.safe_load_all(self.render((), "--kube-version", version)) if item} for version in ("1.28.15", "1.30.0")]
+        same(kinds[1] - kinds[0], {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, "what 1.28 lacks")
+        if "recursiveReadOnly" in self.render((), "--kube-version", "1.28.15"):
+            raise Failed("1.28 is given recursiveReadOnly")
+        self.render(("placement.enabled=false",), "--kube-version", "1.26.8")
+        for version, value in (("1.27.3", "placement.enabled=true"), ("1.33.0", "agent.options.advertise=dra"), ("1.33.0", "scheduler.options.claims=all")):
+            name = value.partition("=")[0]
+            try:
+                self.render((value,), "--kube-version", version)
+            except Failed as refusal:
+                if name not in str(refusal) or version not in str(refusal):
+                    raise Failed(f"{value} on {version}: {refusal}") from refusal
+            else:
+                raise Failed(f"{value} was taken on {version}")
 
     # cases of a release
 
@@ -433,7 +478,7 @@ class ChartCases:
             time.sleep(0.5)
         same(self.allocatable()[f"node{good}"], "8", "GPUs of the other node")
         companions = self.cluster.get("deployment", "gputopo-scheduler", "-n", NAMESPACE)["status"]
-        same(companions.get("availableReplicas"), 1, "companions that answer")
+        same(companions.get("availableReplicas"), 2, "companions that answer")
         same(self.holds(), before, "GPUs and containers of pods under a broken rollout")
         self.cluster.kubectl("patch", "crd", SUPERNODES, "--type=json", "-p", '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]')
         self.helm("rollback", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
@@ -552,7 +597,7 @@ class ChartCases:
     def again(self):
         """With the definitions that Helm has left, by the labels of Node Feature Discovery, and without the plugin."""
         self.cluster.kubectl("delete", "jobs,pods", "--all", "--wait")
-        self.release("install", *RECORDED, "agent.nodes=pci", "mode=annotationsOnly", "scheduler.enabled=false", "placement.enabled=false")
+        self.release("install", *RECORDED, "agent.nodes=pci", "mode=annotationsOnly", "fullnameOverride=site")
         self.cluster.kubectl("label", "node", "node2", "feature.node.kubernetes.io/pci-0302_9999.present=true")
 
         def written():
@@ -560,7 +605,7 @@ class ChartCases:
             return {**said["labels"], **said["annotations"]}.keys() >= {"metax-tech.com/gpu.topology.scores", "metax-tech.com/gpu.product"}
         until("the Node's annotations and labels", written)
         same(self.cluster.get("ngt")["items"], [], "objects of an agent that writes annotations only")
-        self.release("upgrade", "mode=topologyOnly", "scheduler.enabled=true", "placement.enabled=true")
+        self.release("upgrade", "mode=topologyOnly")
 
         def published():
             said = {item["metadata"]["name"]: item.get("status", {}).get("freeCount") for item in self.cluster.get("ngt")["items"]}
@@ -603,7 +648,7 @@ class ChartCases:
         self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
         self.manager.start()
         start = time.monotonic()
-        self.release("install", *RECORDED, "agent.nodes=pci", "placement.certificates.mode=certManager", "placement.webhook.failurePolicy=Fail")
+        self.release("install", *RECORDED, "agent.nodes=pci", "scheduler.replicas=1", "placement.certificates.mode=certManager", "placement.webhook.failurePolicy=Fail")
         seconds = time.monotonic() - start
 
         def believed():
@@ -664,6 +709,7 @@ class ChartCases:
         case("every set of values renders, and the API server takes it", self.combinations)
         if not short:
             case("wrong values are refused by name", self.wrong)
+            case("on Kubernetes from 1.26 on: what a release lacks is left out, or refused", self.older_kubernetes)
         if not case("the image is built and imported", self.new_image):
             return
         if releases.old:

@@ -1,5 +1,45 @@
 {{/* SPDX-License-Identifier: Apache-2.0 */}}
 
+{{/* What the names of our objects begin with. There is one gputopo in a cluster, so the release's name is no part of it. */}}
+{{- define "gputopo.name" -}}
+{{ .Values.fullnameOverride | default .Values.nameOverride | default "gputopo" }}
+{{- end }}
+
+{{/* Of a list: the root, the program that the object is about or nothing, further annotations as text. Labels end it, so that more of
+them may follow. daemonset/generate leaves out those that Helm alone knows. */}}
+{{- define "gputopo.metadata" -}}
+{{- $root := index . 0 -}}
+{{- $annotations := deepCopy $root.Values.commonAnnotations -}}
+{{- if gt (len .) 2 }}{{ $annotations = mergeOverwrite $annotations (index . 2 | fromYaml) }}{{ end -}}
+{{- with $annotations -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{ end -}}
+labels:
+  {{- with rest . }}
+  {{- with first . }}
+  app.kubernetes.io/name: gputopo-{{ . }}
+  {{- end }}
+  {{- end }}
+  {{- include "gputopo.labels" $root | nindent 2 }}
+{{- end }}
+
+{{- define "gputopo.labels" -}}
+app.kubernetes.io/part-of: gputopo
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Of a list: the root, further labels of these pods. No version, which would replace pods for a new chart alone. */}}
+{{- define "gputopo.podLabels" -}}
+{{ toYaml (merge (dict "app.kubernetes.io/part-of" "gputopo") (index . 1) (index . 0).Values.commonLabels) }}
+{{- end }}
+
 {{- define "gputopo.image" -}}
 {{ include "gputopo.image-of" (list . .Values.image) }}
 {{- end }}
@@ -82,12 +122,22 @@ tiers:
 {{ if and (eq .Values.mode "full") (index .Values.agent.options "advertise") }}yes{{ end }}
 {{- end }}
 
+{{/* ValidatingAdmissionPolicies, and the node in an agent's token, which they read. */}}
+{{- define "gputopo.policies" -}}
+{{ if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}yes{{ end }}
+{{- end }}
+
 {{- define "gputopo.lifts-gates" -}}
-{{ if and .Values.scheduler.enabled (not (include "gputopo.placement" .)) (ne (toString (index .Values.scheduler.options "lift-gates")) "false") }}yes{{ end }}
+{{ if and (include "gputopo.companion" .) (not (include "gputopo.placement" .)) (ne (toString (index .Values.scheduler.options "lift-gates")) "false") }}yes{{ end }}
+{{- end }}
+
+{{/* The companion needs NodeGPUTopologies. */}}
+{{- define "gputopo.companion" -}}
+{{ if and .Values.scheduler.enabled (ne .Values.mode "annotationsOnly") }}yes{{ end }}
 {{- end }}
 
 {{- define "gputopo.placement" -}}
-{{ if and .Values.placement.enabled .Values.scheduler.enabled }}yes{{ end }}
+{{ if and .Values.placement.enabled (include "gputopo.companion" .) }}yes{{ end }}
 {{- end }}
 
 {{- define "gputopo.claims" -}}
@@ -119,15 +169,19 @@ nodeSelector:
   {{- if eq .Values.agent.nodes "installed" }}
   metax-tech.com/gpu.installed: "true"
   {{- end }}
+{{- $affinity := deepCopy .Values.agent.affinity }}
 {{- if eq .Values.agent.nodes "pci" }}
 {{- $vendor := .Values.agent.options.vendor | default "9999" | toString | lower | trimPrefix "0x" }}
+{{- $terms := list }}
+{{- range .Values.agent.pciClasses }}
+{{- $key := printf "feature.node.kubernetes.io/pci-%s_%s.present" (toString .) $vendor }}
+{{- $terms = append $terms (dict "matchExpressions" (list (dict "key" $key "operator" "In" "values" (list "true")))) }}
+{{- end }}
+{{- $_ := set $affinity "nodeAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms)) }}
+{{- end }}
+{{- with $affinity }}
 affinity:
-  nodeAffinity:
-    requiredDuringSchedulingIgnoredDuringExecution:
-      nodeSelectorTerms: # one of them
-      {{- range .Values.agent.pciClasses }}
-      - matchExpressions: [{key: feature.node.kubernetes.io/pci-{{ . }}_{{ $vendor }}.present, operator: In, values: ["true"]}]
-      {{- end }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.agent.tolerations }}
 tolerations:

@@ -1,23 +1,28 @@
 {{/* SPDX-License-Identifier: Apache-2.0 */}}
 
-{{/* Annotations of what a hook's Job needs: made before it, gone after it. */}}
-{{- define "gputopo.hook" -}}
+{{/* Annotations of a hook's Job. */}}
+{{- define "gputopo.hooked" -}}
 helm.sh/hook: {{ . }}
-helm.sh/hook-weight: "-1"
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
-{{/* The spec of a hook's Job: one command of our image by the account gputopo-NAME. `definitions`: a ConfigMap that is mounted. */}}
+{{/* Annotations of what a hook's Job needs: made before it, gone after it. */}}
+{{- define "gputopo.hook" -}}
+{{ include "gputopo.hooked" . }}
+helm.sh/hook-weight: "-1"
+{{- end }}
+
+{{/* The spec of a hook's Job: one command of our image by the account of this name. `definitions`: a ConfigMap that is mounted. */}}
 {{- define "gputopo.hook-job" -}}
 backoffLimit: 3
 template:
   metadata:
     labels:
       app.kubernetes.io/name: gputopo-{{ .name }}
-      app.kubernetes.io/part-of: gputopo
+      {{- include "gputopo.podLabels" (list .root (dict)) | nindent 6 }}
   spec:
     restartPolicy: Never
-    serviceAccountName: gputopo-{{ .name }}
+    serviceAccountName: {{ include "gputopo.name" .root }}-{{ .name }}
     enableServiceLinks: false
     {{- with .root.Values.image.pullSecrets }}
     imagePullSecrets:
