@@ -208,6 +208,7 @@ static struct gt_scan_options scan_options(const struct gt_agent_options *option
     return (struct gt_scan_options){
         .root = options->root,
         .from = options->from,
+        .needs_devices = true,
         .vendor = options->vendor,
         .node_name = options->node_name,
         .probe = probe,

@@ -12,19 +12,9 @@
 
 #define TEMPORARY ".XXXXXX"
 
-int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len,
-                 struct gt_err **err)
+int gt_file_read_all(int fd, const char *path, size_t max, char **ret_data, size_t *ret_len,
+                     struct gt_err **err)
 {
-    /* O_NONBLOCK: a FIFO must not hang the reader. */
-    gt_auto_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return gt_fail_sys(err, errno, "%s", path);
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return gt_fail_sys(err, errno, "%s", path);
-    if (S_ISDIR(st.st_mode))
-        return gt_fail_sys(err, EISDIR, "%s", path);
-
     gt_auto_buf struct gt_buf buf = GT_BUF(max);
     char chunk[16384];
     for (;;) {
@@ -47,6 +37,21 @@ int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_
     if (ret_len)
         *ret_len = len;
     return 0;
+}
+
+int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len,
+                 struct gt_err **err)
+{
+    /* O_NONBLOCK: a FIFO must not hang the reader. */
+    gt_auto_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return gt_fail_sys(err, errno, "%s", path);
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return gt_fail_sys(err, errno, "%s", path);
+    if (S_ISDIR(st.st_mode))
+        return gt_fail_sys(err, EISDIR, "%s", path);
+    return gt_file_read_all(fd, path, max, ret_data, ret_len, err);
 }
 
 int gt_file_read_attribute(int dirfd, const char *path, char *to, size_t size)

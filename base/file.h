@@ -15,6 +15,10 @@
 int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len,
                  struct gt_err **err);
 
+/* The same of a descriptor that is open; `path` is for errors. */
+int gt_file_read_all(int fd, const char *path, size_t max, char **ret_data, size_t *ret_len,
+                     struct gt_err **err);
+
 /*
  * Reads a sysfs-like attribute into `to`, without trailing white space. Returns its length or -errno; there
  * is no error object, since a missing attribute is normal.

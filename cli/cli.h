@@ -100,8 +100,8 @@ struct cli_source {
     }
 #define CLI_SOURCE_OPTIONS(type)                                                                             \
     {"from", "FILE",                                                                                         \
-     "read FILE instead of this machine: a recording, the JSON of a node, an hwloc XML file, or a "          \
-     "directory with a recorded sysfs tree",                                                                 \
+     "read FILE (-: standard input) instead of this machine: a recording, the JSON of a node, an hwloc "     \
+     "XML file, the text of mx-smi topo -m, or a directory with a recorded sysfs tree",                      \
      gt_option_any_text, GT_OPTION_FIELD(type, source.from)},                                                \
         CLI_LIVE_SOURCE_OPTIONS(type)
 

@@ -12,10 +12,12 @@
  * with one), so a daemon calls it on a thread of its own. It only reads.
  */
 struct gt_scan_options {
-    const char *root; /* directory that holds sys/ and proc/; NULL: "/" */
-    const char *from; /* NULL: the live machine. Otherwise the path to read instead: a recording or a node's
-                         JSON, an hwloc XML file, or a directory with a recorded sysfs tree */
-    unsigned vendor;  /* PCI vendor id of the GPUs; 0: that of the recording, else 0x9999, MetaX */
+    const char *root;   /* directory that holds sys/ and proc/; NULL: "/" */
+    const char *from;   /* NULL: the live machine. Otherwise the path to read instead: a recording or a node's
+                           JSON, an hwloc XML file, a text with the matrix of mx-smi, or a directory with a
+                           recorded sysfs tree; "-": standard input */
+    bool needs_devices; /* GPUs will be given to containers: a matrix is refused, since it names no devices */
+    unsigned vendor;    /* PCI vendor id of the GPUs; 0: that of the recording, else 0x9999, MetaX */
     const char *node_name;         /* written into the node; NULL: "" or what the recording says */
     struct gt_probe_client *probe; /* NULL: the vendor library is not queried, and `missing` says so */
     const char *no_probe_why;      /* the reason for `missing` if `probe` is NULL; may be NULL */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json_get.h"
@@ -186,11 +187,20 @@ int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struc
 {
     gt_auto_free char *text = NULL;
     size_t len = 0;
-    int r = gt_file_read(AT_FDCWD, options->from, GT_JSON_MAX, &text, &len, err);
+    int r = strcmp(options->from, "-") == 0
+                ? gt_file_read_all(STDIN_FILENO, "standard input", GT_JSON_MAX, &text, &len, err)
+                : gt_file_read(AT_FDCWD, options->from, GT_JSON_MAX, &text, &len, err);
     if (r < 0)
         return r;
-    if (text[strspn(text, " \t\r\n")] == '<')
+    char first = text[strspn(text, " \t\r\n")];
+    if (first == '<')
         return replay_xml(options, text, len, ret, ret_raw, err);
+    if (first != '{' && strstr(text, "GPU0")) {
+        if (options->needs_devices)
+            return gt_fail(err, EINVAL, "%s: a matrix names no devices; a recording is needed",
+                           options->from);
+        return gt_matrix_read(text, options->from, options->node_name, ret, err);
+    }
     gt_auto_json cJSON *json = NULL;
     r = gt_json_parse(text, len, options->from, &json, err);
     if (r < 0)

@@ -19,9 +19,18 @@ struct gt_material {
 /* Makes the node and finishes it. */
 int gt_assemble(const struct gt_material *material, struct gt_node **ret, struct gt_err **err);
 
-/* Reads the file that --from names (options->from): hwloc XML, a recording, or a node's JSON. */
+/* Reads the file that --from names (options->from): hwloc XML, a recording, a node's JSON, or a matrix. */
 int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struct gt_raw *ret_raw,
               struct gt_err **err);
+
+/*
+ * The node that a matrix tells of, as `mx-smi topo -m` and `-n` and `nvidia-smi topo -m` print it: kinds of
+ * connections, NUMA nodes and CPUs, NICs. What it lacks is in `missing`. `text` is changed. -EINVAL if there
+ * is no matrix in it, a row is too short, or two rows contradict each other; -E2BIG above the limits of a
+ * node.
+ */
+int gt_matrix_read(char *text, const char *source, const char *name, struct gt_node **ret,
+                   struct gt_err **err);
 
 #define GT_MISSING_PCI    "PCI"
 #define GT_MISSING_HWLOC  "hwloc"
