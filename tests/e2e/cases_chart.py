@@ -336,14 +336,23 @@ class ChartCases:
     @quick
     def installed(self):
         """No agent without MetaX's label on a node; with it, GPUs and objects."""
+        self.recorded()
+        before = self.releases.latest()
+        seconds = self.from_nothing(before / "chart")
+        self.releases.defined(before)
+        return f"{seconds:.1f} s from the label to 8 GPUs"
+
+    def recorded(self):
         self.nodes = {number: Node(self.cluster, self.build, recording, number)
                       for number, recording in enumerate((C500, C550), 1)}
         for number, node in self.nodes.items():
             install.mount(self.cluster, number, node.machine.dev, DEVICES)
         self.cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", NAMESPACE,
                              *(f"--from-file=node{number}.json={node.machine.file}" for number, node in self.nodes.items()))
-        before = self.releases.latest()
-        notes = self.release("install", *RECORDED, "agent.options.heartbeat=5", chart=before / "chart")
+
+    def from_nothing(self, chart):
+        """Returns the seconds from the label to GPUs."""
+        notes = self.release("install", *RECORDED, "agent.options.heartbeat=5", chart=chart)
         if f"No node has the label {INSTALLED}" not in notes:
             raise Failed(f"the notes do not tell why there is no agent: {notes}")
         same(self.agents(), {}, "agents on nodes without the label")
@@ -358,8 +367,7 @@ class ChartCases:
                     for item in self.cluster.get("ngt")["items"]}
             return said == {"node1": "True", "node2": "True"} or (False, said)
         until("the nodes' objects", published)
-        self.releases.defined(before)
-        return f"{seconds:.1f} s from the label to 8 GPUs"
+        return seconds
 
     @quick
     def placed(self):
@@ -698,6 +706,42 @@ class ChartCases:
             told.append(f"{probe['spec']['containers'][0]['securityContext']}, effective capabilities {status['CapEff']}, "
                         f"{status['Seccomp_filters']} seccomp filters")
         return "; then ".join(told)
+
+    # Kubernetes 1.28
+
+    def on_1_28(self):
+        """What the API server there knows of each set of values; it refuses a field or kind that it does not."""
+        self.cluster.kubectl("create", "namespace", NAMESPACE)
+        for name, values in SETS.items():
+            text = self.render(values, "--kube-version", "1.28.15")
+            try:
+                self.cluster.ask("control", "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-", data=text)
+            except Failed as why:
+                raise Failed(f"{name}: {why}") from why
+        return f"{len(SETS)} sets"
+
+    def installed_on_1_28(self):
+        self.recorded()
+        seconds = self.from_nothing(CHART)
+        status = self.cluster.get("deployment", "gputopo-scheduler", "-n", NAMESPACE)["status"]
+        same(status.get("availableReplicas"), 2, "companions that answer")
+        return f"{seconds:.1f} s from the label to 8 GPUs"
+
+    def run_1_28(self):
+        case = self.report.case
+        case("every set of values renders, and the API server takes it", self.on_1_28)
+        if case("the image is built and imported", self.new_image) and \
+                case("helm install: nodes have GPUs and objects", self.installed_on_1_28) and \
+                case("a job is placed and runs", self.placed):
+            case("gputopo explain asks by the API server", self.explained)
+            case("helm uninstall takes back what was written", self.removed)
+
+    def removed(self):
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        for item in self.cluster.get("nodes")["items"]:
+            left = [key for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if "metax-tech.com/" in key]
+            same(left, [INSTALLED], f"labels and annotations of {item['metadata']['name']}")
+        same(self.gates("waits"), [[], []], "gates of pods that nobody places any more")
 
     def run(self, again=False):
         """`again`: on another Kubernetes; there the quick form leaves out what Helm alone does, and the network policies."""

@@ -77,7 +77,7 @@ class NetworkCases:
 
     def look(self):
         """{name: (address, port)} of everything that is asked here."""
-        self.companion, = self.cluster.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=gputopo-scheduler")["items"]
+        self.companion = self.cluster.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=gputopo-scheduler")["items"][0]
         self.agents = self.chart.agents()
         self.ports = {"companion": (self.companion["status"]["podIP"], 9401), "companion health": (self.companion["status"]["podIP"], 9403),
                       "companion TLS": (self.companion["status"]["podIP"], 9443)}
@@ -115,7 +115,7 @@ class NetworkCases:
             who = self.make_askers()
             self.check(who, dict.fromkeys(who, everything))  # nothing is enforced yet: what is closed below is closed by the policies
             with Enforcer(self.cluster) as enforcer:
-                same(enforcer.apply(), 3, "pods that the policies select")
+                same(enforcer.apply(), 4, "pods that the policies select")
                 plain = {"companion", "agent 1", "agent 2"}
                 self.check(who, {MONITORING: plain | {"companion TLS"}, VOLCANO: {"companion", "companion TLS"}, OTHERS: {"companion TLS"}})
                 self.goes_on(who)
