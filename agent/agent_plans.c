@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent_private.h"
+#include "api/names.h"
 #include "api/pod.h"
 #include "base/clock.h"
 #include "base/log.h"

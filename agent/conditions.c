@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/names.h"
 #include "base/text.h"
 #include "base/time_text.h"
 

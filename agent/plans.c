@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/buf.h"
 #include "deviceplugin/in_use.h"
 

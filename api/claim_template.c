@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/names.h"
 #include "api/read.h"
 
 static const char source[] = "ResourceClaimTemplate";

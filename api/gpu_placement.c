@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "api/pod_plan.h"
 #include "api/read.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "topology/model/node.h"

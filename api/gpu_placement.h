@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 /*
  * GPUPlacement: what a job asks for, and its plan. There is one for each job; only the companion writes it. A

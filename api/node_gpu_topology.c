@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/read.h"
 #include "base/bits.h"
 #include "base/json_write.h"

@@ -3,7 +3,6 @@
 #define GPUTOPO_API_NODE_GPU_TOPOLOGY_H
 
 #include "api/condition.h"
-#include "api/names.h"
 #include "topology/model/node.h"
 
 /*

@@ -6,7 +6,9 @@
 #include <strings.h>
 
 #include "api/kinds/kind.h"
+#include "api/names.h"
 #include "base/digest.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /* What all kinds have in common; kinds/ has a file for each. */

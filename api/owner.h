@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 #include "api/job_kind.h"
-#include "api/names.h"
-#include "base/err.h"
+#include "base/cleanup.h"
+
+struct gt_err;
 
 /* The objects that create the pods of jobs: what their templates say of GPUs and groups. */
 struct gt_owner_type {

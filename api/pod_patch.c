@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 

@@ -2,8 +2,10 @@
 #ifndef GPUTOPO_API_POD_PLAN_H
 #define GPUTOPO_API_POD_PLAN_H
 
-#include "api/names.h"
+#include <stdint.h>
+
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "topology/model/node.h"
 
 /*
@@ -16,6 +18,8 @@
  * refuses what the reader would refuse.
  */
 enum {
+    GT_POD_CONTAINERS_MAX = 64,   /* of a pod, with GPUs; ordinary init containers are counted separately */
+    GT_POD_GPUS_MAX = UINT16_MAX, /* of a container or a pod: no node has so many, so it never runs */
     GT_POD_PLAN_CONTAINERS_MAX = 2 * GT_POD_CONTAINERS_MAX, /* including ordinary init containers */
     GT_POD_PLAN_TEXT_MAX = 16 << 10,                        /* bytes of the value */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/resource_claim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/read.h"

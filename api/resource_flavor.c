@@ -5,6 +5,7 @@
 
 #include "api/read.h"
 #include "api/workload.h"
+#include "base/err.h"
 
 void gt_resource_flavor_done(struct gt_resource_flavor *flavor)
 {

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/read.h"
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "topology/model/node.h"

@@ -2,8 +2,9 @@
 #ifndef GPUTOPO_API_SUPERNODE_H
 #define GPUTOPO_API_SUPERNODE_H
 
+#include <stdint.h>
+
 #include "api/condition.h"
-#include "api/names.h"
 
 /* Supernode: a set of nodes whose GPUs have direct links to each other, or, of a higher tier, a set of
  * supernodes. */

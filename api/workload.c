@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/read.h"
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 

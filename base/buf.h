@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
+struct gt_err;
 
 /*
  * A growing byte buffer with a limit. If an addition exceeds the limit, or there is no memory, the buffer is

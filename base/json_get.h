@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+struct gt_err;
 
 /*
  * Reads the members of a JSON object that somebody else wrote. If `object` is NULL or not an object, it has

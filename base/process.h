@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+struct gt_err;
 
 /* What /proc says about this process. If it cannot be read, gt_process_read() returns false and leaves *ret
  * untouched. */

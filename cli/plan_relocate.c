@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "cli/plan.h"
 
 /* `plan --relocate`: which pods of the file to move, and where to, so that the job fits. */

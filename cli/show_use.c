@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "base/json.h"
 #include "base/time_text.h"
 #include "cli/http_get.h"

@@ -2,6 +2,8 @@
 #include <errno.h>
 
 #include "api/meta.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "cli/view.h"
 
 /* Supernode objects, which are kept as a whole. */

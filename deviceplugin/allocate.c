@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/answers_pack.h"
 #include "deviceplugin/device_nodes.h"

@@ -3,6 +3,7 @@
 #define GPUTOPO_DEVICEPLUGIN_CDI_H
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "deviceplugin/inventory.h"
 
 /*

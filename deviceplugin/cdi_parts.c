@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/err.h"
+
 enum { CDI_NAME_MAX = 1024 };
 
 _Static_assert((int)GT_GPUS_MAX <= (int)GT_CDI_DEVICES_MAX, "each GPU is a device");

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_DEVICEPLUGIN_CDI_PARTS_H
 #define GPUTOPO_DEVICEPLUGIN_CDI_PARTS_H
 
+#include "base/cleanup.h"
 #include "deviceplugin/cdi_spec.h"
 #include "deviceplugin/device_nodes.h"
 

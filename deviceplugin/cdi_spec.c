@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/text.h"
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/text.h"
 
 static const char place_prefix[] = "PCI-";

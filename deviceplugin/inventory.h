@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_DEVICEPLUGIN_INVENTORY_H
 #define GPUTOPO_DEVICEPLUGIN_INVENTORY_H
 
+#include "base/cleanup.h"
 #include "deviceplugin/in_use.h"
 #include "topology/model/loss.h"
 #include "topology/model/node.h"

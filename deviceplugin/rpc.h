@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 /*
  * gRPC calls with requests and replies as bytes, over connections that the caller has made. Only the files

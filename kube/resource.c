@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/err.h"
 
 const struct gt_kube_resource gt_kube_nodes = {"", "v1", "nodes", false};
 const struct gt_kube_resource gt_kube_pods = {"", "v1", "pods", true};

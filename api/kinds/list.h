@@ -2,8 +2,6 @@
 #ifndef GPUTOPO_API_KINDS_LIST_H
 #define GPUTOPO_API_KINDS_LIST_H
 
-#include "api/names.h"
-
 /*
  * The kinds of jobs. Each is a file here, and a line in this list: KIND(enum, variable). A pod belongs to the
  * first kind that says so. With gang scheduling Kubeflow's operators also write Volcano's labels, so their

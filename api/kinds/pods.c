@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "api/kinds/indices.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 
 /*

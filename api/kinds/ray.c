@@ -4,6 +4,8 @@
 
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /*

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/names.h"
 #include "api/pod.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 enum { ROLE_MAX = 253, SIZE_TEXT_MAX = 64 };

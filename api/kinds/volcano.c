@@ -5,6 +5,7 @@
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /* Job of Volcano, with its pytorch plugin or without. */

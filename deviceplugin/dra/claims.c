@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_DEVICEPLUGIN_DRA_STORE_H
 #define GPUTOPO_DEVICEPLUGIN_DRA_STORE_H
 
+#include "base/cleanup.h"
 #include "deviceplugin/dra/claims.h"
 
 /*

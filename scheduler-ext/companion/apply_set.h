@@ -2,7 +2,6 @@
 #ifndef GPUTOPO_COMPANION_APPLY_SET_H
 #define GPUTOPO_COMPANION_APPLY_SET_H
 
-#include "api/names.h"
 #include "base/loop.h"
 #include "kube/client.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "api/pod_claim.h"
 #include "api/removal.h"
 #include "base/backoff.h"

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_COMPANION_GROUPS_H
 #define GPUTOPO_COMPANION_GROUPS_H
 
+#include "base/cleanup.h"
 #include "scheduler-ext/supernodes/join.h"
 
 /*

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "api/names.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prometheus.h"

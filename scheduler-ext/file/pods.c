@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/reader.h"
 

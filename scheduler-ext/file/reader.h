@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_FILE_READER_H
 #define GPUTOPO_FILE_READER_H
 
+#include "base/err.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "topology/model/node_json_get.h"
 

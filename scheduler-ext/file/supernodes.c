@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/file/reader.h"
 
 struct supernode_entry {

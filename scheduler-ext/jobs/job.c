@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 
 _Static_assert((int)GT_OWNER_REPLICAS_MAX == (int)GT_PLAN_PODS_MAX, "a whole template can be planned");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/jobs/rules.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 
 #include <errno.h>

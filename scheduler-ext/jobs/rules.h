@@ -2,7 +2,6 @@
 #ifndef GPUTOPO_JOBS_RULES_H
 #define GPUTOPO_JOBS_RULES_H
 
-#include "api/names.h"
 #include "api/owner.h"
 #include "api/pod.h"
 #include "scheduler-ext/core/chain.h"

@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/jobs/rules.h"
 

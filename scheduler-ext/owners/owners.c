@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/meta.h"
+#include "base/err.h"
 #include "kube/index.h"
 
 struct gt_owners {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "scheduler-ext/sim/trace.h"
 
 /* Turns a source into jobs: sizes into pods, units and atoms; Poisson arrivals at the wanted load. */

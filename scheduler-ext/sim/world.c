@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
+
 void gt_world_free(struct gt_world *world)
 {
     if (!world)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/err.h"
 #include "scheduler-ext/supernodes/join_work.h"
 
 static void work_done(struct gt_join_work *work)

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/err.h"
+
 /* Each of these returns where to go on; `end` where the value or key goes on in the next piece. */
 
 static const char *pass_string(struct gt_field_state *s, const char *p, const char *end)

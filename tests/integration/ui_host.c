@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "api/names.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "scheduler-ext/placement/times.h"

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/text.h"
 
 void gt_facts_done(struct gt_facts *facts)

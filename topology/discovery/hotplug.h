@@ -2,7 +2,9 @@
 #ifndef GPUTOPO_DISCOVERY_HOTPLUG_H
 #define GPUTOPO_DISCOVERY_HOTPLUG_H
 
-#include "base/err.h"
+#include "base/cleanup.h"
+
+struct gt_err;
 
 /*
  * PCI and DRM hotplug through libudev. It receives the kernel's own uevents, since those of udevd do not

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "topology/model/loss_internal.h"
 
 /* The classes that were built. They are few, so a search reads all of them. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "topology/model/loss_internal.h"
 
 /* Hardware classes: weights, checked once, and room for what is computed from them. */

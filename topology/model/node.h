@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/cleanup.h"
 #include "topology/model/evidence.h"
+
+struct gt_err;
 
 /*
  * One node: its GPUs, its NICs and how they are wired. It is made by one scan (topology/discovery) or read

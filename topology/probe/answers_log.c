@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
 #include "topology/probe/answers_internal.h"
 
 #include <errno.h>

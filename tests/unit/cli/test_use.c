@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "cli/near.h"
 #include "cli/use.h"
 

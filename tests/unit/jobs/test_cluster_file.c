@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/file/json_line.h"

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "scheduler-ext/wire/fields.h"
