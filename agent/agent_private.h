@@ -125,13 +125,10 @@ void gt_agent_serve(void *agent, const struct gt_http_request *request, struct g
 void gt_agent_serve_health(void *agent, const struct gt_http_request *request,
                            struct gt_http_response *response);
 
-/* agent_score.c: compares the score of the GPUs that containers get with the best among the free ones. */
-void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *allocation);
-
 /* agent_plugin.c: the plugin's callbacks. */
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
 
-/* agent_nodes.c: the second resource, by which the probe's container gets the GPUs' device nodes. */
+/* agent_plugin.c: the second resource, by which the probe's container gets the GPUs' device nodes. */
 int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err);
 
 /* agent_usage.c: starts the scans, and asks the kubelet which GPUs are in use; results are served when it has

@@ -3,7 +3,7 @@
 #define GPUTOPO_AGENT_FAULT_FILE_H
 
 #include "base/buf.h"
-#include "topology/model/fault_table.h"
+#include "topology/model/evidence.h"
 
 /*
  * Reads a fault table as YAML (docs/reference/health.md). Values that it does not name are those of the

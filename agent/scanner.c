@@ -11,7 +11,6 @@
 #include "agent/health_file.h"
 #include "agent/stale_links.h"
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/log.h"
 #include "base/mailbox.h"
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/read.h"
 
 static const char source[] = "ResourceClaimTemplate";
 

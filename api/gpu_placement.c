@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
 #include "api/pod_plan.h"
-#include "api/read.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "base/time_text.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "api/condition.h"
+#include "api/meta.h"
 #include "api/names.h"
 #include "api/quantity.h"
-#include "api/read.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 

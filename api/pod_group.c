@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/quantity.h"
-#include "api/read.h"
 
 int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 

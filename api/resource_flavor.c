@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
 #include "api/workload.h"
 #include "base/err.h"
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/quantity.h"
-#include "api/read.h"
 
 /* ---- reading ---- */
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/read.h"
 #include "base/bits.h"
 #include "base/digest.h"
 #include "base/json_write.h"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/read.h"
 #include "base/err.h"
 #include "base/json_write.h"
 #include "base/text.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
 #include "base/err.h"
 #include "base/json_write.h"
 #include "base/time_text.h"

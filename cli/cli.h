@@ -36,7 +36,7 @@ int cli_failed(const char *verb, const struct gt_err *err);
 /* The same for an invalid part of the input that is left out while the rest is processed. */
 void cli_warn(const char *verb, const char *text);
 
-/* Output, output.c. */
+/* Output, message.c. */
 
 /* Makes sure that descriptors 0 to 2 are open, so that no file that we open later becomes stdout. */
 void cli_keep_standard_streams(void);

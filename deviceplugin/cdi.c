@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "deviceplugin/cdi_parts.h"
+#include "deviceplugin/cdi_spec.h"
 
 struct gt_cdi {
     char *dir, *path, *kind, *dev_root;

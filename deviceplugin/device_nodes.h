@@ -3,7 +3,7 @@
 #define GPUTOPO_DEVICEPLUGIN_DEVICE_NODES_H
 
 #include "deviceplugin/inventory.h"
-#include "topology/model/device_names.h"
+#include "topology/model/device_name.h"
 
 /*
  * The device nodes that a container needs for its GPUs, as names below /dev: mxcd (the control device), every

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "deviceplugin/podresources_call.h"
 
 enum { TRIES = 6, LEAST_MS = 2 };

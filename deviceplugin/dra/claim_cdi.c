@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "deviceplugin/cdi_parts.h"
+#include "deviceplugin/cdi_spec.h"
 #include "deviceplugin/variables.h"
 
 enum {

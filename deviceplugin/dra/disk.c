@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mailbox.h"
 #include "deviceplugin/dra/prepare.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/wire/fields.h"
+#include "scheduler-ext/wire/request.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/read.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_get.h"

@@ -3,7 +3,7 @@
 #define GPUTOPO_DISCOVERY_DISCOVERY_H
 
 #include "base/err.h"
-#include "topology/model/fault_table.h"
+#include "topology/model/evidence.h"
 #include "topology/model/node.h"
 #include "topology/probe/client.h"
 

@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_MODEL_HEALTH_H
 #define GPUTOPO_MODEL_HEALTH_H
 
-#include "topology/model/fault_table.h"
+#include "topology/model/evidence.h"
 #include "topology/model/node.h"
 
 /*

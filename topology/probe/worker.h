@@ -46,4 +46,8 @@ bool gt_worker_alive(struct gt_worker *worker);
 /* Reaps workers that were left; returns how many are still stuck. */
 unsigned gt_worker_stuck(void);
 
+/* The main function of a worker process, called right after fork(): serves requests from `fd` until it is
+ * closed. */
+_Noreturn void gt_worker_main(int fd, pid_t supervisor, const char *name, bool verbose);
+
 #endif

@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "cli/near.h"
 #include "cli/use.h"
 
 /* The users of a node's GPUs, and names that are similar to one. */
