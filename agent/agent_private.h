@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_AGENT_PRIVATE_H
-#define GPUTOPO_AGENT_AGENT_PRIVATE_H
+#pragma once
 
 #include "agent/metrics.h"
 #include "agent/options.h"
@@ -200,5 +199,3 @@ int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err);
 /* Watches for events of the vendor library again; called after each scan, which has read them all. */
 void gt_agent_events_resume(struct gt_agent *agent);
 void gt_agent_events_stop(struct gt_agent *agent);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_CONDITIONS_H
-#define GPUTOPO_AGENT_CONDITIONS_H
+#pragma once
 
 #include "api/node_gpu_topology.h"
 #include "base/time_text.h"
@@ -35,5 +34,3 @@ void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOG
  * computed already stay unchanged. */
 void gt_conditions_adopt(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                          const cJSON *object);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_METRICS_H
-#define GPUTOPO_AGENT_METRICS_H
+#pragma once
 
 #include "agent/plans.h"
 #include "agent/publish.h"
@@ -61,5 +60,3 @@ struct gt_metrics {
 
 /* Appends the Prometheus text format, version 0.0.4. */
 void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to);
-
-#endif

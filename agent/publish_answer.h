@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_PUBLISH_ANSWER_H
-#define GPUTOPO_AGENT_PUBLISH_ANSWER_H
+#pragma once
 
 #include "agent/publish.h"
 
@@ -67,5 +66,3 @@ void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which
  * the request's deadline. */
 void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
                         unsigned status);
-
-#endif

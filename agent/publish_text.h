@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_PUBLISH_TEXT_H
-#define GPUTOPO_AGENT_PUBLISH_TEXT_H
+#pragma once
 
 #include "agent/conditions.h"
 #include "agent/usage.h"
@@ -48,5 +47,3 @@ void gt_publish_write_labels(const char *node_name, const char *uid, const struc
 
 /* Which labels a refusal (409) names, as a mask. */
 unsigned gt_publish_labels_in_conflict(const cJSON *status);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_SCANNER_H
-#define GPUTOPO_AGENT_SCANNER_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/inventory.h"
@@ -76,5 +75,3 @@ double gt_scanner_busy(const struct gt_scanner *scanner);
 /* Ends the thread and frees the scanner. If a scan does not end within `milliseconds`, it returns false and
  * frees nothing: the process must then exit. The loop must not run afterwards. */
 bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds);
-
-#endif

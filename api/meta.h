@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_META_H
-#define GPUTOPO_API_META_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ int gt_api_text(const struct gt_at *at, const cJSON *object, const char *key, si
 
 /* metadata.name, which must exist, and metadata.resourceVersion, "" if it is missing. -EINVAL otherwise. */
 int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_name, const char **ret_version);
-
-#endif

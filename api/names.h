@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_NAMES_H
-#define GPUTOPO_API_NAMES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -128,5 +127,3 @@
 enum {
     GT_OWNER_REPLICAS_MAX = 1 << 17, /* replicas of a template; also pods of a job */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_PLAN_H
-#define GPUTOPO_API_POD_PLAN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -45,5 +44,3 @@ GT_DEFINE_CLEANUP(struct gt_pod_plan *, gt_pod_plan_free)
  * GT_POD_PLAN_TEXT_MAX; `to` is then unchanged. */
 int gt_pod_plan_write(const struct gt_planned_container *containers, unsigned count, struct gt_buf *to,
                       struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_BUF_H
-#define GPUTOPO_BASE_BUF_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -51,5 +50,3 @@ static inline void gt_buf_done_p(struct gt_buf *buf)
     gt_buf_done(buf);
 }
 #define gt_auto_buf __attribute__((cleanup(gt_buf_done_p)))
-
-#endif

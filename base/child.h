@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_CHILD_H
-#define GPUTOPO_BASE_CHILD_H
+#pragma once
 
 #include <spawn.h>
 #include <stdbool.h>
@@ -22,5 +21,3 @@ int gt_child_spawn(const struct gt_child_spec *spec, pid_t *ret, struct gt_err *
 /* Waits at most `patience_ms` for its end, then kills it. Returns its status as from waitpid(), -1 if nobody
  * knows it. */
 int gt_child_end(pid_t pid, int64_t patience_ms);
-
-#endif

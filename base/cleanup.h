@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_CLEANUP_H
-#define GPUTOPO_BASE_CLEANUP_H
+#pragma once
 
 #include <dirent.h>
 #include <stdio.h>
@@ -61,5 +60,3 @@ static inline int gt_steal_fd(int *fd)
 }
 
 #define GT_COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-#endif

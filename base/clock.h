@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_CLOCK_H
-#define GPUTOPO_BASE_CLOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ static inline int gt_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock
     const struct timespec until = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
     return pthread_cond_timedwait(cond, lock, &until);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_LOG_H
-#define GPUTOPO_BASE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -43,5 +42,3 @@ void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_l
 #define gt_warning(event, ...) gt_log(GT_LOG_WARNING, event, ##__VA_ARGS__)
 #define gt_info(event, ...)    gt_log(GT_LOG_INFO, event, ##__VA_ARGS__)
 #define gt_debug(event, ...)   gt_log(GT_LOG_DEBUG, event, ##__VA_ARGS__)
-
-#endif

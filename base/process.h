@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_PROCESS_H
-#define GPUTOPO_BASE_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ int gt_process_need_descriptors(uint64_t needed, struct gt_err **err);
  * `descriptors` descriptors and calls run(). Prints the error, if any; returns the exit code. */
 int gt_process_run(const char *program, uint64_t descriptors,
                    int (*run)(const void *options, struct gt_err **err), const void *options);
-
-#endif

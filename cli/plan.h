@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_PLAN_H
-#define GPUTOPO_CLI_PLAN_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/core/advise.h"
@@ -64,5 +63,3 @@ uint32_t cli_plan_score(const struct cli_plan *plan, uint32_t pod);
 const char *cli_plan_supernode_of(const struct cli_plan *plan, uint32_t pod);
 const char *cli_plan_supernode(const struct cli_plan *plan, uint32_t supernode);
 const char *cli_plan_node(const struct cli_plan *plan, uint32_t node);
-
-#endif

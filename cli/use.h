@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_USE_H
-#define GPUTOPO_CLI_USE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -58,5 +57,3 @@ void cli_near_add(struct cli_near *near, const char *name);
 
 /* "near are n1 and n2, of 40" or "there are 40, for example n1"; "there is none". */
 void cli_near_text(const struct cli_near *near, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_CDI_H
-#define GPUTOPO_DEVICEPLUGIN_CDI_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -55,5 +54,3 @@ struct gt_cdi_stats {
 void gt_cdi_stats(struct gt_cdi *cdi, struct gt_cdi_stats *ret);
 
 const char *gt_cdi_path(const struct gt_cdi *cdi);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_CDI_SPEC_H
-#define GPUTOPO_DEVICEPLUGIN_CDI_SPEC_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -86,5 +85,3 @@ int gt_cdi_parts_nodes(struct gt_cdi_parts *parts, const struct gt_device_nodes 
  * name from `name`. -E2BIG beyond GT_CDI_DEVICES_MAX. */
 int gt_cdi_parts_device(struct gt_cdi_parts *parts, const char *name, const struct gt_device_nodes *nodes,
                         struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_IN_USE_H
-#define GPUTOPO_DEVICEPLUGIN_IN_USE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -30,5 +29,3 @@ void gt_in_use_add(struct gt_in_use *in_use, const char *id);
 
 /* Whether both have the same IDs, in any order, the same `complete`, and equally many retired IDs. */
 bool gt_in_use_equal(const struct gt_in_use *a, const struct gt_in_use *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_INVENTORY_H
-#define GPUTOPO_DEVICEPLUGIN_INVENTORY_H
+#pragma once
 
 #include "base/cleanup.h"
 #include "deviceplugin/in_use.h"
@@ -100,5 +99,3 @@ const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, 
 unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *const *available,
                              unsigned available_count, const char *const *must, unsigned must_count,
                              unsigned size, const char **ret_ids, struct gt_choice *ret_choice);
-
-#endif

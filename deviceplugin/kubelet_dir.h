@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_KUBELET_DIR_H
-#define GPUTOPO_DEVICEPLUGIN_KUBELET_DIR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir);
 enum { GT_KUBELET_DIR_OTHERS = 64 };
 typedef bool gt_kubelet_dir_other(void *arg, const char *name, const struct gt_socket_id *id, int fd);
 void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_other *other, void *arg);
-
-#endif

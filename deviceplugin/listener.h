@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_LISTENER_H
-#define GPUTOPO_DEVICEPLUGIN_LISTENER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ GT_DEFINE_CLEANUP(struct gt_listener *, gt_listener_free)
 
 /* Connects to a unix socket without waiting; a descriptor, or a negative error that names the path. */
 int gt_unix_connect(const char *path, struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_PLUGIN_H
-#define GPUTOPO_DEVICEPLUGIN_PLUGIN_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/cdi.h"
@@ -112,5 +111,3 @@ uint64_t gt_plugin_busy_ms(const struct gt_plugin *plugin);
 
 /* Safe from any thread. */
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret);
-
-#endif

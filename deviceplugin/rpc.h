@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_RPC_H
-#define GPUTOPO_DEVICEPLUGIN_RPC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -127,5 +126,3 @@ int gt_rpc_call_first(struct gt_rpc *rpc, int fd, const char *path, const void *
 void gt_rpc_call_free(struct gt_rpc_call *call);
 GT_DEFINE_CLEANUP(struct gt_rpc_call *, gt_rpc_call_free)
 #define gt_auto_rpc_call GT_CLEANUP(gt_rpc_call_free)
-
-#endif

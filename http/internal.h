@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_HTTP_INTERNAL_H
-#define GPUTOPO_HTTP_INTERNAL_H
+#pragma once
 
 #include <microhttpd.h>
 
@@ -88,5 +87,3 @@ void gt_http_on_request_done(void *http, struct MHD_Connection *connection, void
 
 /* Frees what belongs to the current request. */
 void gt_http_peer_reset(struct gt_http_peer *peer);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_CLIENT_H
-#define GPUTOPO_KUBE_CLIENT_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -119,5 +118,3 @@ struct gt_kube_counters {
     unsigned running, waiting;
 };
 void gt_kube_counters(const struct gt_kube *kube, struct gt_kube_counters *ret);
-
-#endif

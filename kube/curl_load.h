@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_CURL_LOAD_H
-#define GPUTOPO_KUBE_CURL_LOAD_H
+#pragma once
 
 #define CURL_DISABLE_TYPECHECK /* its macros would replace the names in the table */
 #include <curl/curl.h>
@@ -46,5 +45,3 @@ struct gt_curl {
 /* Loads the library once in a process; call it from one thread. -ENOENT if the library or a function is
  * missing. */
 int gt_curl_load(struct gt_curl *ret, struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_PEM_H
-#define GPUTOPO_KUBE_PEM_H
+#pragma once
 
 #include "base/err.h"
 
@@ -13,5 +12,3 @@ struct gt_pem {
 /* Does nothing if `data` is NULL. `name` is used in errors. */
 int gt_pem_open(const char *data, const char *name, struct gt_pem *ret, struct gt_err **err);
 void gt_pem_close(struct gt_pem *pem);
-
-#endif

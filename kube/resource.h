@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_RESOURCE_H
-#define GPUTOPO_KUBE_RESOURCE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -33,5 +32,3 @@ int gt_kube_path(struct gt_buf *to, const struct gt_kube_resource *resource, con
 
 /* Appends "?key=value", or "&key=value" if the text has a query already. A NULL value adds nothing. */
 void gt_kube_query(struct gt_buf *to, const char *key, const char *value);
-
-#endif

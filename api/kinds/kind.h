@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_KINDS_KIND_H
-#define GPUTOPO_API_KINDS_KIND_H
+#pragma once
 
 #include "api/identity.h"
 #include "api/kinds/templates.h"
@@ -50,5 +49,3 @@ void gt_kind_describe(unsigned number, const struct gt_kind *kind);
 bool gt_kind_condition_is_true(const cJSON *status, const char *type);
 /* Whether the evictions of its pods do not count as failures of a Job with that spec. */
 bool gt_job_ignores_disruption(const cJSON *spec);
-
-#endif

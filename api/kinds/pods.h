@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_KINDS_PODS_H
-#define GPUTOPO_API_KINDS_PODS_H
+#pragma once
 
 #include "api/identity.h"
 
@@ -8,5 +7,3 @@
  * by our own annotations, else by others'. -EINVAL where a number is missing or invalid. */
 int gt_pods_identify(const struct gt_pod_meta *pod, bool ours, struct gt_pod_identity *ret,
                      struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_KINDS_TEMPLATES_H
-#define GPUTOPO_API_KINDS_TEMPLATES_H
+#pragma once
 
 #include "api/owner.h"
 #include "api/pod_key.h"
@@ -47,5 +46,3 @@ void gt_template_set_minimum(struct gt_owner *owner, const char *what, uint32_t 
 /* `what` says that so many of the workers alone are enough. `most` 0: not given. */
 void gt_template_set_least_workers(struct gt_template_reader *reader, const char *what, uint32_t least,
                                    uint32_t most);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_DISK_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_DISK_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/dra/claim_cdi.h"
@@ -65,5 +64,3 @@ void gt_dra_disk_inventory(struct gt_dra_disk *disk, const struct gt_inventory *
 void gt_dra_disk_ask(struct gt_dra_disk *disk, unsigned tasks);
 /* Changes are applied in the order in which they came. */
 void gt_dra_disk_change(struct gt_dra_disk *disk, struct gt_dra_change *change);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_DRIVER_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_DRIVER_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/dra/claim_cdi.h"
@@ -100,5 +99,3 @@ void gt_dra_stats(const struct gt_dra *dra, struct gt_dra_stats *ret);
 
 /* As gt_plugin_busy_ms(). */
 uint64_t gt_dra_busy_ms(const struct gt_dra *dra);
-
-#endif

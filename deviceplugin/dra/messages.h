@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_MESSAGES_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_MESSAGES_H
+#pragma once
 
 #include "deviceplugin/dra/claims.h"
 #include "deviceplugin/inventory.h"
@@ -54,5 +53,3 @@ int gt_dra_notice_read(const uint8_t *bytes, size_t len, bool *ret_registered, c
 /* A message of NodeWatchResources: the health of every GPU of the inventory, also of lost ones. */
 void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool, int64_t now_s,
                           struct gt_buf *to);
-
-#endif

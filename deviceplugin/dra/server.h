@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_SERVER_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_SERVER_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/dra/messages.h"
@@ -48,5 +47,3 @@ void gt_dra_server_health(struct gt_dra_server *server, const struct gt_buf *mes
 
 /* As gt_plugin_busy_ms(). */
 uint64_t gt_dra_server_busy_ms(const struct gt_dra_server *server);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_STORE_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_STORE_H
+#pragma once
 
 #include "base/cleanup.h"
 #include "deviceplugin/dra/claims.h"
@@ -46,5 +45,3 @@ void gt_dra_store_unmark(struct gt_dra_store *store);
 /* Whether the file exists, a sign that claims were served here. Without the lock. */
 bool gt_dra_store_is_there(const struct gt_dra_store *store);
 bool gt_dra_store_is_used(const char *dir);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_APPLY_SET_H
-#define GPUTOPO_COMPANION_APPLY_SET_H
+#pragma once
 
 #include "base/loop.h"
 #include "kube/client.h"
@@ -76,5 +75,3 @@ struct gt_apply_set_stats {
     char error[256];                 /* of the last write, where it failed; else "" */
 };
 void gt_apply_set_stats(const struct gt_apply_set *set, struct gt_apply_set_stats *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_AUDIT_WATCH_H
-#define GPUTOPO_COMPANION_AUDIT_WATCH_H
+#pragma once
 
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/owners/owners.h"
@@ -18,5 +17,3 @@ void gt_audit_watch_free(struct gt_audit_watch *watch); /* NULL is allowed */
 /* A new leader reports all present findings. */
 void gt_audit_watch_lead(struct gt_audit_watch *watch, bool leads);
 void gt_audit_watch_metrics(const struct gt_audit_watch *watch, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_CLAIM_TEMPLATES_H
-#define GPUTOPO_COMPANION_CLAIM_TEMPLATES_H
+#pragma once
 
 #include "scheduler-ext/companion/part.h"
 
@@ -23,5 +22,3 @@ void gt_claim_templates_observe(struct gt_claim_templates *templates, const cJSO
 void gt_claim_templates_observe_deleted(struct gt_claim_templates *templates, const char *namespace_,
                                         const char *name);
 void gt_claim_templates_on_listed(struct gt_claim_templates *templates);
-
-#endif

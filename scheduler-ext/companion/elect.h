@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_ELECT_H
-#define GPUTOPO_COMPANION_ELECT_H
+#pragma once
 
 #include "api/names.h"
 #include "base/loop.h"
@@ -31,5 +30,3 @@ GT_DEFINE_CLEANUP(struct gt_elect *, gt_elect_free)
 void gt_elect_release(struct gt_elect *elect);
 bool gt_elect_is_current(const struct gt_elect *elect);
 void gt_elect_stats(const struct gt_elect *elect, struct gt_leader_stats *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_GATE_RELEASE_H
-#define GPUTOPO_COMPANION_GATE_RELEASE_H
+#pragma once
 
 #include "scheduler-ext/companion/part.h"
 
@@ -16,5 +15,3 @@ int gt_gate_release_new(const struct gt_part_env *env, struct gt_gate_release **
 /* NULL is allowed. */
 void gt_gate_release_free(struct gt_gate_release *gates);
 void gt_gate_release_lead(struct gt_gate_release *gates, bool leads);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_GROUPS_SOURCE_H
-#define GPUTOPO_COMPANION_GROUPS_SOURCE_H
+#pragma once
 
 #include "base/loop.h"
 #include "kube/client.h"
@@ -31,5 +30,3 @@ const struct gt_groups *gt_groups_source_get(const struct gt_groups_source *sour
 /* "" where all is well. */
 const char *gt_groups_source_error(const struct gt_groups_source *source);
 bool gt_groups_source_is_configmap(const struct gt_groups_source *source);
-
-#endif

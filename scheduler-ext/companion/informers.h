@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_INFORMERS_H
-#define GPUTOPO_COMPANION_INFORMERS_H
+#pragma once
 
 #include "kube/client.h"
 #include "scheduler-ext/cache/cache.h"
@@ -86,5 +85,3 @@ bool gt_informers_has_listed(const struct gt_informers *informers, enum gt_infor
 bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf *why);
 
 void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_PRIVATE_H
-#define GPUTOPO_COMPANION_PRIVATE_H
+#pragma once
 
 #include "scheduler-ext/companion/elect.h"
 #include "scheduler-ext/companion/gate_release.h"
@@ -27,5 +26,3 @@ struct gt_companion {
 
 /* serve.c: /healthz, /readyz, /metrics, and what the parts serve. */
 int gt_companion_serve(struct gt_companion *companion, struct gt_err **err);
-
-#endif

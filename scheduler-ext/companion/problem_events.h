@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_PROBLEM_EVENTS_H
-#define GPUTOPO_COMPANION_PROBLEM_EVENTS_H
+#pragma once
 
 #include "kube/event.h"
 
@@ -23,5 +22,3 @@ void gt_problem_events_add(struct gt_problem_events *events, const struct gt_eve
 void gt_problem_events_end(struct gt_problem_events *events);
 /* Forgets what was reported: a new leader reports everything. */
 void gt_problem_events_forget(struct gt_problem_events *events);
-
-#endif

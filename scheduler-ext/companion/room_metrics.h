@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_ROOM_METRICS_H
-#define GPUTOPO_COMPANION_ROOM_METRICS_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/core/cluster.h"
 
 /* How much room there is for units, for /metrics. It is counted when asked for. */
 void gt_room_metrics(const struct gt_cluster *cluster, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_SUPERNODES_PRIVATE_H
-#define GPUTOPO_COMPANION_SUPERNODES_PRIVATE_H
+#pragma once
 
 #include "kube/informer.h"
 #include "scheduler-ext/companion/groups_source.h"
@@ -43,5 +42,3 @@ void gt_supernodes_metrics(const void *self, struct gt_buf *to);
 
 /* supernodes_recover.c: the groups of the published Supernodes. NULL: none, or no memory. */
 struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_FILE_CLUSTER_FILE_H
-#define GPUTOPO_FILE_CLUSTER_FILE_H
+#pragma once
 
 #include "scheduler-ext/core/cluster.h"
 
@@ -41,5 +40,3 @@ int gt_cluster_file_parse(const char *text, size_t len, const char *source, stru
 void gt_cluster_file_free(struct gt_cluster_file *file);
 GT_DEFINE_CLEANUP(struct gt_cluster_file *, gt_cluster_file_free)
 #define gt_auto_cluster_file GT_CLEANUP(gt_cluster_file_free)
-
-#endif

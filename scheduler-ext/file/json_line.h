@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_FILE_JSON_LINE_H
-#define GPUTOPO_FILE_JSON_LINE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
  * for a missing key, its object. "" is the document itself.
  */
 unsigned gt_json_line(const char *text, size_t len, const char *path);
-
-#endif

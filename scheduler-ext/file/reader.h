@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_FILE_READER_H
-#define GPUTOPO_FILE_READER_H
+#pragma once
 
 #include "base/err.h"
 #include "scheduler-ext/file/cluster_file.h"
@@ -56,5 +55,3 @@ int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key,
 int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint32_t count);
 int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array);
 int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_OWNERS_OWNER_WATCH_H
-#define GPUTOPO_OWNERS_OWNER_WATCH_H
+#pragma once
 
 #include "kube/informer.h"
 #include "scheduler-ext/owners/owners.h"
@@ -42,5 +41,3 @@ GT_DEFINE_CLEANUP(struct gt_owner_watch *, gt_owner_watch_free)
 /* Whether each kind is synced, or known not to exist, or could not be listed for `without_ms`. (The webhook
  * gates pods of such a kind in case they need it.) */
 bool gt_owner_watch_is_synced(const struct gt_owner_watch *watch);
-
-#endif

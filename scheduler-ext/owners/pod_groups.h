@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_OWNERS_POD_GROUPS_H
-#define GPUTOPO_OWNERS_POD_GROUPS_H
+#pragma once
 
 #include "api/pod_group.h"
 
@@ -34,5 +33,3 @@ bool gt_pod_groups_is_known(const struct gt_pod_groups *groups); /* NULL: no */
 const struct gt_pod_group *gt_pod_groups_find(const struct gt_pod_groups *groups, const char *namespace_,
                                               const char *name);
 const struct gt_volcano_queue *gt_pod_groups_find_queue(const struct gt_pod_groups *groups, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PICTURE_CLUSTER_SVG_H
-#define GPUTOPO_PICTURE_CLUSTER_SVG_H
+#pragma once
 
 #include "scheduler-ext/picture/picture.h"
 #include "topology/model/svg.h"
@@ -57,5 +56,3 @@ void pic_mark(struct gt_buf *to, int x, int y);
 
 /* Patterns that cells are filled with. */
 void pic_patterns(struct gt_buf *to);
-
-#endif

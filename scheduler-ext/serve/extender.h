@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_EXTENDER_H
-#define GPUTOPO_SERVE_EXTENDER_H
+#pragma once
 
 #include "http/http.h"
 #include "scheduler-ext/serve/feasibility.h"
@@ -41,5 +40,3 @@ bool gt_extender_serve(struct gt_extender *extender, const struct gt_http_reques
 
 /* Appends its metrics. */
 void gt_extender_metrics(const struct gt_extender *extender, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_FEASIBILITY_H
-#define GPUTOPO_SERVE_FEASIBILITY_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/cache/cache.h"
@@ -45,5 +44,3 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,
                            const struct gt_extender_pod *pod, uint32_t node, enum gt_feasibility feasibility,
                            struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_FEASIBLE_NODES_H
-#define GPUTOPO_SERVE_FEASIBLE_NODES_H
+#pragma once
 
 #include "scheduler-ext/serve/debug_view.h"
 #include "scheduler-ext/serve/feasibility.h"
@@ -61,5 +60,3 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
                      struct gt_buf *to);
 /* A fixed word, for JSON. */
 const char *gt_refusal_name(enum gt_refusal refusal);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_TRACE_H
-#define GPUTOPO_SIM_TRACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -101,5 +100,3 @@ static inline void gt_jobs_done(struct gt_jobs *jobs)
     jobs->job = NULL;
 }
 #define gt_auto_jobs __attribute__((cleanup(gt_jobs_done)))
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_WORLD_H
-#define GPUTOPO_SIM_WORLD_H
+#pragma once
 
 #include "base/bits.h"
 #include "scheduler-ext/sim/site.h"
@@ -43,5 +42,3 @@ void gt_world_set_up(struct gt_world *world, uint32_t node, bool up);
 
 /* Recounts everything: false where a derived number is wrong. For tests. */
 bool gt_world_check(const struct gt_world *world);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SUPERNODES_JOIN_WORK_H
-#define GPUTOPO_SUPERNODES_JOIN_WORK_H
+#pragma once
 
 #include <string.h>
 
@@ -71,5 +70,3 @@ void gt_join_by_config(struct gt_join_work *work);                 /* join_confi
 void gt_join_by_label(struct gt_join_work *work, uint32_t *order); /* join_config.c */
 void gt_join_by_report(struct gt_join_work *work, uint32_t *size, uint32_t *order,
                        const char **least); /* join_reports.c */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_WIRE_REQUEST_H
-#define GPUTOPO_WIRE_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -158,5 +157,3 @@ void gt_predicate_answer(struct gt_buf *to, const char *reason, enum gt_volcano_
 /* One score for each node, which Volcano adds to the scores of the other plugins; one that is not finite
  * counts as 0. */
 void gt_node_score_answer(struct gt_buf *to, const struct gt_wire_request *request, const double *scores);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_DISCOVERY_H
-#define GPUTOPO_DISCOVERY_DISCOVERY_H
+#pragma once
 
 #include "base/err.h"
 #include "topology/model/evidence.h"
@@ -60,5 +59,3 @@ uint64_t gt_raw_digest(const struct gt_raw *raw);
 
 /* The text of a recording: {"gputopoRecording": 1, "node": {...}, "raw": {...}}. The caller frees it. */
 int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char **ret, struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_HOTPLUG_H
-#define GPUTOPO_DISCOVERY_HOTPLUG_H
+#pragma once
 
 #include "base/cleanup.h"
 
@@ -23,5 +22,3 @@ int gt_hotplug_fd(const struct gt_hotplug *hotplug);
  * `vendor` (0: 0x9999, MetaX), of network and of InfiniBand devices. If the socket has overflowed, that
  * counts as one. */
 unsigned gt_hotplug_drain(struct gt_hotplug *hotplug, unsigned vendor);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_REPLAY_H
-#define GPUTOPO_DISCOVERY_REPLAY_H
+#pragma once
 
 #include "topology/discovery/discovery.h"
 #include "topology/discovery/facts.h"
@@ -27,5 +26,3 @@ int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struc
 #define GT_MISSING_HWLOC  "hwloc"
 #define GT_MISSING_VENDOR "vendor library"
 enum { GT_VENDOR_METAX = 0x9999 };
-
-#endif

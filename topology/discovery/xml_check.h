@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_XML_CHECK_H
-#define GPUTOPO_DISCOVERY_XML_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ const char *gt_xml_check_object(const struct gt_xml_attributes *attributes, enum
 bool gt_xml_is_number(const struct gt_xml_attribute *attribute, unsigned long max);
 
 const struct gt_xml_attribute *gt_xml_find(const struct gt_xml_attributes *attributes, const char *name);
-
-#endif

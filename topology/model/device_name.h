@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_DEVICE_NAME_H
-#define GPUTOPO_MODEL_DEVICE_NAME_H
+#pragma once
 
 #include "topology/model/node.h"
 
@@ -21,5 +20,3 @@ bool gt_dra_device_bdf(const char *name, char to[static GT_BDF_SIZE]);
 #define GT_CARD_NODE    "dri/card%d"
 #define GT_RENDER_NODE  "dri/renderD%d"
 enum { GT_DEVICE_NAME_SIZE = 24 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_EVIDENCE_H
-#define GPUTOPO_MODEL_EVIDENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -103,5 +102,3 @@ extern const struct gt_fault_table gt_fault_table_default;
 
 /* "atOnce", "after", "reportOnly". */
 const char *gt_fault_when_name(enum gt_fault_when when);
-
-#endif

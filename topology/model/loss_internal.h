@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_LOSS_INTERNAL_H
-#define GPUTOPO_MODEL_LOSS_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -122,5 +121,3 @@ bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *p
 
 /* Runs the search, for which a valid set must exist; *ret_exact as in struct gt_choice. */
 void gt_search(const struct gt_loss_query *query, struct gt_loss_option *ret, bool *ret_exact);
-
-#endif

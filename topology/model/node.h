@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_NODE_H
-#define GPUTOPO_MODEL_NODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -241,5 +240,3 @@ int gt_node_gpu_at(const struct gt_node *node, const char *bdf);
 
 /* Order of two canonical BDFs by number. */
 int gt_bdf_compare(const char *a, const char *b);
-
-#endif

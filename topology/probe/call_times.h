@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_CALL_TIMES_H
-#define GPUTOPO_PROBE_CALL_TIMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ struct gt_call_times {
 /* Reads the probe's answer to `times` (protocol.h); -EINVAL if it is invalid. Functions beyond
  * GT_CALL_TIMES_MAX are left out. */
 int gt_call_times_read(const char *text, size_t len, struct gt_call_times *ret, struct gt_err **err);
-
-#endif

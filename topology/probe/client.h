@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_CLIENT_H
-#define GPUTOPO_PROBE_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,5 +78,3 @@ void gt_probe_client_patience(struct gt_probe_client *client, int milliseconds);
  * scan at once; the next gt_probe_scan() reads it empty. It stays the same for the life of the client, and is
  * never readable if the library has no events. */
 int gt_probe_client_event_fd(const struct gt_probe_client *client);
-
-#endif

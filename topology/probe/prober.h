@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_PROBER_H
-#define GPUTOPO_PROBE_PROBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ extern const struct gt_probe_plan gt_plan_scan, gt_plan_health;
 /* The process that waits for events, updated after every scan. */
 struct gt_event_worker;
 struct gt_event_worker *gt_prober_events(struct gt_prober *prober);
-
-#endif

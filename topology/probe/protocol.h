@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_PROTOCOL_H
-#define GPUTOPO_PROBE_PROTOCOL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -50,5 +49,3 @@ struct gt_probe_header {
 /* Reads the reply line and returns its length in bytes; 0 if more bytes are needed, -EBADMSG if it is
  * invalid. */
 int gt_probe_read_header(const char *data, size_t len, struct gt_probe_header *ret);
-
-#endif

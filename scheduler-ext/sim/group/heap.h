@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_GROUP_HEAP_H
-#define GPUTOPO_SIM_GROUP_HEAP_H
+#pragma once
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -30,5 +29,3 @@ static inline void gt_heap_done(struct gt_heap *heap)
 {
     free(heap->event);
 }
-
-#endif

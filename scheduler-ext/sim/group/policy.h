@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_GROUP_POLICY_H
-#define GPUTOPO_SIM_GROUP_POLICY_H
+#pragma once
 
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
@@ -69,5 +68,3 @@ void gt_group_part_request(const struct gt_sim_job *job, const bool *wanted, con
 
 /* Gives the GPUs of the first `count` places back. */
 void gt_group_undo(struct gt_world *world, const struct gt_place *places, uint32_t count);
-
-#endif

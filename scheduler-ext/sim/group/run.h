@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_GROUP_RUN_H
-#define GPUTOPO_SIM_GROUP_RUN_H
+#pragma once
 
 #include "scheduler-ext/core/drain.h"
 #include "scheduler-ext/core/queue.h"
@@ -151,5 +150,3 @@ int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err);
 void gt_waiting_remove(struct group_run *run, uint32_t number);
 /* A node failed or was repaired. */
 void gt_waiting_node_changed(struct group_run *run, uint32_t node);
-
-#endif
