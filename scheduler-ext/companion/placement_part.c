@@ -440,8 +440,7 @@ static int placement_part_new(const struct gt_part_env *env, void **ret, struct 
     if (r >= 0)
         r = gt_pod_groups_new(GT_RESOURCE_GPU, &part->pod_groups, err);
     if (r >= 0)
-        r = gt_namespace_weights_new(env->kube, env->namespace_, env->options->namespace_weights, on_weights,
-                                     part, &part->weights, err);
+        r = gt_namespace_weights_new(env->kube, env->namespace_, on_weights, part, &part->weights, err);
     if (r >= 0)
         r = start_controller(env, part, err);
     if (r >= 0)
