@@ -159,7 +159,6 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         return;
     agent->scans.health_checks += result->health_check;
     agent->health_counts = result->health;
-    agent->calls = result->calls;
     if (result->err && !agent->inventory && must_be_read(agent->options)) {
         gt_fail(&agent->start_error, gt_err_code(result->err), "%s", gt_err_text(result->err));
         gt_loop_stop(agent->loop, -EIO);

@@ -99,7 +99,6 @@ static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_resp
         .scans = agent->scans,
         .scores = agent->scores,
         .health = agent->health_counts,
-        .calls = &agent->calls,
         .has_plugin = agent->plugin != NULL,
         .honours_plans = agent->plugin && agent->options->honour_plan,
         .api_wanted = agent->api_timer != NULL,

@@ -35,7 +35,6 @@ struct gt_metrics {
     const struct gt_inventory *inventory; /* NULL before the first scan */
     struct gt_scan_counts scans;
     struct gt_health_counts health;
-    const struct gt_call_times *calls; /* NULL without a probe */
     bool has_plugin, has_probe;
     struct gt_plugin_stats plugin;
     struct gt_score_counts scores;

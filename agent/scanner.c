@@ -41,9 +41,8 @@ struct gt_scanner {
     struct gt_node *found; /* that it was made from; another one where the GPUs are shared */
     struct gt_health health;
     struct gt_health_file health_file;
-    bool write_failed; /* the last attempt to write it failed */
-    bool told_late;    /* that the probe's answer is overdue */
-    struct gt_call_times calls;
+    bool write_failed;            /* the last attempt to write it failed */
+    bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;                   /* the first scan was */
@@ -270,7 +269,6 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
         relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
     result.health = scanner->health.counts;
-    result.calls = scanner->calls;
     const struct gt_probe_client *probe = scanner->options.scan.probe;
     result.early = result.inventory && probe && gt_probe_scan_is_due(probe);
     result.seconds = (double)(gt_clock_ms() - begin) / 1000;
@@ -334,15 +332,12 @@ static void *scanner_run(void *arg)
             scanner->wanted |= requests;
         else if (scanner->options.scan.probe && gt_probe_health_is_due(scanner->options.scan.probe))
             scanner->wanted |= GT_SCAN_HEALTH; /* its answer counts when it comes */
-        bool checked = result.checked;
         scanner_hand_over(scanner, result);
         if (scanner->stopping)
             break;
         /* Last: the kubelet gets the result also where a disk or the probe hangs here. */
         pthread_mutex_unlock(&scanner->lock);
         keep_health(scanner);
-        if (checked && scanner->options.scan.probe) /* for the next result */
-            gt_probe_times(scanner->options.scan.probe, &scanner->calls, NULL);
         pthread_mutex_lock(&scanner->lock);
     }
     scanner->ended = true;

@@ -44,7 +44,6 @@ struct gt_scan_result {
     bool bare;    /* it was a GT_SCAN_BARE: the result is `node` or `err`, and there is no inventory */
     bool checked; /* it was a health check only */
     struct gt_health_counts health; /* so far */
-    struct gt_call_times calls;     /* likewise, of the vendor library */
     struct gt_node *node;           /* of a bare scan, the receiver's reference; NULL: it failed */
 };
 

@@ -32,8 +32,8 @@ struct gt_probe_client {
     int fd;                  /* the connection, -1 none */
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
-    bool quiet, knows_health, knows_no_health; /* the probe at the other end */
-    const char *request;                       /* that is asked for */
+    bool quiet, knows_no_health;    /* the probe at the other end */
+    const char *request;            /* that is asked for */
     int patience_ms;                /* for a socket that is not there yet; spent by the first connection */
     int64_t patient_until;          /* of that one, 0: it was not tried yet */
     int64_t deadline;               /* of the scan that is asked for, 0: none is */
@@ -103,7 +103,7 @@ static void probe_client_disconnect(struct gt_probe_client *client)
     if (client->fd >= 0)
         close(client->fd);
     client->fd = -1;
-    client->knows_health = client->knows_no_health = false;
+    client->knows_no_health = false;
     if (client->child)
         gt_child_end(client->child, PARTING_MS);
     client->child = 0;
@@ -319,7 +319,7 @@ static void drain_events(struct gt_probe_client *client)
         ;
 }
 
-static const char times_request[] = "times\n", scan_request[] = "scan\n", health_request[] = "health\n";
+static const char scan_request[] = "scan\n", health_request[] = "health\n";
 
 static void probe_client_begin(struct gt_probe_client *client, const char *request)
 {
@@ -331,8 +331,6 @@ static void probe_client_begin(struct gt_probe_client *client, const char *reque
     client->stale_due = client->stale_due || client->scan_due;
     client->scan_due = client->overdue = false;
     client->request = request;
-    if (request == times_request)
-        return;
     drain_events(client); /* this scan finds what they report */
     atomic_fetch_add(&client->scans, 1);
 }
@@ -420,7 +418,6 @@ int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct g
                 ? -ECONNRESET
                 : query_within(client, health_request, GT_PROBE_LATE_MS, ret_answers, &why);
     if (r != -ECONNRESET) {
-        client->knows_health = r >= 0;
         if (r < 0 && err)
             *err = gt_steal(why);
         return r;
@@ -430,15 +427,6 @@ int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct g
     r = gt_probe_scan(client, ret_answers, err);
     client->knows_no_health = r >= 0;
     return r;
-}
-
-int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, struct gt_err **err)
-{
-    gt_auto_free char *text = NULL;
-    if (!client->knows_health || client->deadline)
-        return gt_fail(err, ENOTSUP, "the probe may not know how long calls have taken");
-    int r = query_within(client, times_request, GT_PROBE_LATE_MS, &text, err);
-    return r < 0 ? r : gt_call_times_read(text, strlen(text), ret, err);
 }
 
 bool gt_probe_scan_is_due(const struct gt_probe_client *client)

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "topology/probe/call_times.h"
+#include "base/err.h"
 
 /*
  * The client of gputopo-probe (protocol.h). Calls block, one request at a time, for the scan thread. The
@@ -54,10 +54,6 @@ enum { GT_PROBE_LATE_MS = 4000 }; /* the probe's 3 s for a call, and a margin */
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
 
 bool gt_probe_health_is_due(const struct gt_probe_client *client);
-
-/* How long vendor calls have taken. -ENOTSUP if the probe has not answered a gt_probe_health() yet: an older
- * one does not know this request. */
-int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, struct gt_err **err);
 
 struct gt_probe_stats {
     uint64_t scans, failures, restarts; /* restarts: of the probe process or of its worker */

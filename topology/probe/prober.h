@@ -41,10 +41,6 @@ struct gt_probe_plan {
 int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, char **ret_log,
                    size_t *ret_len, unsigned *ret_restarts, struct gt_err **err);
 
-/* How long each function has taken since the start, as JSON (protocol.h). */
-struct gt_buf;
-void gt_prober_times(const struct gt_prober *prober, struct gt_buf *to);
-
 /* For plan.c: one call. The answer's `value`, or NULL where there is none; the caller deletes it. */
 struct cJSON;
 struct cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count,
