@@ -186,12 +186,9 @@ void gt_agent_dra_stop(struct gt_agent *agent);
 struct gt_inventory *gt_agent_dra_check(struct gt_agent *agent, struct gt_inventory *inventory);
 void gt_agent_dra_used(struct gt_agent *agent);
 
-/* agent_dra_api.c: the part of it that uses the API server. */
+/* The part of it that uses the API server. */
 int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_dra_api_stop(struct gt_agent *agent);
-void gt_agent_dra_read_claim(void *agent, const struct gt_dra_claim_id *claim, struct gt_dra_read *read);
-/* Makes the kubelet handle the pods of this node that wait for claims again, soon. */
-void gt_agent_dra_retry_pods(struct gt_agent *agent);
 
 /* agent_events.c: hotplug and vendor events cause a scan, after a pause in which more may come. */
 int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/conditions.h"
+#include "agent/publish_text.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "api/names.h"
 #include "base/buf.h"
-#include "deviceplugin/in_use.h"
+#include "deviceplugin/inventory.h"
 
 enum { IDS_TEXT_MAX = GT_PLAN_IDS_MAX * (GT_ID_SIZE + 1) };
 

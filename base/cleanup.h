@@ -39,7 +39,6 @@ static inline void gt_close_p(int *fd)
 #define gt_auto_close __attribute__((cleanup(gt_close_p)))
 
 GT_DEFINE_CLEANUP(FILE *, fclose)
-#define gt_auto_file GT_CLEANUP(fclose)
 
 GT_DEFINE_CLEANUP(DIR *, closedir)
 #define gt_auto_dir GT_CLEANUP(closedir)

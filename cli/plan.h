@@ -46,9 +46,6 @@ struct cli_plan {
     struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */
 };
 
-/* Finds the relocation, and applies it to the plan's cluster. */
-int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err);
-
 /* Fills `room` and `bounds`: how many of this job's units the cluster holds; and `chain` and `places`: how
  * many of each size of the chain that a pod's GPUs divide. */
 int cli_plan_bounds(struct cli_plan *plan, struct gt_err **err);

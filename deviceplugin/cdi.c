@@ -211,7 +211,7 @@ int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct
     int r = gt_cdi_check(options, err);
     if (r < 0)
         return r;
-    gt_auto_cdi struct gt_cdi *cdi = calloc(1, sizeof(*cdi));
+    GT_CLEANUP(gt_cdi_free) struct gt_cdi *cdi = calloc(1, sizeof(*cdi));
     if (!cdi)
         return gt_fail_sys(err, ENOMEM, "CDI spec");
     pthread_mutex_init(&cdi->writing, NULL);

@@ -25,7 +25,6 @@ int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet
                        void *arg, struct gt_kubelet_dir **ret, struct gt_err **err);
 void gt_kubelet_dir_free(struct gt_kubelet_dir *dir);
 GT_DEFINE_CLEANUP(struct gt_kubelet_dir *, gt_kubelet_dir_free)
-#define gt_auto_kubelet_dir GT_CLEANUP(gt_kubelet_dir_free)
 
 /* ".../device-plugins" and ".../device-plugins/kubelet.sock" */
 const char *gt_kubelet_dir_path(const struct gt_kubelet_dir *dir);

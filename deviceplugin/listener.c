@@ -144,7 +144,7 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
     int r = make_address(path, &address, err);
     if (r < 0)
         return r;
-    gt_auto_listener struct gt_listener *listener = calloc(1, sizeof(*listener));
+    GT_CLEANUP(gt_listener_free) struct gt_listener *listener = calloc(1, sizeof(*listener));
     if (!listener)
         return gt_fail_sys(err, ENOMEM, "%s", path);
     *listener =

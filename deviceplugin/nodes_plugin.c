@@ -144,7 +144,7 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
                         const struct gt_nodes_plugin_events *events, struct gt_nodes_plugin **ret,
                         struct gt_err **err)
 {
-    gt_auto_nodes_plugin struct gt_nodes_plugin *plugin = calloc(1, sizeof(*plugin));
+    GT_CLEANUP(gt_nodes_plugin_free) struct gt_nodes_plugin *plugin = calloc(1, sizeof(*plugin));
     if (!plugin)
         return gt_fail_sys(err, ENOMEM, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);

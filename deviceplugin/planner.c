@@ -47,7 +47,7 @@ static bool planner_ask(struct gt_planner *planner, struct kubelet_answer *answe
 {
     uint64_t now = gt_clock_ns();
     unsigned left_ms = end_ns > now ? (unsigned)((end_ns - now) / 1000000) : 0;
-    gt_auto_rpc_call struct gt_rpc_call *call = NULL;
+    GT_CLEANUP(gt_rpc_call_free) struct gt_rpc_call *call = NULL;
     if (left_ms < LEAST_MS ||
         gt_pod_call_list(planner->rpc, planner->socket, left_ms, planner_on_done, answer, &call, NULL) < 0)
         return false;

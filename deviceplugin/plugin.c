@@ -429,7 +429,7 @@ static int plugin_copy_options(struct gt_plugin *plugin, const struct gt_plugin_
 int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                   const struct gt_plugin_events *events, struct gt_plugin **ret, struct gt_err **err)
 {
-    gt_auto_plugin struct gt_plugin *plugin = calloc(1, sizeof(*plugin));
+    GT_CLEANUP(gt_plugin_free) struct gt_plugin *plugin = calloc(1, sizeof(*plugin));
     if (!plugin)
         return gt_fail_sys(err, ENOMEM, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);

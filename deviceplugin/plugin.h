@@ -85,7 +85,6 @@ int gt_plugin_plan(struct gt_plugin *plugin, struct gt_plans *plans, struct gt_e
 /* Ends streams and server cleanly and removes its own socket. */
 void gt_plugin_free(struct gt_plugin *plugin);
 GT_DEFINE_CLEANUP(struct gt_plugin *, gt_plugin_free)
-#define gt_auto_plugin GT_CLEANUP(gt_plugin_free)
 
 enum { GT_LATENCY_BUCKETS = 9 }; /* <= 10 us, 30, 100, 300, 1 ms, 3, 10, 100, more */
 struct gt_latency {

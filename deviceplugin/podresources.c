@@ -254,7 +254,7 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
                         const struct gt_podresources_events *events, struct gt_podresources **ret,
                         struct gt_err **err)
 {
-    gt_auto_podresources struct gt_podresources *client = calloc(1, sizeof(*client));
+    GT_CLEANUP(gt_podresources_free) struct gt_podresources *client = calloc(1, sizeof(*client));
     if (!client)
         return gt_fail_sys(err, ENOMEM, "pod-resources");
     client->loop = loop;

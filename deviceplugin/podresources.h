@@ -85,4 +85,3 @@ void gt_podresources_stats(const struct gt_podresources *client, struct gt_podre
 
 void gt_podresources_free(struct gt_podresources *client);
 GT_DEFINE_CLEANUP(struct gt_podresources *, gt_podresources_free)
-#define gt_auto_podresources GT_CLEANUP(gt_podresources_free)

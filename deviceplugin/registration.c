@@ -494,7 +494,7 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
                         const struct gt_registration_events *events, struct gt_registration **ret,
                         struct gt_err **err)
 {
-    gt_auto_registration struct gt_registration *registration = calloc(1, sizeof(*registration));
+    GT_CLEANUP(gt_registration_free) struct gt_registration *registration = calloc(1, sizeof(*registration));
     if (!registration)
         return gt_fail_sys(err, ENOMEM, "registration");
     *registration = (struct gt_registration){.loop = loop,

@@ -48,7 +48,7 @@ static int copy_config(const struct gt_kube_config *from, struct gt_kube_config 
 int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const char *component,
                 struct gt_kube **ret, struct gt_err **err)
 {
-    gt_auto_kube struct gt_kube *kube = calloc(1, sizeof(*kube));
+    GT_CLEANUP(gt_kube_free) struct gt_kube *kube = calloc(1, sizeof(*kube));
     if (!kube)
         return gt_fail_sys(err, ENOMEM, "Kubernetes client");
     kube->loop = loop;

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
+#include "base/process.h"
 #include "base/time_text.h"
 #include "kube/base64.h"
 #include "kube/token.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/resource.h"
+#include "kube/client.h"
 
 #include <errno.h>
 #include <string.h>

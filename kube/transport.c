@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "kube/curl_load.h"
-#include "kube/pem.h"
 
 /*
  * libcurl's multi interface on the event loop: it says which sockets and which timer to watch. Its own

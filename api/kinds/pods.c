@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kinds/pods.h"
+#include "api/kinds/kind.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kinds/templates.h"
+#include "api/kinds/kind.h"
 
 #include <errno.h>
 #include <math.h>

@@ -368,7 +368,7 @@ void gt_dra_disk_change(struct gt_dra_disk *disk, struct gt_dra_change *change)
 int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_dra_cdi_options *cdi,
                     const struct gt_dra_disk_events *events, struct gt_dra_disk **ret, struct gt_err **err)
 {
-    gt_auto_dra_disk struct gt_dra_disk *disk = calloc(1, sizeof(*disk));
+    GT_CLEANUP(gt_dra_disk_free) struct gt_dra_disk *disk = calloc(1, sizeof(*disk));
     pthread_attr_t small;
     if (!disk)
         return gt_fail_sys(err, ENOMEM, "claims");

@@ -508,7 +508,7 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
                struct gt_dra **ret, struct gt_err **err)
 {
     const struct gt_cdi_options cdi = {options->cdi.dir, options->cdi.kind, options->cdi.dev_root};
-    gt_auto_dra struct gt_dra *dra = calloc(1, sizeof(*dra));
+    GT_CLEANUP(gt_dra_free) struct gt_dra *dra = calloc(1, sizeof(*dra));
     if (!dra)
         return gt_fail_sys(err, ENOMEM, "DRA driver");
     dra->events = *events;

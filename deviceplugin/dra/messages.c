@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/dra/messages.h"
+#include "deviceplugin/dra/server.h"
 
 #include <errno.h>
 #include <string.h>

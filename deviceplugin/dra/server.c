@@ -292,7 +292,7 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
                       const struct gt_dra_server_events *events, struct gt_dra_server **ret,
                       struct gt_err **err)
 {
-    gt_auto_dra_server struct gt_dra_server *server = calloc(1, sizeof(*server));
+    GT_CLEANUP(gt_dra_server_free) struct gt_dra_server *server = calloc(1, sizeof(*server));
     if (!server)
         return gt_fail_sys(err, ENOMEM, "DRA driver");
     pthread_mutex_init(&server->lock, NULL);

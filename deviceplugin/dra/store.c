@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/dra/store.h"
+#include "deviceplugin/dra/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>

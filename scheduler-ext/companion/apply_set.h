@@ -38,7 +38,6 @@ struct gt_apply_set_spec {
 int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set **ret, struct gt_err **err);
 void gt_apply_set_free(struct gt_apply_set *set);
 GT_DEFINE_CLEANUP(struct gt_apply_set *, gt_apply_set_free)
-#define gt_auto_apply_set GT_CLEANUP(gt_apply_set_free)
 
 /* With no_informer: an existing object, a deleted one, and the end of the list. */
 void gt_apply_set_observe(struct gt_apply_set *set, const cJSON *object);

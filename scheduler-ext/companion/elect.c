@@ -127,7 +127,7 @@ void gt_elect_free(struct gt_elect *elect)
 int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_elect_spec *spec,
                  struct gt_elect **ret, struct gt_err **err)
 {
-    gt_auto_elect struct gt_elect *elect = calloc(1, sizeof(*elect));
+    GT_CLEANUP(gt_elect_free) struct gt_elect *elect = calloc(1, sizeof(*elect));
     if (!elect)
         return gt_fail_sys(err, ENOMEM, "leader election");
     elect->kube = kube;

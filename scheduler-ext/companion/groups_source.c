@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/groups_source.h"
+#include "scheduler-ext/companion/supernodes_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "kube/informer.h"
-#include "scheduler-ext/companion/room_metrics.h"
 #include "scheduler-ext/decide/foreign_lease.h"
 
 enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
@@ -266,7 +265,7 @@ static bool follows(const struct gt_informers *informers, enum gt_informer_kind 
 int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_informers_spec *wanted,
                      struct gt_informers **ret, struct gt_err **err)
 {
-    gt_auto_informers struct gt_informers *informers = calloc(1, sizeof(*informers));
+    GT_CLEANUP(gt_informers_free) struct gt_informers *informers = calloc(1, sizeof(*informers));
     if (!informers)
         return gt_fail(err, ENOMEM, "no memory to follow the cluster");
     informers->spec = *wanted;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/namespace_weights.h"
+#include "scheduler-ext/companion/placement_private.h"
 
 #include <errno.h>
 #include <stdlib.h>

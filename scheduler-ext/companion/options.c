@@ -167,7 +167,7 @@ static int refuse_gone(const struct gt_option *option, const char *value, void *
     return gt_fail(err, EINVAL, "--%s is gone: %s", option->name, *option->words);
 }
 
-#define GONE(name, instead)                                                                                  \
+#define OPTION_GONE(name, instead)                                                                                  \
     {                                                                                                        \
         name, "=VALUE", .read = refuse_gone, .words = (const char *const[])                                  \
         {                                                                                                    \
@@ -236,13 +236,13 @@ static const struct gt_option table[] = {
      "GPUs that are reserved for pods that do not exist, for a namespace, beyond as many as its pods run on "
      "(512)",
      gt_option_number, COMPANION_FIELD(placement.reserve_gpus_per_namespace), .min = 1, .max = 1000000},
-    GONE("reserve-waiting", "nodes are reserved for 600 seconds at a time"),
-    GONE("reserve-missing", "places of pods that do not come are reserved for 60 seconds"),
-    GONE("reserve-yield", "they are given to others after 5 seconds without new pods"),
-    GONE("reserve-gpus-per-namespace", "use --reserve-gpus"),
-    GONE("namespace-weights", "the ConfigMap is gputopo-namespace-weights"),
-    GONE("lease-namespace", "the lease is in --namespace"),
-    GONE("config", "give the options on the command line"),
+    OPTION_GONE("reserve-waiting", "nodes are reserved for 600 seconds at a time"),
+    OPTION_GONE("reserve-missing", "places of pods that do not come are reserved for 60 seconds"),
+    OPTION_GONE("reserve-yield", "they are given to others after 5 seconds without new pods"),
+    OPTION_GONE("reserve-gpus-per-namespace", "use --reserve-gpus"),
+    OPTION_GONE("namespace-weights", "the ConfigMap is gputopo-namespace-weights"),
+    OPTION_GONE("lease-namespace", "the lease is in --namespace"),
+    OPTION_GONE("config", "give the options on the command line"),
     {"kueue-reject-after", "SECONDS",
      "a Workload of Kueue is rejected when no supernode was as large as its units for so long (86400)",
      read_seconds, COMPANION_FIELD(kueue_reject_ms), .min = REJECT_MIN_S, .max = REJECT_MAX_S},

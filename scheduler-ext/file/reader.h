@@ -34,10 +34,6 @@ struct named {
     const char *name;
     uint32_t index;
 };
-void gt_named_sort(struct named *list, uint32_t count);
-uint32_t gt_named_find(const struct named *list, uint32_t count, const char *name); /* its index or GT_NONE */
-/* The index of a name that occurs before at *ret_first; GT_NONE: all names differ. */
-uint32_t gt_named_twice(const struct named *list, uint32_t count, uint32_t *ret_first);
 
 /* Adds the path in the file to an error of the core. */
 static inline int gt_reader_wrap(const struct gt_at *at, int r)
@@ -46,11 +42,6 @@ static inline int gt_reader_wrap(const struct gt_at *at, int r)
 }
 
 int gt_reader_object(const struct gt_at *at, const cJSON *json);
-/* Reads a required member: a name of 1 to 253 bytes. */
-int gt_reader_name(const struct gt_at *at, const cJSON *object, const char *key,
-                   char ret[static READER_NAME_SIZE]);
-/* Reads a list of different GPU numbers below n as a mask. */
-int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key, unsigned n, uint64_t *ret);
 
 int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint32_t count);
 int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array);

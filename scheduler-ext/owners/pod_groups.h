@@ -15,7 +15,6 @@ struct gt_pod_groups;
 int gt_pod_groups_new(const char *resource, struct gt_pod_groups **ret, struct gt_err **err);
 void gt_pod_groups_free(struct gt_pod_groups *groups); /* NULL is allowed */
 GT_DEFINE_CLEANUP(struct gt_pod_groups *, gt_pod_groups_free)
-#define gt_auto_pod_groups GT_CLEANUP(gt_pod_groups_free)
 
 /* An object was added, changed, or deleted. An invalid one counts as deleted. True: the result of a find
  * function has changed. */

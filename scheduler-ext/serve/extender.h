@@ -2,7 +2,7 @@
 #pragma once
 
 #include "http/http.h"
-#include "scheduler-ext/serve/feasibility.h"
+#include "scheduler-ext/serve/feasible_nodes.h"
 
 /*
  * The HTTP extenders, one for each scheduler (docs/how-to/score-nodes-by-topology.md):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/world.h"
+#include "scheduler-ext/sim/group/policy.h"
 
 #include <errno.h>
 #include <string.h>

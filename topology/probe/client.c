@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "base/buf.h"
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "topology/probe/protocol.h"
 
