@@ -395,10 +395,8 @@ static void dra_on_registered(void *arg)
 static void dra_on_registration_failed(void *arg, const char *why)
 {
     struct gt_agent *agent = arg;
-    bool again = strncmp(agent->dra_error, why, sizeof(agent->dra_error) - 1) == 0;
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "registration for Dynamic Resource Allocation failed",
-           GT_STR("why", why));
-    snprintf(agent->dra_error, sizeof(agent->dra_error), "%s", why);
+    gt_log(gt_log_level_of(agent->dra_error, sizeof(agent->dra_error), why),
+           "registration for Dynamic Resource Allocation failed", GT_STR("why", why));
     gt_agent_publish_changed(agent->publish);
 }
 

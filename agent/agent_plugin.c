@@ -55,11 +55,9 @@ static void nodes_on_registered(void *arg)
 static void nodes_on_registration_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_agent *agent = arg;
-    bool again = strncmp(agent->nodes_error, why, sizeof(agent->nodes_error) - 1) == 0;
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "registration for the probe failed",
-           GT_STR("resource", agent->options->probe_resource), GT_STR("why", why),
-           GT_INT("retry_ms", retry_ms));
-    snprintf(agent->nodes_error, sizeof(agent->nodes_error), "%s", why);
+    gt_log(gt_log_level_of(agent->nodes_error, sizeof(agent->nodes_error), why),
+           "registration for the probe failed", GT_STR("resource", agent->options->probe_resource),
+           GT_STR("why", why), GT_INT("retry_ms", retry_ms));
 }
 
 static void nodes_on_allocated(void *arg, unsigned nodes, const char *error)

@@ -145,9 +145,7 @@ static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inve
     struct gt_scan_options options = scanner->options.scan;
     options.probe_wait_ms = scanner->begun ? 0 : GT_SCAN_EARLY_MS;
     scanner->begun = true;
-    int r = gt_scan(&options, &node, &raw, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_scan(&options, &node, &raw, err));
     scanner->digest = gt_raw_digest(&raw);
     gt_raw_done(&raw);
 
@@ -155,9 +153,7 @@ static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inve
     gt_health_observe(&scanner->health, &scanner->faults, node, flags, gt_clock_ms() / 1000);
     if (scanner->found)
         carry_over(scanner->found, node);
-    r = scanner->options.scan.from ? 0 : keep_links(scanner, node, err);
-    if (r < 0)
-        return r;
+    GT_TRY(scanner->options.scan.from ? 0 : keep_links(scanner, node, err));
 
     return make_inventory(scanner, node, ret, err);
 }
@@ -444,14 +440,11 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     scanner->options.scan.faults = &scanner->faults;
     pthread_mutex_init(&scanner->lock, NULL);
     gt_cond_init(&scanner->changed);
-    int r = gt_mailbox_new(loop, scanner, &scanner->mailbox, err);
-    if (r == 0)
-        r = gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_mailbox_new(loop, scanner, &scanner->mailbox, err));
+    GT_TRY(gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err));
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK_BYTES);
-    r = pthread_create(&scanner->thread, &small, scanner_run, scanner);
+    int r = pthread_create(&scanner->thread, &small, scanner_run, scanner);
     pthread_attr_destroy(&small);
     if (r != 0)
         return gt_fail_sys(err, r, "scan thread");

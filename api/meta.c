@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
 #include "base/text.h"
 
@@ -28,12 +29,10 @@ int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_na
     struct gt_at below = {at->source, "metadata", at->err};
     const cJSON *metadata = gt_get(object, "metadata");
     *ret_name = *ret_version = "";
-    int r = gt_api_text(&below, metadata, "name", GT_API_NAME_MAX, ret_name);
-    if (r >= 0 && !(*ret_name)[0])
-        r = gt_at_fail(&below, "name", "is missing");
-    if (r >= 0)
-        r = gt_api_text(&below, metadata, "resourceVersion", GT_API_TEXT_MAX, ret_version);
-    return r;
+    GT_TRY(gt_api_text(&below, metadata, "name", GT_API_NAME_MAX, ret_name));
+    if (!(*ret_name)[0])
+        return gt_at_fail(&below, "name", "is missing");
+    return gt_api_text(&below, metadata, "resourceVersion", GT_API_TEXT_MAX, ret_version);
 }
 
 static const char *meta_text_of(const cJSON *object, const char *key)

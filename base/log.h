@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * Structured log lines of the daemons, on stderr, one line for each event. Only programs log (agent, probe,
@@ -32,6 +33,9 @@ struct gt_log_field {
 
 /* Called once at start, before threads; the default is info and text. */
 void gt_log_setup(enum gt_log_level level, enum gt_log_format format);
+
+/* A warning, or for debugging where `why` is the text in `last`, of the last time; keeps it there. */
+enum gt_log_level gt_log_level_of(char *last, size_t size, const char *why);
 
 void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_log_field *fields);
 

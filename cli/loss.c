@@ -175,9 +175,7 @@ static int cli_loss_choose(struct cli_answer *answer, struct gt_err **err)
     struct gt_weights weights;
     gt_weights_of(answer->node, &weights);
     gt_auto_class struct gt_class *class = NULL;
-    int r = gt_class_new(&weights, &class, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_class_new(&weights, &class, err));
     if (!gt_choose_two(class, answer->free, answer->k, LOSS_SEARCH_LIMIT_US, &answer->chosen,
                        &answer->runner_up, &answer->has_runner_up))
         return gt_fail(err, EINVAL, "there is no choice of %u GPUs", answer->k);

@@ -50,8 +50,8 @@ static int plan_relocate_find(struct cli_plan *plan, const struct gt_advise_job 
                                            .movable = pod->movable,
                                            .tied = pod->together > gt_bit_count(pod->mask)};
     }
-    int r = number_jobs(file, pods, err);
-    return r < 0 ? r : gt_relocate(plan->cluster, pods, file->pod_count, job, 0, &plan->relocation, err);
+    GT_TRY(number_jobs(file, pods, err));
+    return gt_relocate(plan->cluster, pods, file->pod_count, job, 0, &plan->relocation, err);
 }
 
 /* All pods stop, then each starts on its new node, on the GPUs that the agent there would choose. */
@@ -172,18 +172,14 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
 static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
     struct gt_job_texts texts = {.where = "", .group = options->group, .atomic = options->atomic};
-    int r = gt_job_sizes_read(&texts, 1, &plan->sizes, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_job_sizes_read(&texts, 1, &plan->sizes, err));
     gt_auto_free struct gt_job_pod *pods = calloc(plan->pod_count, sizeof(*pods));
     if (!pods)
         return gt_fail_sys(err, ENOMEM, "plan");
     for (uint32_t i = 0; i < plan->pod_count; i++)
         pods[i] = (struct gt_job_pod){&plan->gpus, 1};
     struct gt_job_units units;
-    r = gt_job_units_make(&plan->sizes, pods, plan->pod_count, &units, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_job_units_make(&plan->sizes, pods, plan->pod_count, &units, err));
     plan->warning = units.warning;
     plan->units = units.units;
     plan->unit_count = units.count;
@@ -317,10 +313,8 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
 static int cli_plan_answer(const struct gt_cluster_file *file, const struct plan_options *options,
                            struct cli_plan **ret, int *ret_exit, struct gt_err **err)
 {
-    int r = plan_new(file, options, ret, err);
-    if (r < 0)
-        return r;
-    r = cli_plan_make_units(*ret, options, err);
+    GT_TRY(plan_new(file, options, ret, err));
+    int r = cli_plan_make_units(*ret, options, err);
     if (r < 0) {
         *ret_exit = r == -ENOMEM ? CLI_FAILED : CLI_USAGE;
         return r;

@@ -76,9 +76,7 @@ static int fail_unknown(struct cli_api *api, const char *name, struct gt_err **e
     cli_near_init(&near, name);
     const struct cli_api_list list = {
         .resource = &gt_kube_node_gpu_topologies, .names_only = true, .on_object = on_name, .arg = &near};
-    int r = cli_api_list(api, &list, err);
-    if (r < 0)
-        return r;
+    GT_TRY(cli_api_list(api, &list, err));
     gt_auto_buf struct gt_buf text = GT_BUF(1024);
     cli_near_text(&near, &text);
     return gt_fail(err, ENOENT, "there is no NodeGPUTopology of node '%.100s'; %s", name,
@@ -110,9 +108,7 @@ static int show_object(const cJSON *object, struct cli_shown *ret, struct gt_err
 {
     gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
     gt_auto_err struct gt_err *problem = NULL;
-    int r = cli_use_read_topology(object, &topology, &problem, err);
-    if (r < 0)
-        return r;
+    GT_TRY(cli_use_read_topology(object, &topology, &problem, err));
     if (!topology.node)
         return gt_fail(err, ENODATA,
                        GT_PLURAL_NODE_GPU_TOPOLOGY
@@ -132,10 +128,8 @@ static int cli_show_cluster_node(const struct cli_api_options *options, const ch
 {
     cli_auto_api struct cli_api *api = NULL;
     cJSON *object = NULL;
-    int r = cli_api_open(options, &api, err);
-    if (r < 0)
-        return r;
-    r = cli_api_get(api, &gt_kube_node_gpu_topologies, name, &object, err);
+    GT_TRY(cli_api_open(options, &api, err));
+    int r = cli_api_get(api, &gt_kube_node_gpu_topologies, name, &object, err);
     if (r == -ENOENT) {
         if (err)
             gt_err_free(gt_steal(*err));

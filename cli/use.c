@@ -64,9 +64,7 @@ static int read_mask(const struct gt_at *at, const cJSON *object, const char *ke
     const cJSON *array;
     unsigned count, i = 0;
     uint64_t mask = 0;
-    int r = gt_get_array(at, object, key, GT_GPUS_MAX, &array, &count);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_get_array(at, object, key, GT_GPUS_MAX, &array, &count));
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
         char place[32];
         snprintf(place, sizeof(place), "%s[%u]", key, i);
@@ -108,15 +106,10 @@ static int cli_use_read_owner(const char *source, const char *key, unsigned i, c
     unsigned gpu = UINT32_MAX;
     if (!cJSON_IsObject(item))
         return gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(item));
-    int r = gt_get_unsigned(&at, item, "gpu", UINT32_MAX - 1, &gpu);
-    if (r >= 0)
-        r = gt_get_text(&at, item, "namespace", owner.namespace_, sizeof(owner.namespace_));
-    if (r >= 0)
-        r = gt_get_text(&at, item, "pod", owner.pod, sizeof(owner.pod));
-    if (r >= 0)
-        r = gt_get_text(&at, item, "container", owner.container, sizeof(owner.container));
-    if (r < 0)
-        return r;
+    GT_TRY(gt_get_unsigned(&at, item, "gpu", UINT32_MAX - 1, &gpu));
+    GT_TRY(gt_get_text(&at, item, "namespace", owner.namespace_, sizeof(owner.namespace_)));
+    GT_TRY(gt_get_text(&at, item, "pod", owner.pod, sizeof(owner.pod)));
+    GT_TRY(gt_get_text(&at, item, "container", owner.container, sizeof(owner.container)));
     if (gpu == UINT32_MAX)
         return gt_at_fail(&at, "gpu", "is missing");
     if (gpu >= gpus)

@@ -68,9 +68,7 @@ int gt_cdi_parts_device(struct gt_cdi_parts *parts, const char *name, const stru
     struct gt_buf *text = &parts->names[parts->device_count++];
     *text = (struct gt_buf)GT_BUF(CDI_NAME_MAX);
     gt_cdi_name_add(text, name);
-    int r = gt_buf_check(text, "name of a CDI device", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(text, "name of a CDI device", err));
     to->name = text->data;
     return nodes ? gt_cdi_parts_nodes(parts, nodes, &to->edits, err) : 0;
 }
@@ -192,9 +190,7 @@ static int check_edits(const struct gt_cdi_edits *edits, const struct gt_cdi_edi
     if (edits->env_count > GT_CDI_ENV_MAX)
         return gt_fail(err, E2BIG, "%s: more than %d variables", whose, GT_CDI_ENV_MAX);
     for (unsigned i = 0; i < edits->node_count; i++) {
-        int r = cdi_spec_check_node(&edits->nodes[i], whose, err);
-        if (r < 0)
-            return r;
+        GT_TRY(cdi_spec_check_node(&edits->nodes[i], whose, err));
         if (has_path(edits, i, common, edits->nodes[i].path))
             return gt_fail(err, EINVAL, "%s: %.200s is there twice", whose, edits->nodes[i].path);
     }
@@ -267,9 +263,7 @@ static void write_edits(const struct gt_cdi_edits *edits, int indent, struct gt_
 
 int gt_cdi_spec_write(const struct gt_cdi_spec *spec, struct gt_buf *to, struct gt_err **err)
 {
-    int r = gt_cdi_spec_check(spec, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cdi_spec_check(spec, err));
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "cdiVersion", version);
     gt_json_add_text(to, "kind", spec->kind);

@@ -273,9 +273,7 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
     if (node->gpu_count) {
         struct gt_weights weights;
         gt_weights_of(node, &weights);
-        int r = gt_class_cache_get(classes, &weights, &inventory->class, err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_class_cache_get(classes, &weights, &inventory->class, err));
     }
     /* On a node without GPUs, or on one that is left to the vendor's plugin, devices in use that we have not
      * served belong to another plugin. They are not listed. */

@@ -143,9 +143,7 @@ int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadl
         planner->socket = NULL;
         return gt_fail_sys(err, ENOMEM, "planner");
     }
-    int r = gt_rpc_new(&planner->rpc, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_rpc_new(&planner->rpc, err));
     *ret = gt_steal(planner);
     return 0;
 }

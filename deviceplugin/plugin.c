@@ -414,16 +414,14 @@ static bool plugin_on_offered(void *arg, const struct gt_holdings *offered)
 static int plugin_copy_options(struct gt_plugin *plugin, const struct gt_plugin_options *options,
                                struct gt_err **err)
 {
-    int r = gt_answer_text("resource name", options->resource, &plugin->resource, err);
-    if (r == 0)
-        r = gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
-    if (r == 0)
-        r = gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err);
-    if (r == 0 && options->uuid_variable)
-        r = gt_answer_text("variable", options->uuid_variable, &plugin->uuid_variable, err);
-    if (r == 0 && options->nic_variable)
-        r = gt_answer_text("variable", options->nic_variable, &plugin->nic_variable, err);
-    return r;
+    GT_TRY(gt_answer_text("resource name", options->resource, &plugin->resource, err));
+    GT_TRY(gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err));
+    GT_TRY(gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err));
+    if (options->uuid_variable)
+        GT_TRY(gt_answer_text("variable", options->uuid_variable, &plugin->uuid_variable, err));
+    if (options->nic_variable)
+        GT_TRY(gt_answer_text("variable", options->nic_variable, &plugin->nic_variable, err));
+    return 0;
 }
 
 int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
@@ -458,10 +456,8 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     plugin->cdi = options->cdi;
     plugin->honour_plans = options->honour_plans;
     plugin->plan_deadline_ms = options->plan_deadline_ms;
-    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &callbacks,
-                            &plugin->registration, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration,
+                               &callbacks, &plugin->registration, err));
     *ret = gt_steal(plugin);
     return 0;
 }

@@ -86,9 +86,7 @@ static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices
             continue;
         for (size_t k = 0; k < devices[i]->n_ids; k++) {
             holder.id = devices[i]->ids[k];
-            int r = podresources_read_add(answer, &holder, err);
-            if (r < 0)
-                return r;
+            GT_TRY(podresources_read_add(answer, &holder, err));
         }
     }
     return 0;
@@ -143,10 +141,8 @@ int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t l
                        const struct gt_pod_wanted *wanted, struct gt_pod_answer *ret, struct gt_err **err)
 {
     struct gt_pod_answer answer = {0};
-    int r = unpack(method, bytes, len, &answer.message, err);
-    if (r < 0)
-        return r;
-    r = podresources_read_add_all(&answer, method, wanted, err);
+    GT_TRY(unpack(method, bytes, len, &answer.message, err));
+    int r = podresources_read_add_all(&answer, method, wanted, err);
     if (r < 0) {
         gt_pod_answer_done(&answer);
         return r;

@@ -74,9 +74,7 @@ static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
     reader->owner->spec.in_order = true;
     cJSON_ArrayForEach(job, gt_get(spec, "replicatedJobs"))
     {
-        int r = read_replicated_job(reader, job);
-        if (r < 0)
-            return r;
+        GT_TRY(read_replicated_job(reader, job));
         if (!gt_template_gpus(&reader->templates[reader->owner->spec.count - 1]))
             continue;
         ordered = ordered || cJSON_GetArraySize(gt_get(job, "dependsOn"));

@@ -103,9 +103,7 @@ int gt_template_add_roles(struct gt_template_reader *reader, const cJSON *roles,
     {
         if (!role->string || strcmp(role->string, ignored) == 0)
             continue;
-        int r = gt_template_add(reader, role->string, gt_get(role, "replicas"), 1, gt_get(role, "template"));
-        if (r < 0)
-            return r;
+        GT_TRY(gt_template_add(reader, role->string, gt_get(role, "replicas"), 1, gt_get(role, "template")));
     }
     return 0;
 }

@@ -94,10 +94,8 @@ static void companion_on_end(void *arg, int signal)
 static int companion_take_signals(struct gt_companion *companion, struct gt_err **err)
 {
     signal(SIGPIPE, SIG_IGN);
-    int r = gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err);
-    if (r >= 0)
-        r = gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err);
-    return r;
+    GT_TRY(gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err));
+    return gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err);
 }
 
 /* Host name and a random part, as by client-go: a restarted pod has another identity. */

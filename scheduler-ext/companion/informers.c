@@ -284,12 +284,8 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
                                  .observe_node = cache_node,
                                  .on_report = cache_report,
                                  .arg = informers};
-    int r = gt_cache_new(&spec, &informers->cache, err);
-    if (r < 0)
-        return r;
-    r = gt_loop_add_timer(loop, tick, informers, &informers->tick, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cache_new(&spec, &informers->cache, err));
+    GT_TRY(gt_loop_add_timer(loop, tick, informers, &informers->tick, err));
     *ret = gt_steal(informers);
     return 0;
 }

@@ -13,8 +13,8 @@ enum { COMPANION_DESCRIPTORS = 128 };
 static int companion_main_run(const void *arg, struct gt_err **err)
 {
     const struct gt_companion_options *options = arg;
-    int r = options->kinds ? gt_kinds_file_read(options->kinds, err) : 0;
-    return r < 0 ? r : gt_companion_run(options, err);
+    GT_TRY(options->kinds ? gt_kinds_file_read(options->kinds, err) : 0);
+    return gt_companion_run(options, err);
 }
 
 int main(int argc, char **argv)

@@ -98,10 +98,8 @@ static void namespace_weights_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_namespace_weights *weights = arg;
     const char *why = gt_err_text(error);
-    bool again = strncmp(weights->watch_error, why, sizeof(weights->watch_error) - 1) == 0;
-    snprintf(weights->watch_error, sizeof(weights->watch_error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", "ConfigMap"),
-           GT_STR("name", WEIGHTS_NAME), GT_STR("why", weights->watch_error));
+    gt_log(gt_log_level_of(weights->watch_error, sizeof(weights->watch_error), why), "cannot watch",
+           GT_STR("kind", "ConfigMap"), GT_STR("name", WEIGHTS_NAME), GT_STR("why", weights->watch_error));
 }
 
 void gt_namespace_weights_free(struct gt_namespace_weights *weights)

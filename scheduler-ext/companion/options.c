@@ -72,9 +72,7 @@ static int companion_options_read_list(const struct gt_option *option, const cha
     for (char part[64]; next;) {
         if (!gt_text_next_listed(&next, part, sizeof(part)))
             return gt_option_refuse(option, "shorter words", list, err);
-        int r = gt_option_find_word(option, words, part, &at, err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_option_find_word(option, words, part, &at, err));
         mask |= 1U << at;
     }
     *ret = mask;
@@ -167,7 +165,7 @@ static int refuse_gone(const struct gt_option *option, const char *value, void *
     return gt_fail(err, EINVAL, "--%s is gone: %s", option->name, *option->words);
 }
 
-#define OPTION_GONE(name, instead)                                                                                  \
+#define OPTION_GONE(name, instead)                                                                           \
     {                                                                                                        \
         name, "=VALUE", .read = refuse_gone, .words = (const char *const[])                                  \
         {                                                                                                    \
@@ -326,14 +324,12 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .log_level = GT_LOG_INFO,
         .log_format = GT_LOG_TEXT,
     };
-    int r = gt_options_read(&command, argc, argv, &options, NULL, err);
-    if (r >= 0 && options.project_nodefeatures && has_label_key(options.supernode_label, GT_LABEL_MEMBER_OF))
-        r = gt_fail(err, EINVAL, "--supernode-label: %s is what --project=nodefeatures makes of supernodes",
-                    GT_LABEL_MEMBER_OF);
-    if (r >= 0)
-        r = check_together(&options, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_options_read(&command, argc, argv, &options, NULL, err));
+    if (options.project_nodefeatures && has_label_key(options.supernode_label, GT_LABEL_MEMBER_OF))
+        return gt_fail(err, EINVAL,
+                       "--supernode-label: %s is what --project=nodefeatures makes of supernodes",
+                       GT_LABEL_MEMBER_OF);
+    GT_TRY(check_together(&options, err));
     options.placement.reserve_gpus = options.placement.reserve_gpus_per_namespace;
     *ret = options;
     return 0;

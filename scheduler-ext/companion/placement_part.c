@@ -413,12 +413,9 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
                                         .on_pod_group = on_pod_group,
                                         .on_error = on_owner_error,
                                         .arg = part};
-    int r = gt_placement_new(&spec, &part->placement, err);
-    if (r >= 0)
-        r = gt_owner_watch_new(&watch, &part->watch, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(env->loop, placement_part_on_sync_timer, part, &part->sync_timer, err);
-    return r;
+    GT_TRY(gt_placement_new(&spec, &part->placement, err));
+    GT_TRY(gt_owner_watch_new(&watch, &part->watch, err));
+    return gt_loop_add_timer(env->loop, placement_part_on_sync_timer, part, &part->sync_timer, err);
 }
 
 static int placement_part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)

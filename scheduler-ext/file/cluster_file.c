@@ -165,10 +165,10 @@ static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
         char path[READER_PATH_SIZE];
         snprintf(path, sizeof(path), "unitSizes[%u]", i++);
         struct gt_at at = {READER_SOURCE, path, reader->err};
-        TRY(gt_reader_object(&at, item));
-        TRY(gt_get_unsigned(&at, item, "gpus", GT_CHAIN_SIZE_MAX, &seen.size));
-        TRY(gt_get_integer(&at, item, "present", GT_CHAIN_WEIGHT_MAX, &seen.present));
-        TRY(gt_get_number(&at, item, "past", GT_CHAIN_WEIGHT_MAX, &seen.past));
+        GT_TRY(gt_reader_object(&at, item));
+        GT_TRY(gt_get_unsigned(&at, item, "gpus", GT_CHAIN_SIZE_MAX, &seen.size));
+        GT_TRY(gt_get_integer(&at, item, "present", GT_CHAIN_WEIGHT_MAX, &seen.present));
+        GT_TRY(gt_get_number(&at, item, "past", GT_CHAIN_WEIGHT_MAX, &seen.past));
         if (!seen.size)
             return gt_at_fail(&at, "gpus", "expected a size of units, in GPUs");
         gt_chain_take_over(reader->file->cluster, &seen);
@@ -179,22 +179,22 @@ static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
 static int cluster_file_read_all(struct cluster_reader *reader, const cJSON *json)
 {
     struct gt_at at = {READER_SOURCE, "", reader->err};
-    TRY(gt_reader_object(&at, json));
+    GT_TRY(gt_reader_object(&at, json));
     const cJSON *supernodes, *nodes, *pods, *sizes;
     unsigned supernode_count, node_count, pod_count, size_count;
-    TRY(gt_get_array(&at, json, "supernodes", GT_CLUSTER_SUPERNODES_MAX, &supernodes, &supernode_count));
-    TRY(gt_get_array(&at, json, "nodes", GT_CLUSTER_NODES_MAX, &nodes, &node_count));
-    TRY(gt_get_array(&at, json, "pods", GT_CLUSTER_PODS_MAX, &pods, &pod_count));
-    TRY(gt_get_array(&at, json, "unitSizes", GT_CHAIN_SEEN_MAX, &sizes, &size_count));
+    GT_TRY(gt_get_array(&at, json, "supernodes", GT_CLUSTER_SUPERNODES_MAX, &supernodes, &supernode_count));
+    GT_TRY(gt_get_array(&at, json, "nodes", GT_CLUSTER_NODES_MAX, &nodes, &node_count));
+    GT_TRY(gt_get_array(&at, json, "pods", GT_CLUSTER_PODS_MAX, &pods, &pod_count));
+    GT_TRY(gt_get_array(&at, json, "unitSizes", GT_CHAIN_SEEN_MAX, &sizes, &size_count));
     if (!nodes)
         return gt_at_fail(&at, "nodes", "is missing; this is no cluster");
     reader->supernodes_given = supernodes;
     reader->free_given = calloc((size_t)node_count + 1, sizeof(bool));
     if (!reader->free_given)
         return gt_fail_sys(reader->err, ENOMEM, "nodes");
-    TRY(gt_reader_supernodes(reader, supernodes, supernode_count));
-    TRY(gt_reader_nodes(reader, nodes));
-    TRY(read_unit_sizes(reader, sizes));
+    GT_TRY(gt_reader_supernodes(reader, supernodes, supernode_count));
+    GT_TRY(gt_reader_nodes(reader, nodes));
+    GT_TRY(read_unit_sizes(reader, sizes));
     reader->sizes_given = sizes;
     return gt_reader_pods(reader, pods, pod_count);
 }
@@ -267,6 +267,6 @@ int gt_cluster_file_read(const char *path, struct gt_cluster_file **ret, struct 
 {
     gt_auto_free char *text = NULL;
     size_t len;
-    int r = gt_file_read(AT_FDCWD, path, GT_CLUSTER_FILE_MAX, &text, &len, err);
-    return r < 0 ? r : gt_cluster_file_parse(text, len, path, ret, err);
+    GT_TRY(gt_file_read(AT_FDCWD, path, GT_CLUSTER_FILE_MAX, &text, &len, err));
+    return gt_cluster_file_parse(text, len, path, ret, err);
 }

@@ -61,7 +61,7 @@ static int reader_name(const struct gt_at *at, const cJSON *object, const char *
                        char ret[static READER_NAME_SIZE])
 {
     ret[0] = '\0';
-    TRY(gt_get_text(at, object, key, ret, READER_NAME_SIZE));
+    GT_TRY(gt_get_text(at, object, key, ret, READER_NAME_SIZE));
     if (!gt_get(object, key))
         return gt_at_fail(at, key, "is missing");
     return ret[0] ? 0 : gt_at_fail(at, key, "is empty");
@@ -74,7 +74,7 @@ static int reader_gpus(const struct gt_at *at, const cJSON *object, const char *
     const cJSON *array;
     unsigned count, i = 0;
     uint64_t mask = 0;
-    TRY(gt_get_array(at, object, key, GT_GPUS_MAX, &array, &count));
+    GT_TRY(gt_get_array(at, object, key, GT_GPUS_MAX, &array, &count));
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
         char place[32];
         snprintf(place, sizeof(place), "%s[%u]", key, i);
@@ -107,16 +107,16 @@ static int file_supernodes_read_entry(struct cluster_reader *reader, uint32_t i,
     char path[READER_PATH_SIZE], text[READER_NAME_SIZE];
     snprintf(path, sizeof(path), "supernodes[%u]", i);
     struct gt_at at = {READER_SOURCE, path, reader->err};
-    TRY(gt_reader_object(&at, json));
-    TRY(reader_name(&at, json, "name", text));
+    GT_TRY(gt_reader_object(&at, json));
+    GT_TRY(reader_name(&at, json, "name", text));
     *ret = (struct supernode_entry){.name = gt_get(json, "name")->valuestring, .above = GT_NONE, .tier = 1};
     const cJSON *tier = gt_get(json, "tier");
     if (cJSON_IsNumber(tier) && (tier->valuedouble < 1 || tier->valuedouble > GT_TIERS_MAX))
         return gt_at_fail(&at, "tier", "expected 1 (best performance) to %d, is %g", GT_TIERS_MAX,
                           tier->valuedouble);
-    TRY(gt_get_unsigned(&at, json, "tier", GT_TIERS_MAX, &ret->tier));
+    GT_TRY(gt_get_unsigned(&at, json, "tier", GT_TIERS_MAX, &ret->tier));
     if (gt_get(json, "parent")) {
-        TRY(reader_name(&at, json, "parent", text));
+        GT_TRY(reader_name(&at, json, "parent", text));
         ret->parent = gt_get(json, "parent")->valuestring;
     }
     return 0;
@@ -173,7 +173,7 @@ static int file_supernodes_find_parents(struct cluster_reader *reader, struct su
             return gt_at_fail(&at, "parent", "there is no supernode \"%.100s\"", entries[i].parent);
     }
     for (uint32_t i = 0; i < count; i++)
-        TRY(check_parent(reader, entries, count, i));
+        GT_TRY(check_parent(reader, entries, count, i));
     return 0;
 }
 
@@ -184,15 +184,15 @@ int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint
         return gt_fail_sys(reader->err, ENOMEM, "supernodes");
     uint32_t i = 0;
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++)
-        TRY(file_supernodes_read_entry(reader, i, item, &entries[i]));
-    TRY(file_supernodes_find_parents(reader, entries, count));
+        GT_TRY(file_supernodes_read_entry(reader, i, item, &entries[i]));
+    GT_TRY(file_supernodes_find_parents(reader, entries, count));
     for (unsigned tier = GT_TIERS_MAX; tier; tier--) /* parents first */
         for (i = 0; i < count; i++) {
             struct supernode_entry *entry = &entries[i];
             if (entry->tier == tier)
-                TRY(gt_cluster_add_supernode(reader->file->cluster, entry->name, tier,
-                                             entry->above == GT_NONE ? GT_NONE : entries[entry->above].id,
-                                             &entry->id, reader->err));
+                GT_TRY(gt_cluster_add_supernode(reader->file->cluster, entry->name, tier,
+                                                entry->above == GT_NONE ? GT_NONE : entries[entry->above].id,
+                                                &entry->id, reader->err));
         }
     return 0;
 }
@@ -202,7 +202,7 @@ static int file_nodes_add_class(struct cluster_reader *reader, const struct gt_a
                                 const struct gt_weights *weights, uint32_t *ret)
 {
     gt_auto_class struct gt_class *class = NULL;
-    TRY(gt_reader_wrap(at, gt_class_cache_get(reader->classes, weights, &class, reader->err)));
+    GT_TRY(gt_reader_wrap(at, gt_class_cache_get(reader->classes, weights, &class, reader->err)));
     return gt_reader_wrap(at, gt_cluster_add_class(reader->file->cluster, class, ret, reader->err));
 }
 
@@ -213,7 +213,7 @@ static int class_of_count(struct cluster_reader *reader, const struct gt_at *at,
         for (unsigned i = 0; i < n; i++)
             for (unsigned j = 0; j < n; j++)
                 weights.w[i][j] = i == j ? 0 : GT_CLUSTER_GPU_WEIGHT;
-        TRY(file_nodes_add_class(reader, at, &weights, &reader->count_class[n]));
+        GT_TRY(file_nodes_add_class(reader, at, &weights, &reader->count_class[n]));
     }
     *ret = reader->count_class[n];
     return 0;
@@ -228,8 +228,8 @@ static int file_nodes_check_order(const struct gt_at *at, const cJSON *gpus, con
         char bdf[GT_BDF_SIZE] = "", key[48];
         snprintf(key, sizeof(key), "topology.gpus[%u]", i);
         unsigned index = i;
-        TRY(gt_get_bdf(at, item, "bdf", bdf));
-        TRY(gt_get_unsigned(at, item, "index", UINT32_MAX, &index));
+        GT_TRY(gt_get_bdf(at, item, "bdf", bdf));
+        GT_TRY(gt_get_unsigned(at, item, "index", UINT32_MAX, &index));
         if (strcmp(bdf, node->gpus[i].bdf) != 0 || index != i)
             return gt_at_fail(at, key,
                               "the GPUs of a cluster's node must stand in the order of their PCI "
@@ -247,14 +247,14 @@ static int read_like(struct cluster_reader *reader, const struct gt_at *at, cons
     if (gt_get(json, "gpus") || gt_get(json, "topology"))
         return gt_at_fail(at, "like", "there is %s too, expected one of them",
                           gt_get(json, "gpus") ? "gpus" : "a topology");
-    TRY(reader_name(at, json, "like", name));
+    GT_TRY(reader_name(at, json, "like", name));
     struct gt_cluster_node other;
     uint32_t id = gt_cluster_find_node(cluster, name);
     if (id == GT_NONE || !gt_cluster_get_node(cluster, id, &other))
         return gt_at_fail(at, "like", "there is no node \"%.100s\" before this one", name);
     *ret_count = gt_class_gpus(other.class);
     uint64_t unhealthy;
-    TRY(reader_gpus(at, json, "unhealthy", *ret_count, &unhealthy));
+    GT_TRY(reader_gpus(at, json, "unhealthy", *ret_count, &unhealthy));
     *ret_healthy = ~unhealthy;
     return gt_reader_wrap(at, gt_cluster_add_class(cluster, other.class, ret_class, reader->err));
 }
@@ -266,12 +266,12 @@ static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, 
     const cJSON *topology;
     if (gt_get(json, "like"))
         return read_like(reader, at, json, ret_class, ret_count, ret_healthy);
-    TRY(gt_get_object(at, json, "topology", &topology));
+    GT_TRY(gt_get_object(at, json, "topology", &topology));
     if (topology && gt_get(json, "gpus"))
         return gt_at_fail(at, "gpus", "there is a topology too, expected one of them");
     if (!topology) {
         unsigned n = UINT32_MAX;
-        TRY(gt_get_unsigned(at, json, "gpus", GT_GPUS_MAX, &n));
+        GT_TRY(gt_get_unsigned(at, json, "gpus", GT_GPUS_MAX, &n));
         if (n == UINT32_MAX)
             return gt_at_fail(at, "", "expected gpus (a number), topology (a node) or like (a name)");
         *ret_count = n;
@@ -281,8 +281,8 @@ static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, 
     char source[READER_PATH_SIZE + 32];
     snprintf(source, sizeof(source), READER_SOURCE ": %s.topology", at->path);
     gt_auto_node struct gt_node *node = NULL;
-    TRY(gt_node_from_json(topology, source, &node, reader->err));
-    TRY(file_nodes_check_order(at, gt_get(topology, "gpus"), node));
+    GT_TRY(gt_node_from_json(topology, source, &node, reader->err));
+    GT_TRY(file_nodes_check_order(at, gt_get(topology, "gpus"), node));
     struct gt_weights weights;
     gt_weights_of(node, &weights);
     *ret_count = node->gpu_count;
@@ -298,7 +298,7 @@ static int read_supernode(struct cluster_reader *reader, const struct gt_at *at,
     if (!gt_get(json, "supernode"))
         return 0;
     char name[READER_NAME_SIZE];
-    TRY(reader_name(at, json, "supernode", name));
+    GT_TRY(reader_name(at, json, "supernode", name));
     *ret = gt_cluster_find_supernode(cluster, name);
     if (*ret != GT_NONE)
         return 0;
@@ -313,19 +313,19 @@ static int file_nodes_read(struct cluster_reader *reader, const cJSON *json)
     char path[READER_PATH_SIZE], name[READER_NAME_SIZE];
     snprintf(path, sizeof(path), "nodes[%u]", reader->node_count);
     struct gt_at at = {READER_SOURCE, path, reader->err};
-    TRY(gt_reader_object(&at, json));
-    TRY(reader_name(&at, json, "name", name));
+    GT_TRY(gt_reader_object(&at, json));
+    GT_TRY(reader_name(&at, json, "name", name));
     uint32_t twice = gt_cluster_find_node(cluster, name);
     if (twice != GT_NONE)
         return gt_at_fail(&at, "name", "\"%.100s\" is the name of nodes[%u] already", name, twice);
     uint32_t supernode, class, id;
     unsigned count;
     uint64_t healthy, free;
-    TRY(read_supernode(reader, &at, json, &supernode));
-    TRY(read_hardware(reader, &at, json, &class, &count, &healthy));
+    GT_TRY(read_supernode(reader, &at, json, &supernode));
+    GT_TRY(read_hardware(reader, &at, json, &class, &count, &healthy));
     reader->free_given[reader->node_count] = gt_get(json, "free");
-    TRY(reader_gpus(&at, json, "free", count, &free));
-    TRY(gt_reader_wrap(&at, gt_cluster_add_node(cluster, name, class, supernode, &id, reader->err)));
+    GT_TRY(reader_gpus(&at, json, "free", count, &free));
+    GT_TRY(gt_reader_wrap(&at, gt_cluster_add_node(cluster, name, class, supernode, &id, reader->err)));
     if (reader->free_given[reader->node_count])
         gt_cluster_set_free(cluster, id, free);
     gt_cluster_set_healthy(cluster, id, healthy);
@@ -336,7 +336,7 @@ static int file_nodes_read(struct cluster_reader *reader, const cJSON *json)
 int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array)
 {
     for (const cJSON *item = array->child; item; item = item->next)
-        TRY(file_nodes_read(reader, item));
+        GT_TRY(file_nodes_read(reader, item));
     return 0;
 }
 
@@ -348,23 +348,23 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
     char path[READER_PATH_SIZE], name[READER_NAME_SIZE], job[READER_NAME_SIZE] = "", node[READER_NAME_SIZE];
     snprintf(path, sizeof(path), "pods[%u]", i);
     struct gt_at at = {READER_SOURCE, path, reader->err};
-    TRY(gt_reader_object(&at, json));
-    TRY(reader_name(&at, json, "name", name));
-    TRY(gt_get_text(&at, json, "job", job, sizeof(job)));
+    GT_TRY(gt_reader_object(&at, json));
+    GT_TRY(reader_name(&at, json, "name", name));
+    GT_TRY(gt_get_text(&at, json, "job", job, sizeof(job)));
     pod->name = strdup(name);
     pod->job = strdup(job);
     if (!pod->name || !pod->job)
         return gt_fail_sys(reader->err, ENOMEM, "pods");
-    TRY(gt_get_bool(&at, json, "movable", &pod->movable));
-    TRY(gt_get_unsigned(&at, json, "groupSize", GT_CHAIN_SIZE_MAX, &group));
-    TRY(gt_get_unsigned(&at, json, "atomicGroupSize", GT_CHAIN_SIZE_MAX, &atomic));
-    TRY(reader_name(&at, json, "node", node));
+    GT_TRY(gt_get_bool(&at, json, "movable", &pod->movable));
+    GT_TRY(gt_get_unsigned(&at, json, "groupSize", GT_CHAIN_SIZE_MAX, &group));
+    GT_TRY(gt_get_unsigned(&at, json, "atomicGroupSize", GT_CHAIN_SIZE_MAX, &atomic));
+    GT_TRY(reader_name(&at, json, "node", node));
     pod->node = gt_cluster_find_node(file->cluster, node);
     if (pod->node == GT_NONE)
         return gt_at_fail(&at, "node", "there is no node \"%.100s\"", node);
     struct gt_cluster_node n;
     gt_cluster_get_node(file->cluster, pod->node, &n);
-    TRY(reader_gpus(&at, json, "gpus", gt_class_gpus(n.class), &pod->mask));
+    GT_TRY(reader_gpus(&at, json, "gpus", gt_class_gpus(n.class), &pod->mask));
     if (!pod->mask)
         return gt_at_fail(&at, "gpus", "expected the GPUs that the pod uses, there are none");
     if (pod->mask & used[pod->node])
@@ -411,8 +411,8 @@ int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t c
     file->pod_count = count;
     uint32_t i = 0;
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next)
-        TRY(file_pods_read(reader, i++, item, used));
-    TRY(check_names(reader));
+        GT_TRY(file_pods_read(reader, i++, item, used));
+    GT_TRY(check_names(reader));
     for (uint32_t node = 0; node < reader->node_count; node++)
         if (used[node] && !reader->free_given[node])
             gt_cluster_set_free(file->cluster, node, ~used[node]);

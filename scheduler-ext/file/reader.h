@@ -22,13 +22,6 @@ struct cluster_reader {
     bool *free_given; /* [node] */
 };
 
-#define TRY(call)                                                                                            \
-    do {                                                                                                     \
-        int try_ = (call);                                                                                   \
-        if (try_ < 0)                                                                                        \
-            return try_;                                                                                     \
-    } while (0)
-
 /* Names with their index in the file, sorted: to find a name, and to detect duplicates. */
 struct named {
     const char *name;

@@ -70,9 +70,7 @@ int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner
             .on_error = owner_events_on_error,
             .arg = events,
         };
-        int r = gt_kube_informer_start(spec->kube, &informer, &events->informers[i], err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_kube_informer_start(spec->kube, &informer, &events->informers[i], err));
     }
     *ret = gt_steal(events);
     return 0;

@@ -145,9 +145,7 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
                               .number = i,
                               .kind = type->kind,
                               .resource = {type->group, type->version, type->plural, i != QUEUES}};
-        int r = owner_watch_start(&watch->followers[i], err);
-        if (r < 0)
-            return r;
+        GT_TRY(owner_watch_start(&watch->followers[i], err));
     }
     *ret = gt_steal(watch);
     return 0;

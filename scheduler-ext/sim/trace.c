@@ -116,9 +116,7 @@ static int replay(const struct gt_trace *trace, const struct gt_site *site, cons
                   uint32_t power, struct gt_rng *rng, struct gt_jobs *ret, struct gt_err **err)
 {
     gt_auto_free uint32_t *order = NULL;
-    int r = sort_by_time(trace, &order, err);
-    if (r < 0)
-        return r;
+    GT_TRY(sort_by_time(trace, &order, err));
     uint32_t count = draw->jobs < trace->row_count ? draw->jobs : trace->row_count;
     uint32_t first = gt_rng_below(rng, trace->row_count - count + 1), node = gt_site_largest_node(site);
     struct gt_sim_job *jobs = calloc(count + 1UL, sizeof(*jobs));
@@ -268,9 +266,7 @@ int gt_trace_from_name(const char *name, struct gt_trace **ret, struct gt_err **
     if (!trace)
         return gt_fail_sys(err, ENOMEM, "trace");
     if (strncmp(name, "mix:", 4) == 0) {
-        int r = fill_from_mix(name + 4, trace, err);
-        if (r < 0)
-            return r;
+        GT_TRY(fill_from_mix(name + 4, trace, err));
     }
     for (size_t i = 0; i < GT_COUNT(cdfs) && !trace->class_count; i++)
         if (strcmp(name, cdfs[i].name) == 0)

@@ -200,19 +200,16 @@ static int get_hex(const struct gt_at *at, const cJSON *json, const char *key, u
 static int get_link(const struct gt_at *at, const cJSON *json, const char *key, struct gt_pcie_link *ret)
 {
     const cJSON *value;
-    int r = gt_get_object(at, json, key, &value);
-    if (r >= 0)
-        r = gt_get_number(at, value, "speed", 1024, &ret->speed);
-    return r < 0 ? r : gt_get_unsigned(at, value, "width", 64, &ret->width);
+    GT_TRY(gt_get_object(at, json, key, &value));
+    GT_TRY(gt_get_number(at, value, "speed", 1024, &ret->speed));
+    return gt_get_unsigned(at, value, "width", 64, &ret->width);
 }
 
 static int get_bridges(const struct gt_at *at, const cJSON *json, struct gt_pcie_path *path)
 {
     const cJSON *list, *item;
     unsigned count;
-    int r = gt_get_array(at, json, "bridges", GT_PATH_MAX_DEPTH, &list, &count);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_get_array(at, json, "bridges", GT_PATH_MAX_DEPTH, &list, &count));
     cJSON_ArrayForEach(item, list)
     {
         if (!cJSON_IsString(item) || !gt_bdf_normalise(item->valuestring, path->bridges[path->depth]))
@@ -226,12 +223,10 @@ static int get_device(const struct gt_at *at, const cJSON *json, struct gt_facts
 {
     char bdf[GT_BDF_SIZE] = "";
     struct gt_fact *fact;
-    int r = gt_get_bdf(at, json, "bdf", bdf);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_get_bdf(at, json, "bdf", bdf));
     if (!bdf[0])
         return gt_at_fail(at, "bdf", "must be a PCI address");
-    r = gt_facts_add(facts, bdf, &fact, at->err);
+    int r = gt_facts_add(facts, bdf, &fact, at->err);
     if (r < 0)
         return gt_wrap(at->err, "%s: %s", at->source, at->path);
     if ((r = get_hex(at, json, "vendor", &fact->vendor)) < 0 ||
@@ -258,11 +253,8 @@ static int get_missing(const struct gt_at *at, const cJSON *list, struct gt_fact
     cJSON_ArrayForEach(item, list)
     {
         struct gt_missing missing = {0};
-        int r = get_raw(at, item, "what", missing.what, sizeof(missing.what));
-        if (r >= 0)
-            r = get_raw(at, item, "why", missing.why, sizeof(missing.why));
-        if (r < 0)
-            return r;
+        GT_TRY(get_raw(at, item, "what", missing.what, sizeof(missing.what)));
+        GT_TRY(get_raw(at, item, "why", missing.why, sizeof(missing.why)));
         gt_facts_missing(facts, missing.what, "%s", missing.why);
     }
     return 0;
@@ -276,9 +268,7 @@ static int get_devices(const struct gt_at *at, const cJSON *list, struct gt_fact
     {
         char path[32];
         snprintf(path, sizeof(path), "devices[%u]", i++);
-        int r = get_device(&(struct gt_at){at->source, path, at->err}, item, facts);
-        if (r < 0)
-            return r;
+        GT_TRY(get_device(&(struct gt_at){at->source, path, at->err}, item, facts));
     }
     return 0;
 }

@@ -348,9 +348,7 @@ static int take_opening(struct xml_scanner *s, struct gt_err **err)
     if (++s->elements > ELEMENTS_MAX)
         return xml_check_fail(s, "too many elements", err);
     bool closed = false;
-    int r = take_attributes(s, &closed, err);
-    if (r < 0)
-        return r;
+    GT_TRY(take_attributes(s, &closed, err));
     enum xml_kind kind;
     const char *wrong = check_element(s, name, &kind);
     if (wrong)

@@ -266,7 +266,6 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
 {
     gt_auto_class struct gt_class *built = NULL;
     struct gt_class *class, *leaving = NULL;
-    int r;
 
     pthread_mutex_lock(&cache->lock);
     class = loss_cache_find(cache, weights);
@@ -277,9 +276,7 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
     }
 
     /* Built without the lock, so that others need not wait. Two threads may build the same. */
-    r = gt_class_new(weights, &built, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_class_new(weights, &built, err));
     pthread_mutex_lock(&cache->lock);
     class = loss_cache_find(cache, weights);
     if (!class) {

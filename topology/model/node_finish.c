@@ -116,9 +116,7 @@ static int check_gpus(const struct gt_node *node, struct gt_err **err)
             if (!strcmp(node->gpus[j].uuid, gpu->uuid))
                 return gt_fail(err, EINVAL, "gpus[%u].uuid: %s is that of %s too", i, gpu->uuid,
                                node->gpus[j].bdf);
-        int r = node_finish_check_path(&gpu->path, "gpus", i, err);
-        if (r < 0)
-            return r;
+        GT_TRY(node_finish_check_path(&gpu->path, "gpus", i, err));
     }
     return 0;
 }
@@ -138,9 +136,7 @@ static int check_nics(struct gt_node *node, struct gt_err **err)
             if (nic->kind[g] <= GT_LINK_MX || nic->kind[g] > GT_LINK_UNKNOWN)
                 return gt_fail(err, EINVAL, "nics[%u].locality[%u]: %s is no kind of PCIe path", i, g,
                                gt_link_kind_name(nic->kind[g]));
-        int r = node_finish_check_path(&nic->path, "nics", i, err);
-        if (r < 0)
-            return r;
+        GT_TRY(node_finish_check_path(&nic->path, "nics", i, err));
     }
     return 0;
 }
@@ -262,13 +258,9 @@ static void drop_nonsense(struct gt_gpu *gpu)
 int gt_node_finish(struct gt_node *node, struct gt_err **err)
 {
     make_texts_printable(node);
-    int r = check_gpus(node, err);
-    if (r >= 0)
-        r = check_nics(node, err);
-    if (r >= 0)
-        r = check_links(node, err);
-    if (r < 0)
-        return r;
+    GT_TRY(check_gpus(node, err));
+    GT_TRY(check_nics(node, err));
+    GT_TRY(check_links(node, err));
     for (unsigned i = 0; i < node->gpu_count; i++) {
         node->gpus[i].index = i;
         gt_gpu_withhold_vfio(&node->gpus[i]);

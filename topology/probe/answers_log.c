@@ -168,9 +168,7 @@ int gt_answers_digest(const char *log, size_t len, uint64_t *ret, struct gt_err 
                                         "mxSmlGetLocalAndRemoteUuid"};
     gt_auto_answers struct gt_answers answers = {0};
     uint64_t digest = GT_DIGEST_EMPTY;
-    int r = gt_answers_read(log, len, &answers, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_answers_read(log, len, &answers, err));
     for (unsigned i = 0; i < answers.count; i++) {
         const struct gt_answer *answer = &answers.calls[i];
         for (unsigned c = 0; c < GT_COUNT(calls); c++) {

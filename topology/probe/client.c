@@ -72,9 +72,7 @@ static int new_client(struct gt_probe_client **ret, struct gt_err **err)
 int gt_probe_client_new(const char *socket, struct gt_probe_client **ret, struct gt_err **err)
 {
     gt_auto_probe_client struct gt_probe_client *client = NULL;
-    int r = new_client(&client, err);
-    if (r < 0)
-        return r;
+    GT_TRY(new_client(&client, err));
     if (!*socket || !gt_text_copy(client->socket, sizeof(client->socket), socket))
         return gt_fail(err, EINVAL, "%s: a socket's path has 1 to %zu bytes", socket,
                        sizeof(client->socket) - 1);
@@ -86,9 +84,7 @@ int gt_probe_client_spawn(const char *program, const char *root, bool quiet, str
                           struct gt_err **err)
 {
     gt_auto_probe_client struct gt_probe_client *client = NULL;
-    int r = new_client(&client, err);
-    if (r < 0)
-        return r;
+    GT_TRY(new_client(&client, err));
     client->program = strdup(program);
     client->root = strdup(root ? root : "/");
     client->quiet = quiet;
@@ -274,9 +270,7 @@ static int read_reply(struct gt_probe_client *client, int64_t until, struct gt_p
 
 static int connect_probe(struct gt_probe_client *client, int64_t until, struct gt_err **err)
 {
-    int r = client->program ? start_child(client, err) : connect_socket(client, until, err);
-    if (r < 0)
-        return r;
+    GT_TRY(client->program ? start_child(client, err) : connect_socket(client, until, err));
     if (send_watch(client) < 0)
         return gt_fail(err, ECONNRESET, "the probe has hung up");
     client->watch_due = true;
@@ -303,9 +297,7 @@ static int probe_client_ask(struct gt_probe_client *client, int64_t until, char 
     if (!client->scan_due && send(client->fd, client->request, len, MSG_NOSIGNAL) != (ssize_t)len)
         return gt_fail(err, ECONNRESET, "the probe has hung up");
     client->scan_due = true;
-    r = read_reply(client, until, &header, &answers, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_reply(client, until, &header, &answers, err));
     client->scan_due = false;
     atomic_fetch_add(&client->restarts, header.restarts);
     *ret_answers = gt_steal(answers);
