@@ -2,19 +2,69 @@
 #include "agent/agent.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "agent/agent_private.h"
 #include "agent/changes.h"
 #include "agent/fault_file.h"
-#include "agent/probe_start.h"
+#include "agent/options.h"
 #include "api/names.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/shutdown.h"
 #include "base/version.h"
 #include "topology/model/render.h"
+#include "topology/probe/client.h"
+
+static bool probe_start_is_socket(const char *path)
+{
+    struct stat status;
+    size_t len = strlen(path);
+    if (stat(path, &status) == 0)
+        return S_ISSOCK(status.st_mode);
+    /* The probe's container may come up later. */
+    return len > 5 && strcmp(path + len - 5, ".sock") == 0;
+}
+
+/*
+ * Starts gputopo-probe, or connects to it, as --probe says. *ret is NULL if there is none; *ret_why then says
+ * why. A program that was named and cannot be run is an error; the default one may be missing.
+ */
+static int gt_probe_start(const struct gt_agent_options *options, struct gt_probe_client **ret,
+                          const char **ret_why, struct gt_err **err)
+{
+    char beside[PATH_MAX];
+    const char *program = options->probe;
+    const char *root = options->root ? options->root : "/";
+    *ret = NULL;
+    if (options->from) {
+        *ret_why = "a recording is replayed";
+        return 0;
+    }
+    if (program && strcmp(program, "none") == 0) {
+        *ret_why = "switched off by --probe none";
+        return 0;
+    }
+    if (program && probe_start_is_socket(program)) {
+        int r = gt_probe_client_new(program, ret, err);
+        if (r >= 0)
+            gt_probe_client_patience(*ret, (int)options->probe_patience_s * 1000);
+        return r;
+    }
+    if (!program) {
+        if (!gt_file_beside_program("gputopo-probe", beside, sizeof(beside))) {
+            *ret_why = "gputopo-probe is not installed beside gputopo-agent";
+            return 0;
+        }
+        program = beside;
+    } else if (access(program, X_OK) < 0)
+        return gt_fail_sys(err, errno, "--probe %s", program);
+    return gt_probe_client_spawn(program, root, false, ret, err);
+}
 
 /* The process ends within two seconds; a scan that hangs is abandoned before that, with a log line. */
 enum { AGENT_LEAVE_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
@@ -109,7 +159,6 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         return;
     agent->scans.health_checks += result->health_check;
     agent->health_counts = result->health;
-    agent->calls = result->calls;
     if (result->err && !agent->inventory && must_be_read(agent->options)) {
         gt_fail(&agent->start_error, gt_err_code(result->err), "%s", gt_err_text(result->err));
         gt_loop_stop(agent->loop, -EIO);
@@ -117,10 +166,8 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
     }
     if (result->err) {
         agent->scans.failed++;
-        bool again = strncmp(agent->scan_error, gt_err_text(result->err), sizeof(agent->scan_error) - 1) == 0;
-        snprintf(agent->scan_error, sizeof(agent->scan_error), "%s", gt_err_text(result->err));
-        gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "scan failed, the state before is kept",
-               GT_STR("why", agent->scan_error));
+        gt_log(gt_log_level_of(agent->scan_error, sizeof(agent->scan_error), gt_err_text(result->err)),
+               "scan failed, the state before is kept", GT_STR("why", agent->scan_error));
         gt_agent_publish_changed(agent->publish);
     } else if (result->inventory && result->checked) {
         agent_take(agent, result->inventory);
@@ -195,10 +242,8 @@ static void agent_on_end(void *arg, int signal)
 static int agent_take_signals(struct gt_agent *agent, struct gt_err **err)
 {
     signal(SIGPIPE, SIG_IGN);
-    int r = gt_loop_add_signal(agent->loop, SIGHUP, on_hangup, agent, err);
-    if (r >= 0)
-        r = gt_shutdown_new(agent->loop, AGENT_LEAVE_MS, agent_on_end, agent, &agent->shutdown, err);
-    return r;
+    GT_TRY(gt_loop_add_signal(agent->loop, SIGHUP, on_hangup, agent, err));
+    return gt_shutdown_new(agent->loop, AGENT_LEAVE_MS, agent_on_end, agent, &agent->shutdown, err);
 }
 
 static struct gt_scan_options scan_options(const struct gt_agent_options *options,
@@ -240,45 +285,30 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
 static int agent_start(struct gt_agent *agent, struct gt_err **err)
 {
     const struct gt_agent_options *options = agent->options;
-    int r = read_faults(options, &agent->faults, err);
-    if (r >= 0)
-        r = gt_loop_new(&agent->loop, err);
-    if (r >= 0)
-        r = agent_take_signals(agent, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, on_rescan, agent, &agent->rescan_timer, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, agent_on_health, agent, &agent->health_timer, err);
-    if (r >= 0 && options->http)
-        r = gt_http_new(agent->loop, options->http, gt_agent_serve, agent, &agent->http, err);
-    if (r >= 0 && options->health)
-        r = gt_http_new_health(agent->loop, options->health, gt_agent_serve_health, agent, &agent->health,
-                               err);
-    if (r >= 0)
-        r = gt_probe_start(options, &agent->probe, &agent->no_probe_why, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_faults(options, &agent->faults, err));
+    GT_TRY(gt_loop_new(&agent->loop, err));
+    GT_TRY(agent_take_signals(agent, err));
+    GT_TRY(gt_loop_add_timer(agent->loop, on_rescan, agent, &agent->rescan_timer, err));
+    GT_TRY(gt_loop_add_timer(agent->loop, agent_on_health, agent, &agent->health_timer, err));
+    if (options->http)
+        GT_TRY(gt_http_new(agent->loop, options->http, gt_agent_serve, agent, &agent->http, err));
+    if (options->health)
+        GT_TRY(gt_http_new_health(agent->loop, options->health, gt_agent_serve_health, agent, &agent->health,
+                                  err));
+    GT_TRY(gt_probe_start(options, &agent->probe, &agent->no_probe_why, err));
     struct gt_scanner_options scanner = {
         .stale_links_s = options->stale_links_s,
         .kubelet_dir = options->device_plugin && !options->from ? options->kubelet_dir : NULL,
         .scan = scan_options(options, &agent->faults, agent->probe, agent->no_probe_why),
     };
     gt_scan_prepare(&scanner.scan);
-    r = gt_agent_cdi_start(agent, on_cdi_timer, err);
-    if (r >= 0)
-        r = start_plugin(agent, err);
-    if (r >= 0)
-        r = gt_agent_dra_start(agent, on_dra_changed, err);
-    if (r >= 0)
-        r = gt_agent_nodes_start(agent, err);
-    if (r >= 0)
-        r = gt_agent_events_start(agent, err);
-    if (r >= 0)
-        r = gt_agent_api_start(agent, err);
-    if (r >= 0)
-        r = gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_agent_cdi_start(agent, on_cdi_timer, err));
+    GT_TRY(start_plugin(agent, err));
+    GT_TRY(gt_agent_dra_start(agent, on_dra_changed, err));
+    GT_TRY(gt_agent_nodes_start(agent, err));
+    GT_TRY(gt_agent_events_start(agent, err));
+    GT_TRY(gt_agent_api_start(agent, err));
+    GT_TRY(gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err));
     if (!must_be_read(options))
         agent_log_start(agent);
     return gt_agent_usage_start(agent, err); /* and the first scan follows */
@@ -324,9 +354,7 @@ int gt_agent_run(const struct gt_agent_options *options, struct gt_err **err)
 /* All of it, or an error. */
 static int agent_print(struct gt_buf *text, const char *what, struct gt_err **err)
 {
-    int r = gt_buf_check(text, what, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(text, what, err));
     if (fwrite(text->data, 1, text->len, stdout) != text->len || fflush(stdout) != 0)
         return gt_fail_sys(err, errno, "standard output");
     return 0;
@@ -336,9 +364,7 @@ int gt_agent_print_fault_table(const struct gt_agent_options *options, struct gt
 {
     gt_auto_buf struct gt_buf text = GT_BUF(64 << 10);
     struct gt_fault_table faults;
-    int r = read_faults(options, &faults, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_faults(options, &faults, err));
     gt_fault_text_write(&faults, &text);
     return agent_print(&text, "the fault table", err);
 }
@@ -350,17 +376,12 @@ int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err
     gt_auto_buf struct gt_buf json = GT_BUF(16 << 20);
     const char *no_probe_why = NULL;
     struct gt_fault_table faults;
-    int r = read_faults(options, &faults, err);
-    if (r >= 0)
-        r = gt_probe_start(options, &probe, &no_probe_why, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_faults(options, &faults, err));
+    GT_TRY(gt_probe_start(options, &probe, &no_probe_why, err));
     struct gt_scan_options scan = scan_options(options, &faults, probe, no_probe_why);
     if (options->from) /* of another machine: /dev here is not its own */
         scan.dev_root = NULL;
-    r = gt_scan(&scan, &node, NULL, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_scan(&scan, &node, NULL, err));
     gt_render_json(node, &json);
     return agent_print(&json, "the node as JSON", err);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_AGENT_H
-#define GPUTOPO_AGENT_AGENT_H
+#pragma once
 
 #include "agent/options.h"
 
@@ -12,5 +11,3 @@ int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err
 
 /* --print-fault-table: the fault table that the options select, as YAML on stdout. */
 int gt_agent_print_fault_table(const struct gt_agent_options *options, struct gt_err **err);
-
-#endif

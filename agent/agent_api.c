@@ -115,9 +115,7 @@ int gt_agent_api_start(struct gt_agent *agent, struct gt_err **err)
         snprintf(agent->no_api_why, sizeof(agent->no_api_why), "%s", why_not);
         return 0;
     }
-    int r = gt_loop_add_timer(agent->loop, agent_api_on_timer, agent, &agent->api_timer, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_loop_add_timer(agent->loop, agent_api_on_timer, agent, &agent->api_timer, err));
     if (agent_api_connect_to(agent, &why) < 0)
         try_later(agent, why);
     return 0;

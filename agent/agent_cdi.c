@@ -19,10 +19,9 @@ static bool agent_cdi_is_used(const struct gt_agent *agent)
 
 static void say_failed(struct gt_agent *agent, const char *why)
 {
-    bool again = strncmp(agent->cdi_error, why, sizeof(agent->cdi_error) - 1) == 0;
     bool first = !agent->cdi_error[0];
-    snprintf(agent->cdi_error, sizeof(agent->cdi_error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "CDI spec not written", GT_STR("why", why));
+    gt_log(gt_log_level_of(agent->cdi_error, sizeof(agent->cdi_error), why), "CDI spec not written",
+           GT_STR("why", why));
     if (first)
         gt_agent_record_event(agent, true, "CDISpecNotWritten", "%s: %.600s",
                               agent->options->strategy == GT_STRATEGY_CDI
@@ -100,12 +99,10 @@ int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, stru
     const struct gt_cdi_options cdi = {options->cdi_dir, options->resource, options->dev_root};
     if (!agent_cdi_is_used(agent) && gt_cdi_check(&cdi, NULL) < 0)
         return 0; /* it never had one */
-    int r = gt_cdi_new(&cdi, &agent->cdi, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cdi_new(&cdi, &agent->cdi, err));
     if (!agent_cdi_is_used(agent) && !gt_cdi_exists(agent->cdi))
         return 0;
-    r = gt_loop_add_timer(agent->loop, on_timer, agent, &agent->cdi_timer, err);
+    int r = gt_loop_add_timer(agent->loop, on_timer, agent, &agent->cdi_timer, err);
     if (r >= 0)
         gt_source_arm(agent->cdi_timer, CDI_CHECK_MS);
     return r;

@@ -1,9 +1,345 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/agent_private.h"
+#include "api/meta.h"
 #include "api/names.h"
+#include "api/pod_claim.h"
+#include "api/pod_patch.h"
+#include "api/resource_claim.h"
+#include "api/resource_slice.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/time_text.h"
+
+/* What the driver needs of the API server: the claims, the node's ResourceSlice, the pods that wait. */
+
+enum {
+    DRA_SELECTOR_MAX = 400,
+    COLLECT_MS = 30000,
+    GONE_MS = 150000, /* the kubelet asks to unprepare claims of pods that are gone every minute */
+    RETRY_PODS_MAX = 256,
+    RETRY_PAUSE_MS = 2000,
+};
+
+static void dra_api_on_written(void *arg, struct gt_kube_answer *answer)
+{
+    const char *what = arg;
+    if (answer->error && answer->status != 404)
+        gt_warning(what, GT_STR("why", gt_err_text(answer->error)));
+}
+
+/* ---- claims that the kubelet asks about ---- */
+
+/* What of the claim is this node's, to the driver. */
+static void dra_api_hand_over(struct gt_agent *agent, const struct gt_resource_claim *claim,
+                              struct gt_dra_read *read)
+{
+    struct gt_dra_result results[GT_CLAIM_RESULTS_MAX];
+    struct gt_dra_allocation allocation = {claim->uid, results, 0, claim->pods, claim->pod_count};
+    for (unsigned i = 0; i < claim->result_count; i++) {
+        const struct gt_claim_result *from = &claim->results[i];
+        if (strcmp(from->driver, GT_DRA_DRIVER) == 0 && strcmp(from->pool, agent->options->node_name) == 0)
+            results[allocation.count++] = (struct gt_dra_result){from->request, from->device, from->admin};
+    }
+    gt_dra_read_done(read, &allocation, NULL);
+}
+
+static void dra_api_on_claim(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_dra_read *read = arg;
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_resource_claim claim;
+    if (answer->error)
+        gt_dra_read_done(read, NULL, gt_err_text(answer->error));
+    else if (gt_resource_claim_read(answer->object, &claim, &err) < 0)
+        gt_dra_read_done(read, NULL, gt_err_text(err));
+    else
+        dra_api_hand_over(gt_dra_read_arg(read), &claim, read);
+}
+
+static void agent_dra_read_claim(void *arg, const struct gt_dra_claim_id *claim, struct gt_dra_read *read)
+{
+    struct gt_agent *agent = arg;
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_kube_call *call;
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_GET,
+        .resource = &gt_kube_resource_claims,
+        .namespace_ = claim->namespace,
+        .name = claim->name,
+        .deadline_ms = GT_DRA_READ_MS,
+    };
+    if (agent->kube)
+        gt_kube_start(agent->kube, &request, dra_api_on_claim, read, &call, &err);
+    else
+        gt_fail(&err, ENOTCONN, "the API server cannot be asked for the claim: %s", agent->no_api_why);
+    if (err)
+        gt_dra_read_done(read, NULL, gt_err_text(err));
+}
+
+/* ---- pods that wait: the kubelet prepares again after a minute, or when anything of the pod changes ---- */
+
+static void retry_pod(struct gt_agent *agent, const cJSON *pod)
+{
+    static char failed[] = "a pod that waits for its claim cannot be written";
+    gt_auto_buf struct gt_buf body = GT_BUF(1024);
+    struct gt_kube_call *call;
+    char now[GT_TIME_TEXT_SIZE];
+    gt_time_text(time(NULL), now);
+    const struct gt_pair retried = {GT_ANNOTATION_RETRIED, now};
+    gt_pod_patch_write(
+        &(struct gt_pod_patch){.uid = gt_meta_uid(pod), .annotations = &retried, .annotation_count = 1},
+        &body);
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_MERGE_PATCH,
+        .resource = &gt_kube_pods,
+        .namespace_ = gt_meta_namespace(pod),
+        .name = gt_meta_name(pod),
+        .body = body.data,
+        .field_manager = GT_MANAGER_AGENT,
+        .no_object = true,
+    };
+    if (body.data && !body.failed)
+        gt_kube_start(agent->kube, &request, dra_api_on_written, failed, &call, NULL);
+}
+
+static void on_listed_pod(void *arg, cJSON *pod)
+{
+    struct gt_agent *agent = arg;
+    if (!gt_pod_waits_for_claims(pod) || agent->dra_retried >= RETRY_PODS_MAX)
+        return;
+    agent->dra_retried++;
+    retry_pod(agent, pod);
+}
+
+static void on_pods_listed(void *arg, const char *resource_version, const struct gt_err *error)
+{
+    struct gt_agent *agent = arg;
+    (void)resource_version;
+    agent->dra_pods = NULL;
+    if (error)
+        gt_warning("cannot list the pods that wait for their claims", GT_STR("why", gt_err_text(error)));
+    else if (agent->dra_retried)
+        gt_info("pods that wait for their claims are tried again", GT_INT("pods", agent->dra_retried));
+}
+
+static void list_waiting_pods(void *arg)
+{
+    struct gt_agent *agent = arg;
+    char selector[DRA_SELECTOR_MAX];
+    if (agent->dra_pods)
+        return;
+    snprintf(selector, sizeof(selector), "spec.nodeName=%s,status.phase=Pending", agent->options->node_name);
+    const struct gt_kube_list_spec spec = {
+        .selection = {.resource = &gt_kube_pods, .field_selector = selector},
+        .on_object = on_listed_pod,
+        .on_done = on_pods_listed,
+        .arg = agent,
+    };
+    agent->dra_retried = 0;
+    gt_kube_list_start(agent->kube, &spec, &agent->dra_pods, NULL);
+}
+
+/* Makes the kubelet handle the pods of this node that wait for claims again, soon. */
+static void agent_dra_retry_pods(struct gt_agent *agent)
+{
+    if (agent->dra_retry)
+        gt_source_arm(agent->dra_retry, RETRY_PAUSE_MS);
+}
+
+/* ---- the ResourceSlice: the kubelet deletes it at its start, and while no driver is there ---- */
+
+static void remove_slice(struct gt_agent *agent, const char *name)
+{
+    static char failed[] = "a ResourceSlice cannot be removed";
+    struct gt_kube_call *call;
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_DELETE, .resource = &gt_kube_resource_slices, .name = name, .no_object = true};
+    gt_info("a ResourceSlice that offers GPUs of this node is removed", GT_STR("slice", name));
+    gt_kube_start(agent->kube, &request, dra_api_on_written, failed, &call, NULL);
+}
+
+/* An API server that does not know counters drops them without an error. */
+static void on_counters(struct gt_agent *agent, const struct gt_resource_slice_head *head)
+{
+    static const char why[] = "composites are not offered: this Kubernetes keeps no counters in "
+                              "ResourceSlices (feature gate DRAPartitionableDevices, on from 1.36)";
+    bool known = agent->dra_counters == GT_COUNTERS_KEPT;
+    agent->dra_counters = head->counter_set_count ? GT_COUNTERS_KEPT : GT_COUNTERS_DROPPED;
+    if (!head->counter_set_count) {
+        gt_warning(why);
+        gt_agent_record_event(agent, true, "CompositesNotOffered", "%s", why);
+        remove_slice(agent, head->name);
+    }
+    if (!known || !head->counter_set_count)
+        gt_agent_publish_changed(agent->publish);
+}
+
+static void on_slice(void *arg, cJSON *object)
+{
+    struct gt_agent *agent = arg;
+    struct gt_resource_slice_head head;
+    char own[GT_SLICE_NAME_SIZE], counters[GT_SLICE_NAME_SIZE];
+    gt_resource_slice_name(agent->options->node_name, own);
+    gt_resource_slice_counters_name(agent->options->node_name, counters);
+    if (gt_resource_slice_read(object, &head, NULL) < 0)
+        return;
+    if (gt_agent_publishes_counters(agent) && strcmp(head.name, counters) == 0)
+        on_counters(agent, &head);
+    else if (!agent->dra_offers || strcmp(head.name, own) != 0)
+        remove_slice(agent, head.name);
+}
+
+static void on_slice_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    struct gt_agent *agent = arg;
+    char own[GT_SLICE_NAME_SIZE], counters[GT_SLICE_NAME_SIZE];
+    (void)namespace_, (void)object;
+    gt_resource_slice_name(agent->options->node_name, own);
+    gt_resource_slice_counters_name(agent->options->node_name, counters);
+    bool is_own = agent->dra_offers && strcmp(name, own) == 0;
+    if (!is_own && !(gt_agent_publishes_counters(agent) && strcmp(name, counters) == 0))
+        return;
+    gt_info("the ResourceSlice was deleted, made again", GT_STR("slice", name));
+    gt_agent_publish_again(agent->publish, is_own ? GT_PUBLISH_SLICE : GT_PUBLISH_COUNTERS);
+}
+
+static void on_slices_failed(void *arg, const struct gt_err *error)
+{
+    struct gt_agent *agent = arg;
+    bool again = agent->dra_slices_error == gt_err_code(error);
+    agent->dra_slices_error = gt_err_code(error);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch the node's ResourceSlices",
+           GT_STR("why", gt_err_text(error)));
+}
+
+static void on_slices_known(void *arg)
+{
+    struct gt_agent *agent = arg;
+    agent->dra_slices_error = 0;
+}
+
+/* ---- claims that the kubelet does not unprepare, since it has lost its state ---- */
+
+/* Since when a claim is gone; a place in the table for one that is not there, NULL for none. */
+static struct gt_dra_gone *find_gone(struct gt_agent *agent, const char *uid)
+{
+    struct gt_dra_gone *empty = NULL;
+    for (unsigned i = 0; i < GT_COUNT(agent->dra_gone); i++) {
+        if (strcmp(agent->dra_gone[i].uid, uid) == 0)
+            return &agent->dra_gone[i];
+        if (!empty && !agent->dra_gone[i].uid[0])
+            empty = &agent->dra_gone[i];
+    }
+    return empty;
+}
+
+static bool dra_api_is_listed(const struct gt_agent *agent, const struct gt_dra_claim_id *id)
+{
+    const struct gt_usage *usage = gt_usage_now(agent->usage);
+    return !usage->known || usage->stale || gt_usage_lists_claim(agent->usage, id->namespace, id->name);
+}
+
+static void ask_next(struct gt_agent *agent);
+
+static void on_collected(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_agent *agent = arg;
+    const struct gt_dra_claim_id *id = &agent->dra_asked;
+    struct gt_dra_gone *gone = find_gone(agent, id->uid);
+    bool is_gone =
+        answer->status == 404 || (!answer->error && strcmp(gt_meta_uid(answer->object), id->uid) != 0);
+    agent->dra_asking = NULL;
+    if (gone && (!is_gone || dra_api_is_listed(agent, id)))
+        *gone = (struct gt_dra_gone){0};
+    else if (gone && !gone->uid[0]) {
+        memcpy(gone->uid, id->uid, sizeof(gone->uid));
+        gone->since_ms = gt_clock_ms();
+    } else if (gone && gt_clock_ms() - gone->since_ms >= GONE_MS) {
+        *gone = (struct gt_dra_gone){0};
+        gt_warning("a prepared claim is gone, and the kubelet does not know it: its GPUs are free again",
+                   GT_STR("namespace", id->namespace), GT_STR("claim", id->name));
+        gt_dra_forget(agent->dra, id->uid);
+    }
+    ask_next(agent);
+}
+
+/* About one claim after the other that the kubelet does not list. */
+static void ask_next(struct gt_agent *agent)
+{
+    const struct gt_dra_claims *claims = gt_dra_claims(agent->dra);
+    while (!agent->dra_asking && agent->dra_next < claims->count) {
+        agent->dra_asked = claims->list[agent->dra_next++].id;
+        const struct gt_kube_request request = {
+            .verb = GT_KUBE_GET,
+            .resource = &gt_kube_resource_claims,
+            .namespace_ = agent->dra_asked.namespace,
+            .name = agent->dra_asked.name,
+            .metadata_only = true,
+            .once = true,
+        };
+        if (!dra_api_is_listed(agent, &agent->dra_asked) &&
+            gt_kube_start(agent->kube, &request, on_collected, agent, &agent->dra_asking, NULL) < 0)
+            return;
+    }
+}
+
+static void dra_api_collect(void *arg)
+{
+    struct gt_agent *agent = arg;
+    struct gt_kube_informer_counters slices;
+    gt_source_arm(agent->dra_collect, COLLECT_MS);
+    gt_kube_informer_counters(agent->dra_slices, &slices);
+    if (!agent->dra_offers && slices.synced && !slices.objects && !gt_dra_claims(agent->dra)->count)
+        gt_dra_retire(agent->dra);
+    if (agent->dra_asking)
+        return;
+    for (unsigned i = 0; i < GT_COUNT(agent->dra_gone); i++)
+        if (!gt_dra_claims_find(gt_dra_claims(agent->dra), agent->dra_gone[i].uid))
+            agent->dra_gone[i] = (struct gt_dra_gone){0};
+    agent->dra_next = 0;
+    ask_next(agent);
+}
+
+/* ---- begin and end ---- */
+
+int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err)
+{
+    char selector[DRA_SELECTOR_MAX];
+    if (!agent->dra)
+        return 0;
+    snprintf(selector, sizeof(selector), "spec.nodeName=%s,spec.driver=" GT_DRA_DRIVER,
+             agent->options->node_name);
+    const struct gt_kube_informer_spec spec = {
+        .selection = {.resource = &gt_kube_resource_slices, .field_selector = selector},
+        .on_add = on_slice,
+        .on_update = on_slice,
+        .on_delete = on_slice_gone,
+        .on_synced = on_slices_known,
+        .on_error = on_slices_failed,
+        .arg = agent,
+    };
+    int r = gt_loop_add_timer(agent->loop, list_waiting_pods, agent, &agent->dra_retry, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(agent->loop, dra_api_collect, agent, &agent->dra_collect, err);
+    if (r >= 0)
+        r = gt_kube_informer_start(agent->kube, &spec, &agent->dra_slices, err);
+    if (r >= 0)
+        gt_source_arm(agent->dra_collect, COLLECT_MS);
+    return r;
+}
+
+void gt_agent_dra_api_stop(struct gt_agent *agent)
+{
+    gt_kube_list_cancel(gt_steal(agent->dra_pods));
+    gt_kube_cancel(gt_steal(agent->dra_asking));
+    gt_kube_informer_free(gt_steal(agent->dra_slices));
+    gt_source_free(gt_steal(agent->dra_retry));
+    gt_source_free(gt_steal(agent->dra_collect));
+}
 
 /*
  * The driver of Dynamic Resource Allocation in the daemon. A GPU is offered by the device plugin or by the
@@ -35,7 +371,7 @@ struct gt_inventory *gt_agent_dra_check(struct gt_agent *agent, struct gt_invent
         return inventory;
     gt_dra_publish(agent->dra, inventory);
     if (agent->dra_refused && agent->inventory && !gt_inventory_same_list(agent->inventory, inventory)) {
-        gt_agent_dra_retry_pods(agent); /* the GPU may be healthy again */
+        agent_dra_retry_pods(agent); /* the GPU may be healthy again */
         agent->dra_refused = false;
     }
     if (agent->dra_offers || !gt_dra_held(agent->dra))
@@ -51,7 +387,7 @@ static void dra_on_registered(void *arg)
     struct gt_agent *agent = arg;
     agent->dra_error[0] = '\0';
     gt_info("registered for Dynamic Resource Allocation", GT_STR("driver", GT_DRA_DRIVER));
-    gt_agent_dra_retry_pods(agent);
+    agent_dra_retry_pods(agent);
     gt_podresources_soon(agent->podresources);
     gt_agent_publish_changed(agent->publish);
 }
@@ -59,10 +395,8 @@ static void dra_on_registered(void *arg)
 static void dra_on_registration_failed(void *arg, const char *why)
 {
     struct gt_agent *agent = arg;
-    bool again = strncmp(agent->dra_error, why, sizeof(agent->dra_error) - 1) == 0;
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "registration for Dynamic Resource Allocation failed",
-           GT_STR("why", why));
-    snprintf(agent->dra_error, sizeof(agent->dra_error), "%s", why);
+    gt_log(gt_log_level_of(agent->dra_error, sizeof(agent->dra_error), why),
+           "registration for Dynamic Resource Allocation failed", GT_STR("why", why));
     gt_agent_publish_changed(agent->publish);
 }
 
@@ -91,7 +425,7 @@ static void on_unprepared(void *arg, const struct gt_dra_claim_id *claim, const 
     gt_podresources_soon(agent->podresources);
     if (agent->dra_refused &&
         !error) /* one of those may get its GPU now, and the kubelet asks again after a minute only */
-        gt_agent_dra_retry_pods(agent);
+        agent_dra_retry_pods(agent);
     agent->dra_refused = false;
 }
 
@@ -139,15 +473,9 @@ int gt_agent_dra_start(struct gt_agent *agent, gt_timer_callback *on_change, str
         .kubelet_dir = options->kubelet_dir,
         .cdi = {options->cdi_dir, options->resource, options->dev_root, uuid_variable, nic_variable},
     };
-    const struct gt_dra_events events = {gt_agent_dra_read_claim,
-                                         dra_on_registered,
-                                         dra_on_registration_failed,
-                                         on_prepared,
-                                         on_unprepared,
-                                         on_specs,
-                                         dra_on_changed,
-                                         on_state_lost,
-                                         agent};
+    const struct gt_dra_events events = {agent_dra_read_claim, dra_on_registered, dra_on_registration_failed,
+                                         on_prepared,          on_unprepared,     on_specs,
+                                         dra_on_changed,       on_state_lost,     agent};
     bool offers = options->advertise == GT_ADVERTISE_DRA;
     if (!options->device_plugin || (!offers && !gt_dra_is_left(options->kubelet_dir, GT_DRA_DRIVER)))
         return 0;

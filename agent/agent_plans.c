@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent_private.h"
+#include "api/names.h"
 #include "api/pod.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -103,12 +104,9 @@ int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
         .on_error = agent_plans_on_error,
         .arg = agent,
     };
-    int r = gt_plan_table_new(&agent->plans, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, on_check, agent, &agent->plans_timer, err);
-    if (r >= 0)
-        r = gt_kube_informer_start(agent->kube, &spec, &agent->pods, err);
-    return r;
+    GT_TRY(gt_plan_table_new(&agent->plans, err));
+    GT_TRY(gt_loop_add_timer(agent->loop, on_check, agent, &agent->plans_timer, err));
+    return gt_kube_informer_start(agent->kube, &spec, &agent->pods, err);
 }
 
 void gt_agent_plans_stop(struct gt_agent *agent)

@@ -2,7 +2,89 @@
 #include <string.h>
 
 #include "agent/agent_private.h"
+#include "base/bits.h"
 #include "base/log.h"
+
+static uint64_t agent_score_gpus_of(const struct gt_inventory *inventory,
+                                    const struct gt_allocation *allocation)
+{
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < allocation->count; i++) {
+        const struct gt_device *device = gt_inventory_find(inventory, allocation->ids[i]);
+        if (device && device->gpu >= 0)
+            mask |= 1ULL << device->gpu;
+    }
+    return mask;
+}
+
+/*
+ * The GPUs that were free: those that the kubelet has offered for this container, else those that were free
+ * in its last list, without those given away since. An offer may have fewer than are free (NUMA), a list may
+ * be seconds old.
+ */
+/* Compares the score of the GPUs that containers get with the best among the free ones. */
+static void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *allocation)
+{
+    const struct gt_inventory *inventory = agent->inventory;
+    const struct gt_usage *usage = gt_usage_now(agent->usage);
+    struct gt_choice best;
+    uint64_t offered = agent->offered;
+    agent->offered = 0;
+    if (allocation->error || !inventory || !inventory->class)
+        return;
+    uint64_t got = agent_score_gpus_of(inventory, allocation);
+    bool is_offer = got && !(got & ~offered);
+    if (is_offer || usage->known) {
+        uint64_t free = got | (is_offer ? offered : 0) | (usage->known ? usage->free & ~agent->given : 0);
+        if (gt_choose(inventory->class, free, 0, gt_bit_count(got), 0, &best)) {
+            uint32_t score = gt_class_sum(inventory->class, got);
+            agent->scores.given += score;
+            agent->scores.best += best.score > score ? best.score : score; /* a search may end early */
+        }
+    }
+    agent->given |= got;
+}
+
+static void nodes_on_registered(void *arg)
+{
+    struct gt_agent *agent = arg;
+    agent->nodes_error[0] = '\0';
+    gt_info("registered for the probe", GT_STR("resource", agent->options->probe_resource));
+}
+
+static void nodes_on_registration_failed(void *arg, const char *why, unsigned retry_ms)
+{
+    struct gt_agent *agent = arg;
+    gt_log(gt_log_level_of(agent->nodes_error, sizeof(agent->nodes_error), why),
+           "registration for the probe failed", GT_STR("resource", agent->options->probe_resource),
+           GT_STR("why", why), GT_INT("retry_ms", retry_ms));
+}
+
+static void nodes_on_allocated(void *arg, unsigned nodes, const char *error)
+{
+    const struct gt_agent *agent = arg;
+    if (error)
+        gt_warning("device nodes refused", GT_STR("resource", agent->options->probe_resource),
+                   GT_STR("why", error));
+    else
+        gt_info("device nodes given", GT_STR("resource", agent->options->probe_resource),
+                GT_INT("nodes", nodes));
+}
+
+int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err)
+{
+    const struct gt_agent_options *options = agent->options;
+    const struct gt_nodes_plugin_options plugin = {
+        .resource = options->probe_resource,
+        .kubelet_dir = options->kubelet_dir,
+        .dev_root = options->dev_root,
+    };
+    const struct gt_nodes_plugin_events events = {nodes_on_registered, nodes_on_registration_failed,
+                                                  nodes_on_allocated, agent};
+    if (!options->probe_resource || options->from)
+        return 0;
+    return gt_nodes_plugin_new(agent->loop, &plugin, &events, &agent->nodes_plugin, err);
+}
 
 enum { IDS_LOGGED = 4096 };
 

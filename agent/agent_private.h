@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_AGENT_PRIVATE_H
-#define GPUTOPO_AGENT_AGENT_PRIVATE_H
+#pragma once
 
 #include "agent/metrics.h"
 #include "agent/options.h"
@@ -41,7 +40,6 @@ struct gt_agent {
     bool early; /* `inventory` is served but not published: the vendor library has not answered yet */
     struct gt_scan_counts scans;
     struct gt_health_counts health_counts;
-    struct gt_call_times calls;
     uint64_t hotplug_events, vendor_events;
     char scan_error[512];         /* of the last failed scan, "" after a scan that was done */
     char registration_error[512]; /* "" none since the last registration */
@@ -125,13 +123,10 @@ void gt_agent_serve(void *agent, const struct gt_http_request *request, struct g
 void gt_agent_serve_health(void *agent, const struct gt_http_request *request,
                            struct gt_http_response *response);
 
-/* agent_score.c: compares the score of the GPUs that containers get with the best among the free ones. */
-void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *allocation);
-
 /* agent_plugin.c: the plugin's callbacks. */
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
 
-/* agent_nodes.c: the second resource, by which the probe's container gets the GPUs' device nodes. */
+/* agent_plugin.c: the second resource, by which the probe's container gets the GPUs' device nodes. */
 int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err);
 
 /* agent_usage.c: starts the scans, and asks the kubelet which GPUs are in use; results are served when it has
@@ -191,17 +186,12 @@ void gt_agent_dra_stop(struct gt_agent *agent);
 struct gt_inventory *gt_agent_dra_check(struct gt_agent *agent, struct gt_inventory *inventory);
 void gt_agent_dra_used(struct gt_agent *agent);
 
-/* agent_dra_api.c: the part of it that uses the API server. */
+/* The part of it that uses the API server. */
 int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_dra_api_stop(struct gt_agent *agent);
-void gt_agent_dra_read_claim(void *agent, const struct gt_dra_claim_id *claim, struct gt_dra_read *read);
-/* Makes the kubelet handle the pods of this node that wait for claims again, soon. */
-void gt_agent_dra_retry_pods(struct gt_agent *agent);
 
 /* agent_events.c: hotplug and vendor events cause a scan, after a pause in which more may come. */
 int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err);
 /* Watches for events of the vendor library again; called after each scan, which has read them all. */
 void gt_agent_events_resume(struct gt_agent *agent);
 void gt_agent_events_stop(struct gt_agent *agent);
-
-#endif

@@ -26,9 +26,7 @@ static void sync_on_timer(void *arg)
 
 int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err)
 {
-    int r = gt_loop_add_timer(agent->loop, sync_on_timer, agent, &agent->sync_timer, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_loop_add_timer(agent->loop, sync_on_timer, agent, &agent->sync_timer, err));
     agent->unsynced = GT_SYNC_HELD | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);
     gt_source_arm(agent->sync_timer, FIRST_ANSWERS_MS);
     return 0;

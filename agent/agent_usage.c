@@ -178,13 +178,9 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
     };
     const struct gt_podresources_events events = {agent_usage_on_listed, agent_usage_on_failed,
                                                   agent_usage_on_offered, agent};
-    int r = gt_usage_table_new(agent_usage_on_changed, agent, &agent->usage, err);
-    if (r >= 0)
-        r = gt_agent_sync_start(agent, err);
-    if (r >= 0)
-        r = gt_podresources_new(agent->loop, &options, &events, &agent->podresources, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_usage_table_new(agent_usage_on_changed, agent, &agent->usage, err));
+    GT_TRY(gt_agent_sync_start(agent, err));
+    GT_TRY(gt_podresources_new(agent->loop, &options, &events, &agent->podresources, err));
     /* The probe may wait for its device nodes, and the whole scan for the probe. */
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | (agent->nodes_plugin ? GT_SCAN_BARE : 0U));
     return 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_CHANGES_H
-#define GPUTOPO_AGENT_CHANGES_H
+#pragma once
 
 #include "deviceplugin/inventory.h"
 
@@ -15,5 +14,3 @@
 typedef void gt_changes_report(void *arg, bool warning, const char *reason, const char *note);
 unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,
                         gt_changes_report *report, void *arg);
-
-#endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/conditions.h"
+#include "agent/publish_text.h"
 
 #include <string.h>
 
+#include "api/names.h"
 #include "base/text.h"
 #include "base/time_text.h"
 

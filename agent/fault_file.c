@@ -192,8 +192,8 @@ int gt_fault_file_read(const char *path, struct gt_fault_table *ret, struct gt_e
 {
     gt_auto_free char *text = NULL;
     size_t len = 0;
-    int r = gt_file_read(AT_FDCWD, path, FAULT_FILE_MAX, &text, &len, err);
-    return r < 0 ? r : gt_fault_text_read(text, len, path, ret, err);
+    GT_TRY(gt_file_read(AT_FDCWD, path, FAULT_FILE_MAX, &text, &len, err));
+    return gt_fault_text_read(text, len, path, ret, err);
 }
 
 static unsigned fault_file_value_of(const void *from, const struct number_key *key)

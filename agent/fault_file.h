@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_FAULT_FILE_H
-#define GPUTOPO_AGENT_FAULT_FILE_H
+#pragma once
 
 #include "base/buf.h"
-#include "topology/model/fault_table.h"
+#include "topology/model/evidence.h"
 
 /*
  * Reads a fault table as YAML (docs/reference/health.md). Values that it does not name are those of the
@@ -17,5 +16,3 @@ int gt_fault_text_read(const char *text, size_t len, const char *path, struct gt
 
 /* Appends a complete table in that form. */
 void gt_fault_text_write(const struct gt_fault_table *table, struct gt_buf *to);
-
-#endif

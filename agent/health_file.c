@@ -192,11 +192,9 @@ int gt_health_file_read(struct gt_health_file *file, struct gt_health *health, u
     if (!file->path || (access(file->path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR)))
         return 0;
     char *text = NULL;
-    int r = gt_file_read(AT_FDCWD, file->path, HEALTH_FILE_MAX, &text, &len, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_file_read(AT_FDCWD, file->path, HEALTH_FILE_MAX, &text, &len, err));
     remember(file, text);
-    r = gt_health_text_read(text, len, file->boot, health, now_s, err);
+    int r = gt_health_text_read(text, len, file->boot, health, now_s, err);
     return r < 0 ? gt_wrap(err, "%s", file->path) : 0;
 }
 

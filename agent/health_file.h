@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_HEALTH_FILE_H
-#define GPUTOPO_AGENT_HEALTH_FILE_H
+#pragma once
 
 #include "base/buf.h"
 #include "topology/model/health.h"
@@ -38,5 +37,3 @@ int gt_health_file_write(struct gt_health_file *file, const struct gt_health *he
 int gt_health_text_read(const char *text, size_t len, const char *boot, struct gt_health *health,
                         uint64_t now_s, struct gt_err **err);
 void gt_health_text_write(const struct gt_health *health, const char *boot, struct gt_buf *to);
-
-#endif

@@ -105,23 +105,6 @@ static void metrics_write_node(const struct gt_inventory *inventory, const struc
     gt_buf_puts(to, "} 1\n");
 }
 
-static void write_calls(const struct gt_call_times *times, struct gt_buf *to)
-{
-    gt_prom_head(to, "gputopo_vendor_calls_total", "counter", "Calls of the vendor library by function.");
-    for (unsigned i = 0; i < times->count; i++)
-        gt_buf_printf(to, "gputopo_vendor_calls_total{call=\"%s\"} %" PRIu64 "\n", times->list[i].call,
-                      times->list[i].calls);
-    gt_prom_head(to, "gputopo_vendor_call_seconds_total", "counter", "Time that these calls took.");
-    for (unsigned i = 0; i < times->count; i++)
-        gt_buf_printf(to, "gputopo_vendor_call_seconds_total{call=\"%s\"} %.6f\n", times->list[i].call,
-                      times->list[i].seconds);
-    gt_prom_head(to, "gputopo_vendor_call_longest_seconds", "gauge",
-                 "The longest of them since the probe was started.");
-    for (unsigned i = 0; i < times->count; i++)
-        gt_buf_printf(to, "gputopo_vendor_call_longest_seconds{call=\"%s\"} %.6f\n", times->list[i].call,
-                      times->list[i].longest_s);
-}
-
 static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_scan_counts *scans = &metrics->scans;
@@ -156,8 +139,6 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
     gt_prom_number(to, "gputopo_probe_overdue_total", "counter",
                    "Questions for health that gputopo-probe had not answered after four seconds.",
                    metrics->probe.late);
-    if (metrics->calls)
-        write_calls(metrics->calls, to);
 }
 
 static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_inventory *inventory,

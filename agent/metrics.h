@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_METRICS_H
-#define GPUTOPO_AGENT_METRICS_H
+#pragma once
 
 #include "agent/plans.h"
 #include "agent/publish.h"
@@ -36,7 +35,6 @@ struct gt_metrics {
     const struct gt_inventory *inventory; /* NULL before the first scan */
     struct gt_scan_counts scans;
     struct gt_health_counts health;
-    const struct gt_call_times *calls; /* NULL without a probe */
     bool has_plugin, has_probe;
     struct gt_plugin_stats plugin;
     struct gt_score_counts scores;
@@ -61,5 +59,3 @@ struct gt_metrics {
 
 /* Appends the Prometheus text format, version 0.0.4. */
 void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to);
-
-#endif

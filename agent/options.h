@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_OPTIONS_H
-#define GPUTOPO_AGENT_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -58,5 +57,3 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
                           struct gt_err **err);
 
 extern const struct gt_command gt_agent_command;
-
-#endif

@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/buf.h"
-#include "deviceplugin/in_use.h"
+#include "deviceplugin/inventory.h"
 
 enum { IDS_TEXT_MAX = GT_PLAN_IDS_MAX * (GT_ID_SIZE + 1) };
 

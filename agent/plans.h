@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_PLANS_H
-#define GPUTOPO_AGENT_PLANS_H
+#pragma once
 
 #include "api/pod_plan.h"
 #include "deviceplugin/plans.h"
@@ -53,5 +52,3 @@ void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_holdings
                            gt_plan_mismatched *mismatched, void *arg);
 
 void gt_plan_table_counts(const struct gt_plan_table *table, struct gt_plan_counts *ret);
-
-#endif

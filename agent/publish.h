@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_PUBLISH_H
-#define GPUTOPO_AGENT_PUBLISH_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/time_text.h"
@@ -111,5 +110,3 @@ void gt_publish_stats(const struct gt_publish *publish, struct gt_publish_stats 
 
 /* "owner", "object", "wiring"... */
 const char *gt_publish_lane_name(enum gt_publish_lane lane);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_PUBLISH_AGENT_H
-#define GPUTOPO_AGENT_PUBLISH_AGENT_H
+#pragma once
 
 #include "agent/publish.h"
 
@@ -25,5 +24,3 @@ void gt_agent_publish_stop(struct gt_agent_publish *publish);
 /* False, with nothing written, if nothing is published. */
 bool gt_agent_publish_stats(const struct gt_agent_publish *publish, struct gt_publish_stats *ret,
                             struct gt_kube_counters *ret_client);
-
-#endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/publish_text.h"
+#include "api/names.h"
 #include "api/node.h"
 #include "base/json_write.h"
 #include "kube/status.h"

@@ -11,7 +11,6 @@
 #include "agent/health_file.h"
 #include "agent/stale_links.h"
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/log.h"
 #include "base/mailbox.h"
 
@@ -42,9 +41,8 @@ struct gt_scanner {
     struct gt_node *found; /* that it was made from; another one where the GPUs are shared */
     struct gt_health health;
     struct gt_health_file health_file;
-    bool write_failed; /* the last attempt to write it failed */
-    bool told_late;    /* that the probe's answer is overdue */
-    struct gt_call_times calls;
+    bool write_failed;            /* the last attempt to write it failed */
+    bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;                   /* the first scan was */
@@ -147,9 +145,7 @@ static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inve
     struct gt_scan_options options = scanner->options.scan;
     options.probe_wait_ms = scanner->begun ? 0 : GT_SCAN_EARLY_MS;
     scanner->begun = true;
-    int r = gt_scan(&options, &node, &raw, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_scan(&options, &node, &raw, err));
     scanner->digest = gt_raw_digest(&raw);
     gt_raw_done(&raw);
 
@@ -157,9 +153,7 @@ static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inve
     gt_health_observe(&scanner->health, &scanner->faults, node, flags, gt_clock_ms() / 1000);
     if (scanner->found)
         carry_over(scanner->found, node);
-    r = scanner->options.scan.from ? 0 : keep_links(scanner, node, err);
-    if (r < 0)
-        return r;
+    GT_TRY(scanner->options.scan.from ? 0 : keep_links(scanner, node, err));
 
     return make_inventory(scanner, node, ret, err);
 }
@@ -271,7 +265,6 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
         relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
     result.health = scanner->health.counts;
-    result.calls = scanner->calls;
     const struct gt_probe_client *probe = scanner->options.scan.probe;
     result.early = result.inventory && probe && gt_probe_scan_is_due(probe);
     result.seconds = (double)(gt_clock_ms() - begin) / 1000;
@@ -335,15 +328,12 @@ static void *scanner_run(void *arg)
             scanner->wanted |= requests;
         else if (scanner->options.scan.probe && gt_probe_health_is_due(scanner->options.scan.probe))
             scanner->wanted |= GT_SCAN_HEALTH; /* its answer counts when it comes */
-        bool checked = result.checked;
         scanner_hand_over(scanner, result);
         if (scanner->stopping)
             break;
         /* Last: the kubelet gets the result also where a disk or the probe hangs here. */
         pthread_mutex_unlock(&scanner->lock);
         keep_health(scanner);
-        if (checked && scanner->options.scan.probe) /* for the next result */
-            gt_probe_times(scanner->options.scan.probe, &scanner->calls, NULL);
         pthread_mutex_lock(&scanner->lock);
     }
     scanner->ended = true;
@@ -450,14 +440,11 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     scanner->options.scan.faults = &scanner->faults;
     pthread_mutex_init(&scanner->lock, NULL);
     gt_cond_init(&scanner->changed);
-    int r = gt_mailbox_new(loop, scanner, &scanner->mailbox, err);
-    if (r == 0)
-        r = gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_mailbox_new(loop, scanner, &scanner->mailbox, err));
+    GT_TRY(gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err));
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK_BYTES);
-    r = pthread_create(&scanner->thread, &small, scanner_run, scanner);
+    int r = pthread_create(&scanner->thread, &small, scanner_run, scanner);
     pthread_attr_destroy(&small);
     if (r != 0)
         return gt_fail_sys(err, r, "scan thread");

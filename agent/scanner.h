@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_SCANNER_H
-#define GPUTOPO_AGENT_SCANNER_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/inventory.h"
@@ -45,7 +44,6 @@ struct gt_scan_result {
     bool bare;    /* it was a GT_SCAN_BARE: the result is `node` or `err`, and there is no inventory */
     bool checked; /* it was a health check only */
     struct gt_health_counts health; /* so far */
-    struct gt_call_times calls;     /* likewise, of the vendor library */
     struct gt_node *node;           /* of a bare scan, the receiver's reference; NULL: it failed */
 };
 
@@ -76,5 +74,3 @@ double gt_scanner_busy(const struct gt_scanner *scanner);
 /* Ends the thread and frees the scanner. If a scan does not end within `milliseconds`, it returns false and
  * frees nothing: the process must then exit. The loop must not run afterwards. */
 bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_SHARED_GPUS_H
-#define GPUTOPO_AGENT_SHARED_GPUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void gt_shares_why(const struct gt_shares *shares, char *to, unsigned size);
 
 /* Whether the annotation's text names any GPU; NULL: the Node has none. */
 bool gt_shares_annotation_counts(const char *text);
-
-#endif

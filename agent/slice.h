@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_SLICE_H
-#define GPUTOPO_AGENT_SLICE_H
+#pragma once
 
 #include "agent/usage.h"
 
@@ -24,5 +23,3 @@ struct gt_slice_facts {
  * know that they are in use.
  */
 void gt_slice_write(const struct gt_slice_facts *facts, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_STALE_LINKS_H
-#define GPUTOPO_AGENT_STALE_LINKS_H
+#pragma once
 
 #include "topology/model/node.h"
 
@@ -11,5 +10,3 @@
  */
 int gt_stale_links_keep(const struct gt_node *before, struct gt_node *node, bool *ret_kept,
                         struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_STATUS_H
-#define GPUTOPO_AGENT_STATUS_H
+#pragma once
 
 #include "base/buf.h"
 #include "deviceplugin/plugin.h"
@@ -23,5 +22,3 @@ bool gt_status_healthy(const struct gt_status *status, struct gt_buf *to);
 
 /* Whether it serves the kubelet; one line into `to` says why not. */
 bool gt_status_ready(const struct gt_status *status, struct gt_buf *to);
-
-#endif

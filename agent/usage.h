@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_USAGE_H
-#define GPUTOPO_AGENT_USAGE_H
+#pragma once
 
 #include "base/buf.h"
 #include "deviceplugin/inventory.h"
@@ -78,5 +77,3 @@ void gt_usage_in_use(const struct gt_usage_table *table, struct gt_in_use *ret);
 /* The state as JSON (docs/reference/agent.md). */
 void gt_usage_json(const struct gt_usage_table *table, const char *node_name, double asked_s,
                    struct gt_buf *to);
-
-#endif

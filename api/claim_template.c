@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
+#include "api/names.h"
 
 static const char source[] = "ResourceClaimTemplate";
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_CLAIM_TEMPLATE_H
-#define GPUTOPO_API_CLAIM_TEMPLATE_H
+#pragma once
 
 #include "api/pod_claim.h"
 
@@ -20,5 +19,3 @@ struct gt_claim_template {
 
 /* -EINVAL with the path of what is wrong. */
 int gt_claim_template_read(const cJSON *object, struct gt_claim_template *ret, struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_CONDITION_H
-#define GPUTOPO_API_CONDITION_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -36,5 +35,3 @@ void gt_condition_write(const struct gt_condition *condition, const char *type, 
 /* Appends the member "conditions" with those that exist. */
 void gt_conditions_write(const struct gt_condition list[], const char *const types[], unsigned count,
                          struct gt_buf *to);
-
-#endif

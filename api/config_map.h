@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_CONFIG_MAP_H
-#define GPUTOPO_API_CONFIG_MAP_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -25,5 +24,3 @@ GT_DEFINE_CLEANUP(struct gt_config_map *, gt_config_map_free)
 
 /* NULL: it has no such key. */
 const char *gt_config_map_get(const struct gt_config_map *map, const char *key);
-
-#endif

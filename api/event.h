@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_EVENT_H
-#define GPUTOPO_API_EVENT_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ void gt_event_write(const struct gt_event_object *event, const struct gt_event_o
 /* Reads an Event; texts belong to the object, "" for a missing one. *ret_last_s: when it happened last, as
  * Unix time; 0 not known. */
 void gt_event_read(const cJSON *object, struct gt_event_object *ret, uint64_t *ret_last_s);
-
-#endif

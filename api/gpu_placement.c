@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/read.h"
+#include "api/pod_plan.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "topology/model/node.h"
@@ -83,14 +85,10 @@ static int gpu_placement_read_metadata(const struct gt_at *above, const cJSON *o
     owner = cJSON_IsArray(owner) ? owner->child : NULL;
     if (r < 0 || !owner)
         return r;
-    r = gpu_placement_read_name(&below, owner, "apiVersion", &to->owner_api_version);
-    if (r >= 0)
-        r = gpu_placement_read_name(&below, owner, "kind", &to->owner_kind);
-    if (r >= 0)
-        r = gpu_placement_read_name(&below, owner, "name", &to->owner_name);
-    if (r >= 0)
-        r = gpu_placement_read_name(&below, owner, "uid", &to->owner_uid);
-    return r;
+    GT_TRY(gpu_placement_read_name(&below, owner, "apiVersion", &to->owner_api_version));
+    GT_TRY(gpu_placement_read_name(&below, owner, "kind", &to->owner_kind));
+    GT_TRY(gpu_placement_read_name(&below, owner, "name", &to->owner_name));
+    return gpu_placement_read_name(&below, owner, "uid", &to->owner_uid);
 }
 
 static int read_template(const struct gt_at *at, const cJSON *item, struct gt_gpu_placement_template *to)
@@ -98,18 +96,12 @@ static int read_template(const struct gt_at *at, const cJSON *item, struct gt_gp
     *to = (struct gt_gpu_placement_template){.role = "", .claim = ""};
     if (!cJSON_IsObject(item))
         return gt_at_fail(at, "", "expected an object, is %s", gt_json_type(item));
-    int r = gt_api_text(at, item, "role", GT_API_NAME_MAX, &to->role);
-    if (r >= 0)
-        r = gt_get_unsigned(at, item, "pods", GT_OWNER_REPLICAS_MAX, &to->pods);
-    if (r >= 0)
-        r = gt_get_unsigned(at, item, "gpus", GT_POD_GPUS_MAX, &to->gpus);
-    if (r >= 0)
-        r = gt_get_unsigned(at, item, "groupSize", GT_GPU_PLACEMENT_SIZE_MAX, &to->group);
-    if (r >= 0)
-        r = gt_get_unsigned(at, item, "atomicGroupSize", GT_GPU_PLACEMENT_SIZE_MAX, &to->atomic);
-    if (r >= 0)
-        r = gt_api_text(at, item, "claimTemplate", GT_API_NAME_MAX, &to->claim);
-    return r;
+    GT_TRY(gt_api_text(at, item, "role", GT_API_NAME_MAX, &to->role));
+    GT_TRY(gt_get_unsigned(at, item, "pods", GT_OWNER_REPLICAS_MAX, &to->pods));
+    GT_TRY(gt_get_unsigned(at, item, "gpus", GT_POD_GPUS_MAX, &to->gpus));
+    GT_TRY(gt_get_unsigned(at, item, "groupSize", GT_GPU_PLACEMENT_SIZE_MAX, &to->group));
+    GT_TRY(gt_get_unsigned(at, item, "atomicGroupSize", GT_GPU_PLACEMENT_SIZE_MAX, &to->atomic));
+    return gt_api_text(at, item, "claimTemplate", GT_API_NAME_MAX, &to->claim);
 }
 
 static int read_templates(const struct gt_at *at, const cJSON *spec, struct placement_reader *to)
@@ -135,18 +127,13 @@ static int gpu_placement_read_spec(const struct gt_at *above, const cJSON *spec,
 {
     const struct gt_at at = {above->source, "spec", above->err};
     struct gt_gpu_placement *placement = &to->placement;
-    int r = gt_api_text(&at, spec, "job", GT_GPU_PLACEMENT_JOB_MAX, &placement->job);
-    if (r >= 0 && !placement->job[0])
-        r = gt_at_fail(&at, "job", "is missing");
-    if (r >= 0)
-        r = gt_api_text(&at, spec, "partOf", GT_API_NAME_MAX, &placement->part_of);
-    if (r >= 0)
-        r = read_templates(&at, spec, to);
-    if (r >= 0)
-        r = gpu_placement_read_priority(&at, spec, &placement->priority);
-    if (r >= 0)
-        r = gt_api_text(&at, spec, "onLostPlan", GT_API_TEXT_MAX, &placement->on_lost_plan);
-    return r;
+    GT_TRY(gt_api_text(&at, spec, "job", GT_GPU_PLACEMENT_JOB_MAX, &placement->job));
+    if (!placement->job[0])
+        return gt_at_fail(&at, "job", "is missing");
+    GT_TRY(gt_api_text(&at, spec, "partOf", GT_API_NAME_MAX, &placement->part_of));
+    GT_TRY(read_templates(&at, spec, to));
+    GT_TRY(gpu_placement_read_priority(&at, spec, &placement->priority));
+    return gt_api_text(&at, spec, "onLostPlan", GT_API_TEXT_MAX, &placement->on_lost_plan);
 }
 
 /* ---- the plan ---- */
@@ -253,16 +240,12 @@ static int gpu_placement_read_pods(const struct gt_at *at, const cJSON *status, 
 static int gpu_placement_read_plan(const struct gt_at *at, const cJSON *status, struct placement_reader *to)
 {
     struct gt_gpu_placement *placement = &to->placement;
-    int r = read_texts(at, status, "nodes", GT_GPU_PLACEMENT_PODS_MAX, GT_API_NAME_MAX, &to->nodes,
-                       &placement->node_count);
-    if (r >= 0)
-        r = read_texts(at, status, "units", GT_GPU_PLACEMENT_PODS_MAX, GT_GPU_PLACEMENT_SUPERS_MAX,
-                       &to->units, &placement->unit_count);
-    if (r >= 0)
-        r = read_texts(at, status, "parts", GT_GPU_PLACEMENT_PARTS_MAX, GT_API_NAME_MAX, &to->parts,
-                       &placement->part_count);
-    if (r < 0)
-        return r;
+    GT_TRY(read_texts(at, status, "nodes", GT_GPU_PLACEMENT_PODS_MAX, GT_API_NAME_MAX, &to->nodes,
+                      &placement->node_count));
+    GT_TRY(read_texts(at, status, "units", GT_GPU_PLACEMENT_PODS_MAX, GT_GPU_PLACEMENT_SUPERS_MAX, &to->units,
+                      &placement->unit_count));
+    GT_TRY(read_texts(at, status, "parts", GT_GPU_PLACEMENT_PARTS_MAX, GT_API_NAME_MAX, &to->parts,
+                      &placement->part_count));
     placement->nodes = to->nodes;
     placement->units = to->units;
     placement->parts = to->parts;
@@ -289,30 +272,19 @@ static int gpu_placement_read_status(const struct gt_at *above, const cJSON *sta
 {
     const struct gt_at at = {above->source, "status", above->err};
     struct gt_gpu_placement *to = &reader->placement;
-    int r = read_phase(&at, status, &to->phase);
-    if (r >= 0)
-        r = gt_api_text(&at, status, "reason", GT_API_TEXT_MAX, &to->reason);
-    if (r >= 0)
-        r = gt_api_text(&at, status, "message", GT_GPU_PLACEMENT_MESSAGE_MAX, &to->message);
-    if (r >= 0)
-        r = gt_api_text(&at, status, "behind", GT_GPU_PLACEMENT_JOB_MAX, &to->behind);
-    if (r >= 0)
-        r = gt_api_text(&at, status, "where", GT_GPU_PLACEMENT_MESSAGE_MAX, &to->where);
-    if (r >= 0)
-        r = gt_get_integer(&at, status, "epoch", UINT64_C(1) << 53, &to->epoch);
-    if (r >= 0)
-        r = gpu_placement_read_time(&at, status, "promisedUntil", &to->promised_until);
-    if (r >= 0)
-        r = gpu_placement_read_time(&at, status, "waitingSince", &to->waiting_since);
-    if (r >= 0)
-        r = gpu_placement_read_time(&at, status, "plannedAt", &to->planned_at);
-    if (r >= 0)
-        r = gpu_placement_read_time(&at, status, "reservedUntil", &to->reserved_until);
-    if (r >= 0)
-        r = gt_api_text(&at, status, "moving", GT_API_TEXT_MAX, &to->moving);
-    if (r >= 0)
-        r = gpu_placement_read_time(&at, status, "movingBefore", &to->moving_before);
-    return r < 0 ? r : gpu_placement_read_plan(&at, status, reader);
+    GT_TRY(read_phase(&at, status, &to->phase));
+    GT_TRY(gt_api_text(&at, status, "reason", GT_API_TEXT_MAX, &to->reason));
+    GT_TRY(gt_api_text(&at, status, "message", GT_GPU_PLACEMENT_MESSAGE_MAX, &to->message));
+    GT_TRY(gt_api_text(&at, status, "behind", GT_GPU_PLACEMENT_JOB_MAX, &to->behind));
+    GT_TRY(gt_api_text(&at, status, "where", GT_GPU_PLACEMENT_MESSAGE_MAX, &to->where));
+    GT_TRY(gt_get_integer(&at, status, "epoch", UINT64_C(1) << 53, &to->epoch));
+    GT_TRY(gpu_placement_read_time(&at, status, "promisedUntil", &to->promised_until));
+    GT_TRY(gpu_placement_read_time(&at, status, "waitingSince", &to->waiting_since));
+    GT_TRY(gpu_placement_read_time(&at, status, "plannedAt", &to->planned_at));
+    GT_TRY(gpu_placement_read_time(&at, status, "reservedUntil", &to->reserved_until));
+    GT_TRY(gt_api_text(&at, status, "moving", GT_API_TEXT_MAX, &to->moving));
+    GT_TRY(gpu_placement_read_time(&at, status, "movingBefore", &to->moving_before));
+    return gpu_placement_read_plan(&at, status, reader);
 }
 
 /* ---- one block ---- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_GPU_PLACEMENT_H
-#define GPUTOPO_API_GPU_PLACEMENT_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 /*
  * GPUPlacement: what a job asks for, and its plan. There is one for each job; only the companion writes it. A
@@ -133,5 +133,3 @@ struct gt_gpu_placement_slice {
 bool gt_gpu_placement_slice(const struct gt_gpu_placement *whole, uint32_t first, uint32_t max_pods,
                             struct gt_gpu_placement_slice *ret);
 void gt_gpu_placement_slice_done(struct gt_gpu_placement_slice *slice);
-
-#endif

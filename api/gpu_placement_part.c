@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/gpu_placement.h"
-#include "api/read.h"
+#include "api/meta.h"
 #include "base/digest.h"
 #include "base/text.h"
 

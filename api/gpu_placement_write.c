@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/read.h"
 #include "base/digest.h"
 #include "base/json_write.h"
 #include "base/text.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 

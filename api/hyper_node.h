@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_HYPER_NODE_H
-#define GPUTOPO_API_HYPER_NODE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -33,5 +32,3 @@ struct gt_hyper_node_member *gt_hyper_node_add(struct gt_hyper_node *node);
 
 /* Appends {"labels":{...},"spec":{...}}, with members that have a `name` only. */
 void gt_hyper_node_write(const struct gt_hyper_node *node, struct gt_buf *to);
-
-#endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "api/kinds/kind.h"
-#include "api/kinds/pods.h"
 #include "api/pod_group.h"
 
 /* 1, also sets its kind; 0: it is of none. What the pod's author wrote for this comes first, then the kinds

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_IDENTITY_H
-#define GPUTOPO_API_IDENTITY_H
+#pragma once
 
 #include "api/job_kind.h"
 #include "api/pod.h"
@@ -41,5 +40,3 @@ unsigned gt_owner_pods_are(enum gt_job_kind owner, enum gt_job_kind ret[static 2
 
 /* Whether only the order of the names gives the ranks of its pods. */
 bool gt_job_kind_is_nameless(enum gt_job_kind kind);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_JOB_KIND_H
-#define GPUTOPO_API_JOB_KIND_H
+#pragma once
 
 #include "api/kinds/list.h"
 
@@ -16,5 +15,3 @@ enum gt_job_kind {
     GT_JOB_POD,       /* a pod without either: a job by itself */
 };
 #undef GT_JOB_KIND
-
-#endif

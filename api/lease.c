@@ -7,6 +7,7 @@
 
 #include "api/meta.h"
 #include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"

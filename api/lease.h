@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_LEASE_H
-#define GPUTOPO_API_LEASE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <time.h>
@@ -33,5 +32,3 @@ const char *gt_lease_note(const cJSON *object);
 /* Appends the object as JSON. */
 void gt_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
                     const struct gt_lease *lease);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_LEASE_NOTE_H
-#define GPUTOPO_API_LEASE_NOTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void gt_lease_note_add(struct gt_buf *to, const char *node, uint64_t mask);
 void gt_lease_note_add_quiet(struct gt_buf *to, uint64_t seconds);
 /* False: the note does not say it. */
 bool gt_lease_note_quiet(const char *note, uint64_t *ret_seconds);
-
-#endif

@@ -4,7 +4,36 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
+#include "base/text.h"
+
+int gt_api_text(const struct gt_at *at, const cJSON *object, const char *key, size_t max, const char **ret)
+{
+    const cJSON *value = gt_get(object, key);
+    if (!value)
+        return 0;
+    if (!cJSON_IsString(value) || !value->valuestring)
+        return gt_at_fail(at, key, "expected a string, is %s", gt_json_type(value));
+    size_t len = strlen(value->valuestring);
+    if (len > max)
+        return gt_at_fail(at, key, "%zu bytes long, the limit is %zu", len, max);
+    if (!gt_text_is_printable(value->valuestring))
+        return gt_at_fail(at, key, "holds a control character or bytes that are no UTF-8");
+    *ret = value->valuestring;
+    return 0;
+}
+
+int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_name, const char **ret_version)
+{
+    struct gt_at below = {at->source, "metadata", at->err};
+    const cJSON *metadata = gt_get(object, "metadata");
+    *ret_name = *ret_version = "";
+    GT_TRY(gt_api_text(&below, metadata, "name", GT_API_NAME_MAX, ret_name));
+    if (!(*ret_name)[0])
+        return gt_at_fail(&below, "name", "is missing");
+    return gt_api_text(&below, metadata, "resourceVersion", GT_API_TEXT_MAX, ret_version);
+}
 
 static const char *meta_text_of(const cJSON *object, const char *key)
 {

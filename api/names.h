@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_NAMES_H
-#define GPUTOPO_API_NAMES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -126,9 +125,5 @@
 #define GT_LABEL_MANAGED_BY "app.kubernetes.io/managed-by"
 
 enum {
-    GT_POD_CONTAINERS_MAX = 64, /* of a pod, with GPUs; ordinary init containers are counted separately */
     GT_OWNER_REPLICAS_MAX = 1 << 17, /* replicas of a template; also pods of a job */
-    GT_POD_GPUS_MAX = UINT16_MAX,    /* of a container or a pod: no node has so many, so it never runs */
 };
-
-#endif

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "api/condition.h"
+#include "api/meta.h"
 #include "api/names.h"
 #include "api/quantity.h"
-#include "api/read.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 
@@ -72,19 +72,13 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
     struct gt_condition ready;
     char source[GT_API_NAME_MAX + 32] = "nodes";
     struct gt_at at = {source, "", err};
-    int r = gt_api_meta(&at, json, &node.name, &node.resource_version);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_api_meta(&at, json, &node.name, &node.resource_version));
     snprintf(source, sizeof(source), "nodes/%s", node.name);
     const cJSON *spec = gt_get(json, "spec"), *status = gt_get(json, "status");
-    r = gt_api_text(&(struct gt_at){source, "metadata", err}, gt_get(json, "metadata"), "uid",
-                    GT_API_TEXT_MAX, &node.uid);
-    if (r >= 0)
-        r = read_labels(&at, json, &node);
-    if (r >= 0)
-        r = read_taints(&at, spec, &node);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_api_text(&(struct gt_at){source, "metadata", err}, gt_get(json, "metadata"), "uid",
+                       GT_API_TEXT_MAX, &node.uid));
+    GT_TRY(read_labels(&at, json, &node));
+    GT_TRY(read_taints(&at, spec, &node));
     node.created_s = gt_time_of_text(gt_get_string(gt_get(json, "metadata"), "creationTimestamp"));
     gt_conditions_read(status, ready_type, 1, &ready);
     node.ready = ready.status == GT_CONDITION_TRUE;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_NODE_H
-#define GPUTOPO_API_NODE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -53,5 +52,3 @@ const char *gt_node_object_label(const struct gt_node_object *node, const char *
 enum gt_node_part { GT_NODE_NOTHING, GT_NODE_LABELS, GT_NODE_ANNOTATIONS };
 void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
                           const struct gt_pair *pairs, unsigned count, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_NODE_FEATURE_H
-#define GPUTOPO_API_NODE_FEATURE_H
+#pragma once
 
 #include "api/condition.h"
 #include "api/supernode.h"
@@ -27,5 +26,3 @@ void gt_node_feature_write(const struct gt_node_feature *feature, struct gt_buf 
 
 /* Appends the GPUs as instances of a feature: every attribute is a text. */
 void gt_node_feature_gpus(const struct gt_node *node, struct gt_buf *to);
-
-#endif

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
+#include "api/names.h"
 #include "base/bits.h"
 #include "base/json_write.h"
 #include "base/time_text.h"

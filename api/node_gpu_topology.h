@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_NODE_GPU_TOPOLOGY_H
-#define GPUTOPO_API_NODE_GPU_TOPOLOGY_H
+#pragma once
 
 #include "api/condition.h"
-#include "api/names.h"
 #include "topology/model/node.h"
 
 /*
@@ -76,5 +74,3 @@ bool gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topolo
  * and nothing written, if the use is not known. */
 bool gt_node_gpu_topology_write_usage(const struct gt_node_gpu_topology *topology, const uint32_t scores[],
                                       const uint32_t losses[], unsigned count, struct gt_buf *to);
-
-#endif

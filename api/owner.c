@@ -6,7 +6,9 @@
 #include <strings.h>
 
 #include "api/kinds/kind.h"
+#include "api/names.h"
 #include "base/digest.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /* What all kinds have in common; kinds/ has a file for each. */
@@ -125,18 +127,14 @@ static int owner_read_job(const struct gt_kind *kind, const cJSON *object, unsig
     if (!owner || !(reader.templates = calloc(GT_TEMPLATES_MAX, sizeof(*reader.templates))))
         return gt_fail_sys(err, ENOMEM, "owner");
     owner->spec.templates = reader.templates;
-    int r = kind->read(&reader, spec);
-    if (r < 0)
-        return r;
+    GT_TRY(kind->read(&reader, spec));
     read_ended(owner, kind, gt_get(object, "status"));
     owner->failures_left =
         kind->failures_left ? kind->failures_left(spec, gt_get(object, "status")) : UINT32_MAX;
     const cJSON *metadata = gt_get(object, "metadata");
     const char *uid = gt_get_string(metadata, "uid");
     uint64_t own = owner->uid = *uid ? gt_digest_keyed(uid) : 0;
-    r = read_own(&reader, metadata, &own);
-    if (r < 0)
-        return r;
+    GT_TRY(read_own(&reader, metadata, &own));
     owner->version = version_of(metadata, own);
     owner->stopped = owner->stopped || owner_is_stopped(kind, object);
     struct gt_job_template *fitting =
@@ -158,9 +156,7 @@ int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *reso
         return gt_fail(err, EINVAL, "a %s without a spec", kind->type.kind);
     unsigned jobs = kind->count_jobs ? kind->count_jobs(kind, spec) : 1;
     for (unsigned job = 0; job < jobs; job++) {
-        int r = owner_read_job(kind, object, job, resource, last, err);
-        if (r < 0)
-            return r;
+        GT_TRY(owner_read_job(kind, object, job, resource, last, err));
         last = *last ? &(*last)->next : last;
     }
     *ret = first && !is_part_of_another(number, object) ? gt_steal(first) : NULL;
@@ -192,10 +188,8 @@ int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const c
     {
         const char *name = gt_get_string(pod_set, "name");
         const cJSON *count = assigned_count(workload, name);
-        int r = gt_template_add(&reader, name, count ? count : gt_get(pod_set, "count"), 1,
-                                gt_get(pod_set, "template"));
-        if (r < 0)
-            return r;
+        GT_TRY(gt_template_add(&reader, name, count ? count : gt_get(pod_set, "count"), 1,
+                               gt_get(pod_set, "template")));
         /* How large a subgroup is a Workload does not say: such units are not checked. */
         const char **group = gt_template_text(&reader.templates[owner->spec.count - 1], GT_KEY_GROUP);
         if (*group && strcmp(*group, GT_GROUP_PART) == 0) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_OWNER_H
-#define GPUTOPO_API_OWNER_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "api/job_kind.h"
-#include "api/names.h"
-#include "base/err.h"
+#include "base/cleanup.h"
+
+struct gt_err;
 
 /* The objects that create the pods of jobs: what their templates say of GPUs and groups. */
 struct gt_owner_type {
@@ -105,5 +105,3 @@ void gt_owner_each_template(cJSON *object, void (*visit)(void *arg, cJSON *spec)
 bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank);
 /* Whether a template of this job has the group annotation. */
 bool gt_owner_is_grouped(const struct gt_owner *owner);
-
-#endif

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/pod_claim.h"
 #include "base/json_get.h"
 #include "base/text.h"

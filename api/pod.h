@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_H
-#define GPUTOPO_API_POD_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -137,5 +136,3 @@ static inline bool gt_pod_is_planned(const struct gt_pod *pod)
 {
     return pod->plan_node && pod->plan_gpus;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_CLAIM_H
-#define GPUTOPO_API_POD_CLAIM_H
+#pragma once
 
 #include "api/pod.h"
 
@@ -77,5 +76,3 @@ void gt_pod_spec_ask_for_one(cJSON *spec, const char *resource);
 
 /* Whether a pod is Pending and has claims of any driver: its kubelet may be waiting to prepare them. */
 bool gt_pod_waits_for_claims(const cJSON *pod);
-
-#endif

@@ -60,9 +60,7 @@ int gt_pod_gpus_count(const struct gt_pod_containers *from, struct gt_pod_gpus *
         gpus.containers++;
         gpus.total = most;
     }
-    int r = check_limits(&gpus, err);
-    if (r < 0)
-        return r;
+    GT_TRY(check_limits(&gpus, err));
     ret->total = gpus.total;
     ret->containers = gpus.containers;
     ret->sidecars = gpus.sidecars;
@@ -86,9 +84,7 @@ static int api_pod_gpus_read_gpus(const cJSON *container, const char *resource, 
                                     gt_get(gt_get(resources, "limits"), resource)};
     *ret = 0;
     for (size_t i = 0; i < GT_COUNT(amounts); i++) {
-        int r = amounts[i] ? gt_quantity_from_json(amounts[i], GT_POD_GPUS_MAX, resource, ret, err) : 0;
-        if (r < 0)
-            return r;
+        GT_TRY(amounts[i] ? gt_quantity_from_json(amounts[i], GT_POD_GPUS_MAX, resource, ret, err) : 0);
     }
     return 0;
 }
@@ -130,13 +126,13 @@ int gt_pod_gpu_containers_read(const cJSON *spec, const char *resource, struct g
     struct gt_claim_of_pod claim;
     gt_claim_of_pod_read(spec, &claim);
     ret->count = 0;
-    int r = api_pod_gpus_read_list(spec, "initContainers", true, resource, &claim, ret, err);
-    return r < 0 ? r : api_pod_gpus_read_list(spec, "containers", false, resource, &claim, ret, err);
+    GT_TRY(api_pod_gpus_read_list(spec, "initContainers", true, resource, &claim, ret, err));
+    return api_pod_gpus_read_list(spec, "containers", false, resource, &claim, ret, err);
 }
 
 int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus *ret, struct gt_err **err)
 {
     struct gt_pod_containers containers;
-    int r = gt_pod_gpu_containers_read(spec, resource, &containers, err);
-    return r < 0 ? r : gt_pod_gpus_count(&containers, ret, err);
+    GT_TRY(gt_pod_gpu_containers_read(spec, resource, &containers, err));
+    return gt_pod_gpus_count(&containers, ret, err);
 }

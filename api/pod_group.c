@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/quantity.h"
-#include "api/read.h"
 
 int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err)
 {
@@ -12,17 +12,11 @@ int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_e
     const struct gt_at at = {GT_KIND_POD_GROUP, "metadata", err}, spec = {GT_KIND_POD_GROUP, "spec", err},
                        status = {GT_KIND_POD_GROUP, "status", err};
     const char *version = "", *phase = "";
-    int r = gt_api_meta(&at, object, &made.name, &version);
-    if (r >= 0)
-        r = gt_api_text(&at, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX, &made.namespace_);
-    if (r >= 0)
-        r = gt_api_text(&spec, gt_get(object, "spec"), "queue", GT_API_NAME_MAX, &made.queue);
-    if (r >= 0)
-        r = gt_get_unsigned(&spec, gt_get(object, "spec"), "minMember", INT32_MAX, &made.min_member);
-    if (r >= 0)
-        r = gt_api_text(&status, gt_get(object, "status"), "phase", GT_API_TEXT_MAX, &phase);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_api_meta(&at, object, &made.name, &version));
+    GT_TRY(gt_api_text(&at, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX, &made.namespace_));
+    GT_TRY(gt_api_text(&spec, gt_get(object, "spec"), "queue", GT_API_NAME_MAX, &made.queue));
+    GT_TRY(gt_get_unsigned(&spec, gt_get(object, "spec"), "minMember", INT32_MAX, &made.min_member));
+    GT_TRY(gt_api_text(&status, gt_get(object, "status"), "phase", GT_API_TEXT_MAX, &phase));
     made.is_admitted = *phase && strcmp(phase, "Pending") != 0;
     if (!*made.queue)
         made.queue = "default";

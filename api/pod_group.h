@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_GROUP_H
-#define GPUTOPO_API_POD_GROUP_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_e
 /* Whether Volcano has made the PodGroup for pods that name none. Its minimum of 1 is then Volcano's default.
  */
 bool gt_pod_group_is_made_for_pods(const char *name);
-
-#endif

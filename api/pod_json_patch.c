@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/pod_patch.h"
 #include "base/json_get.h"
 #include "base/json_write.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_JSON_PATCH_H
-#define GPUTOPO_API_POD_JSON_PATCH_H
+#pragma once
 
 #include "api/pod_claim.h"
 
@@ -28,5 +27,3 @@ bool gt_pod_json_add_claim(const cJSON *object, const char *resource, struct gt_
  * `spec`, which may be a template's, is changed, too. `to` NULL: only `spec` is changed. */
 void gt_pod_json_replace_claim(cJSON *spec, const struct gt_claim_entry *entry,
                                const struct gt_claim_sizes *sizes, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_KEY_H
-#define GPUTOPO_API_POD_KEY_H
+#pragma once
 
 #include "api/kinds/list.h"
 
@@ -27,5 +26,3 @@ const char *gt_pod_key_text(enum gt_pod_key key);
 enum gt_pod_key gt_pod_key_of(const char *text);
 /* Adds a key, before any pod is read. GT_POD_KEYS: there are too many. */
 enum gt_pod_key gt_pod_key_add(const char *text);
-
-#endif

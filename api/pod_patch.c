@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 
@@ -30,10 +32,10 @@ static int others_of(const cJSON *list, const char *key, const char *name, char 
         if (strcmp(value, name) != 0)
             pod_patch_add_item(&text, item);
     }
-    int r = gt_buf_check(&text, "pod", err);
-    if (r >= 0 && text.len && !(*ret = gt_buf_take(&text)))
-        r = gt_fail_sys(err, ENOMEM, "pod");
-    return r;
+    GT_TRY(gt_buf_check(&text, "pod", err));
+    if (text.len && !(*ret = gt_buf_take(&text)))
+        return gt_fail_sys(err, ENOMEM, "pod");
+    return 0;
 }
 
 int gt_pod_lists_read(const struct gt_pod *pod, struct gt_pod_lists *ret, struct gt_err **err)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_PATCH_H
-#define GPUTOPO_API_POD_PATCH_H
+#pragma once
 
 #include "api/pod.h"
 
@@ -36,5 +35,3 @@ void gt_pod_patch_write(const struct gt_pod_patch *patch, struct gt_buf *to);
 /* Appends a node affinity that requires the node and one of the terms (gt_pod_lists; NULL: none): the value
  * of spec.affinity.nodeAffinity. */
 void gt_pod_write_affinity(const char *terms, const char *node, struct gt_buf *to);
-
-#endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/text.h"
@@ -56,9 +57,7 @@ static int pod_plan_measure(const cJSON *json, unsigned *ret_containers, size_t 
     size_t ids = 0, size = 0;
     cJSON_ArrayForEach(list, json)
     {
-        int r = pod_plan_check_count(++containers, err);
-        if (r < 0)
-            return r;
+        GT_TRY(pod_plan_check_count(++containers, err));
         if (!cJSON_IsArray(list))
             return gt_fail(err, EINVAL, "container \"%.63s\" has no list of 1 to %d devices", list->string,
                            GT_GPUS_MAX);
@@ -101,9 +100,7 @@ static int pod_plan_fill(const cJSON *json, struct gt_pod_plan *plan, unsigned c
             *id_at++ = pod_plan_keep(&text_at, id->valuestring);
             container->count++;
         }
-        int r = check_container(plan->containers, plan->count++, err);
-        if (r < 0)
-            return r;
+        GT_TRY(check_container(plan->containers, plan->count++, err));
     }
     return 0;
 }
@@ -137,16 +134,12 @@ int gt_pod_plan_read(const char *text, struct gt_pod_plan **ret, struct gt_err *
     gt_auto_json cJSON *json = cJSON_ParseWithOpts(text, NULL, true);
     if (!cJSON_IsObject(json))
         return gt_fail(err, EINVAL, "it is no JSON object");
-    int r = pod_plan_measure(json, &containers, &ids, &size, err);
-    if (r < 0)
-        return r;
+    GT_TRY(pod_plan_measure(json, &containers, &ids, &size, err));
     gt_auto_pod_plan struct gt_pod_plan *plan =
         calloc(1, sizeof(*plan) + containers * sizeof(plan->containers[0]) + ids * sizeof(char *) + size);
     if (!plan)
         return gt_fail_sys(err, ENOMEM, "plan");
-    r = pod_plan_fill(json, plan, containers, ids, err);
-    if (r < 0)
-        return r;
+    GT_TRY(pod_plan_fill(json, plan, containers, ids, err));
     *ret = gt_steal(plan);
     return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_PLAN_H
-#define GPUTOPO_API_POD_PLAN_H
+#pragma once
 
-#include "api/names.h"
+#include <stdint.h>
+
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "topology/model/node.h"
 
 /*
@@ -16,6 +17,8 @@
  * refuses what the reader would refuse.
  */
 enum {
+    GT_POD_CONTAINERS_MAX = 64,   /* of a pod, with GPUs; ordinary init containers are counted separately */
+    GT_POD_GPUS_MAX = UINT16_MAX, /* of a container or a pod: no node has so many, so it never runs */
     GT_POD_PLAN_CONTAINERS_MAX = 2 * GT_POD_CONTAINERS_MAX, /* including ordinary init containers */
     GT_POD_PLAN_TEXT_MAX = 16 << 10,                        /* bytes of the value */
 };
@@ -41,5 +44,3 @@ GT_DEFINE_CLEANUP(struct gt_pod_plan *, gt_pod_plan_free)
  * GT_POD_PLAN_TEXT_MAX; `to` is then unchanged. */
 int gt_pod_plan_write(const struct gt_planned_container *containers, unsigned count, struct gt_buf *to,
                       struct gt_err **err);
-
-#endif

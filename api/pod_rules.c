@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/json_get.h"
 
 enum {

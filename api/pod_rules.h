@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_RULES_H
-#define GPUTOPO_API_POD_RULES_H
+#pragma once
 
 #include "api/pod.h"
 
@@ -54,5 +53,3 @@ int gt_pod_where_text(const struct gt_pod_where *where, char **ret);
 /* Compiles them; the caller frees *ret with free(). *ret is NULL if they exclude no node. -EINVAL if they are
  * invalid or too many. */
 int gt_pod_rules_read(const struct gt_pod_where *where, const char *text, struct gt_pod_rules **ret);
-
-#endif

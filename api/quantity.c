@@ -178,9 +178,7 @@ int gt_quantity_from_json(const cJSON *json, unsigned max, const char *what, uns
             return gt_fail(err, EINVAL, "%s: %g is no whole number from 0 to %u", what, json->valuedouble,
                            max);
     } else if (cJSON_IsString(json) && json->valuestring) {
-        int r = gt_quantity_read(json->valuestring, strlen(json->valuestring), max, what, &value, err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_quantity_read(json->valuestring, strlen(json->valuestring), max, what, &value, err));
     } else
         return gt_fail(err, EINVAL, "%s: is %s, expected a number from 0 to %u", what, gt_json_type(json),
                        max);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_QUANTITY_H
-#define GPUTOPO_API_QUANTITY_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ int gt_quantity_read(const char *text, size_t len, uint64_t max, const char *wha
 /* The same for a JSON number, or a JSON text that is a quantity. */
 int gt_quantity_from_json(const cJSON *json, unsigned max, const char *what, unsigned *ret,
                           struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_REMOVAL_H
-#define GPUTOPO_API_REMOVAL_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -12,5 +11,3 @@ void gt_delete_options_write(const char *uid, const char *version, struct gt_buf
 
 /* Appends an Eviction of policy/v1. */
 void gt_eviction_write(const char *namespace_, const char *pod, const char *uid, struct gt_buf *to);
-
-#endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/resource_claim.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 
@@ -12,18 +14,14 @@ static const char source[] = "ResourceClaim";
 static int read_result(const struct gt_at *at, const cJSON *json, struct gt_claim_result *ret)
 {
     *ret = (struct gt_claim_result){"", "", "", "", false};
-    int r = gt_api_text(at, json, "request", GT_API_TEXT_MAX, &ret->request);
-    if (r >= 0)
-        r = gt_api_text(at, json, "driver", GT_API_TEXT_MAX, &ret->driver);
-    if (r >= 0)
-        r = gt_api_text(at, json, "pool", GT_API_TEXT_MAX, &ret->pool);
-    if (r >= 0)
-        r = gt_api_text(at, json, "device", GT_API_TEXT_MAX, &ret->device);
-    if (r >= 0)
-        r = gt_get_bool(at, json, "adminAccess", &ret->admin);
-    if (r >= 0 && (!*ret->request || !*ret->driver || !*ret->pool || !*ret->device))
-        r = gt_at_fail(at, "device", "a result needs a request, a driver, a pool and a device");
-    return r;
+    GT_TRY(gt_api_text(at, json, "request", GT_API_TEXT_MAX, &ret->request));
+    GT_TRY(gt_api_text(at, json, "driver", GT_API_TEXT_MAX, &ret->driver));
+    GT_TRY(gt_api_text(at, json, "pool", GT_API_TEXT_MAX, &ret->pool));
+    GT_TRY(gt_api_text(at, json, "device", GT_API_TEXT_MAX, &ret->device));
+    GT_TRY(gt_get_bool(at, json, "adminAccess", &ret->admin));
+    if (!*ret->request || !*ret->driver || !*ret->pool || !*ret->device)
+        return gt_at_fail(at, "device", "a result needs a request, a driver, a pool and a device");
+    return 0;
 }
 
 static int read_results(const cJSON *allocation, struct gt_resource_claim *claim, struct gt_err **err)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_RESOURCE_CLAIM_H
-#define GPUTOPO_API_RESOURCE_CLAIM_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -67,5 +66,3 @@ struct gt_claim_allocation {
 void gt_claim_write_allocation(const struct gt_claim_version *of,
                                const struct gt_claim_allocation *allocation, struct gt_buf *to);
 void gt_claim_write_no_allocation(const struct gt_claim_version *of, struct gt_buf *to);
-
-#endif

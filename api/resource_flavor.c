@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
 #include "api/workload.h"
+#include "base/err.h"
 
 void gt_resource_flavor_done(struct gt_resource_flavor *flavor)
 {
@@ -20,9 +21,7 @@ int gt_resource_flavor_read(const cJSON *object, struct gt_resource_flavor *ret,
     const cJSON *labels = gt_get_at(object, "spec", "nodeLabels"),
                 *tolerations = gt_get_at(object, "spec", "tolerations");
     const char *name, *version;
-    int r = gt_api_meta(&at, object, &name, &version);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_api_meta(&at, object, &name, &version));
     struct gt_resource_flavor flavor = {.name = strdup(name),
                                         .labels = labels ? cJSON_Duplicate(labels, true) : NULL,
                                         .tolerations =

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/quantity.h"
-#include "api/read.h"
 
 /* ---- reading ---- */
 
@@ -187,19 +187,14 @@ int gt_resource_quota_read(const cJSON *object, const char *resource, struct gt_
     char source[2 * GT_API_NAME_MAX + 32];
     const char *version;
     bool limits = false;
-    int r = gt_api_meta(&at, object, &reader.quota.name, &version);
-    if (r >= 0)
-        r = gt_api_text(&metadata, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX,
-                        &reader.quota.namespace_);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_api_meta(&at, object, &reader.quota.name, &version));
+    GT_TRY(gt_api_text(&metadata, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX,
+                       &reader.quota.namespace_));
     snprintf(source, sizeof(source), "resourcequotas/%s/%s", reader.quota.namespace_, reader.quota.name);
     const struct gt_at named = {source, "", err};
-    r = read_amounts(&named, object, resource, &limits, &reader.quota);
-    if (r >= 0 && limits)
-        r = read_scopes(source, gt_get(object, "spec"), &reader, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_amounts(&named, object, resource, &limits, &reader.quota));
+    if (limits)
+        GT_TRY(read_scopes(source, gt_get(object, "spec"), &reader, err));
     *ret = NULL;
     return limits ? resource_quota_copy(&reader, ret, err) : 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_RESOURCE_QUOTA_H
-#define GPUTOPO_API_RESOURCE_QUOTA_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -59,5 +58,3 @@ struct gt_quota_pod {
 };
 /* Whether the API server counts such pods against the quota. */
 bool gt_resource_quota_matches(const struct gt_resource_quota *quota, const struct gt_quota_pod *pod);
-
-#endif

@@ -3,10 +3,11 @@
 
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/read.h"
 #include "base/bits.h"
 #include "base/digest.h"
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/text.h"
 
@@ -250,19 +251,12 @@ int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *r
                        of_pool = {"ResourceSlice", "spec.pool", err};
     const cJSON *spec = gt_get(object, "spec"), *devices = NULL, *sets = NULL;
     const char *version;
-    int r = gt_api_meta(&at, object, &head.name, &version);
-    if (r >= 0)
-        r = gt_api_text(&of_spec, spec, "driver", GT_API_TEXT_MAX, &head.driver);
-    if (r >= 0)
-        r = gt_api_text(&of_spec, spec, "nodeName", GT_API_NAME_MAX, &head.node_name);
-    if (r >= 0)
-        r = gt_api_text(&of_pool, gt_get(spec, "pool"), "name", GT_API_TEXT_MAX, &head.pool);
-    if (r >= 0)
-        r = gt_get_array(&of_spec, spec, "devices", GT_SLICE_DEVICES_MAX, &devices, &head.device_count);
-    if (r >= 0)
-        r = gt_get_array(&of_spec, spec, "sharedCounters", COUNTER_SETS_MAX, &sets, &head.counter_set_count);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_api_meta(&at, object, &head.name, &version));
+    GT_TRY(gt_api_text(&of_spec, spec, "driver", GT_API_TEXT_MAX, &head.driver));
+    GT_TRY(gt_api_text(&of_spec, spec, "nodeName", GT_API_NAME_MAX, &head.node_name));
+    GT_TRY(gt_api_text(&of_pool, gt_get(spec, "pool"), "name", GT_API_TEXT_MAX, &head.pool));
+    GT_TRY(gt_get_array(&of_spec, spec, "devices", GT_SLICE_DEVICES_MAX, &devices, &head.device_count));
+    GT_TRY(gt_get_array(&of_spec, spec, "sharedCounters", COUNTER_SETS_MAX, &sets, &head.counter_set_count));
     gt_json_is_int(gt_get_at(spec, "pool", "generation"), &head.generation);
     gt_json_is_int(gt_get_at(spec, "pool", "resourceSliceCount"), &head.slices);
     *ret = head;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_RESOURCE_SLICE_H
-#define GPUTOPO_API_RESOURCE_SLICE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -58,5 +57,3 @@ struct gt_resource_slice_head {
 int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *ret, struct gt_err **err);
 /* The names of the devices in it that have no taint against pods, borrowed; how many. */
 unsigned gt_resource_slice_devices(const cJSON *object, const char *names[static GT_SLICE_DEVICES_MAX]);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_RESOURCES_H
-#define GPUTOPO_API_RESOURCES_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ void gt_resources_read(const cJSON *json, struct gt_resources *ret);
  * limit.
  */
 void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret);
-
-#endif

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "topology/model/node.h"
@@ -23,16 +25,12 @@ static int read_member_at(const struct gt_at *at, const cJSON *item, struct gt_s
     *to = (struct gt_supernode_member){.node = "", .server = "", .gpus = -1, .free = -1};
     if (!cJSON_IsObject(item))
         return gt_at_fail(at, "", "expected an object, is %s", gt_json_type(item));
-    int r = gt_api_text(at, item, "node", GT_API_NAME_MAX, &to->node);
-    if (r >= 0 && !to->node[0])
-        r = gt_at_fail(at, "node", "is missing");
-    if (r >= 0)
-        r = gt_api_text(at, item, "server", GT_API_TEXT_MAX, &to->server);
-    if (r >= 0)
-        r = gt_get_int(at, item, "gpus", GT_GPUS_MAX, &to->gpus);
-    if (r >= 0)
-        r = gt_get_int(at, item, "free", GT_GPUS_MAX, &to->free);
-    return r;
+    GT_TRY(gt_api_text(at, item, "node", GT_API_NAME_MAX, &to->node));
+    if (!to->node[0])
+        return gt_at_fail(at, "node", "is missing");
+    GT_TRY(gt_api_text(at, item, "server", GT_API_TEXT_MAX, &to->server));
+    GT_TRY(gt_get_int(at, item, "gpus", GT_GPUS_MAX, &to->gpus));
+    return gt_get_int(at, item, "free", GT_GPUS_MAX, &to->free);
 }
 
 /* Where it is is written only for an error: objects come often. */
@@ -77,29 +75,19 @@ static int supernode_read_count(const struct gt_at *at, const cJSON *status, con
 static int supernode_read_status(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
 {
     bool links = false;
-    int r = gt_get_unsigned(at, status, "tier", GT_SUPERNODE_TIERS_MAX, &to->tier);
-    if (r >= 0 && !to->tier)
-        r = gt_at_fail(at, "tier", "expected 1 (best performance) to %d", GT_SUPERNODE_TIERS_MAX);
-    if (r >= 0)
-        r = gt_api_text(at, status, "source", GT_API_TEXT_MAX, &to->source);
-    if (r >= 0)
-        r = gt_api_text(at, status, "parent", GT_API_NAME_MAX, &to->parent);
-    if (r >= 0 && strcmp(to->parent, to->name) == 0)
-        r = gt_at_fail(at, "parent", "is the supernode itself");
-    if (r >= 0)
-        r = supernode_read_count(at, status, "nodes", &to->nodes);
-    if (r >= 0)
-        r = supernode_read_count(at, status, "capacity", &to->capacity);
-    if (r >= 0)
-        r = supernode_read_count(at, status, "free", &to->free);
-    if (r >= 0)
-        r = supernode_read_count(at, status, "spares", &to->spares);
-    if (r >= 0)
-        r = gt_get_bool(at, status, "linksHealthy", &links);
-    if (r >= 0)
-        r = supernode_read_members(at, status, to);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_get_unsigned(at, status, "tier", GT_SUPERNODE_TIERS_MAX, &to->tier));
+    if (!to->tier)
+        return gt_at_fail(at, "tier", "expected 1 (best performance) to %d", GT_SUPERNODE_TIERS_MAX);
+    GT_TRY(gt_api_text(at, status, "source", GT_API_TEXT_MAX, &to->source));
+    GT_TRY(gt_api_text(at, status, "parent", GT_API_NAME_MAX, &to->parent));
+    if (strcmp(to->parent, to->name) == 0)
+        return gt_at_fail(at, "parent", "is the supernode itself");
+    GT_TRY(supernode_read_count(at, status, "nodes", &to->nodes));
+    GT_TRY(supernode_read_count(at, status, "capacity", &to->capacity));
+    GT_TRY(supernode_read_count(at, status, "free", &to->free));
+    GT_TRY(supernode_read_count(at, status, "spares", &to->spares));
+    GT_TRY(gt_get_bool(at, status, "linksHealthy", &links));
+    GT_TRY(supernode_read_members(at, status, to));
     if (gt_get(status, "linksHealthy"))
         to->links_healthy = links ? GT_CONDITION_TRUE : GT_CONDITION_FALSE;
     return 0;
@@ -121,11 +109,9 @@ int gt_supernode_object_read_status(const char *name, const cJSON *json, struct 
     char source[GT_API_NAME_MAX + 32];
     snprintf(source, sizeof(source), GT_PLURAL_SUPERNODE "/%s", name);
     gt_conditions_read(status, condition_names, GT_SUPERNODE_CONDITIONS, supernode.conditions);
-    int r = gt_get(status, "tier")
-                ? supernode_read_status(&(struct gt_at){source, "", err}, status, &supernode)
-                : 0;
-    if (r < 0)
-        return r;
+    GT_TRY(gt_get(status, "tier")
+               ? supernode_read_status(&(struct gt_at){source, "", err}, status, &supernode)
+               : 0);
     *ret = supernode;
     return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_SUPERNODE_H
-#define GPUTOPO_API_SUPERNODE_H
+#pragma once
+
+#include <stdint.h>
 
 #include "api/condition.h"
-#include "api/names.h"
 
 /* Supernode: a set of nodes whose GPUs have direct links to each other, or, of a higher tier, a set of
  * supernodes. */
@@ -52,5 +52,3 @@ void gt_supernode_object_done(struct gt_supernode_object *supernode);
 
 /* Appends {"status":{...}}. Members are left out above tier 1, and beyond GT_SUPERNODE_MEMBERS_MAX. */
 void gt_supernode_object_write_status(const struct gt_supernode_object *supernode, struct gt_buf *to);
-
-#endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/cleanup.h"
 #include "base/json_get.h"
 #include "base/text.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_USER_KEYS_H
-#define GPUTOPO_API_USER_KEYS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to);
 
 /* Whether its own metadata, or a pod template's, has a key that users write for jobs, as an annotation. */
 bool gt_user_keys_any(const cJSON *object);
-
-#endif

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 
@@ -110,16 +111,11 @@ static int workload_read_names(struct gt_workload *to, struct gt_err **err)
     const cJSON *metadata = gt_get(to->kept, "metadata"), *owner = gt_get(metadata, "owner");
     const struct gt_at owners = {GT_KIND_WORKLOAD, "metadata.ownerReferences[0]", err};
     to->namespace_ = to->owner_api_version = to->owner_kind = to->owner_name = "";
-    int r = gt_api_meta(&at, to->kept, &to->name, &to->version);
-    if (r >= 0)
-        r = gt_api_text(&at, metadata, "namespace", GT_API_NAME_MAX, &to->namespace_);
-    if (r >= 0)
-        r = gt_api_text(&owners, owner, "apiVersion", GT_API_TEXT_MAX, &to->owner_api_version);
-    if (r >= 0)
-        r = gt_api_text(&owners, owner, "kind", GT_API_TEXT_MAX, &to->owner_kind);
-    if (r >= 0)
-        r = gt_api_text(&owners, owner, "name", GT_API_NAME_MAX, &to->owner_name);
-    return r;
+    GT_TRY(gt_api_meta(&at, to->kept, &to->name, &to->version));
+    GT_TRY(gt_api_text(&at, metadata, "namespace", GT_API_NAME_MAX, &to->namespace_));
+    GT_TRY(gt_api_text(&owners, owner, "apiVersion", GT_API_TEXT_MAX, &to->owner_api_version));
+    GT_TRY(gt_api_text(&owners, owner, "kind", GT_API_TEXT_MAX, &to->owner_kind));
+    return gt_api_text(&owners, owner, "name", GT_API_NAME_MAX, &to->owner_name);
 }
 
 static void read_conditions(struct gt_workload *to, const cJSON *spec)
@@ -220,13 +216,9 @@ int gt_workload_read(const cJSON *object, const char *resource, struct gt_worklo
     int64_t priority = 0;
     if (!workload || !(workload->kept = copy_of(object)))
         return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
-    int r = workload_read_names(workload, err);
-    if (r >= 0)
-        r = read_checks(workload, err);
-    if (r >= 0)
-        r = read_pod_sets(workload, object, resource, err);
-    if (r < 0)
-        return r;
+    GT_TRY(workload_read_names(workload, err));
+    GT_TRY(read_checks(workload, err));
+    GT_TRY(read_pod_sets(workload, object, resource, err));
     read_conditions(workload, spec);
     if (gt_json_is_int(gt_get(spec, "priority"), &priority) && priority >= INT32_MIN && priority <= INT32_MAX)
         workload->priority = (int32_t)priority;
@@ -295,11 +287,8 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
                        below = {GT_KIND_ADMISSION_CHECK, "spec", err};
     const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status"), *condition;
     const char *version;
-    int r = gt_api_meta(&at, object, &made.name, &version);
-    if (r >= 0)
-        r = gt_api_text(&below, spec, "controllerName", GT_API_NAME_MAX, &made.controller);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_api_meta(&at, object, &made.name, &version));
+    GT_TRY(gt_api_text(&below, spec, "controllerName", GT_API_NAME_MAX, &made.controller));
     made.has_parameters = gt_get(spec, "parameters") != NULL;
     gt_json_is_unsigned(gt_get_at(object, "metadata", "generation"), INT64_MAX, &made.generation);
     gt_conditions_read(status, types, 1, &made.active);

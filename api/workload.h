@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_WORKLOAD_H
-#define GPUTOPO_API_WORKLOAD_H
+#pragma once
 
 #include "api/condition.h"
 #include "api/owner.h"
@@ -105,5 +104,3 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
 /* Appends the body of a merge patch of the status: the condition Active, for the generation that was read. */
 void gt_admission_check_write(const char *version, const struct gt_admission_check *check,
                               const struct gt_condition *active, struct gt_buf *to);
-
-#endif

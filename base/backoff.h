@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_BACKOFF_H
-#define GPUTOPO_BASE_BACKOFF_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ uint64_t gt_backoff_step(uint64_t failures, uint64_t first, uint64_t max);
 
 /* The same, shortened at random by up to a quarter. */
 uint64_t gt_backoff_pause(uint64_t failures, uint64_t first, uint64_t max, struct gt_jitter *jitter);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_BITS_H
-#define GPUTOPO_BASE_BITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ static inline unsigned gt_bit_first(uint64_t mask)
 {
     return (unsigned)__builtin_ctzll(mask);
 }
-
-#endif

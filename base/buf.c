@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
+
 static bool buf_reserve(struct gt_buf *buf, size_t more)
 {
     if (buf->failed)

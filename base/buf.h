@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_BUF_H
-#define GPUTOPO_BASE_BUF_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
+struct gt_err;
 
 /*
  * A growing byte buffer with a limit. If an addition exceeds the limit, or there is no memory, the buffer is
@@ -51,5 +50,3 @@ static inline void gt_buf_done_p(struct gt_buf *buf)
     gt_buf_done(buf);
 }
 #define gt_auto_buf __attribute__((cleanup(gt_buf_done_p)))
-
-#endif

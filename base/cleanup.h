@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_CLEANUP_H
-#define GPUTOPO_BASE_CLEANUP_H
+#pragma once
 
 #include <dirent.h>
 #include <stdio.h>
@@ -40,7 +39,6 @@ static inline void gt_close_p(int *fd)
 #define gt_auto_close __attribute__((cleanup(gt_close_p)))
 
 GT_DEFINE_CLEANUP(FILE *, fclose)
-#define gt_auto_file GT_CLEANUP(fclose)
 
 GT_DEFINE_CLEANUP(DIR *, closedir)
 #define gt_auto_dir GT_CLEANUP(closedir)
@@ -61,5 +59,3 @@ static inline int gt_steal_fd(int *fd)
 }
 
 #define GT_COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-#endif

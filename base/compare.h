@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_COMPARE_H
-#define GPUTOPO_BASE_COMPARE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ static inline int gt_compare_uint32_down(const void *a, const void *b)
 {
     return gt_compare_uint32(b, a);
 }
-
-#endif

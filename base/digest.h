@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_DIGEST_H
-#define GPUTOPO_BASE_DIGEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ static inline uint32_t gt_digest_hash_of_name(const char *namespace_, const char
 {
     return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
 }
-
-#endif

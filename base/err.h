@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_ERR_H
-#define GPUTOPO_BASE_ERR_H
+#pragma once
 
 #include "base/cleanup.h"
 
@@ -38,4 +37,10 @@ void gt_err_free(struct gt_err *err);
 GT_DEFINE_CLEANUP(struct gt_err *, gt_err_free)
 #define gt_auto_err GT_CLEANUP(gt_err_free)
 
-#endif
+/* Returns what the call returned from this function if that is negative. */
+#define GT_TRY(call)                                                                                         \
+    do {                                                                                                     \
+        int tried_ = (call);                                                                                 \
+        if (tried_ < 0)                                                                                      \
+            return tried_;                                                                                   \
+    } while (0)

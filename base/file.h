@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_FILE_H
-#define GPUTOPO_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ unsigned gt_file_sweep(const char *path, unsigned age_s);
 
 /* Whether the directory of the running program also has the program `name`; its path is then in `to`. */
 bool gt_file_beside_program(const char *name, char *to, size_t size);
-
-#endif

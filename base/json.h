@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_JSON_H
-#define GPUTOPO_BASE_JSON_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -30,5 +29,3 @@ void gt_json_print(const cJSON *json, struct gt_buf *to);
 
 GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
 #define gt_auto_json GT_CLEANUP(cJSON_Delete)
-
-#endif

@@ -8,6 +8,8 @@
 
 #if __has_include(<sanitizer/asan_interface.h>) /* its macros do nothing without that sanitizer */
 #include <sanitizer/asan_interface.h>
+
+#include "base/err.h"
 #else
 #define ASAN_POISON_MEMORY_REGION(at, size)
 #define ASAN_UNPOISON_MEMORY_REGION(at, size)

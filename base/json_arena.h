@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_JSON_ARENA_H
-#define GPUTOPO_BASE_JSON_ARENA_H
+#pragma once
 
 #include "base/json.h"
 
@@ -24,5 +23,3 @@ GT_DEFINE_CLEANUP(struct gt_json_arena *, gt_json_arena_free)
  */
 cJSON *gt_json_arena_parse(struct gt_json_arena *arena, const char *text, size_t len, const char **ret_end);
 void gt_json_arena_delete(struct gt_json_arena *arena, cJSON *json);
-
-#endif

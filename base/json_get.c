@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/text.h"
 
 #define EXACT_MAX 9007199254740992.0 /* 2^53 */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_JSON_GET_H
-#define GPUTOPO_BASE_JSON_GET_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+struct gt_err;
 
 /*
  * Reads the members of a JSON object that somebody else wrote. If `object` is NULL or not an object, it has
@@ -64,5 +63,3 @@ int gt_get_object(const struct gt_at *at, const cJSON *object, const char *key, 
 
 /* The text of an element of an array: a string of printable UTF-8 of less than `size` bytes. */
 int gt_read_text(const struct gt_at *at, const char *key, const cJSON *value, char *ret, size_t size);
-
-#endif

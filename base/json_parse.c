@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
 #include "base/json.h"
 
 #include <errno.h>
@@ -124,9 +125,7 @@ static int scan_string(struct scanner *s)
             return fail_at(s, s->p, "control character 0x%02x in a string", c);
         if (c == '\\') {
             s->p++;
-            int r = scan_escape(s);
-            if (r < 0)
-                return r;
+            GT_TRY(scan_escape(s));
             continue;
         }
         /* The text is NUL-terminated, so that an incomplete sequence at its end is found. */
@@ -265,9 +264,7 @@ int gt_json_parse_within(const char *text, size_t len, const char *source,
                         .err = err};
     if (len >= 3 && !memcmp(copy, "\xef\xbb\xbf", 3)) /* a byte order mark, which cJSON skips too */
         s.p += 3;
-    int r = scan_value(&s);
-    if (r < 0)
-        return r;
+    GT_TRY(scan_value(&s));
     json_parse_skip_space(&s);
     if (s.p < s.end)
         return fail_expected(&s, "the end of the text");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_JSON_WRITE_H
-#define GPUTOPO_BASE_JSON_WRITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void gt_json_key(struct gt_buf *to, const char *key);
 
 /* For human readers: what follows begins on a new line, `indent` columns from the left. */
 void gt_json_new_line(struct gt_buf *to, int indent);
-
-#endif

@@ -23,6 +23,13 @@ void gt_log_setup(enum gt_log_level level, enum gt_log_format format)
     line_format = format;
 }
 
+enum gt_log_level gt_log_level_of(char *last, size_t size, const char *why)
+{
+    bool again = strncmp(last, why, size - 1) == 0;
+    snprintf(last, size, "%s", why);
+    return again ? GT_LOG_DEBUG : GT_LOG_WARNING;
+}
+
 /* Whether a value can be told from what is around it without quotes. */
 static bool is_plain(const char *text)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_LOG_H
-#define GPUTOPO_BASE_LOG_H
+#pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * Structured log lines of the daemons, on stderr, one line for each event. Only programs log (agent, probe,
@@ -34,6 +34,9 @@ struct gt_log_field {
 /* Called once at start, before threads; the default is info and text. */
 void gt_log_setup(enum gt_log_level level, enum gt_log_format format);
 
+/* A warning, or for debugging where `why` is the text in `last`, of the last time; keeps it there. */
+enum gt_log_level gt_log_level_of(char *last, size_t size, const char *why);
+
 void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_log_field *fields);
 
 /* The empty first field takes the comma: __VA_OPT__ is not known to every tool yet. */
@@ -43,5 +46,3 @@ void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_l
 #define gt_warning(event, ...) gt_log(GT_LOG_WARNING, event, ##__VA_ARGS__)
 #define gt_info(event, ...)    gt_log(GT_LOG_INFO, event, ##__VA_ARGS__)
 #define gt_debug(event, ...)   gt_log(GT_LOG_DEBUG, event, ##__VA_ARGS__)
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_LOOP_H
-#define GPUTOPO_BASE_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ void gt_source_free(struct gt_source *source);
  * error. */
 int gt_loop_run(struct gt_loop *loop, struct gt_err **err);
 void gt_loop_stop(struct gt_loop *loop, int result);
-
-#endif

@@ -54,7 +54,7 @@ static void mailbox_on_event(void *arg, uint32_t events)
 
 int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, struct gt_err **err)
 {
-    gt_auto_mailbox struct gt_mailbox *mailbox = calloc(1, sizeof(*mailbox));
+    GT_CLEANUP(gt_mailbox_free) struct gt_mailbox *mailbox = calloc(1, sizeof(*mailbox));
     if (!mailbox)
         return gt_fail_sys(err, ENOMEM, "mailbox");
     mailbox->owner = owner;
@@ -63,9 +63,7 @@ int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, s
     mailbox->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (mailbox->event < 0)
         return gt_fail_sys(err, errno, "mailbox");
-    int r = gt_loop_add_fd(loop, mailbox->event, EPOLLIN, mailbox_on_event, mailbox, &mailbox->source, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_loop_add_fd(loop, mailbox->event, EPOLLIN, mailbox_on_event, mailbox, &mailbox->source, err));
     *ret = gt_steal(mailbox);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_MAILBOX_H
-#define GPUTOPO_BASE_MAILBOX_H
+#pragma once
 
 #include "base/loop.h"
 
@@ -33,6 +32,3 @@ void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message);
 /* Call it after the last sender has ended and before the loop is freed, and not within a delivery. */
 void gt_mailbox_free(struct gt_mailbox *mailbox);
 GT_DEFINE_CLEANUP(struct gt_mailbox *, gt_mailbox_free)
-#define gt_auto_mailbox GT_CLEANUP(gt_mailbox_free)
-
-#endif

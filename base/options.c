@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/text.h"
 #include "base/version.h"
 
@@ -132,6 +133,8 @@ void gt_options_help(const struct gt_command *command, struct gt_buf *to)
     for (size_t i = 0; i < command->count; i++) {
         const struct gt_option *option = &command->options[i];
         const char *value = option->value ? option->value : "";
+        if (!option->help)
+            continue;
         char left[80], letter[8] = "";
         if (letters)
             snprintf(letter, sizeof(letter), option->letter ? "-%c, " : "    ", option->letter);

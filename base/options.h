@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_OPTIONS_H
-#define GPUTOPO_BASE_OPTIONS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,7 +20,7 @@ typedef int gt_option_reader(const struct gt_option *option, const char *value, 
 struct gt_option {
     const char *name;
     const char *value; /* its name in --help; NULL: it takes no value; "=...": it may be left out */
-    const char *help;
+    const char *help;  /* NULL: --help does not have it */
     gt_option_reader *read;
     size_t at, size; /* of the field, see GT_OPTION_FIELD; if both are 0, the reader gets the whole struct */
     double min, max; /* of a number */
@@ -87,5 +86,3 @@ int gt_option_find_word(const struct gt_option *option, const char *const *words
 bool gt_option_is_name(const char *text, size_t len, const char *more);
 /* Whether it is "name" or "prefix/name", like keys of labels and names of resources in Kubernetes. */
 bool gt_option_is_qualified_name(const char *text);
-
-#endif

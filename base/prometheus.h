@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_PROMETHEUS_H
-#define GPUTOPO_BASE_PROMETHEUS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ void gt_prom_histogram_of(struct gt_buf *to, const char *name, const char *label
 /* gputopo_build_info; the process_* metrics, as far as /proc has them. */
 void gt_prom_build(struct gt_buf *to);
 void gt_prom_process(struct gt_buf *to);
-
-#endif

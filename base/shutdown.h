@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_SHUTDOWN_H
-#define GPUTOPO_BASE_SHUTDOWN_H
+#pragma once
 
 #include "base/loop.h"
 
@@ -22,5 +21,3 @@ void gt_shutdown_begin(struct gt_shutdown *shutdown, int status);
 
 /* Ends the thread: the process ends in time by itself. Call before the loop is freed. */
 void gt_shutdown_free(struct gt_shutdown *shutdown);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_TABLE_H
-#define GPUTOPO_BASE_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ void *gt_table_after(const struct gt_table *table, uint32_t hash, const void *it
 /* The bytes that the table itself takes. */
 size_t gt_table_bytes(const struct gt_table *table);
 void gt_table_done(struct gt_table *table);
-
-#endif

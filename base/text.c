@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/err.h"
+
 enum { MEANT_LETTERS = 2 };
 
 unsigned gt_text_utf8_length(const char *text)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_TEXT_H
-#define GPUTOPO_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ unsigned gt_text_distance(const char *a, const char *b);
 /* Which of `names` a text probably means: the one that it differs from least, in two letters at most; NULL:
  * none. */
 const char *gt_text_meant(const char *text, const char *const *names, size_t count);
-
-#endif

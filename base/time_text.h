@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_TIME_TEXT_H
-#define GPUTOPO_BASE_TIME_TEXT_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -20,5 +19,3 @@ int64_t gt_time_of_text(const char *text);
 
 /* A span of time: "119 s", "2 min", "5 h", "4 d"; "0 s" if it is negative. Returns `ret`. */
 const char *gt_time_span_text(int64_t seconds, char ret[static GT_TIME_TEXT_SIZE]);
-
-#endif

@@ -40,9 +40,7 @@ void cli_api_free(struct cli_api *api)
 /* Makes the client; one with an exec plugin gets a new credential. */
 static int log_in(struct cli_api *api, struct gt_err **err)
 {
-    int r = api->config.exec ? gt_kube_exec_run(&api->config, 0, err) : 0;
-    if (r < 0)
-        return r;
+    GT_TRY(api->config.exec ? gt_kube_exec_run(&api->config, 0, err) : 0);
     if (api->config.expires_s <= time(NULL)) /* by this machine's clock: the server decides */
         api->config.expires_s = 0;
     gt_kube_free(gt_steal(api->kube));
@@ -54,13 +52,9 @@ int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, st
     cli_auto_api struct cli_api *api = calloc(1, sizeof(*api));
     if (!api)
         return gt_fail_sys(err, ENOMEM, "kubeconfig");
-    int r = gt_kube_config_find(options->kubeconfig, options->context, &api->config, err);
-    if (r >= 0)
-        r = gt_loop_new(&api->loop, err);
-    if (r >= 0)
-        r = log_in(api, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_kube_config_find(options->kubeconfig, options->context, &api->config, err));
+    GT_TRY(gt_loop_new(&api->loop, err));
+    GT_TRY(log_in(api, err));
     *ret = gt_steal(api);
     return 0;
 }
@@ -149,9 +143,7 @@ static int list_once(struct cli_api *api, const void *wanted, struct gt_err **er
         .arg = api,
     };
     struct gt_kube_list *started;
-    int r = gt_kube_list_start(api->kube, &spec, &started, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_kube_list_start(api->kube, &spec, &started, err));
     return wait_for_answer(api, list->resource, NULL, err);
 }
 
@@ -186,16 +178,14 @@ static int request_once(struct cli_api *api, const void *wanted, struct gt_err *
 {
     const struct gt_kube_request *request = wanted;
     struct gt_kube_call *call;
-    int r = gt_kube_start(api->kube, request, on_got, api, &call, err);
-    return r < 0 ? r : wait_for_answer(api, request->resource, request->name, err);
+    GT_TRY(gt_kube_start(api->kube, request, on_got, api, &call, err));
+    return wait_for_answer(api, request->resource, request->name, err);
 }
 
 int cli_api_request(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret,
                     struct gt_err **err)
 {
-    int r = perform(api, request_once, request, err);
-    if (r < 0)
-        return r;
+    GT_TRY(perform(api, request_once, request, err));
     if (ret)
         *ret = gt_steal(api->object);
     else
@@ -228,9 +218,9 @@ static void on_proxied(void *arg, struct gt_kube_answer *answer, const char *bod
 static int proxy_once(struct cli_api *api, const void *path, struct gt_err **err)
 {
     struct gt_kube_call *call;
-    int r = gt_kube_start_raw(api->kube, path, GT_KUBE_ACCEPT, CONTACT_MS, CONTACT_MS, api->body->max, NULL,
-                              on_proxied, api, &call, err);
-    return r < 0 ? r : wait_for_answer(api, &gt_kube_services, NULL, err);
+    GT_TRY(gt_kube_start_raw(api->kube, path, GT_KUBE_ACCEPT, CONTACT_MS, CONTACT_MS, api->body->max, NULL,
+                             on_proxied, api, &call, err));
+    return wait_for_answer(api, &gt_kube_services, NULL, err);
 }
 
 int cli_api_proxy(struct cli_api *api, const char *namespace_, const char *service, const char *path,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_API_H
-#define GPUTOPO_CLI_API_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -60,5 +59,3 @@ int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, co
  * with the port, "https:NAME:PORT". -EBADMSG if the program answers with an error: its line. */
 int cli_api_proxy(struct cli_api *api, const char *namespace_, const char *service, const char *path,
                   struct gt_buf *answer, struct gt_err **err);
-
-#endif

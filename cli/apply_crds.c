@@ -39,11 +39,8 @@ static int apply_crd(struct cli_api *api, const char *path, struct gt_buf *said,
     gt_auto_free char *text = NULL;
     gt_auto_json cJSON *crd = NULL;
     size_t len;
-    int r = gt_file_read(AT_FDCWD, path, CRD_BYTES_MAX, &text, &len, err);
-    if (r >= 0)
-        r = gt_json_parse(text, len, path, &crd, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_file_read(AT_FDCWD, path, CRD_BYTES_MAX, &text, &len, err));
+    GT_TRY(gt_json_parse(text, len, path, &crd, err));
     if (strcmp(gt_get_string(crd, "kind"), "CustomResourceDefinition") != 0 || !*gt_meta_name(crd))
         return gt_fail(err, EINVAL, "%s: expected a CustomResourceDefinition with a name", path);
     const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,
@@ -53,7 +50,7 @@ static int apply_crd(struct cli_api *api, const char *path, struct gt_buf *said,
                                             .field_manager = "gputopo",
                                             .force = true,
                                             .metadata_only = true};
-    r = cli_api_request(api, &request, NULL, err);
+    int r = cli_api_request(api, &request, NULL, err);
     if (r >= 0)
         gt_buf_printf(said, "%s\n", request.name);
     return r;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_CHECK_H
-#define GPUTOPO_CLI_CHECK_H
+#pragma once
 
 #include "topology/discovery/facts.h"
 #include "topology/probe/answers_log.h"
@@ -75,5 +74,3 @@ struct cli_tally {
 void cli_tally_add(struct cli_tally *tally, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "0a01 (8 times), 4001" */
 void cli_check_found_tally(struct cli_check *check, const char *before, const struct cli_tally *tally);
-
-#endif

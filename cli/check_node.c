@@ -74,17 +74,13 @@ static bool is_unprivileged(const struct cli_source *source)
 static int inspect(const struct cli_source *source, struct material *m, struct cli_checked *ret,
                    struct gt_err **err)
 {
-    int r = cli_source_scan(source, &m->node, &m->raw, err);
-    if (r < 0)
-        return r;
+    GT_TRY(cli_source_scan(source, &m->node, &m->raw, err));
     if (!m->raw.pci)
         return gt_fail(err, EINVAL, "--from: %s: not a recording, and only that holds what is checked",
                        source->from);
-    r = gt_facts_from_json(m->raw.pci, strlen(m->raw.pci), "raw.pci", &m->facts, err);
-    if (r >= 0 && m->raw.vendor)
-        r = gt_answers_read(m->raw.vendor, strlen(m->raw.vendor), &m->answers, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_facts_from_json(m->raw.pci, strlen(m->raw.pci), "raw.pci", &m->facts, err));
+    if (m->raw.vendor)
+        GT_TRY(gt_answers_read(m->raw.vendor, strlen(m->raw.vendor), &m->answers, err));
     if (snprintf(m->dev_root, sizeof(m->dev_root), "%s/dev", source->root ? source->root : "") >=
         (int)sizeof(m->dev_root))
         return gt_fail(err, ENAMETOOLONG, "--root: %s", source->root);

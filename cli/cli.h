@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_CLI_H
-#define GPUTOPO_CLI_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,7 +35,7 @@ int cli_failed(const char *verb, const struct gt_err *err);
 /* The same for an invalid part of the input that is left out while the rest is processed. */
 void cli_warn(const char *verb, const char *text);
 
-/* Output, output.c. */
+/* Output, message.c. */
 
 /* Makes sure that descriptors 0 to 2 are open, so that no file that we open later becomes stdout. */
 void cli_keep_standard_streams(void);
@@ -118,5 +117,3 @@ int cli_source_no_gpus(const struct cli_source *source, const struct gt_node *no
 /* Reads a list of GPUs, gpulist.c: indices and ranges ("0,5-7"), UUIDs, device IDs and BDFs, separated by
  * commas. *ret is their mask. -EINVAL where one is unknown. */
 int cli_gpu_list(const struct gt_node *node, const char *text, uint64_t *ret, struct gt_err **err);
-
-#endif

@@ -58,9 +58,7 @@ static int make_question(const struct explain_options *options, struct gt_buf *t
     if (options->namespace_)
         gt_buf_printf(&name, "%s/", options->namespace_);
     gt_buf_puts(&name, options->name);
-    int r = gt_buf_check(&name, "the name", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&name, "the name", err));
     gt_buf_puts(to, "/explain");
     gt_kube_query(to, "name", name.data);
     gt_kube_query(to, "format", options->format == CLI_JSON ? "json" : NULL);
@@ -73,8 +71,8 @@ static int ask_service(const struct explain_options *options, const char *questi
     const char *slash = strchr(options->service, '/');
     gt_auto_free char *namespace_ = strndup(options->service, (size_t)(slash - options->service));
     cli_auto_api struct cli_api *api = NULL;
-    int r = namespace_ ? cli_api_open(&options->api, &api, err) : gt_fail_sys(err, ENOMEM, "service");
-    return r < 0 ? r : cli_api_proxy(api, namespace_, slash + 1, question, answer, err);
+    GT_TRY(namespace_ ? cli_api_open(&options->api, &api, err) : gt_fail_sys(err, ENOMEM, "service"));
+    return cli_api_proxy(api, namespace_, slash + 1, question, answer, err);
 }
 
 /* By the API server; without a word about the cluster also on this machine, as in the companion's own pod. */

@@ -39,13 +39,9 @@ static int transfer(const char *server, const char *path, unsigned timeout_ms, s
     gt_auto_free char *copied = strdup(server);
     const struct gt_kube_config config = {.server = copied};
     gt_buf_printf(&url, "%s%s", server, path);
-    int r = copied ? gt_buf_check(&url, "the address", err) : gt_fail_sys(err, ENOMEM, "the address");
-    if (r >= 0)
-        r = gt_loop_new(&loop, err);
-    if (r >= 0)
-        r = gt_transport_new(loop, &config, "gputopo", &transport, err);
-    if (r < 0)
-        return r;
+    GT_TRY(copied ? gt_buf_check(&url, "the address", err) : gt_fail_sys(err, ENOMEM, "the address"));
+    GT_TRY(gt_loop_new(&loop, err));
+    GT_TRY(gt_transport_new(loop, &config, "gputopo", &transport, err));
     struct http_get get = {.loop = loop, .body = body};
     const struct gt_transfer_spec spec = {.method = "GET",
                                           .url = url.data,
@@ -55,7 +51,7 @@ static int transfer(const char *server, const char *path, unsigned timeout_ms, s
                                           .on_done = http_get_on_done,
                                           .arg = &get};
     struct gt_transfer *started;
-    r = gt_transfer_start(transport, &spec, &started, err);
+    int r = gt_transfer_start(transport, &spec, &started, err);
     if (r >= 0)
         r = gt_loop_run(loop, err);
     if (get.failed && err)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_HTTP_GET_H
-#define GPUTOPO_CLI_HTTP_GET_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -12,5 +11,3 @@
  */
 int cli_http_get(const char *address, const char *path, unsigned timeout_ms, struct gt_buf *body,
                  struct gt_err **err);
-
-#endif

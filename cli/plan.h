@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_PLAN_H
-#define GPUTOPO_CLI_PLAN_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/core/advise.h"
@@ -47,9 +46,6 @@ struct cli_plan {
     struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */
 };
 
-/* Finds the relocation, and applies it to the plan's cluster. */
-int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err);
-
 /* Fills `room` and `bounds`: how many of this job's units the cluster holds; and `chain` and `places`: how
  * many of each size of the chain that a pod's GPUs divide. */
 int cli_plan_bounds(struct cli_plan *plan, struct gt_err **err);
@@ -64,5 +60,3 @@ uint32_t cli_plan_score(const struct cli_plan *plan, uint32_t pod);
 const char *cli_plan_supernode_of(const struct cli_plan *plan, uint32_t pod);
 const char *cli_plan_supernode(const struct cli_plan *plan, uint32_t supernode);
 const char *cli_plan_node(const struct cli_plan *plan, uint32_t node);
-
-#endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/err.h"
 #include "cli/plan.h"
 
 /* ---- names and figures for the writers ---- */

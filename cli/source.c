@@ -80,9 +80,7 @@ int cli_source_scan(const struct cli_source *source, struct gt_node **ret, struc
         return gt_fail_sys(err, ENOTDIR, "--root: %s", source->root);
 
     gt_auto_probe_client struct gt_probe_client *probe = NULL;
-    int r = open_probe(source, &probe, err);
-    if (r < 0)
-        return r;
+    GT_TRY(open_probe(source, &probe, err));
     struct utsname uts;
     const char *why =
         source->probe ? "--probe none was given" : "there is no gputopo-probe beside this program";

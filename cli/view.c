@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/view.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "api/meta.h"
+#include "api/names.h"
+#include "base/err.h"
 
 /* The contents of a view. */
 
@@ -102,4 +107,101 @@ void cli_view_problem(struct cli_view *view, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     cli_view_keep_text(view, &view->problems, &view->problem_count, text);
+}
+
+/* The letters of random suffixes of generated names; there are no vowels, unlike in words. */
+static const char suffix_letters[] = "bcdfghjklmnpqrstvwxz2456789";
+static const char *const roles[] = {"master", "worker", "launcher"};
+
+/* The length without a suffix of "-" and `low` to `high` bytes of `letters`; the same length where there is
+ * no such suffix. */
+static size_t without(const char *name, size_t len, const char *messages, size_t low, size_t high)
+{
+    size_t n = 0;
+    while (n < len && strchr(messages, name[len - 1 - n]))
+        n++;
+    if (n < low || n > high || len < n + 2 || name[len - 1 - n] != '-')
+        return len;
+    return len - n - 1;
+}
+
+static size_t without_role(const char *name, size_t len)
+{
+    for (size_t i = 0; i < GT_COUNT(roles); i++) {
+        size_t n = strlen(roles[i]);
+        if (len > n + 1 && name[len - 1 - n] == '-' && memcmp(name + len - n, roles[i], n) == 0)
+            return len - n - 1;
+    }
+    return len;
+}
+
+void cli_job_of_pod(const char *pod, char *to, size_t size)
+{
+    static const char digits[] = "0123456789";
+    size_t len = strlen(pod);
+    /* A number of up to ten digits is an index; five characters that may be a random suffix or a number count
+     * as a number. */
+    size_t cut = without(pod, len, digits, 1, 10);
+    if (cut == len) {
+        cut = without(pod, len, suffix_letters, 5, 5);
+        if (cut < len) {
+            size_t set = without(pod, cut, suffix_letters, 8, 10); /* of a Deployment's ReplicaSet */
+            cut = set < cut ? set : without(pod, cut, digits, 1, 10);
+        }
+    }
+    if (cut < len)
+        cut = without_role(pod, cut);
+    if (cut >= size)
+        cut = size - 1;
+    memcpy(to, pod, cut);
+    to[cut] = '\0';
+}
+
+/* Supernode objects, which are kept as a whole. */
+
+/* Room for one more. */
+static bool view_supernode_make_room(struct cli_view *view)
+{
+    uint32_t count = view->picture.supernode_count;
+    struct cli_view_supernode *grown = cli_view_grown(view, view->supernodes, count, sizeof(*grown));
+    struct gt_picture_supernode *shown =
+        cli_view_grown(view, view->picture.supernodes, count, sizeof(*shown));
+    view->supernodes = grown ? grown : view->supernodes;
+    view->picture.supernodes = shown ? shown : view->picture.supernodes;
+    return grown && shown;
+}
+
+void cli_view_add_supernode(void *arg, cJSON *json)
+{
+    struct cli_view *view = arg;
+    gt_auto_err struct gt_err *err = NULL;
+    if (!*gt_meta_name(json) || view->failed || !view_supernode_make_room(view))
+        return;
+    struct cli_view_supernode added = {.json = cJSON_Duplicate(json, true)};
+    struct gt_supernode_object *object = &added.object;
+    int r = added.json ? gt_supernode_object_read(added.json, object, &err)
+                       : gt_fail_sys(&err, ENOMEM, "cluster");
+    view->failed |= !added.json;
+    if (r >= 0 && !object->tier)
+        r = gt_fail(&err, EINVAL, GT_PLURAL_SUPERNODE "/%s: status.tier: is missing", object->name);
+    if (r < 0) {
+        cli_view_problem(view, "%s; this supernode is left out", gt_err_text(err));
+        view->supernode_problems = view->problem_count;
+        gt_supernode_object_done(object);
+        cJSON_Delete(added.json);
+        return;
+    }
+    const struct gt_condition *conflict = &object->conditions[GT_SUPERNODE_CONFLICT];
+    uint32_t place = view->picture.supernode_count++;
+    view->supernodes[place] = added;
+    view->picture.supernodes[place] = (struct gt_picture_supernode){
+        .name = object->name,
+        .note = conflict->status != GT_CONDITION_TRUE ? ""
+                : *conflict->message                  ? conflict->message
+                                                      : conflict->reason,
+        .tier = object->tier,
+        .links_down = object->links_healthy == GT_CONDITION_FALSE,
+        .parent = GT_NONE,
+        .source = place,
+    };
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_VIEW_H
-#define GPUTOPO_CLI_VIEW_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdint.h>
@@ -85,5 +84,3 @@ void cli_view_table(const struct gt_picture *picture, const struct cli_screen *s
 void cli_view_supernodes(const struct cli_view *view, const struct cli_screen *screen, struct gt_buf *to);
 void cli_view_supernodes_json(const struct cli_view *view, struct gt_buf *to);
 void cli_view_json(const struct cli_view *view, struct gt_buf *to);
-
-#endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "cli/view.h"
 
 /* Joins nodes with their supernodes, and sorts and counts everything. */

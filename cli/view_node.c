@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "base/digest.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "cli/use.h"

@@ -65,8 +65,8 @@ static int is_gated(const cJSON *object, struct withdrawn *to, struct gt_err **e
 {
     struct gt_pod pod;
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
-    int r = pod.gated ? gt_pod_lists_read(&pod, &to->lists, err) : 0;
-    return r < 0 ? r : pod.gated;
+    GT_TRY(pod.gated ? gt_pod_lists_read(&pod, &to->lists, err) : 0);
+    return pod.gated;
 }
 
 /* ---- what there is ---- */
@@ -144,8 +144,8 @@ static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, 
                                             .name = one->name,
                                             .body = body.data,
                                             .metadata_only = true};
-    int r = gt_buf_check(&body, "pod", err);
-    return r < 0 ? r : cli_api_request(api, &request, NULL, err);
+    GT_TRY(gt_buf_check(&body, "pod", err));
+    return cli_api_request(api, &request, NULL, err);
 }
 
 static int delete_one(struct cli_api *api, const struct gt_kube_resource *resource,

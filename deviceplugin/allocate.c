@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/answers_pack.h"
 #include "deviceplugin/device_nodes.h"
@@ -46,9 +47,7 @@ static int allocate_find_devices(const struct gt_inventory *inventory,
 static int allocate_add_variable(const char *name, const struct gt_buf *value,
                                  Dp__ContainerAllocateResponse *response, struct gt_err **err)
 {
-    int r = gt_buf_check(value, name, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(value, name, err));
     Dp__ContainerAllocateResponse__EnvsEntry *entry = calloc(1, sizeof(*entry));
     if (!response->envs)
         response->envs = calloc(VARIABLES_MAX, sizeof(*response->envs));
@@ -211,9 +210,7 @@ static int answer_all(const struct gt_inventory *inventory, const struct gt_allo
             return gt_fail_sys(err, ENOMEM, "allocate");
         dp__container_allocate_response__init(one);
         response->containers[response->n_containers++] = one;
-        int r = answer_container(inventory, options, request->containers[i], arg, one, err);
-        if (r < 0)
-            return r;
+        GT_TRY(answer_container(inventory, options, request->containers[i], arg, one, err));
     }
     return 0;
 }

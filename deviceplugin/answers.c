@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/text.h"
 #include "deviceplugin/answers_pack.h"
 #include "proto/deviceplugin.pb-c.h"

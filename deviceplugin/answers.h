@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_ANSWERS_H
-#define GPUTOPO_DEVICEPLUGIN_ANSWERS_H
+#pragma once
 
 #include "deviceplugin/cdi.h"
 #include "deviceplugin/rpc.h"
@@ -90,5 +89,3 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
 enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char *dev_root, const char *id,
                                           const uint8_t *request, size_t len, unsigned *ret_nodes,
                                           struct gt_buf *to, struct gt_err **err);
-
-#endif

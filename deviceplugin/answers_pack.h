@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_ANSWERS_PACK_H
-#define GPUTOPO_DEVICEPLUGIN_ANSWERS_PACK_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -68,5 +67,3 @@ static inline void gt_unpacked_free(ProtobufCMessage *message)
 {
     protobuf_c_message_free_unpacked(message, NULL);
 }
-
-#endif

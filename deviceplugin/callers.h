@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_CALLERS_H
-#define GPUTOPO_DEVICEPLUGIN_CALLERS_H
+#pragma once
 
 #include "deviceplugin/rpc.h"
 
@@ -30,5 +29,3 @@ bool gt_callers_registered(struct gt_callers *callers);
 
 /* A ListAndWatch has ended; true: it was the kubelet's. */
 bool gt_callers_gone(struct gt_callers *callers, const struct gt_rpc_caller *caller);
-
-#endif

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "deviceplugin/cdi_parts.h"
+#include "deviceplugin/cdi_spec.h"
 
 struct gt_cdi {
     char *dir, *path, *kind, *dev_root;
@@ -34,13 +34,11 @@ static int cdi_make_text(const struct gt_cdi *cdi, const struct gt_inventory *in
     gt_auto_buf struct gt_buf text = GT_BUF(GT_CDI_SPEC_MAX);
     struct gt_device_nodes nodes;
     *ret = NULL;
-    int r = gt_cdi_parts_new(cdi->dev_root, &parts, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cdi_parts_new(cdi->dev_root, &parts, err));
     if (gt_device_nodes_find(cdi->dev_root, NULL, 0, &nodes, NULL) < 0)
         return 0;
     struct gt_cdi_spec spec = {.kind = cdi->kind, .devices = parts->devices};
-    r = gt_cdi_parts_nodes(parts, &nodes, &spec.common, err);
+    int r = gt_cdi_parts_nodes(parts, &nodes, &spec.common, err);
     for (unsigned i = 0; r == 0 && i < inventory->device_count; i++) {
         const struct gt_device *device = &inventory->devices[i];
         /* Also an unhealthy one: the container that has it may be restarted. */
@@ -50,9 +48,7 @@ static int cdi_make_text(const struct gt_cdi *cdi, const struct gt_inventory *in
     spec.device_count = parts->device_count;
     if (r < 0 || !spec.device_count)
         return r;
-    r = gt_cdi_spec_write(&spec, &text, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cdi_spec_write(&spec, &text, err));
     *ret = gt_buf_take(&text);
     return *ret ? 0 : gt_fail_sys(err, ENOMEM, "CDI spec");
 }
@@ -208,10 +204,8 @@ int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err)
 
 int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct gt_err **err)
 {
-    int r = gt_cdi_check(options, err);
-    if (r < 0)
-        return r;
-    gt_auto_cdi struct gt_cdi *cdi = calloc(1, sizeof(*cdi));
+    GT_TRY(gt_cdi_check(options, err));
+    GT_CLEANUP(gt_cdi_free) struct gt_cdi *cdi = calloc(1, sizeof(*cdi));
     if (!cdi)
         return gt_fail_sys(err, ENOMEM, "CDI spec");
     pthread_mutex_init(&cdi->writing, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_CDI_H
-#define GPUTOPO_DEVICEPLUGIN_CDI_H
+#pragma once
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "deviceplugin/inventory.h"
 
 /*
@@ -33,7 +33,6 @@ int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err);
 int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct gt_err **err);
 void gt_cdi_free(struct gt_cdi *cdi);
 GT_DEFINE_CLEANUP(struct gt_cdi *, gt_cdi_free)
-#define gt_auto_cdi GT_CLEANUP(gt_cdi_free)
 
 /* Updates the file from the inventory and the host's device nodes. Costs a few stat(2) if it is up to date.
  * An inventory older than the one written last is ignored: a running Allocate may still use an old one. */
@@ -54,5 +53,3 @@ struct gt_cdi_stats {
 void gt_cdi_stats(struct gt_cdi *cdi, struct gt_cdi_stats *ret);
 
 const char *gt_cdi_path(const struct gt_cdi *cdi);
-
-#endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DEVICE_NODES_H
-#define GPUTOPO_DEVICEPLUGIN_DEVICE_NODES_H
+#pragma once
 
 #include "deviceplugin/inventory.h"
-#include "topology/model/device_names.h"
+#include "topology/model/device_name.h"
 
 /*
  * The device nodes that a container needs for its GPUs, as names below /dev: mxcd (the control device), every
@@ -31,5 +30,3 @@ void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struc
 
 /* Whether the vendor's driver is loaded: then mxcd exists. */
 bool gt_device_nodes_driver(const char *dev_root);
-
-#endif

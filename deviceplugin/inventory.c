@@ -4,7 +4,50 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/text.h"
+
+bool gt_in_use_has(const struct gt_in_use *in_use, const char *id)
+{
+    for (unsigned i = 0; i < in_use->count; i++)
+        if (strcmp(in_use->ids[i], id) == 0)
+            return true;
+    return false;
+}
+
+bool gt_in_use_retired(const struct gt_in_use *in_use, const char *id)
+{
+    for (unsigned i = 0; i < in_use->retired_count; i++)
+        if (strcmp(in_use->retired[i], id) == 0)
+            return true;
+    return false;
+}
+
+bool gt_in_use_retire(struct gt_in_use *in_use, const char *id)
+{
+    return in_use->retired_count < GT_GPUS_MAX && !gt_in_use_retired(in_use, id) &&
+           gt_text_copy(in_use->retired[in_use->retired_count++], GT_ID_SIZE, id);
+}
+
+void gt_in_use_add(struct gt_in_use *in_use, const char *id)
+{
+    if (!gt_device_id_is_valid(id) || gt_in_use_has(in_use, id))
+        return;
+    if (in_use->count == GT_IN_USE_MAX)
+        in_use->complete = false;
+    else
+        gt_text_copy(in_use->ids[in_use->count++], GT_ID_SIZE, id);
+}
+
+bool gt_in_use_equal(const struct gt_in_use *a, const struct gt_in_use *b)
+{
+    if (a->count != b->count || a->complete != b->complete || a->retired_count != b->retired_count)
+        return false;
+    for (unsigned i = 0; i < a->count; i++)
+        if (!gt_in_use_has(b, a->ids[i]))
+            return false;
+    return true;
+}
 
 static const char place_prefix[] = "PCI-";
 
@@ -230,9 +273,7 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
     if (node->gpu_count) {
         struct gt_weights weights;
         gt_weights_of(node, &weights);
-        int r = gt_class_cache_get(classes, &weights, &inventory->class, err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_class_cache_get(classes, &weights, &inventory->class, err));
     }
     /* On a node without GPUs, or on one that is left to the vendor's plugin, devices in use that we have not
      * served belong to another plugin. They are not listed. */

@@ -1,10 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_INVENTORY_H
-#define GPUTOPO_DEVICEPLUGIN_INVENTORY_H
+#pragma once
 
-#include "deviceplugin/in_use.h"
+#include <stdbool.h>
+
+#include "base/cleanup.h"
 #include "topology/model/loss.h"
 #include "topology/model/node.h"
+
+/* Device IDs that containers hold, as the kubelet lists them; each once. */
+enum { GT_IN_USE_MAX = 128 };
+
+struct gt_in_use {
+    bool complete; /* a device that is not listed is not in use */
+    unsigned count;
+    char ids[GT_IN_USE_MAX][GT_ID_SIZE];
+    /* IDs that nobody holds and that will not be given to anyone: their GPUs get another ID. */
+    unsigned retired_count;
+    char retired[GT_GPUS_MAX][GT_ID_SIZE];
+};
+
+bool gt_in_use_retired(const struct gt_in_use *in_use, const char *id);
+/* Adds a retired ID. False: it is in use, or there is no room. */
+bool gt_in_use_retire(struct gt_in_use *in_use, const char *id);
+
+bool gt_in_use_has(const struct gt_in_use *in_use, const char *id);
+
+/* Adds an ID in use unless it is listed. An invalid ID, which cannot have been served, is left out; if there
+ * is no room, `complete` becomes false. */
+void gt_in_use_add(struct gt_in_use *in_use, const char *id);
+
+/* Whether both have the same IDs, in any order, the same `complete`, and equally many retired IDs. */
+bool gt_in_use_equal(const struct gt_in_use *a, const struct gt_in_use *b);
 
 /*
  * What the plugin serves at one time: the devices that the kubelet knows, their node and its loss table.
@@ -99,5 +125,3 @@ const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, 
 unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *const *available,
                              unsigned available_count, const char *const *must, unsigned must_count,
                              unsigned size, const char **ret_ids, struct gt_choice *ret_choice);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_KUBELET_DIR_H
-#define GPUTOPO_DEVICEPLUGIN_KUBELET_DIR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,7 +25,6 @@ int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet
                        void *arg, struct gt_kubelet_dir **ret, struct gt_err **err);
 void gt_kubelet_dir_free(struct gt_kubelet_dir *dir);
 GT_DEFINE_CLEANUP(struct gt_kubelet_dir *, gt_kubelet_dir_free)
-#define gt_auto_kubelet_dir GT_CLEANUP(gt_kubelet_dir_free)
 
 /* ".../device-plugins" and ".../device-plugins/kubelet.sock" */
 const char *gt_kubelet_dir_path(const struct gt_kubelet_dir *dir);
@@ -48,5 +46,3 @@ void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir);
 enum { GT_KUBELET_DIR_OTHERS = 64 };
 typedef bool gt_kubelet_dir_other(void *arg, const char *name, const struct gt_socket_id *id, int fd);
 void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_other *other, void *arg);
-
-#endif

@@ -47,9 +47,7 @@ static int make_address(const char *path, struct sockaddr_un *ret, struct gt_err
 int gt_unix_connect(const char *path, struct gt_err **err)
 {
     struct sockaddr_un address;
-    int r = make_address(path, &address, err);
-    if (r < 0)
-        return r;
+    GT_TRY(make_address(path, &address, err));
     gt_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s: socket", path);
@@ -141,10 +139,8 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
                     uint64_t *refused, struct gt_listener **ret, struct gt_err **err)
 {
     struct sockaddr_un address;
-    int r = make_address(path, &address, err);
-    if (r < 0)
-        return r;
-    gt_auto_listener struct gt_listener *listener = calloc(1, sizeof(*listener));
+    GT_TRY(make_address(path, &address, err));
+    GT_CLEANUP(gt_listener_free) struct gt_listener *listener = calloc(1, sizeof(*listener));
     if (!listener)
         return gt_fail_sys(err, ENOMEM, "%s", path);
     *listener =
@@ -165,12 +161,9 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
     listener->inode = st.st_ino;
     if (listen(listener->fd, RPC_BACKLOG) < 0)
         return gt_fail_sys(err, errno, "%s: listen", path);
-    r = gt_loop_add_timer(loop, on_pause_over, listener, &listener->pause, err);
-    if (r < 0)
-        return r;
-    r = gt_loop_add_fd(loop, listener->fd, EPOLLIN, listener_on_readable, listener, &listener->readable, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_loop_add_timer(loop, on_pause_over, listener, &listener->pause, err));
+    GT_TRY(gt_loop_add_fd(loop, listener->fd, EPOLLIN, listener_on_readable, listener, &listener->readable,
+                          err));
     *ret = gt_steal(listener);
     return 0;
 }
@@ -178,9 +171,7 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
 int gt_listener_rename(struct gt_listener *listener, const char *path, struct gt_err **err)
 {
     struct sockaddr_un address;
-    int r = make_address(path, &address, err);
-    if (r < 0)
-        return r;
+    GT_TRY(make_address(path, &address, err));
     if (rename(listener->path, path) < 0)
         return gt_fail_sys(err, errno, "%s: rename to %s", listener->path, path);
     memcpy(listener->path, address.sun_path, sizeof(listener->path));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_LISTENER_H
-#define GPUTOPO_DEVICEPLUGIN_LISTENER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,9 +31,6 @@ bool gt_listener_in_place(const struct gt_listener *listener);
 /* Removes the socket if the path is still ours. Accepted connections stay open. */
 void gt_listener_free(struct gt_listener *listener);
 GT_DEFINE_CLEANUP(struct gt_listener *, gt_listener_free)
-#define gt_auto_listener GT_CLEANUP(gt_listener_free)
 
 /* Connects to a unix socket without waiting; a descriptor, or a negative error that names the path. */
 int gt_unix_connect(const char *path, struct gt_err **err);
-
-#endif

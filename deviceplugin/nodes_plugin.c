@@ -144,23 +144,17 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
                         const struct gt_nodes_plugin_events *events, struct gt_nodes_plugin **ret,
                         struct gt_err **err)
 {
-    gt_auto_nodes_plugin struct gt_nodes_plugin *plugin = calloc(1, sizeof(*plugin));
+    GT_CLEANUP(gt_nodes_plugin_free) struct gt_nodes_plugin *plugin = calloc(1, sizeof(*plugin));
     if (!plugin)
         return gt_fail_sys(err, ENOMEM, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);
     if (events)
         plugin->events = *events;
-    int r = gt_answer_text("resource name", options->resource, &plugin->resource, err);
-    if (r == 0)
-        r = gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
-    if (r == 0)
-        r = gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err);
-    if (r == 0)
-        r = gt_mailbox_new(loop, plugin, &plugin->mailbox, err);
-    if (r == 0)
-        r = gt_rpc_new(&plugin->rpc, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_answer_text("resource name", options->resource, &plugin->resource, err));
+    GT_TRY(gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err));
+    GT_TRY(gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err));
+    GT_TRY(gt_mailbox_new(loop, plugin, &plugin->mailbox, err));
+    GT_TRY(gt_rpc_new(&plugin->rpc, err));
     plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .begun = nodes_plugin_on_begun,
                                               .ended = nodes_plugin_on_ended, .arg = plugin};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
@@ -168,10 +162,8 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
     const struct gt_registration_events callbacks = {nodes_plugin_on_registered, nodes_plugin_on_failed,
                                                      nodes_plugin_on_streaming, nodes_plugin_on_offered,
                                                      plugin};
-    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &callbacks,
-                            &plugin->registration, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration,
+                               &callbacks, &plugin->registration, err));
     *ret = gt_steal(plugin);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_NODES_PLUGIN_H
-#define GPUTOPO_DEVICEPLUGIN_NODES_PLUGIN_H
+#pragma once
 
 #include "base/loop.h"
 #include "topology/model/node.h"
@@ -45,6 +44,3 @@ uint64_t gt_nodes_plugin_busy_ms(const struct gt_nodes_plugin *plugin);
 /* Ends stream and server cleanly and removes its own socket. */
 void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin);
 GT_DEFINE_CLEANUP(struct gt_nodes_plugin *, gt_nodes_plugin_free)
-#define gt_auto_nodes_plugin GT_CLEANUP(gt_nodes_plugin_free)
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_OTHER_PLUGINS_H
-#define GPUTOPO_DEVICEPLUGIN_OTHER_PLUGINS_H
+#pragma once
 
 #include "base/mailbox.h"
 #include "deviceplugin/kubelet_dir.h"
@@ -38,5 +37,3 @@ bool gt_other_plugins_unchanged(const struct gt_other_plugins *others);
 
 /* Messages that are still in the mailbox must not be delivered afterwards. */
 void gt_other_plugins_free(struct gt_other_plugins *others);
-
-#endif

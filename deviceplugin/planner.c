@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "deviceplugin/podresources_call.h"
 
 enum { TRIES = 6, LEAST_MS = 2 };
@@ -48,7 +47,7 @@ static bool planner_ask(struct gt_planner *planner, struct kubelet_answer *answe
 {
     uint64_t now = gt_clock_ns();
     unsigned left_ms = end_ns > now ? (unsigned)((end_ns - now) / 1000000) : 0;
-    gt_auto_rpc_call struct gt_rpc_call *call = NULL;
+    GT_CLEANUP(gt_rpc_call_free) struct gt_rpc_call *call = NULL;
     if (left_ms < LEAST_MS ||
         gt_pod_call_list(planner->rpc, planner->socket, left_ms, planner_on_done, answer, &call, NULL) < 0)
         return false;
@@ -144,9 +143,7 @@ int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadl
         planner->socket = NULL;
         return gt_fail_sys(err, ENOMEM, "planner");
     }
-    int r = gt_rpc_new(&planner->rpc, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_rpc_new(&planner->rpc, err));
     *ret = gt_steal(planner);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_PLANNER_H
-#define GPUTOPO_DEVICEPLUGIN_PLANNER_H
+#pragma once
 
 #include "deviceplugin/plans.h"
 #include "deviceplugin/rpc.h"
@@ -42,5 +41,3 @@ enum gt_plan_result gt_planner_find(struct gt_planner *planner, struct gt_plans 
 void gt_planner_free(struct gt_planner *planner);
 GT_DEFINE_CLEANUP(struct gt_planner *, gt_planner_free)
 #define gt_auto_planner GT_CLEANUP(gt_planner_free)
-
-#endif

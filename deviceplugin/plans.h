@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_PLANS_H
-#define GPUTOPO_DEVICEPLUGIN_PLANS_H
+#pragma once
 
 #include "deviceplugin/inventory.h"
 
@@ -91,5 +90,3 @@ bool gt_plans_lack_one(const struct gt_plans *plans, const struct gt_listed_cont
 
 /* The plan's devices as pointers into request->available, request->size of them. */
 void gt_plan_ids(const struct gt_plan *plan, const struct gt_planned_request *request, const char **ret_ids);
-
-#endif

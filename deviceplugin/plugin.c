@@ -7,17 +7,117 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mailbox.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/planner.h"
-#include "deviceplugin/plugin_notify.h"
 #include "deviceplugin/podresources.h"
 #include "deviceplugin/registration.h"
 #include "deviceplugin/rpc.h"
 
+/* What handlers report to the loop's thread, copied into messages. Without memory the report is lost, but the
+ * kubelet still gets its answer. The mailbox's owner is a struct notify_owner, which must live as long as
+ * the mailbox. */
+
+/* The owner of the mailbox begins with this. */
+struct notify_owner {
+    struct gt_plugin_events events;
+};
+
+enum { NOTIFY_NAMESPACE, NOTIFY_POD, NOTIFY_CONTAINER, NOTIFY_NAMES };
+
+/* About one container; the texts follow the IDs. */
+struct notify_message {
+    struct gt_message message;
+    uint64_t offered;
+    struct gt_choice choice;
+    enum gt_plan_result plan;
+    const char *names[NOTIFY_NAMES];
+    const char *error; /* NULL: none */
+    unsigned count;
+    const char *ids[];
+};
+
+static struct notify_message *plugin_notify_make(const char *const *ids, unsigned count,
+                                                 const char *const names[NOTIFY_NAMES], const char *error)
+{
+    size_t size = error ? strlen(error) + 1 : 0;
+    for (unsigned i = 0; i < count; i++)
+        size += strlen(ids[i]) + 1;
+    for (unsigned i = 0; i < NOTIFY_NAMES; i++)
+        size += strlen(names[i]) + 1;
+    struct notify_message *message = calloc(1, sizeof(*message) + count * sizeof(message->ids[0]) + size);
+    if (!message)
+        return NULL;
+    char *text = (char *)&message->ids[count];
+    for (unsigned i = 0; i < count; i++) {
+        message->ids[i] = text;
+        text = stpcpy(text, ids[i]) + 1;
+    }
+    for (unsigned i = 0; i < NOTIFY_NAMES; i++) {
+        message->names[i] = text;
+        text = stpcpy(text, names[i]) + 1;
+    }
+    if (error) {
+        message->error = text;
+        stpcpy(text, error);
+    }
+    message->count = count;
+    return message;
+}
+
+static void deliver_preferred(void *owner, struct gt_message *base)
+{
+    const struct gt_plugin_events *events = &((const struct notify_owner *)owner)->events;
+    const struct notify_message *message = (const struct notify_message *)base;
+    const struct gt_preference preference = {
+        .ids = message->ids,
+        .count = message->count,
+        .offered = message->offered,
+        .choice = message->choice,
+        .plan = message->plan,
+        .namespace = message->names[NOTIFY_NAMESPACE],
+        .pod = message->names[NOTIFY_POD],
+        .container = message->names[NOTIFY_CONTAINER],
+    };
+    events->preferred(events->arg, &preference);
+}
+
+static void plugin_notify_deliver_allocated(void *owner, struct gt_message *base)
+{
+    const struct gt_plugin_events *events = &((const struct notify_owner *)owner)->events;
+    const struct notify_message *message = (const struct notify_message *)base;
+    const struct gt_allocation allocation = {message->ids, message->count, message->error};
+    events->allocated(events->arg, &allocation);
+}
+
+static void plugin_notify_preferred(struct gt_mailbox *mailbox, const struct gt_preference *preference)
+{
+    const char *const names[NOTIFY_NAMES] = {preference->namespace, preference->pod, preference->container};
+    struct notify_message *message = plugin_notify_make(preference->ids, preference->count, names, NULL);
+    if (!message)
+        return;
+    message->message.deliver = deliver_preferred;
+    message->offered = preference->offered;
+    message->choice = preference->choice;
+    message->plan = preference->plan;
+    gt_mailbox_send(mailbox, &message->message);
+}
+
+static void plugin_notify_allocated(struct gt_mailbox *mailbox, const struct gt_allocation *allocation)
+{
+    static const char *const nobody[NOTIFY_NAMES] = {"", "", ""};
+    struct notify_message *message =
+        plugin_notify_make(allocation->ids, allocation->count, nobody, allocation->error);
+    if (!message)
+        return;
+    message->message.deliver = plugin_notify_deliver_allocated;
+    gt_mailbox_send(mailbox, &message->message);
+}
+
 enum { RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
-    struct gt_notify_owner notify; /* must be first: the mailbox's owner */
+    struct notify_owner notify; /* must be first: the mailbox's owner */
     char *resource, *kubelet_dir, *dev_root, *uuid_variable, *nic_variable;
     struct gt_mailbox *mailbox;
     struct gt_rpc *rpc;
@@ -153,7 +253,7 @@ static void plugin_on_preferred(void *arg, const char *const *available, unsigne
         .pod = plan ? plan->pod : "",
         .container = plan ? plan->container : "",
     };
-    gt_notify_preferred(plugin->mailbox, &preference);
+    plugin_notify_preferred(plugin->mailbox, &preference);
 }
 
 static void plugin_on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
@@ -163,7 +263,7 @@ static void plugin_on_allocated(void *arg, const char *const *ids, unsigned ids_
                                              error};
     plugin_count(plugin, error ? &plugin->stats.allocation_errors : &plugin->stats.allocations);
     if (plugin->notify.events.allocated)
-        gt_notify_allocated(plugin->mailbox, &allocation);
+        plugin_notify_allocated(plugin->mailbox, &allocation);
 }
 
 static enum gt_rpc_status plugin_handle_list(void *arg, const uint8_t *request, size_t len,
@@ -314,22 +414,20 @@ static bool plugin_on_offered(void *arg, const struct gt_holdings *offered)
 static int plugin_copy_options(struct gt_plugin *plugin, const struct gt_plugin_options *options,
                                struct gt_err **err)
 {
-    int r = gt_answer_text("resource name", options->resource, &plugin->resource, err);
-    if (r == 0)
-        r = gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
-    if (r == 0)
-        r = gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err);
-    if (r == 0 && options->uuid_variable)
-        r = gt_answer_text("variable", options->uuid_variable, &plugin->uuid_variable, err);
-    if (r == 0 && options->nic_variable)
-        r = gt_answer_text("variable", options->nic_variable, &plugin->nic_variable, err);
-    return r;
+    GT_TRY(gt_answer_text("resource name", options->resource, &plugin->resource, err));
+    GT_TRY(gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err));
+    GT_TRY(gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err));
+    if (options->uuid_variable)
+        GT_TRY(gt_answer_text("variable", options->uuid_variable, &plugin->uuid_variable, err));
+    if (options->nic_variable)
+        GT_TRY(gt_answer_text("variable", options->nic_variable, &plugin->nic_variable, err));
+    return 0;
 }
 
 int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                   const struct gt_plugin_events *events, struct gt_plugin **ret, struct gt_err **err)
 {
-    gt_auto_plugin struct gt_plugin *plugin = calloc(1, sizeof(*plugin));
+    GT_CLEANUP(gt_plugin_free) struct gt_plugin *plugin = calloc(1, sizeof(*plugin));
     if (!plugin)
         return gt_fail_sys(err, ENOMEM, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);
@@ -358,10 +456,8 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     plugin->cdi = options->cdi;
     plugin->honour_plans = options->honour_plans;
     plugin->plan_deadline_ms = options->plan_deadline_ms;
-    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &callbacks,
-                            &plugin->registration, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration,
+                               &callbacks, &plugin->registration, err));
     *ret = gt_steal(plugin);
     return 0;
 }

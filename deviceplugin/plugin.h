@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_PLUGIN_H
-#define GPUTOPO_DEVICEPLUGIN_PLUGIN_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/cdi.h"
@@ -86,7 +85,6 @@ int gt_plugin_plan(struct gt_plugin *plugin, struct gt_plans *plans, struct gt_e
 /* Ends streams and server cleanly and removes its own socket. */
 void gt_plugin_free(struct gt_plugin *plugin);
 GT_DEFINE_CLEANUP(struct gt_plugin *, gt_plugin_free)
-#define gt_auto_plugin GT_CLEANUP(gt_plugin_free)
 
 enum { GT_LATENCY_BUCKETS = 9 }; /* <= 10 us, 30, 100, 300, 1 ms, 3, 10, 100, more */
 struct gt_latency {
@@ -112,5 +110,3 @@ uint64_t gt_plugin_busy_ms(const struct gt_plugin *plugin);
 
 /* Safe from any thread. */
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret);
-
-#endif

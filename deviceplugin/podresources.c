@@ -254,7 +254,7 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
                         const struct gt_podresources_events *events, struct gt_podresources **ret,
                         struct gt_err **err)
 {
-    gt_auto_podresources struct gt_podresources *client = calloc(1, sizeof(*client));
+    GT_CLEANUP(gt_podresources_free) struct gt_podresources *client = calloc(1, sizeof(*client));
     if (!client)
         return gt_fail_sys(err, ENOMEM, "pod-resources");
     client->loop = loop;
@@ -276,11 +276,8 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
         client->socket = NULL;
         return gt_fail_sys(err, ENOMEM, "pod-resources");
     }
-    int r = gt_mailbox_new(loop, client, &client->mailbox, err);
-    if (r == 0)
-        r = gt_loop_add_timer(loop, podresources_on_timer, client, &client->timer, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_mailbox_new(loop, client, &client->mailbox, err));
+    GT_TRY(gt_loop_add_timer(loop, podresources_on_timer, client, &client->timer, err));
     podresources_arm(client);
     *ret = gt_steal(client);
     return 0;

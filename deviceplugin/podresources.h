@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_PODRESOURCES_H
-#define GPUTOPO_DEVICEPLUGIN_PODRESOURCES_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/plugin.h"
@@ -86,6 +85,3 @@ void gt_podresources_stats(const struct gt_podresources *client, struct gt_podre
 
 void gt_podresources_free(struct gt_podresources *client);
 GT_DEFINE_CLEANUP(struct gt_podresources *, gt_podresources_free)
-#define gt_auto_podresources GT_CLEANUP(gt_podresources_free)
-
-#endif

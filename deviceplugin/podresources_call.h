@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_PODRESOURCES_CALL_H
-#define GPUTOPO_DEVICEPLUGIN_PODRESOURCES_CALL_H
+#pragma once
 
 #include "deviceplugin/podresources.h"
 #include "deviceplugin/rpc.h"
@@ -53,5 +52,3 @@ enum { GT_LISTED_CONTAINERS_MAX = 16384 };
 int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resource,
                            struct gt_listed_containers *ret, struct gt_err **err);
 void gt_pod_containers_done(struct gt_listed_containers *containers);
-
-#endif

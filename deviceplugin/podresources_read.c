@@ -4,8 +4,34 @@
 
 #include "base/text.h"
 #include "deviceplugin/answers_pack.h"
+#include "deviceplugin/listener.h"
 #include "deviceplugin/podresources_call.h"
 #include "proto/podresources.pb-c.h"
+
+#define PATH_LIST        "/v1.PodResourcesLister/List"
+#define PATH_ALLOCATABLE "/v1.PodResourcesLister/GetAllocatableResources"
+
+/* Either request is an empty message. */
+static int podresources_call(struct gt_rpc *rpc, const char *socket, const char *path, unsigned timeout_ms,
+                             gt_rpc_done *done, void *arg, struct gt_rpc_call **ret, struct gt_err **err)
+{
+    int fd = gt_unix_connect(socket, err);
+    if (fd < 0)
+        return fd;
+    return gt_rpc_call_new(rpc, fd, path, "", 0, timeout_ms, done, arg, ret, err);
+}
+
+int gt_pod_call_list(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
+                     void *arg, struct gt_rpc_call **ret, struct gt_err **err)
+{
+    return podresources_call(rpc, socket, PATH_LIST, timeout_ms, done, arg, ret, err);
+}
+
+int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
+                            void *arg, struct gt_rpc_call **ret, struct gt_err **err)
+{
+    return podresources_call(rpc, socket, PATH_ALLOCATABLE, timeout_ms, done, arg, ret, err);
+}
 
 enum { UNPACKED_MAX = 64 << 20 };
 
@@ -60,9 +86,7 @@ static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices
             continue;
         for (size_t k = 0; k < devices[i]->n_ids; k++) {
             holder.id = devices[i]->ids[k];
-            int r = podresources_read_add(answer, &holder, err);
-            if (r < 0)
-                return r;
+            GT_TRY(podresources_read_add(answer, &holder, err));
         }
     }
     return 0;
@@ -117,10 +141,8 @@ int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t l
                        const struct gt_pod_wanted *wanted, struct gt_pod_answer *ret, struct gt_err **err)
 {
     struct gt_pod_answer answer = {0};
-    int r = unpack(method, bytes, len, &answer.message, err);
-    if (r < 0)
-        return r;
-    r = podresources_read_add_all(&answer, method, wanted, err);
+    GT_TRY(unpack(method, bytes, len, &answer.message, err));
+    int r = podresources_read_add_all(&answer, method, wanted, err);
     if (r < 0) {
         gt_pod_answer_done(&answer);
         return r;

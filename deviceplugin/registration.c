@@ -212,12 +212,8 @@ static int registration_serve(struct gt_registration *registration, struct gt_er
     snprintf(registration->endpoint, sizeof(registration->endpoint), GT_SOCKET_PREFIX "%d-%08x-%u.sock",
              (int)getpid(), registration->instance, registration->epoch);
     gt_buf_printf(&path, "%s/%s", gt_kubelet_dir_path(registration->dir), registration->endpoint);
-    int r = gt_buf_check(&path, "socket path", err);
-    if (r < 0)
-        return r;
-    r = gt_rpc_server_new(registration->rpc, registration->service, &registration->server, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&path, "socket path", err));
+    GT_TRY(gt_rpc_server_new(registration->rpc, registration->service, &registration->server, err));
     return gt_listener_new(registration->loop, path.data, registration_on_accepted, registration,
                            registration->options.refused, &registration->listener, err);
 }
@@ -226,9 +222,7 @@ static int call_register(struct gt_registration *registration, const char *endpo
 {
     gt_auto_buf struct gt_buf request = GT_BUF(REGISTER_REQUEST_MAX);
     gt_answer_register(endpoint, registration->options.resource, registration->options.prefers, &request);
-    int r = gt_buf_check(&request, "Register", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&request, "Register", err));
     int fd = gt_unix_connect(gt_kubelet_dir_socket_path(registration->dir), err);
     if (fd < 0)
         return fd;
@@ -494,7 +488,7 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
                         const struct gt_registration_events *events, struct gt_registration **ret,
                         struct gt_err **err)
 {
-    gt_auto_registration struct gt_registration *registration = calloc(1, sizeof(*registration));
+    GT_CLEANUP(gt_registration_free) struct gt_registration *registration = calloc(1, sizeof(*registration));
     if (!registration)
         return gt_fail_sys(err, ENOMEM, "registration");
     *registration = (struct gt_registration){.loop = loop,
@@ -516,15 +510,11 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
         registration->pod_resources = NULL;
         return gt_fail_sys(err, ENOMEM, "registration");
     }
-    int r = gt_loop_add_timer(loop, registration_on_timer, registration, &registration->timer, err);
-    if (r == 0)
-        r = gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
-                               err);
-    if (r == 0)
-        r = gt_other_plugins_new(rpc, mailbox, registration->dir, on_other_plugin, registration,
-                                 &registration->others, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_loop_add_timer(loop, registration_on_timer, registration, &registration->timer, err));
+    GT_TRY(gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
+                              err));
+    GT_TRY(gt_other_plugins_new(rpc, mailbox, registration->dir, on_other_plugin, registration,
+                                &registration->others, err));
     *ret = gt_steal(registration);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_REGISTRATION_H
-#define GPUTOPO_DEVICEPLUGIN_REGISTRATION_H
+#pragma once
 
 #include "base/mailbox.h"
 #include "deviceplugin/rpc.h"
@@ -59,6 +58,3 @@ void gt_registration_ended(struct gt_registration *registration, const struct gt
 /* Ends the server. Messages still in the mailbox must not be delivered afterwards. */
 void gt_registration_free(struct gt_registration *registration);
 GT_DEFINE_CLEANUP(struct gt_registration *, gt_registration_free)
-#define gt_auto_registration GT_CLEANUP(gt_registration_free)
-
-#endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_RPC_H
-#define GPUTOPO_DEVICEPLUGIN_RPC_H
+#pragma once
 
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 /*
  * gRPC calls with requests and replies as bytes, over connections that the caller has made. Only the files
@@ -20,7 +20,6 @@ int gt_rpc_new(struct gt_rpc **ret, struct gt_err **err);
 /* Call it after all its servers and calls are freed. Waits until gRPC has ended. */
 void gt_rpc_free(struct gt_rpc *rpc);
 GT_DEFINE_CLEANUP(struct gt_rpc *, gt_rpc_free)
-#define gt_auto_rpc GT_CLEANUP(gt_rpc_free)
 
 /* For how many milliseconds the current handler or callback has been running, 0 if there is none. They run
  * one at a time, so all others wait for it. Safe from any thread. */
@@ -125,6 +124,3 @@ int gt_rpc_call_first(struct gt_rpc *rpc, int fd, const char *path, const void *
  * not be called within `done`. */
 void gt_rpc_call_free(struct gt_rpc_call *call);
 GT_DEFINE_CLEANUP(struct gt_rpc_call *, gt_rpc_call_free)
-#define gt_auto_rpc_call GT_CLEANUP(gt_rpc_call_free)
-
-#endif

@@ -4,6 +4,7 @@
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 
+#include "base/err.h"
 #include "deviceplugin/rpc_grpc.h"
 
 struct gt_rpc_call {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_RPC_GRPC_H
-#define GPUTOPO_DEVICEPLUGIN_RPC_GRPC_H
+#pragma once
 
 /* Private to rpc_queue.c, rpc_server.c and rpc_client.c, the only files that know the gRPC library. */
 
@@ -39,5 +38,3 @@ static inline void gt_rpc_restore_signals(const sigset_t *old)
 
 /* A message as one contiguous slice; empty for NULL. Release it with grpc_slice_unref(). */
 grpc_slice gt_rpc_flatten(grpc_byte_buffer *message);
-
-#endif

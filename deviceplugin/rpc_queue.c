@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "deviceplugin/rpc_grpc.h"
 
 /* The completion queue and its thread. The queue has no descriptor for epoll: a thread must wait in it. */

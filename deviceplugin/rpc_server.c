@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "deviceplugin/rpc_grpc.h"
 

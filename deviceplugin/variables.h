@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_VARIABLES_H
-#define GPUTOPO_DEVICEPLUGIN_VARIABLES_H
+#pragma once
 
 #include "base/buf.h"
 #include "deviceplugin/inventory.h"
@@ -15,5 +14,3 @@ void gt_variable_uuids(const struct gt_device *const *devices, unsigned count, s
  * False: there are none. */
 bool gt_variable_nics(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
                       struct gt_buf *to);
-
-#endif

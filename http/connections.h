@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_HTTP_CONNECTIONS_H
-#define GPUTOPO_HTTP_CONNECTIONS_H
+#pragma once
 
 #include <sys/socket.h>
 
@@ -33,5 +32,3 @@ bool gt_http_hold(struct gt_http_peer *peer, size_t bytes);
 
 /* Shuts the socket down; the library notices and cleans up. It no longer counts. */
 void gt_http_cut(struct gt_http_peer *peer);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_HTTP_HTTP_H
-#define GPUTOPO_HTTP_HTTP_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/loop.h"
@@ -150,5 +149,3 @@ void gt_http_stats(struct gt_http *http, struct gt_http_stats *ret);
 void gt_http_free(struct gt_http *http);
 GT_DEFINE_CLEANUP(struct gt_http *, gt_http_free)
 #define gt_auto_http GT_CLEANUP(gt_http_free)
-
-#endif

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_HTTP_INTERNAL_H
-#define GPUTOPO_HTTP_INTERNAL_H
+#pragma once
 
+#include <microhttpd.h>
+
+#include "base/loop.h"
 #include "base/mailbox.h"
 #include "http/http.h"
-#include "http/linger.h"
 #include "http/tls.h"
+
+/*
+ * If a connection is closed while its peer still sends, the kernel resets it, and the peer may lose the
+ * answer that is on its way. For a socket that is added here, incoming data is read and discarded for a
+ * moment instead.
+ */
+struct gt_linger;
+
+int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **err);
+/* Keeps a duplicate of the socket until the peer closes it, at most two seconds; at most 32 sockets at a
+ * time, further ones are not kept. */
+void gt_linger_add(struct gt_linger *linger, int fd);
+void gt_linger_free(struct gt_linger *linger);
 
 struct MHD_Connection;
 struct MHD_Daemon;
@@ -63,4 +77,13 @@ struct gt_http {
     struct gt_http_stats stats;
 };
 
-#endif
+/* The callbacks of libmicrohttpd for one request, in their order; `http` is the server. */
+void *gt_http_on_line(void *http, const char *uri, struct MHD_Connection *connection);
+enum MHD_Result gt_http_on_request(void *http, struct MHD_Connection *connection, const char *url,
+                                   const char *method, const char *version, const char *upload,
+                                   size_t *upload_size, void **state);
+void gt_http_on_request_done(void *http, struct MHD_Connection *connection, void **state,
+                             enum MHD_RequestTerminationCode code);
+
+/* Frees what belongs to the current request. */
+void gt_http_peer_reset(struct gt_http_peer *peer);

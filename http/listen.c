@@ -84,10 +84,8 @@ int gt_http_listen(const char *text, int *ret_fd, unsigned *ret_port, struct gt_
     socklen_t len = sizeof(bound);
     gt_auto_close int fd = -1;
     bool any;
-    int r = gt_http_address(text, &address, &any, err);
-    if (r < 0)
-        return r;
-    r = bind_to(&address, any, &fd);
+    GT_TRY(gt_http_address(text, &address, &any, err));
+    int r = bind_to(&address, any, &fd);
     if (any && (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)) {
         struct sockaddr_in v4 = {.sin_family = AF_INET,
                                  .sin_port = ((const struct sockaddr_in6 *)&address)->sin6_port};

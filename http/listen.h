@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_HTTP_LISTEN_H
-#define GPUTOPO_HTTP_LISTEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -13,5 +12,3 @@ int gt_http_address(const char *text, struct sockaddr_storage *ret, bool *ret_an
 
 /* A non-blocking listening TCP socket on that address; the caller closes it. */
 int gt_http_listen(const char *text, int *ret_fd, unsigned *ret_port, struct gt_err **err);
-
-#endif

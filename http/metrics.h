@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_HTTP_METRICS_H
-#define GPUTOPO_HTTP_METRICS_H
+#pragma once
 
 #include "http/http.h"
 
@@ -15,5 +14,3 @@ enum { GT_HTTP_LISTENERS_MAX = 4 };
 /* Appends the counters of the servers, and when their certificates expire (docs/reference/metrics.md). Those
  * whose `http` is NULL are left out. */
 void gt_http_metrics(const struct gt_http_listener *listeners, unsigned count, struct gt_buf *to);
-
-#endif

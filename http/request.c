@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/request.h"
+#include "http/internal.h"
 
 #include <string.h>
 #include <strings.h>

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "http/connections.h"
+#include "http/internal.h"
 #include "http/listen.h"
-#include "http/request.h"
 
 /*
  * libmicrohttpd keeps its connections in an epoll set of its own, which is one descriptor of our loop. The
@@ -368,13 +368,10 @@ int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct 
     if (!http->spec.budget)
         http->spec.budget = &http->own_budget;
     fill_in(&http->spec);
-    int r = spec->tls.certificate ? gt_tls_new(&spec->tls, &http->tls, err) : 0;
-    if (r >= 0)
-        r = gt_http_listen(spec->address, &http->listener, &http->port, err);
-    if (r < 0)
-        return r;
+    GT_TRY(spec->tls.certificate ? gt_tls_new(&spec->tls, &http->tls, err) : 0);
+    GT_TRY(gt_http_listen(spec->address, &http->listener, &http->port, err));
     http->stats.tls_loads = http->tls != NULL;
-    r = add_sources(http, err);
+    int r = add_sources(http, err);
     if (r < 0)
         return gt_wrap(err, "HTTP server on %s", spec->address);
     *ret = gt_steal(http);

@@ -99,14 +99,12 @@ static int load_pair(const struct gt_tls *tls, struct gt_tls_set *set, struct gt
 {
     gt_auto_free char *certificate = NULL, *key = NULL;
     size_t certificate_len, key_len;
-    int r = gt_file_read(AT_FDCWD, tls->paths[CERTIFICATE], FILE_MAX, &certificate, &certificate_len, err);
-    if (r >= 0)
-        r = gt_file_read(AT_FDCWD, tls->paths[KEY], FILE_MAX, &key, &key_len, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_file_read(AT_FDCWD, tls->paths[CERTIFICATE], FILE_MAX, &certificate, &certificate_len, err));
+    GT_TRY(gt_file_read(AT_FDCWD, tls->paths[KEY], FILE_MAX, &key, &key_len, err));
     gnutls_datum_t chain = {(unsigned char *)certificate, (unsigned)certificate_len};
     gnutls_datum_t secret = {(unsigned char *)key, (unsigned)key_len};
-    r = gnutls_certificate_set_x509_key_mem2(set->credentials, &chain, &secret, GNUTLS_X509_FMT_PEM, NULL, 0);
+    int r =
+        gnutls_certificate_set_x509_key_mem2(set->credentials, &chain, &secret, GNUTLS_X509_FMT_PEM, NULL, 0);
     explicit_bzero(key, key_len);
     if (r < 0)
         return gt_fail(err, EINVAL, "%s with %s: %s", tls->paths[CERTIFICATE], tls->paths[KEY],
@@ -131,11 +129,9 @@ static int load_client_ca(const struct gt_tls *tls, struct gt_tls_set *set, stru
 {
     gt_auto_free char *text = NULL;
     size_t len;
-    int r = gt_file_read(AT_FDCWD, tls->paths[CLIENT_CA], FILE_MAX, &text, &len, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_file_read(AT_FDCWD, tls->paths[CLIENT_CA], FILE_MAX, &text, &len, err));
     gnutls_datum_t data = {(unsigned char *)text, (unsigned)len};
-    r = gnutls_certificate_set_x509_trust_mem(set->credentials, &data, GNUTLS_X509_FMT_PEM);
+    int r = gnutls_certificate_set_x509_trust_mem(set->credentials, &data, GNUTLS_X509_FMT_PEM);
     if (r < 0)
         return fail_gnutls(err, tls->paths[CLIENT_CA], "client CA", r);
     if (r == 0)

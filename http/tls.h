@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_HTTP_TLS_H
-#define GPUTOPO_HTTP_TLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "http/http.h"
 
 /*
@@ -45,5 +43,3 @@ enum { GT_TLS_NAMES_MAX = 16 };
 /* Names of the verified certificate of the session's client: its CN, then its DNS names, at most
  * GT_TLS_NAMES_MAX, followed by NULL. One allocation, which the caller frees. NULL: it has none. */
 char **gt_tls_client_names(void *session);
-
-#endif

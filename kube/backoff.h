@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_BACKOFF_H
-#define GPUTOPO_KUBE_BACKOFF_H
+#pragma once
 
 #include "base/backoff.h"
 
@@ -17,5 +16,3 @@ enum { GT_BACKOFF_FIRST_MS = 200, GT_BACKOFF_MAX_MS = 30000, GT_BACKOFF_RETRY_AF
  * jitter.
  */
 uint64_t gt_backoff_next(struct gt_backoff *backoff, unsigned retry_after_s, struct gt_jitter *jitter);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_BASE64_H
-#define GPUTOPO_KUBE_BASE64_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -9,5 +8,3 @@ int gt_base64_decode(const char *text, struct gt_buf *to, struct gt_err **err);
 
 /* Appends the bytes as base64 with padding. */
 void gt_base64_encode(const char *bytes, size_t len, struct gt_buf *to);
-
-#endif

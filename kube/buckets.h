@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_BUCKETS_H
-#define GPUTOPO_KUBE_BUCKETS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ struct gt_bucket_rate {
 bool gt_bucket_has(const struct gt_buckets *buckets, uint64_t digest, struct gt_bucket_rate rate,
                    uint64_t now_ms);
 void gt_bucket_take(struct gt_buckets *buckets, uint64_t digest, struct gt_bucket_rate rate, uint64_t now_ms);
-
-#endif

@@ -38,9 +38,7 @@ static int copy_config(const struct gt_kube_config *from, struct gt_kube_config 
                  {from->token, &to->token},
                  {from->token_file, &to->token_file}};
     for (size_t i = 0; i < GT_COUNT(texts); i++) {
-        int r = kube_client_copy_text(texts[i].from, texts[i].to, err);
-        if (r < 0)
-            return r;
+        GT_TRY(kube_client_copy_text(texts[i].from, texts[i].to, err));
     }
     return 0;
 }
@@ -48,7 +46,7 @@ static int copy_config(const struct gt_kube_config *from, struct gt_kube_config 
 int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const char *component,
                 struct gt_kube **ret, struct gt_err **err)
 {
-    gt_auto_kube struct gt_kube *kube = calloc(1, sizeof(*kube));
+    GT_CLEANUP(gt_kube_free) struct gt_kube *kube = calloc(1, sizeof(*kube));
     if (!kube)
         return gt_fail_sys(err, ENOMEM, "Kubernetes client");
     kube->loop = loop;
@@ -73,11 +71,8 @@ int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const
     char agent[AGENT_MAX];
     snprintf(agent, sizeof(agent), "%s/%s (linux/%.32s) gputopo/%.40s", component, gt_version, system.machine,
              gt_commit);
-    r = gt_json_arena_new(&kube->arena, err);
-    if (r >= 0)
-        r = gt_transport_new(loop, &kube->config, agent, &kube->transport, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_json_arena_new(&kube->arena, err));
+    GT_TRY(gt_transport_new(loop, &kube->config, agent, &kube->transport, err));
     *ret = gt_steal(kube);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_CONFIG_H
-#define GPUTOPO_KUBE_CONFIG_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -51,5 +50,3 @@ bool gt_kube_config_is_plain(const struct gt_kube_config *config);
 /* Checks a server's URL: https (http to an address of this machine only), a host, no user, query or fragment.
  * -EINVAL otherwise. */
 int gt_kube_config_check_server(const char *server, struct gt_err **err);
-
-#endif

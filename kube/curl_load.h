@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_CURL_LOAD_H
-#define GPUTOPO_KUBE_CURL_LOAD_H
+#pragma once
 
-#define CURL_DISABLE_TYPECHECK /* its macros would replace the names in the table */
 #include <curl/curl.h>
 
 #include "base/err.h"
+
+#define CURL_DISABLE_TYPECHECK /* its macros would replace the names in the table */
 
 /*
  * libcurl, loaded when the first client is made: with its 30 libraries it takes a third of the agent's
@@ -47,4 +47,12 @@ struct gt_curl {
  * missing. */
 int gt_curl_load(struct gt_curl *ret, struct gt_err **err);
 
-#endif
+/* A PEM text as a file in memory: libcurl with GnuTLS accepts files only. */
+struct gt_pem {
+    int fd; /* -1: none */
+    char path[32];
+};
+
+/* Does nothing if `data` is NULL. `name` is used in errors. */
+int gt_pem_open(const char *data, const char *name, struct gt_pem *ret, struct gt_err **err);
+void gt_pem_close(struct gt_pem *pem);

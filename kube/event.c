@@ -82,7 +82,7 @@ void gt_kube_recorder_free(struct gt_kube_recorder *recorder)
 int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const char *instance,
                          unsigned per_minute, struct gt_kube_recorder **ret, struct gt_err **err)
 {
-    gt_auto_kube_recorder struct gt_kube_recorder *recorder = calloc(1, sizeof(*recorder));
+    GT_CLEANUP(gt_kube_recorder_free) struct gt_kube_recorder *recorder = calloc(1, sizeof(*recorder));
     if (!recorder)
         return gt_fail_sys(err, ENOMEM, "event recorder");
     recorder->last = &recorder->first;

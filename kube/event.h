@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_EVENT_H
-#define GPUTOPO_KUBE_EVENT_H
+#pragma once
 
 #include "api/event.h"
 #include "kube/client.h"
@@ -27,6 +26,3 @@ void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder,
 /* Call it before the client is freed. */
 void gt_kube_recorder_free(struct gt_kube_recorder *recorder);
 GT_DEFINE_CLEANUP(struct gt_kube_recorder *, gt_kube_recorder_free)
-#define gt_auto_kube_recorder GT_CLEANUP(gt_kube_recorder_free)
-
-#endif

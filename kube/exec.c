@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
+#include "base/process.h"
 #include "base/time_text.h"
 #include "kube/base64.h"
 #include "kube/token.h"
@@ -60,8 +60,8 @@ int gt_kube_exec_check(const cJSON *exec, struct gt_err **err)
         strcmp(mode, "Always") != 0)
         return gt_fail(err, EINVAL, "interactiveMode: expected Never, IfAvailable or Always, is '%.64s'",
                        mode);
-    int r = exec_check_texts(gt_get(exec, "args"), "args", NULL, err);
-    return r < 0 ? r : exec_check_texts(gt_get(exec, "env"), "env", "name", err);
+    GT_TRY(exec_check_texts(gt_get(exec, "args"), "args", NULL, err));
+    return exec_check_texts(gt_get(exec, "env"), "env", "name", err);
 }
 
 static int is_interactive(const cJSON *exec, struct gt_err **err)
@@ -80,9 +80,7 @@ static int add_cluster(const struct gt_kube_config *config, struct gt_buf *to, s
     gt_auto_free char *read = NULL;
     const char *ca = config->ca_data;
     if (!ca && config->ca_file) {
-        int r = gt_file_read(AT_FDCWD, config->ca_file, EXEC_INFO_MAX / 4, &read, NULL, err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_file_read(AT_FDCWD, config->ca_file, EXEC_INFO_MAX / 4, &read, NULL, err));
         ca = read;
     }
     gt_json_begin(to, "cluster", '{');
@@ -236,15 +234,13 @@ static int run_plugin(const struct gt_kube_config *config, unsigned limit_ms, st
     int interactive = is_interactive(config->exec, err);
     if (interactive < 0)
         return interactive;
-    int r = write_info(config, interactive, &info, err);
-    if (r < 0)
-        return r;
+    GT_TRY(write_info(config, interactive, &info, err));
     if (pipe2(ends, O_CLOEXEC) < 0)
         return gt_fail_sys(err, errno, "its output");
     gt_auto_close int ours = ends[0];
     unsigned limit = interactive ? LOGIN_BY_PERSON_MS : LOGIN_MS;
     uint64_t deadline = gt_clock_ms() + (limit_ms ? limit_ms : limit);
-    r = spawn_plugin(config->exec, interactive, info.data, ends[1], &pid, err);
+    int r = spawn_plugin(config->exec, interactive, info.data, ends[1], &pid, err);
     close(ends[1]);
     if (r < 0)
         return r;
@@ -273,9 +269,7 @@ int gt_kube_exec_read(const char *text, size_t len, const char *api_version, str
                       struct gt_err **err)
 {
     gt_auto_json cJSON *root = NULL;
-    int r = gt_json_parse(text, len, "its output", &root, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_json_parse(text, len, "its output", &root, err));
     const cJSON *status = gt_get(root, "status");
     const char *kind = gt_get_string(root, "kind"), *version = gt_get_string(root, "apiVersion");
     if (strcmp(kind, "ExecCredential") != 0 || strcmp(version, api_version) != 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_EXEC_H
-#define GPUTOPO_KUBE_EXEC_H
+#pragma once
 
 #include "kube/config.h"
 
@@ -23,5 +22,3 @@ int gt_kube_exec_run(struct gt_kube_config *config, unsigned limit_ms, struct gt
 /* Reads what a plugin of this version wrote. */
 int gt_kube_exec_read(const char *text, size_t len, const char *api_version, struct gt_kube_config *to,
                       struct gt_err **err);
-
-#endif

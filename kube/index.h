@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_INDEX_H
-#define GPUTOPO_KUBE_INDEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ struct gt_index_entry *gt_index_take(struct gt_index *index, const char *namespa
 struct gt_index_entry *gt_index_take_unmarked(struct gt_index *index, uint32_t mark, size_t *slot);
 
 void gt_index_done(struct gt_index *index);
-
-#endif

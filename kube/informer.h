@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_INFORMER_H
-#define GPUTOPO_KUBE_INFORMER_H
+#pragma once
 
 #include "kube/watch.h"
 
@@ -50,5 +49,3 @@ void gt_kube_informer_free(struct gt_kube_informer *informer);
 
 void gt_kube_informer_counters(const struct gt_kube_informer *informer,
                                struct gt_kube_informer_counters *ret);
-
-#endif

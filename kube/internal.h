@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_INTERNAL_H
-#define GPUTOPO_KUBE_INTERNAL_H
+#pragma once
 
 #include "base/json_arena.h"
 #include "kube/backoff.h"
@@ -65,5 +64,3 @@ void gt_kube_result(const struct gt_transfer_result *result, cJSON **ret_object,
 #define GT_KUBE_ACCEPT_SHORT                                                                                 \
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," GT_KUBE_ACCEPT
 #define GT_KUBE_ACCEPT_METALIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
-#endif

@@ -195,15 +195,11 @@ static int copy_pem(struct config_place in, const char *key, char **ret_file, ch
 static int kubeconfig_read_cluster(struct config_place in, struct gt_kube_config *to, struct gt_err **err)
 {
     static const char *const refused[] = {"insecure-skip-tls-verify", "proxy-url", "tls-server-name", NULL};
-    int r = kubeconfig_refuse(in, "cluster", refused, err);
-    if (r < 0)
-        return r;
+    GT_TRY(kubeconfig_refuse(in, "cluster", refused, err));
     if (!text(in, "server"))
         return gt_fail(err, EINVAL, "kubeconfig %s: the cluster has no server", in.file->path);
-    r = kubeconfig_copy(text(in, "server"), &to->server, err);
-    if (r < 0)
-        return r;
-    r = gt_kube_config_check_server(to->server, err);
+    GT_TRY(kubeconfig_copy(text(in, "server"), &to->server, err));
+    int r = gt_kube_config_check_server(to->server, err);
     if (r < 0) {
         gt_wrap(err, "kubeconfig %s", in.file->path);
         return r;
@@ -237,10 +233,8 @@ static int read_exec(struct config_place in, struct config_place cluster, struct
     if (r < 0)
         return gt_wrap(err, "kubeconfig %s: exec", in.file->path);
     gt_auto_free char *path = NULL;
-    r = strchr(command, '/') ? kubeconfig_copy_path(exec, "command", &path, err)
-                             : kubeconfig_copy(command, &path, err);
-    if (r < 0)
-        return r;
+    GT_TRY(strchr(command, '/') ? kubeconfig_copy_path(exec, "command", &path, err)
+                                : kubeconfig_copy(command, &path, err));
     gt_auto_json cJSON *all = cJSON_Duplicate(exec.node, true);
     gt_auto_json cJSON *resolved = cJSON_CreateString(path);
     const cJSON *extension = exec_extension(cluster);
@@ -287,9 +281,7 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
                         struct gt_err **err)
 {
     gt_auto_files struct files files = {0};
-    int r = parse_all(paths, &files, err);
-    if (r < 0)
-        return r;
+    GT_TRY(parse_all(paths, &files, err));
     for (unsigned i = 0; i < files.count && !context; i++) {
         struct file *file = &files.files[i];
         context = text((struct config_place){file, file->root}, "current-context");
@@ -298,14 +290,12 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
         return gt_fail(err, EINVAL, "kubeconfig %s: no current-context, and no context was named",
                        files.files[0].path);
     struct config_place in;
-    r = kubeconfig_find(&files, "contexts", "context", context, &in, err);
-    if (r < 0)
-        return r;
+    GT_TRY(kubeconfig_find(&files, "contexts", "context", context, &in, err));
     const char *cluster = text(in, "cluster"), *user = text(in, "user");
     if (!cluster)
         return gt_fail(err, EINVAL, "kubeconfig %s: context '%s' names no cluster", in.file->path, context);
     gt_auto_kube_config struct gt_kube_config config = {0};
-    r = kubeconfig_copy(text(in, "namespace"), &config.namespace_, err);
+    int r = kubeconfig_copy(text(in, "namespace"), &config.namespace_, err);
     struct config_place found_cluster = {0}, found = {0};
     if (r == 0)
         r = kubeconfig_find(&files, "clusters", "cluster", cluster, &found_cluster, err);

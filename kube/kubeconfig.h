@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_KUBECONFIG_H
-#define GPUTOPO_KUBE_KUBECONFIG_H
+#pragma once
 
 #include "kube/config.h"
 
@@ -17,5 +16,3 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
  * ~/.kube/config. */
 int gt_kube_config_find(const char *paths, const char *context, struct gt_kube_config *ret,
                         struct gt_err **err);
-
-#endif

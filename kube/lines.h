@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_LINES_H
-#define GPUTOPO_KUBE_LINES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ int gt_lines_feed(struct gt_lines *lines, const char *data, size_t len, void *ar
 
 /* Drops an incomplete line. */
 void gt_lines_reset(struct gt_lines *lines);
-
-#endif

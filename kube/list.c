@@ -28,14 +28,10 @@ struct gt_kube_list {
 int gt_kube_selection_path(const struct gt_kube_selection *selection, char **ret, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(LIST_PATH_MAX);
-    int r = gt_kube_path(&path, selection->resource, selection->namespace_, NULL, NULL, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_kube_path(&path, selection->resource, selection->namespace_, NULL, NULL, err));
     gt_kube_query(&path, "labelSelector", selection->label_selector);
     gt_kube_query(&path, "fieldSelector", selection->field_selector);
-    r = gt_buf_check(&path, "path", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&path, "path", err));
     *ret = gt_buf_take(&path);
     return *ret ? 0 : gt_fail_sys(err, ENOMEM, "path");
 }
@@ -99,9 +95,7 @@ static int request_page(struct gt_kube_list *list, struct gt_err **err)
         gt_kube_query(&path, "resourceVersion", list->pinned);
         gt_kube_query(&path, "resourceVersionMatch", "Exact");
     }
-    int r = gt_buf_check(&path, "path", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&path, "path", err));
     bool metadata_only = list->spec.selection.metadata_only || list->page != PAGE_OBJECTS;
     return gt_kube_start_raw(list->kube, path.data, metadata_only ? GT_KUBE_ACCEPT_METALIST : GT_KUBE_ACCEPT,
                              list->spec.deadline_ms, GT_KUBE_LIST_TRY_MS, list->spec.page_max,

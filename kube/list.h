@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_LIST_H
-#define GPUTOPO_KUBE_LIST_H
+#pragma once
 
 #include "kube/client.h"
 
@@ -45,5 +44,3 @@ void gt_kube_list_cancel(struct gt_kube_list *list);
 
 /* The path of a selection with its selectors; watches use it too. The caller frees *ret. */
 int gt_kube_selection_path(const struct gt_kube_selection *selection, char **ret, struct gt_err **err);
-
-#endif

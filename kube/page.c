@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json_get.h"
 
 struct page_reader {
@@ -130,9 +131,7 @@ static int page_read(struct page_reader *reader)
         return bad(reader, "no object");
     if (!page_take(reader, '}')) {
         do {
-            int r = page_read_member(reader);
-            if (r < 0)
-                return r;
+            GT_TRY(page_read_member(reader));
         } while (page_take(reader, ','));
         if (!page_take(reader, '}'))
             return bad(reader, "no end");

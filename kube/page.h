@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_PAGE_H
-#define GPUTOPO_KUBE_PAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ int gt_kube_page_read(struct gt_json_arena *arena, const char *text, size_t len,
                       void *arg, struct gt_kube_page *ret, struct gt_err **err);
 
 void gt_kube_page_done(struct gt_kube_page *page);
-
-#endif

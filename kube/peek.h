@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_PEEK_H
-#define GPUTOPO_KUBE_PEEK_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@ struct gt_kube_peek {
 
 /* Reads the first `len` bytes of an incomplete event. The API server writes the metadata first. */
 void gt_kube_peek(const char *text, size_t len, struct gt_kube_peek *ret);
-
-#endif

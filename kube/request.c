@@ -274,10 +274,8 @@ static int build_path(const struct gt_kube_request *request, char **ret, struct 
         return gt_fail(err, EINVAL, "%s: no name is given", request->resource->plural);
     if (collection && request->resource->namespaced && !request->namespace_)
         return gt_fail(err, EINVAL, "%s: no namespace is given", request->resource->plural);
-    int r = gt_kube_path(&path, request->resource, request->namespace_, collection ? NULL : request->name,
-                         request->subresource, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_kube_path(&path, request->resource, request->namespace_, collection ? NULL : request->name,
+                        request->subresource, err));
     if (request->verb != GT_KUBE_GET && request->verb != GT_KUBE_DELETE) {
         gt_kube_query(&path, "fieldManager", request->field_manager);
         /* Else the API server looks for unknown and double members, to warn of them. */
@@ -285,9 +283,7 @@ static int build_path(const struct gt_kube_request *request, char **ret, struct 
     }
     if (request->verb == GT_KUBE_APPLY && request->force)
         gt_kube_query(&path, "force", "true");
-    r = gt_buf_check(&path, "path", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&path, "path", err));
     *ret = gt_buf_take(&path);
     return *ret ? 0 : gt_fail_sys(err, ENOMEM, "path");
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/resource.h"
+#include "kube/client.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "api/names.h"
+#include "base/err.h"
 
 const struct gt_kube_resource gt_kube_nodes = {"", "v1", "nodes", false};
 const struct gt_kube_resource gt_kube_pods = {"", "v1", "pods", true};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_STATUS_H
-#define GPUTOPO_KUBE_STATUS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -22,5 +21,3 @@ bool gt_kube_is_about(const cJSON *status, const char *key);
 
 /* Whether another try may help: 429, 500, 502, 503, 504. */
 bool gt_kube_is_passing(unsigned code);
-
-#endif

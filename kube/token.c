@@ -73,9 +73,7 @@ int gt_kube_token_new(const char *path, uint64_t now_ms, struct gt_kube_token **
     gt_auto_kube_token struct gt_kube_token *token = calloc(1, sizeof(*token));
     if (!token || !(token->path = strdup(path)))
         return gt_fail_sys(err, ENOMEM, "token");
-    int r = read_token(path, NULL, &token->value, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_token(path, NULL, &token->value, err));
     token->read_at = now_ms;
     *ret = gt_steal(token);
     return 0;

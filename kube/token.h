@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_TOKEN_H
-#define GPUTOPO_KUBE_TOKEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ GT_DEFINE_CLEANUP(struct gt_kube_token *, gt_kube_token_free)
 
 /* Whether `text`, read while `old` was in use (NULL: none was), can be a complete token. */
 bool gt_kube_token_is_whole(const char *text, const char *old);
-
-#endif

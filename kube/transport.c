@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "kube/curl_load.h"
-#include "kube/pem.h"
 
 /*
  * libcurl's multi interface on the event loop: it says which sockets and which timer to watch. Its own
@@ -369,9 +368,7 @@ void gt_transport_free(struct gt_transport *transport)
 int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, const char *user_agent,
                      struct gt_transport **ret, struct gt_err **err)
 {
-    int r = gt_curl_load(&curl, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_curl_load(&curl, err));
     gt_auto_transport struct gt_transport *transport = calloc(1, sizeof(*transport));
     if (!transport)
         return gt_fail_sys(err, ENOMEM, "HTTP client");
@@ -386,7 +383,7 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
     transport->multi = curl.curl_multi_init();
     if (!transport->user_agent || !transport->multi)
         return gt_fail_sys(err, ENOMEM, "HTTP client");
-    r = gt_pem_open(config->ca_data, "authority", &transport->ca, err);
+    int r = gt_pem_open(config->ca_data, "authority", &transport->ca, err);
     if (r == 0)
         r = gt_pem_open(config->certificate_data, "client certificate", &transport->certificate, err);
     if (r == 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_TRANSPORT_H
-#define GPUTOPO_KUBE_TRANSPORT_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/loop.h"
@@ -60,5 +59,3 @@ void gt_transfer_cancel(struct gt_transfer *transfer);
 void gt_transport_free(struct gt_transport *transport);
 GT_DEFINE_CLEANUP(struct gt_transport *, gt_transport_free)
 #define gt_auto_transport GT_CLEANUP(gt_transport_free)
-
-#endif

@@ -242,9 +242,7 @@ static int connect_stream(struct gt_kube_watch *watch, struct gt_err **err)
     gt_kube_query(&path, "allowWatchBookmarks", "true");
     gt_kube_query(&path, "resourceVersion", watch->version);
     gt_kube_query(&path, "timeoutSeconds", timeout);
-    int r = gt_buf_check(&path, "path", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&path, "path", err));
     const struct gt_kube_exchange exchange = {
         .method = "GET",
         .path = path.data,
@@ -310,9 +308,7 @@ static int check_version(struct gt_kube_watch *watch, struct gt_err **err)
     gt_kube_query(&path, "limit", "1");
     if (watch->selects_few)
         gt_kube_query(&path, "resourceVersion", "0");
-    int r = gt_buf_check(&path, "path", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&path, "path", err));
     const struct gt_kube_exchange exchange = {.method = "GET",
                                               .path = path.data,
                                               .accept = GT_KUBE_ACCEPT_METALIST,

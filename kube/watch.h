@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_WATCH_H
-#define GPUTOPO_KUBE_WATCH_H
+#pragma once
 
 #include "kube/list.h"
 #include "kube/peek.h"
@@ -45,5 +44,3 @@ int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *s
 void gt_kube_watch_free(struct gt_kube_watch *watch);
 
 void gt_kube_watch_counters(const struct gt_kube_watch *watch, struct gt_kube_watch_counters *ret);
-
-#endif

@@ -31,9 +31,7 @@ static int kube_yaml_read_items(struct yaml_reader *reader, const yaml_node_t *n
     for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top;
          item++) {
         cJSON *made = NULL;
-        int r = kube_yaml_read_node(reader, *item, depth, &made, err);
-        if (r < 0)
-            return r;
+        GT_TRY(kube_yaml_read_node(reader, *item, depth, &made, err));
         cJSON_AddItemToArray(to, made);
     }
     return 0;
@@ -55,9 +53,7 @@ static int kube_yaml_read_pairs(struct yaml_reader *reader, const yaml_node_t *n
             return gt_fail(err, EINVAL, "line %zu: the key \"%.64s\" stands twice in one mapping",
                            key->start_mark.line + 1, name);
         cJSON *made = NULL;
-        int r = kube_yaml_read_node(reader, pair->value, depth, &made, err);
-        if (r < 0)
-            return r;
+        GT_TRY(kube_yaml_read_node(reader, pair->value, depth, &made, err));
         if (!cJSON_AddItemToObject(to, name, made)) {
             cJSON_Delete(made);
             return gt_fail_sys(err, ENOMEM, "YAML");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_YAML_H
-#define GPUTOPO_KUBE_YAML_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@
 enum { GT_YAML_DEPTH_MAX = 32, GT_YAML_NODES_MAX = 1 << 19 };
 
 int gt_yaml_read(const char *text, size_t len, cJSON **ret, struct gt_err **err);
-
-#endif

@@ -190,20 +190,16 @@ static int custom_check_texts(const struct gt_at *at, const cJSON *object, const
 static int check_template(const struct gt_at *at, const cJSON *template)
 {
     const char *root = *gt_get_string(template, "each") ? "" : ".spec";
-    int r = check_members_(at, template, "each", "path", "role", "replicas");
-    if (r >= 0)
-        r = custom_check_path(at, template, "each", ".spec");
-    if (r >= 0 && !*gt_get_string(template, "path"))
-        r = gt_at_fail(at, "path", "it is missing: the path of a pod's template");
-    if (r >= 0)
-        r = custom_check_path(at, template, "path", root);
-    if (r >= 0)
-        r = custom_check_path(at, template, "replicas", root);
-    if (r >= 0)
-        r = custom_check_text(at, template, "role");
-    if (r >= 0 && *gt_get_string(template, "role") == '.')
-        r = custom_check_path(at, template, "role", root);
-    return r;
+    GT_TRY(check_members_(at, template, "each", "path", "role", "replicas"));
+    GT_TRY(custom_check_path(at, template, "each", ".spec"));
+    if (!*gt_get_string(template, "path"))
+        return gt_at_fail(at, "path", "it is missing: the path of a pod's template");
+    GT_TRY(custom_check_path(at, template, "path", root));
+    GT_TRY(custom_check_path(at, template, "replicas", root));
+    GT_TRY(custom_check_text(at, template, "role"));
+    if (*gt_get_string(template, "role") == '.')
+        GT_TRY(custom_check_path(at, template, "role", root));
+    return 0;
 }
 
 static int check_templates(const struct gt_at *at, const cJSON *kind)
@@ -216,9 +212,7 @@ static int check_templates(const struct gt_at *at, const cJSON *kind)
     {
         char path[CUSTOM_AT_MAX];
         snprintf(path, sizeof(path), "%s.templates[%d]", at->path, number++);
-        int r = check_template(&(struct gt_at){at->source, path, at->err}, template);
-        if (r < 0)
-            return r;
+        GT_TRY(check_template(&(struct gt_at){at->source, path, at->err}, template));
     }
     return 0;
 }
@@ -231,16 +225,13 @@ static int check_ended(const struct gt_at *at, const cJSON *kind)
     const struct gt_at below = {at->source, path, at->err};
     if (!ended)
         return 0;
-    int r = check_members_(&below, ended, "conditions", "path", "values");
-    if (r >= 0)
-        r = custom_check_texts(&below, ended, "conditions");
-    if (r >= 0)
-        r = custom_check_texts(&below, ended, "values");
-    if (r >= 0)
-        r = custom_check_path(&below, ended, "path", ".status");
-    if (r >= 0 && !gt_get(ended, "path") != !gt_get(ended, "values"))
-        r = gt_at_fail(&below, "values", "path and values go together");
-    return r;
+    GT_TRY(check_members_(&below, ended, "conditions", "path", "values"));
+    GT_TRY(custom_check_texts(&below, ended, "conditions"));
+    GT_TRY(custom_check_texts(&below, ended, "values"));
+    GT_TRY(custom_check_path(&below, ended, "path", ".status"));
+    if (!gt_get(ended, "path") != !gt_get(ended, "values"))
+        return gt_at_fail(&below, "values", "path and values go together");
+    return 0;
 }
 
 /* The number of that label: that of another kind, or a new one. */
@@ -293,22 +284,18 @@ static int custom_check_kind(const struct gt_at *at, const cJSON *says)
 {
     char path[CUSTOM_AT_MAX];
     snprintf(path, sizeof(path), "%s.labels", at->path);
-    int r = check_members_(at, says, "apiVersion", "kind", "resource", "child", "labels", "templates",
-                           "minimum", "suspend", "ended");
-    if (r >= 0 && gt_get(says, "labels"))
-        r = check_members_((&(struct gt_at){at->source, path, at->err}), gt_get(says, "labels"), "job",
-                           "role", "index");
-    if (r >= 0)
-        r = custom_check_text(at, says, "child");
-    if (r >= 0 && *gt_get_string(says, "child") && !*gt_get_string(gt_get(says, "labels"), "job"))
-        r = gt_at_fail(at, "child", "labels.job is missing, by which its objects and pods are known");
-    if (r >= 0)
-        r = check_templates(at, says);
-    if (r >= 0)
-        r = custom_check_path(at, says, "minimum", ".spec");
-    if (r >= 0)
-        r = custom_check_path(at, says, "suspend", ".spec");
-    return r < 0 ? r : check_ended(at, says);
+    GT_TRY(check_members_(at, says, "apiVersion", "kind", "resource", "child", "labels", "templates",
+                          "minimum", "suspend", "ended"));
+    if (gt_get(says, "labels"))
+        GT_TRY(check_members_((&(struct gt_at){at->source, path, at->err}), gt_get(says, "labels"), "job",
+                              "role", "index"));
+    GT_TRY(custom_check_text(at, says, "child"));
+    if (*gt_get_string(says, "child") && !*gt_get_string(gt_get(says, "labels"), "job"))
+        return gt_at_fail(at, "child", "labels.job is missing, by which its objects and pods are known");
+    GT_TRY(check_templates(at, says));
+    GT_TRY(custom_check_path(at, says, "minimum", ".spec"));
+    GT_TRY(custom_check_path(at, says, "suspend", ".spec"));
+    return check_ended(at, says);
 }
 
 static void forget_kinds(void)

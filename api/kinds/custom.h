@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_KINDS_CUSTOM_H
-#define GPUTOPO_API_KINDS_CUSTOM_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -12,5 +11,3 @@
  * with "SOURCE: kinds[0].templates[1].path: ..." where something is wrong; then none of them is known.
  */
 int gt_custom_kinds_load(const cJSON *document, const char *source, struct gt_err **err);
-
-#endif

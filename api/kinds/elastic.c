@@ -6,6 +6,7 @@
 
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
+#include "api/names.h"
 #include "base/json_get.h"
 
 /* ElasticJob of dlrover. */

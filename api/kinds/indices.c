@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 
 const char *gt_pod_key_value(const struct gt_pod_meta *pod, enum gt_pod_key key)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_KINDS_INDICES_H
-#define GPUTOPO_API_KINDS_INDICES_H
+#pragma once
 
 #include "api/identity.h"
 
@@ -16,5 +15,3 @@ int gt_index_read(const struct gt_pod_meta *pod, enum gt_pod_key key, const char
 bool gt_index_of_name(const struct gt_pod_meta *pod, const char *before, struct gt_pod_identity *ret);
 /* -EINVAL with a sentence that the key is missing. */
 int gt_index_missing(const struct gt_pod_meta *pod, enum gt_pod_key key, struct gt_err **err);
-
-#endif

@@ -4,6 +4,7 @@
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /* Job of Kubernetes: Indexed, or any other, whose pods have no index. */
@@ -24,12 +25,9 @@ static int identify_indexed(const struct gt_kind *kind, const struct gt_pod_meta
 static int kind_job_read(struct gt_template_reader *reader, const cJSON *spec)
 {
     uint32_t parallelism = 0, completions = 0;
-    int r = gt_template_count(gt_get(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err);
-    if (r >= 0)
-        r = gt_template_count(gt_get(spec, "completions"), "completions", parallelism, &completions,
-                              reader->err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_template_count(gt_get(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err));
+    GT_TRY(gt_template_count(gt_get(spec, "completions"), "completions", parallelism, &completions,
+                             reader->err));
     reader->owner->stopped = !parallelism;
     if (parallelism < completions && strcmp(gt_get_string(spec, "completionMode"), "Indexed") != 0) {
         gt_auto_buf struct gt_buf text = GT_BUF(256);

@@ -4,6 +4,8 @@
 
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /* JobSet: sets of equal Jobs, so also the TrainJobs of Kubeflow's trainer, which makes a JobSet of its name.
@@ -72,9 +74,7 @@ static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
     reader->owner->spec.in_order = true;
     cJSON_ArrayForEach(job, gt_get(spec, "replicatedJobs"))
     {
-        int r = read_replicated_job(reader, job);
-        if (r < 0)
-            return r;
+        GT_TRY(read_replicated_job(reader, job));
         if (!gt_template_gpus(&reader->templates[reader->owner->spec.count - 1]))
             continue;
         ordered = ordered || cJSON_GetArraySize(gt_get(job, "dependsOn"));

@@ -5,6 +5,7 @@
 
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /* The jobs of Kubeflow's training operator (v1), and MPIJob of its MPI operator (v2beta1). */

@@ -3,6 +3,7 @@
 
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /*
@@ -55,10 +56,8 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
     if (r < 0)
         return r;
     reader->templates[1].first = 1;
-    r = gt_template_count(gt_get_at(group, "subGroupPolicy", "subGroupSize"), "subGroupSize", 0, &subgroup,
-                          reader->err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_template_count(gt_get_at(group, "subGroupPolicy", "subGroupSize"), "subGroupSize", 0, &subgroup,
+                             reader->err));
     reader->templates[1].subgroup = subgroup * gt_template_gpus(&reader->templates[1]);
     reader->owner->spec.in_order = reader->owner->spec.groups = true;
     reader->owner->stopped = !replicas;

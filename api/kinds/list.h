@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_KINDS_LIST_H
-#define GPUTOPO_API_KINDS_LIST_H
-
-#include "api/names.h"
+#pragma once
 
 /*
  * The kinds of jobs. Each is a file here, and a line in this list: KIND(enum, variable). A pod belongs to the
@@ -60,5 +57,3 @@
     KEY(JOB_SET_INDEX, "jobset.sigs.k8s.io/job-index")                                                       \
     KEY(RAY_CLUSTER, "ray.io/cluster")                                                                       \
     KEY(RAY_GROUP, "ray.io/group")
-
-#endif

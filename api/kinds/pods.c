@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kinds/pods.h"
+#include "api/kinds/kind.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "api/kinds/indices.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 
 /*
@@ -79,8 +81,8 @@ int gt_pods_identify(const struct gt_pod_meta *pod, bool ours, struct gt_pod_ide
         if (!job || !*job)
             continue;
         ret->job = job;
-        int r = kind_pods_read(pod, conventions[i].pods, ret, err);
-        return r < 0 ? r : read_index(pod, conventions[i].index, ret, err);
+        GT_TRY(kind_pods_read(pod, conventions[i].pods, ret, err));
+        return read_index(pod, conventions[i].index, ret, err);
     }
     return 0;
 }

@@ -4,6 +4,8 @@
 
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /*
@@ -42,15 +44,11 @@ static unsigned count_ray_groups(const struct gt_kind *kind, const cJSON *spec)
 static int count_ray_workers(const cJSON *group, uint32_t *ret_hosts, uint32_t *ret, struct gt_err **err)
 {
     uint32_t replicas = 0, least = 0, most = GT_OWNER_REPLICAS_MAX;
-    int r = gt_template_count(gt_get(group, "replicas"), "replicas", 0, &replicas, err);
-    if (r >= 0)
-        r = gt_template_count(gt_get(group, "minReplicas"), "minReplicas", 0, &least, err);
-    if (r >= 0 && cJSON_GetNumberValue(gt_get(group, "maxReplicas")) < most)
-        r = gt_template_count(gt_get(group, "maxReplicas"), "maxReplicas", most, &most, err);
-    if (r >= 0)
-        r = gt_template_count(gt_get(group, "numOfHosts"), "numOfHosts", 1, ret_hosts, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_template_count(gt_get(group, "replicas"), "replicas", 0, &replicas, err));
+    GT_TRY(gt_template_count(gt_get(group, "minReplicas"), "minReplicas", 0, &least, err));
+    if (cJSON_GetNumberValue(gt_get(group, "maxReplicas")) < most)
+        GT_TRY(gt_template_count(gt_get(group, "maxReplicas"), "maxReplicas", most, &most, err));
+    GT_TRY(gt_template_count(gt_get(group, "numOfHosts"), "numOfHosts", 1, ret_hosts, err));
     replicas = replicas < least ? least : replicas > most ? most : replicas;
     if ((uint64_t)replicas * *ret_hosts > GT_OWNER_REPLICAS_MAX)
         return gt_fail(err, E2BIG, "%u replicas of %u hosts: more than %d pods", replicas, *ret_hosts,

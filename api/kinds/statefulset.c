@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 #include <string.h>
@@ -22,10 +23,9 @@ static int read_statefulset(struct gt_template_reader *reader, const cJSON *spec
 {
     const char *policy = gt_get_string(spec, "podManagementPolicy");
     reader->owner->sequential = strcmp(policy, "Parallel") != 0;
-    int r = gt_template_add(reader, "", gt_get(spec, "replicas"), 1, gt_get(spec, "template"));
-    return r < 0 ? r
-                 : gt_template_count(gt_get_at(spec, "ordinals", "start"), "ordinals.start", 0,
-                                     &reader->templates[0].first, reader->err);
+    GT_TRY(gt_template_add(reader, "", gt_get(spec, "replicas"), 1, gt_get(spec, "template")));
+    return gt_template_count(gt_get_at(spec, "ordinals", "start"), "ordinals.start", 0,
+                             &reader->templates[0].first, reader->err);
 }
 
 const struct gt_kind gt_kind_statefulset = {.type = {"apps", "v1", "statefulsets", "StatefulSet"},

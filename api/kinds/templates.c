@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kinds/templates.h"
+#include "api/kinds/kind.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,8 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/names.h"
 #include "api/pod.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 enum { ROLE_MAX = 253, SIZE_TEXT_MAX = 64 };
@@ -101,9 +103,7 @@ int gt_template_add_roles(struct gt_template_reader *reader, const cJSON *roles,
     {
         if (!role->string || strcmp(role->string, ignored) == 0)
             continue;
-        int r = gt_template_add(reader, role->string, gt_get(role, "replicas"), 1, gt_get(role, "template"));
-        if (r < 0)
-            return r;
+        GT_TRY(gt_template_add(reader, role->string, gt_get(role, "replicas"), 1, gt_get(role, "template")));
     }
     return 0;
 }

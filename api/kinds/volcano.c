@@ -5,6 +5,7 @@
 #include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_get.h"
 
 /* Job of Volcano, with its pytorch plugin or without. */
@@ -34,15 +35,11 @@ static int identify_volcano(const struct gt_kind *kind, const struct gt_pod_meta
 static int read_volcano_task(struct gt_template_reader *reader, const cJSON *task, uint32_t *sum)
 {
     const char *name = gt_get_string(task, "name");
-    int r = gt_template_add(reader, *name ? name : "default", gt_get(task, "replicas"), 1,
-                            gt_get(task, "template"));
-    if (r < 0)
-        return r;
+    GT_TRY(gt_template_add(reader, *name ? name : "default", gt_get(task, "replicas"), 1,
+                           gt_get(task, "template")));
     struct gt_job_template *template = &reader->templates[reader->owner->spec.count - 1];
-    r = gt_template_count(gt_get(task, "minAvailable"), "minAvailable", template->replicas,
-                          &template->minimum, reader->err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_template_count(gt_get(task, "minAvailable"), "minAvailable", template->replicas,
+                             &template->minimum, reader->err));
     if (template->minimum > template->replicas)
         gt_template_refuse(reader->owner, "minAvailable", template->role, template->minimum,
                            template->replicas, "its replicas");
@@ -54,9 +51,7 @@ static int read_volcano_task(struct gt_template_reader *reader, const cJSON *tas
 static int read_volcano_minimum(struct gt_template_reader *reader, const cJSON *spec, uint32_t sum)
 {
     uint32_t minimum = 0;
-    int r = gt_template_count(gt_get(spec, "minAvailable"), "minAvailable", 0, &minimum, reader->err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_template_count(gt_get(spec, "minAvailable"), "minAvailable", 0, &minimum, reader->err));
     for (unsigned i = 0; minimum && minimum < sum && i < reader->owner->spec.count; i++)
         reader->templates[i].minimum = 0;
     gt_template_set_minimum(reader->owner, "minAvailable", minimum ? minimum : sum);
@@ -70,13 +65,9 @@ static int read_volcano(struct gt_template_reader *reader, const cJSON *spec)
     uint32_t sum = 0;
     cJSON_ArrayForEach(task, gt_get(spec, "tasks"))
     {
-        int r = read_volcano_task(reader, task, &sum);
-        if (r < 0)
-            return r;
+        GT_TRY(read_volcano_task(reader, task, &sum));
     }
-    int r = read_volcano_minimum(reader, spec, sum);
-    if (r < 0)
-        return r;
+    GT_TRY(read_volcano_minimum(reader, spec, sum));
     cJSON_ArrayForEach(argument, gt_get_at(spec, "plugins", "pytorch"))
     {
         const char *text = cJSON_GetStringValue(argument);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_SIMULATE_SIMULATE_H
-#define GPUTOPO_CLI_SIMULATE_SIMULATE_H
+#pragma once
 
 #include "cli/cli.h"
 #include "scheduler-ext/sim/experiment.h"
@@ -24,5 +23,3 @@ int cli_simulate_main(int argc, char **argv, const struct gt_group_policy *const
 
 /* Reads cluster and trace, runs and prints. Returns the exit code. */
 int cli_simulate_run(struct cli_simulation *options);
-
-#endif

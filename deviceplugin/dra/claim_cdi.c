@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "deviceplugin/cdi_parts.h"
+#include "deviceplugin/cdi_spec.h"
 #include "deviceplugin/variables.h"
 
 enum {
@@ -172,11 +172,9 @@ static int claim_cdi_make_text(const struct gt_dra_cdi_options *options, const s
     gt_auto_cdi_parts struct gt_cdi_parts *parts = NULL;
     struct request_variables variables[GT_DRA_CLAIM_DEVICES_MAX] = {0};
     struct gt_device_nodes control;
-    int r = gt_cdi_parts_new(options->dev_root, &parts, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cdi_parts_new(options->dev_root, &parts, err));
     struct gt_cdi_spec spec = {.kind = options->kind, .devices = parts->devices};
-    r = gt_device_nodes_find(options->dev_root, NULL, 0, &control, err);
+    int r = gt_device_nodes_find(options->dev_root, NULL, 0, &control, err);
     if (r == 0)
         r = gt_cdi_parts_nodes(parts, &control, &spec.common, err);
     if (r == 0)

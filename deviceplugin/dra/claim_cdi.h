@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_CLAIM_CDI_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_CLAIM_CDI_H
+#pragma once
 
 #include "deviceplugin/dra/claims.h"
 #include "deviceplugin/inventory.h"
@@ -36,5 +35,3 @@ int gt_dra_cdi_remove(const struct gt_dra_cdi_options *options, const char *uid,
 /* Removes files of claims that are not among these, and temporary files of interrupted writes, if they are at
  * least a minute old: another instance may be writing newer ones. Returns how many it removed. */
 unsigned gt_dra_cdi_sweep(const struct gt_dra_cdi_options *options, const struct gt_dra_claims *claims);
-
-#endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
@@ -137,20 +138,17 @@ static int dra_claims_read_device(const struct gt_at *at, const cJSON *json,
                                   struct gt_dra_claimed_device *ret)
 {
     char bdf[GT_BDF_SIZE];
-    int r = gt_get_text(at, json, "request", ret->request, sizeof(ret->request));
-    if (r >= 0)
-        r = gt_get_text(at, json, "device", ret->device, sizeof(ret->device));
-    if (r >= 0)
-        r = gt_get_text(at, json, "composite", ret->composite, sizeof(ret->composite));
-    if (r >= 0)
-        r = gt_get_bool(at, json, "admin", &ret->admin);
-    if (r >= 0 && !dra_claims_is_name(ret->request, "-"))
-        r = gt_at_fail(at, "request", "is no name of a request");
-    if (r >= 0 && !gt_dra_device_bdf(ret->device, bdf))
-        r = gt_at_fail(at, "device", "is no name of a GPU");
-    if (r >= 0 && ret->composite[0] && !gt_composite_is_name(ret->composite))
-        r = gt_at_fail(at, "composite", "is no name of a composite");
-    return r;
+    GT_TRY(gt_get_text(at, json, "request", ret->request, sizeof(ret->request)));
+    GT_TRY(gt_get_text(at, json, "device", ret->device, sizeof(ret->device)));
+    GT_TRY(gt_get_text(at, json, "composite", ret->composite, sizeof(ret->composite)));
+    GT_TRY(gt_get_bool(at, json, "admin", &ret->admin));
+    if (!dra_claims_is_name(ret->request, "-"))
+        return gt_at_fail(at, "request", "is no name of a request");
+    if (!gt_dra_device_bdf(ret->device, bdf))
+        return gt_at_fail(at, "device", "is no name of a GPU");
+    if (ret->composite[0] && !gt_composite_is_name(ret->composite))
+        return gt_at_fail(at, "composite", "is no name of a composite");
+    return 0;
 }
 
 static int dra_claims_read_lists(const struct gt_at *at, const cJSON *json, struct gt_dra_claim *claim)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_CLAIMS_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_CLAIMS_H
+#pragma once
 
 #include "base/buf.h"
 #include "topology/model/composite.h"
@@ -69,5 +68,3 @@ void gt_dra_claims_done(struct gt_dra_claims *claims);
 void gt_dra_claims_write(const struct gt_dra_claims *claims, struct gt_buf *to);
 int gt_dra_claims_read(const char *json, size_t len, const char *source, struct gt_dra_claims *ret,
                        struct gt_err **err);
-
-#endif

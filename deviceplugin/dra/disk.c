@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mailbox.h"
 #include "deviceplugin/dra/prepare.h"
 
@@ -369,7 +368,7 @@ void gt_dra_disk_change(struct gt_dra_disk *disk, struct gt_dra_change *change)
 int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_dra_cdi_options *cdi,
                     const struct gt_dra_disk_events *events, struct gt_dra_disk **ret, struct gt_err **err)
 {
-    gt_auto_dra_disk struct gt_dra_disk *disk = calloc(1, sizeof(*disk));
+    GT_CLEANUP(gt_dra_disk_free) struct gt_dra_disk *disk = calloc(1, sizeof(*disk));
     pthread_attr_t small;
     if (!disk)
         return gt_fail_sys(err, ENOMEM, "claims");
@@ -378,11 +377,8 @@ int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_dra_c
     disk->cdi = cdi;
     pthread_mutex_init(&disk->lock, NULL);
     gt_cond_init(&disk->wake);
-    int r = gt_mailbox_new(loop, disk, &disk->mailbox, err);
-    if (r >= 0)
-        r = gt_dra_store_new(dir, &disk->store, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_mailbox_new(loop, disk, &disk->mailbox, err));
+    GT_TRY(gt_dra_store_new(dir, &disk->store, err));
     /* GPUs of prepared claims must be known before any are offered. A failure is told by the first task. */
     read_claims(disk, NULL);
     disk->known = disk->news.claims;
@@ -391,7 +387,7 @@ int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_dra_c
     disk->tasks = GT_DRA_READ;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, DISK_STACK_BYTES);
-    r = pthread_create(&disk->thread, &small, serve_disk, disk);
+    int r = pthread_create(&disk->thread, &small, serve_disk, disk);
     pthread_attr_destroy(&small);
     if (r != 0)
         return gt_fail_sys(err, r, "claims: start a thread");

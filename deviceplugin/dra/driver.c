@@ -129,8 +129,8 @@ static int driver_check(struct gt_dra_read *read, struct gt_err **err)
         return gt_fail(err, EAGAIN, "the GPUs of this node are not known yet");
     if (!claim->device_count || driver_is_known(dra, read->id.uid))
         return 0;
-    int r = gt_dra_claim_expand(dra->inventory, claim, err);
-    return r < 0 ? r : gt_dra_claim_check(&facts, claim, err);
+    GT_TRY(gt_dra_claim_expand(dra->inventory, claim, err));
+    return gt_dra_claim_check(&facts, claim, err);
 }
 
 /* It waits if another holder may release its devices soon. */
@@ -508,7 +508,7 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
                struct gt_dra **ret, struct gt_err **err)
 {
     const struct gt_cdi_options cdi = {options->cdi.dir, options->cdi.kind, options->cdi.dev_root};
-    gt_auto_dra struct gt_dra *dra = calloc(1, sizeof(*dra));
+    GT_CLEANUP(gt_dra_free) struct gt_dra *dra = calloc(1, sizeof(*dra));
     if (!dra)
         return gt_fail_sys(err, ENOMEM, "DRA driver");
     dra->events = *events;

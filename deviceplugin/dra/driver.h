@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_DRIVER_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_DRIVER_H
+#pragma once
 
 #include "base/loop.h"
 #include "deviceplugin/dra/claim_cdi.h"
@@ -64,7 +63,6 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
 /* Waiting calls are answered with UNAVAILABLE. No reading of a claim may be in progress. */
 void gt_dra_free(struct gt_dra *dra);
 GT_DEFINE_CLEANUP(struct gt_dra *, gt_dra_free)
-#define gt_auto_dra GT_CLEANUP(gt_dra_free)
 
 /* Whether claims were served on this node: some may still be prepared, and a ResourceSlice may exist. */
 bool gt_dra_is_left(const char *kubelet_dir, const char *driver);
@@ -100,5 +98,3 @@ void gt_dra_stats(const struct gt_dra *dra, struct gt_dra_stats *ret);
 
 /* As gt_plugin_busy_ms(). */
 uint64_t gt_dra_busy_ms(const struct gt_dra *dra);
-
-#endif

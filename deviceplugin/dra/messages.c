@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/dra/messages.h"
+#include "deviceplugin/dra/server.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/text.h"
 #include "deviceplugin/answers_pack.h"
 #include "deviceplugin/dra/claim_cdi.h"
@@ -29,9 +30,7 @@ static int copy_claims(const Dra__ClaimsRequest *from, struct gt_dra_request *to
     if (!to->claims)
         return gt_fail_sys(err, ENOMEM, "claims");
     for (size_t i = 0; i < from->n_claims; i++) {
-        int r = copy_claim(from->claims[i], &to->claims[i], err);
-        if (r < 0)
-            return r;
+        GT_TRY(copy_claim(from->claims[i], &to->claims[i], err));
         for (unsigned k = 0; k < to->count; k++)
             if (strcmp(to->claims[k].uid, to->claims[i].uid) == 0)
                 return gt_fail(err, EINVAL, "the claim %s is in the request twice", to->claims[k].uid);

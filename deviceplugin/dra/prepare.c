@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "deviceplugin/dra/claim_cdi.h"
 

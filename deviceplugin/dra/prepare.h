@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_PREPARE_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_PREPARE_H
+#pragma once
 
 #include "deviceplugin/dra/claims.h"
 #include "deviceplugin/inventory.h"
@@ -49,5 +48,3 @@ int gt_dra_claim_expand(const struct gt_inventory *inventory, struct gt_dra_clai
  */
 int gt_dra_claim_check(const struct gt_dra_facts *facts, const struct gt_dra_claim *claim,
                        struct gt_err **err);
-
-#endif

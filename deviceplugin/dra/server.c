@@ -292,7 +292,7 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
                       const struct gt_dra_server_events *events, struct gt_dra_server **ret,
                       struct gt_err **err)
 {
-    gt_auto_dra_server struct gt_dra_server *server = calloc(1, sizeof(*server));
+    GT_CLEANUP(gt_dra_server_free) struct gt_dra_server *server = calloc(1, sizeof(*server));
     if (!server)
         return gt_fail_sys(err, ENOMEM, "DRA driver");
     pthread_mutex_init(&server->lock, NULL);
@@ -307,15 +307,10 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
         server->directory = NULL;
     if (!server->driver || !server->directory)
         return gt_fail_sys(err, ENOMEM, "DRA driver");
-    int r = gt_loop_add_timer(loop, dra_server_on_timer, server, &server->timer, err);
-    if (r >= 0)
-        r = gt_mailbox_new(loop, server, &server->mailbox, err);
-    if (r >= 0)
-        r = gt_rpc_new(&server->rpc, err);
-    if (r >= 0)
-        r = gt_rpc_server_new(server->rpc, &server->service, &server->rpc_server, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_loop_add_timer(loop, dra_server_on_timer, server, &server->timer, err));
+    GT_TRY(gt_mailbox_new(loop, server, &server->mailbox, err));
+    GT_TRY(gt_rpc_new(&server->rpc, err));
+    GT_TRY(gt_rpc_server_new(server->rpc, &server->service, &server->rpc_server, err));
     gt_source_arm(server->timer, 1);
     *ret = gt_steal(server);
     return 0;

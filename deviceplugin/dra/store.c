@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/dra/store.h"
+#include "deviceplugin/dra/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,11 +117,8 @@ int gt_dra_store_write(struct gt_dra_store *store, struct gt_dra_claims *claims,
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_DRA_FILE_MAX);
     gt_dra_claims_write(claims, &text);
-    int r = gt_buf_check(&text, store->path, err);
-    if (r >= 0)
-        r = gt_file_write_durable(store->path, text.data, text.len, 0600, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&text, store->path, err));
+    GT_TRY(gt_file_write_durable(store->path, text.data, text.len, 0600, err));
     gt_dra_claims_done(&store->claims);
     store->claims = *claims;
     *claims = (struct gt_dra_claims){0};

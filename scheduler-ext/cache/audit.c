@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/cache/audit_internal.h"
 

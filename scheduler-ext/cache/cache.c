@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 enum { STALE_MS = 15 * 60 * 1000 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/names.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /* ResourceClaims that are made for pods and ask for GPUs, or have some. */

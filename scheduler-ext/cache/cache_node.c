@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/node.h"
 #include "scheduler-ext/cache/cache_internal.h"
 

@@ -5,6 +5,7 @@
 
 #include "api/pod_plan.h"
 #include "base/bits.h"
+#include "base/err.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /* Plans of pods: from their annotations, or from the caller until the annotations are there. */

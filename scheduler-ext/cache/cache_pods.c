@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /* Pods that ask for GPUs and have not ended: added, changed, deleted. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/node_gpu_topology.h"
 #include "scheduler-ext/cache/cache_internal.h"
 #include "topology/model/device_name.h"

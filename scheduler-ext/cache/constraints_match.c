@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/cache/constraints.h"
 
 /* ---- taints, shared by the nodes that have them ---- */

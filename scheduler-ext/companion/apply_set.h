@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_APPLY_SET_H
-#define GPUTOPO_COMPANION_APPLY_SET_H
+#pragma once
 
-#include "api/names.h"
 #include "base/loop.h"
 #include "kube/client.h"
 
@@ -40,7 +38,6 @@ struct gt_apply_set_spec {
 int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set **ret, struct gt_err **err);
 void gt_apply_set_free(struct gt_apply_set *set);
 GT_DEFINE_CLEANUP(struct gt_apply_set *, gt_apply_set_free)
-#define gt_auto_apply_set GT_CLEANUP(gt_apply_set_free)
 
 /* With no_informer: an existing object, a deleted one, and the end of the list. */
 void gt_apply_set_observe(struct gt_apply_set *set, const cJSON *object);
@@ -77,5 +74,3 @@ struct gt_apply_set_stats {
     char error[256];                 /* of the last write, where it failed; else "" */
 };
 void gt_apply_set_stats(const struct gt_apply_set *set, struct gt_apply_set_stats *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_APPLY_SET_ENTRY_H
-#define GPUTOPO_COMPANION_APPLY_SET_ENTRY_H
+#pragma once
 
 #include "kube/backoff.h"
 #include "kube/informer.h"
@@ -79,5 +78,3 @@ gt_timer_callback gt_apply_set_run;
  * nothing is to be done; negative: it could not be started.
  */
 int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err);
-
-#endif

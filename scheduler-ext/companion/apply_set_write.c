@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/names.h"
 #include "api/removal.h"
 #include "base/digest.h"
 #include "base/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/audit_watch.h"
+#include "scheduler-ext/companion/placement_private.h"
 
 #include <errno.h>
 #include <string.h>
@@ -116,11 +116,8 @@ int gt_audit_watch_new(const struct gt_part_env *env, const struct gt_owners *ow
     watch->owners = owners;
     const struct gt_audit_spec spec = {
         .cache = gt_informers_cache(env->informers), .add_owner_texts = add_owner_texts, .arg = watch};
-    int r = gt_audit_new(&spec, &watch->audit, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(env->loop, audit_watch_on_timer, watch, &watch->timer, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_audit_new(&spec, &watch->audit, err));
+    GT_TRY(gt_loop_add_timer(env->loop, audit_watch_on_timer, watch, &watch->timer, err));
     gt_source_arm(watch->timer, AUDIT_ROUND_MS);
     *ret = gt_steal(watch);
     return 0;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/claim_templates.h"
+#include "scheduler-ext/companion/placement_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "api/pod_claim.h"
 #include "api/removal.h"
 #include "base/backoff.h"

@@ -94,10 +94,8 @@ static void companion_on_end(void *arg, int signal)
 static int companion_take_signals(struct gt_companion *companion, struct gt_err **err)
 {
     signal(SIGPIPE, SIG_IGN);
-    int r = gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err);
-    if (r >= 0)
-        r = gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err);
-    return r;
+    GT_TRY(gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err));
+    return gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err);
 }
 
 /* Host name and a random part, as by client-go: a restarted pod has another identity. */
@@ -133,17 +131,11 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
     return r;
 }
 
-/* The namespaces of its own objects and of the Leases. */
+/* The namespace of its own objects and of the Leases. */
 static const char *own_namespace(const struct gt_companion *companion)
 {
     const char *own = companion->options->namespace_;
     return own ? own : gt_kube_namespace(companion->kube);
-}
-
-static const char *lease_namespace(const struct gt_companion *companion)
-{
-    const char *given = companion->options->lease_namespace;
-    return given ? given : own_namespace(companion);
 }
 
 /* One cache for all parts that need it; it starts when all of them have added their handlers. */
@@ -151,7 +143,7 @@ static int make_informers(struct gt_companion *companion, struct gt_err **err)
 {
     const struct gt_companion_options *options = companion->options;
     struct gt_informers_spec spec = {.gpu_attributes = options->project_nodefeatures,
-                                     .lease_namespace = lease_namespace(companion),
+                                     .lease_namespace = own_namespace(companion),
                                      .supernode_labels = options->supernode_label};
     for (unsigned i = 0; i < gt_part_count; i++)
         if (options->parts >> i & 1) {
@@ -203,7 +195,7 @@ static int start_election(struct gt_companion *companion, struct gt_err **err)
         lead_all(companion, true);
         return 0;
     }
-    const struct gt_elect_spec spec = {.namespace_ = lease_namespace(companion),
+    const struct gt_elect_spec spec = {.namespace_ = own_namespace(companion),
                                        .identity = companion->instance,
                                        .on_lead = companion_on_lead,
                                        .on_released = companion_on_released,

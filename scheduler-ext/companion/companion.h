@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_COMPANION_H
-#define GPUTOPO_COMPANION_COMPANION_H
+#pragma once
 
 #include "scheduler-ext/companion/options.h"
 
 /* Runs the daemon on the calling thread until a signal ends it. An error means that it could not start. */
 int gt_companion_run(const struct gt_companion_options *options, struct gt_err **err);
-
-#endif

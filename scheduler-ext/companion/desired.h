@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_DESIRED_H
-#define GPUTOPO_COMPANION_DESIRED_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ cJSON *gt_desired_extras(const cJSON *desired, const cJSON *have);
 /* Sets times in a desired state: lastTransitionTime of each condition stays as in `have` where the status is
  * the same, else it is `now` (RFC 3339); observedAt is `now`. False: no memory. */
 bool gt_desired_stamp(cJSON *desired, const cJSON *have, const char *now);
-
-#endif

@@ -103,10 +103,8 @@ static void elect_read_note(void *arg, const char *note)
 static void elect_on_error(void *arg, const char *what)
 {
     struct gt_elect *elect = arg;
-    bool again = strncmp(elect->last_error, what, sizeof(elect->last_error) - 1) == 0;
-    snprintf(elect->last_error, sizeof(elect->last_error), "%s", what);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "the lease cannot be written or read",
-           GT_STR("why", elect->last_error));
+    gt_log(gt_log_level_of(elect->last_error, sizeof(elect->last_error), what),
+           "the lease cannot be written or read", GT_STR("why", elect->last_error));
 }
 
 static void elect_on_timer(void *arg)
@@ -127,7 +125,7 @@ void gt_elect_free(struct gt_elect *elect)
 int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_elect_spec *spec,
                  struct gt_elect **ret, struct gt_err **err)
 {
-    gt_auto_elect struct gt_elect *elect = calloc(1, sizeof(*elect));
+    GT_CLEANUP(gt_elect_free) struct gt_elect *elect = calloc(1, sizeof(*elect));
     if (!elect)
         return gt_fail_sys(err, ENOMEM, "leader election");
     elect->kube = kube;
@@ -150,11 +148,8 @@ int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_ele
                                         elect_port_send,
                                         elect_port_withdraw,
                                         elect};
-    int r = gt_loop_add_timer(loop, elect_on_timer, elect, &elect->timer, err);
-    if (r >= 0)
-        r = gt_leader_new(&leader, &port, &elect->leader, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_loop_add_timer(loop, elect_on_timer, elect, &elect->timer, err));
+    GT_TRY(gt_leader_new(&leader, &port, &elect->leader, err));
     gt_source_arm(elect->timer, 0);
     *ret = gt_steal(elect);
     return 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_ELECT_H
-#define GPUTOPO_COMPANION_ELECT_H
+#pragma once
 
 #include "api/names.h"
 #include "base/loop.h"
@@ -26,10 +25,7 @@ int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_ele
 /* To be called before the client is freed. */
 void gt_elect_free(struct gt_elect *elect);
 GT_DEFINE_CLEANUP(struct gt_elect *, gt_elect_free)
-#define gt_auto_elect GT_CLEANUP(gt_elect_free)
 
 void gt_elect_release(struct gt_elect *elect);
 bool gt_elect_is_current(const struct gt_elect *elect);
 void gt_elect_stats(const struct gt_elect *elect, struct gt_leader_stats *ret);
-
-#endif

@@ -35,14 +35,12 @@ static int extender_part_new(const struct gt_part_env *env, void **ret, struct g
                                     .client_wanted = env->options->tls.client_ca != NULL,
                                     .clients = env->options->extender_clients,
                                     .weights = env->options->weights};
-    int r = gt_score_set_weights(gt_cache_cluster(cache), &spec.weights, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_score_set_weights(gt_cache_cluster(cache), &spec.weights, err));
     struct extender_part *part = calloc(1, sizeof(*part));
     if (!part)
         return gt_fail(err, ENOMEM, "no memory for the extender");
     part->informers = env->informers;
-    r = gt_extender_new(&spec, &part->extender, err);
+    int r = gt_extender_new(&spec, &part->extender, err);
     if (r < 0) {
         extender_part_free(part);
         return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/gate_release.h"
+#include "scheduler-ext/companion/private.h"
 
 #include <errno.h>
 #include <stdlib.h>

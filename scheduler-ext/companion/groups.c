@@ -127,9 +127,7 @@ static int groups_read_nodes(struct gt_groups *groups, const char *group, const 
             groups_note(groups, "group %.64s: nodes: an entry is no name of a node", group);
             continue;
         }
-        int r = expand(groups, group, name, to, err);
-        if (r < 0)
-            return r;
+        GT_TRY(expand(groups, group, name, to, err));
     }
     return 0;
 }
@@ -206,9 +204,7 @@ static int groups_read_all(const cJSON *root, struct gt_groups *groups, struct g
         return gt_fail_sys(err, ENOMEM, "groups");
     cJSON_ArrayForEach(entry, list)
     {
-        int r = read_group(groups, number++, entry, &left, err);
-        if (r < 0)
-            return r;
+        GT_TRY(read_group(groups, number++, entry, &left, err));
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_GROUPS_H
-#define GPUTOPO_COMPANION_GROUPS_H
+#pragma once
 
+#include "base/cleanup.h"
 #include "scheduler-ext/supernodes/join.h"
 
 /*
@@ -32,5 +32,3 @@ int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct 
 void gt_groups_free(struct gt_groups *groups);
 GT_DEFINE_CLEANUP(struct gt_groups *, gt_groups_free)
 #define gt_auto_groups GT_CLEANUP(gt_groups_free)
-
-#endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/groups_source.h"
+#include "scheduler-ext/companion/supernodes_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -112,10 +112,8 @@ static void groups_source_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_groups_source *source = arg;
     const char *why = gt_err_text(error);
-    bool again = strncmp(source->watch_error, why, sizeof(source->watch_error) - 1) == 0;
-    snprintf(source->watch_error, sizeof(source->watch_error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", "ConfigMap"),
-           GT_STR("name", source->what), GT_STR("why", source->watch_error));
+    gt_log(gt_log_level_of(source->watch_error, sizeof(source->watch_error), why), "cannot watch",
+           GT_STR("kind", "ConfigMap"), GT_STR("name", source->what), GT_STR("why", source->watch_error));
 }
 
 static void groups_source_on_timer(void *arg)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_HYPERNODES_H
-#define GPUTOPO_COMPANION_HYPERNODES_H
+#pragma once
 
 #include "scheduler-ext/companion/apply_set.h"
 #include "scheduler-ext/companion/view.h"
@@ -39,5 +38,3 @@ const char *gt_holders_find(const struct gt_holders *holders, bool is_node, cons
  */
 bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_holders *holders, bool *made,
                         struct gt_projected *ret, struct gt_buf *to);
-
-#endif

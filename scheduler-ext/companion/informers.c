@@ -3,11 +3,11 @@
 
 #include <errno.h>
 
+#include "api/names.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "kube/informer.h"
-#include "scheduler-ext/companion/room_metrics.h"
 #include "scheduler-ext/decide/foreign_lease.h"
 
 enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
@@ -265,7 +265,7 @@ static bool follows(const struct gt_informers *informers, enum gt_informer_kind 
 int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_informers_spec *wanted,
                      struct gt_informers **ret, struct gt_err **err)
 {
-    gt_auto_informers struct gt_informers *informers = calloc(1, sizeof(*informers));
+    GT_CLEANUP(gt_informers_free) struct gt_informers *informers = calloc(1, sizeof(*informers));
     if (!informers)
         return gt_fail(err, ENOMEM, "no memory to follow the cluster");
     informers->spec = *wanted;
@@ -284,12 +284,8 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
                                  .observe_node = cache_node,
                                  .on_report = cache_report,
                                  .arg = informers};
-    int r = gt_cache_new(&spec, &informers->cache, err);
-    if (r < 0)
-        return r;
-    r = gt_loop_add_timer(loop, tick, informers, &informers->tick, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cache_new(&spec, &informers->cache, err));
+    GT_TRY(gt_loop_add_timer(loop, tick, informers, &informers->tick, err));
     *ret = gt_steal(informers);
     return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_INFORMERS_H
-#define GPUTOPO_COMPANION_INFORMERS_H
+#pragma once
 
+#include "base/buf.h"
 #include "kube/client.h"
 #include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/core/cluster.h"
 
 /*
  * One cache for all parts: for each kind one informer passes its objects to the cache and to the handlers.
@@ -69,7 +70,6 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
 int gt_informers_start(struct gt_informers *informers, struct gt_err **err);
 void gt_informers_free(struct gt_informers *informers);
 GT_DEFINE_CLEANUP(struct gt_informers *, gt_informers_free)
-#define gt_auto_informers GT_CLEANUP(gt_informers_free)
 
 /* False: there are GT_INFORMERS_HANDLERS_MAX already. `handler` is copied. */
 bool gt_informers_add_handlers(struct gt_informers *informers, const struct gt_cache_handlers *handler);
@@ -87,4 +87,5 @@ bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf 
 
 void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *to);
 
-#endif
+/* How much room there is for units, for /metrics. It is counted when asked for. */
+void gt_room_metrics(const struct gt_cluster *cluster, struct gt_buf *to);

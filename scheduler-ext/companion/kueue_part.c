@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prometheus.h"

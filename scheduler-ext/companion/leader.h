@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_LEADER_H
-#define GPUTOPO_COMPANION_LEADER_H
+#pragma once
 
 #include "api/lease.h"
 #include "kube/client.h"
@@ -69,5 +68,3 @@ void gt_leader_release(struct gt_leader *leader);
 bool gt_leader_is_current(const struct gt_leader *leader);
 
 void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret);
-
-#endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/namespace_weights.h"
+#include "scheduler-ext/companion/placement_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "kube/informer.h"
 
+#define WEIGHTS_NAME "gputopo-namespace-weights"
+
 enum { NAMESPACE_WEIGHT_MAX = 1000 };
 
 struct weight {
@@ -18,8 +20,6 @@ struct weight {
 };
 
 struct gt_namespace_weights {
-    const char *name;
-    char field[300];
     struct gt_kube_informer *informer;
     struct gt_config_map *map;
     struct weight *items; /* by name */
@@ -57,7 +57,7 @@ static void namespace_weights_take(struct gt_namespace_weights *weights, const s
     uint64_t value = 0;
     if (!gt_text_to_unsigned(pair->value, NAMESPACE_WEIGHT_MAX, &value) || !value)
         gt_warning("a namespace's weight is no number from 1 to 1000, and is passed over",
-                   GT_STR("ConfigMap", weights->name), GT_STR("namespace", pair->key),
+                   GT_STR("ConfigMap", WEIGHTS_NAME), GT_STR("namespace", pair->key),
                    GT_STR("weight", pair->value));
     else if (strcmp(pair->key, "default") == 0)
         weights->standard = (uint32_t)value;
@@ -72,14 +72,14 @@ static void namespace_weights_on_object(void *arg, cJSON *object)
     namespace_weights_clear(weights);
     weights->watch_error[0] = '\0';
     if (gt_config_map_read(object, &weights->map, &err) < 0)
-        gt_warning("cannot read", GT_STR("ConfigMap", weights->name), GT_STR("why", gt_err_text(err)));
+        gt_warning("cannot read", GT_STR("ConfigMap", WEIGHTS_NAME), GT_STR("why", gt_err_text(err)));
     unsigned count = weights->map ? weights->map->count : 0;
     weights->items = count ? calloc(count, sizeof(*weights->items)) : NULL;
     for (unsigned i = 0; weights->items && i < count; i++)
         namespace_weights_take(weights, &weights->map->data[i]);
     if (weights->count)
         qsort(weights->items, weights->count, sizeof(*weights->items), namespace_weights_compare);
-    gt_info("weights of namespaces read", GT_STR("ConfigMap", weights->name),
+    gt_info("weights of namespaces read", GT_STR("ConfigMap", WEIGHTS_NAME),
             GT_INT("namespaces", weights->count));
     weights->on_change(weights->arg);
 }
@@ -98,10 +98,8 @@ static void namespace_weights_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_namespace_weights *weights = arg;
     const char *why = gt_err_text(error);
-    bool again = strncmp(weights->watch_error, why, sizeof(weights->watch_error) - 1) == 0;
-    snprintf(weights->watch_error, sizeof(weights->watch_error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", "ConfigMap"),
-           GT_STR("name", weights->name), GT_STR("why", weights->watch_error));
+    gt_log(gt_log_level_of(weights->watch_error, sizeof(weights->watch_error), why), "cannot watch",
+           GT_STR("kind", "ConfigMap"), GT_STR("name", WEIGHTS_NAME), GT_STR("why", weights->watch_error));
 }
 
 void gt_namespace_weights_free(struct gt_namespace_weights *weights)
@@ -113,26 +111,24 @@ void gt_namespace_weights_free(struct gt_namespace_weights *weights)
     free(weights);
 }
 
-int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, const char *name,
-                             void (*on_change)(void *arg), void *arg, struct gt_namespace_weights **ret,
-                             struct gt_err **err)
+int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, void (*on_change)(void *arg),
+                             void *arg, struct gt_namespace_weights **ret, struct gt_err **err)
 {
     struct gt_namespace_weights *weights = calloc(1, sizeof(*weights));
     if (!weights)
         return gt_fail_sys(err, ENOMEM, "weights of namespaces");
-    *weights = (struct gt_namespace_weights){.name = name, .standard = 1, .on_change = on_change, .arg = arg};
-    snprintf(weights->field, sizeof(weights->field), "metadata.name=%s", name ? name : "");
+    *weights = (struct gt_namespace_weights){.standard = 1, .on_change = on_change, .arg = arg};
     const struct gt_kube_informer_spec spec = {
         .selection = {.resource = &gt_kube_configmaps,
                       .namespace_ = namespace_,
-                      .field_selector = weights->field},
+                      .field_selector = "metadata.name=" WEIGHTS_NAME},
         .on_add = namespace_weights_on_object,
         .on_update = namespace_weights_on_object,
         .on_delete = namespace_weights_on_deleted,
         .on_error = namespace_weights_on_error,
         .arg = weights,
     };
-    int r = name ? gt_kube_informer_start(kube, &spec, &weights->informer, err) : 0;
+    int r = gt_kube_informer_start(kube, &spec, &weights->informer, err);
     if (r < 0) {
         gt_namespace_weights_free(weights);
         return r;

@@ -2,18 +2,14 @@
 #include "scheduler-ext/companion/options.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "api/names.h"
-#include "base/file.h"
 #include "base/options.h"
 #include "base/text.h"
-#include "kube/yaml.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/companion/view.h"
 
-enum { CONFIG_FILE_MAX = 1 << 20, VALUE_MAX = 4096 };
 enum { REJECT_MIN_S = 300, REJECT_S = 86400, REJECT_MAX_S = 30 * 86400 };
 enum { WAIT_MAX_S = 86400, SCORE_WEIGHT_MAX = 1000000, NAMESPACE_NAME_MAX = 63, OBJECT_NAME_MAX = 253 };
 
@@ -42,15 +38,6 @@ static int read_supernodes_config(const struct gt_option *option, const char *va
     if (!is_none(value))
         return strchr(value, '/') ? gt_option_text(option, value, field, err)
                                   : companion_options_read_name(option, value, field, err);
-    *(const char **)field = NULL;
-    return 0;
-}
-
-static int read_weights_name(const struct gt_option *option, const char *value, void *field,
-                             struct gt_err **err)
-{
-    if (!is_none(value))
-        return companion_options_read_name(option, value, field, err);
     *(const char **)field = NULL;
     return 0;
 }
@@ -85,9 +72,7 @@ static int companion_options_read_list(const struct gt_option *option, const cha
     for (char part[64]; next;) {
         if (!gt_text_next_listed(&next, part, sizeof(part)))
             return gt_option_refuse(option, "shorter words", list, err);
-        int r = gt_option_find_word(option, words, part, &at, err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_option_find_word(option, words, part, &at, err));
         mask |= 1U << at;
     }
     *ret = mask;
@@ -172,7 +157,22 @@ static const char *const unhealthy_words[] = {
 static const char *const claim_words[] = {
     [GT_CLAIMS_OFF] = "none", [GT_CLAIMS_OF_GROUPS] = "groups", [GT_CLAIMS_OF_ALL] = "all", NULL};
 
-/* These are also the names of the file's keys. */
+/* Options of before. They are named, since getopt_long() would take one for the beginning of another. */
+static int refuse_gone(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    (void)value;
+    (void)field;
+    return gt_fail(err, EINVAL, "--%s is gone: %s", option->name, *option->words);
+}
+
+#define OPTION_GONE(name, instead)                                                                           \
+    {                                                                                                        \
+        name, "=VALUE", .read = refuse_gone, .words = (const char *const[])                                  \
+        {                                                                                                    \
+            instead                                                                                          \
+        }                                                                                                    \
+    }
+
 static const struct gt_option table[] = {
     {"kubeconfig", "FILE", "use this API server (the pod's, where this is a pod)", gt_option_text,
      COMPANION_FIELD(kubeconfig)},
@@ -215,8 +215,6 @@ static const struct gt_option table[] = {
      gt_option_word, COMPANION_FIELD(placement.claims), .words = claim_words},
     {"patience", "SECONDS", "a job that waits for so long has nodes reserved for it (60)", read_seconds,
      COMPANION_FIELD(placement.patience_ms), .min = 1, .max = WAIT_MAX_S},
-    {"reserve-waiting", "SECONDS", "nodes are reserved for a job that waits for so long at a time (600)",
-     read_seconds, COMPANION_FIELD(placement.reserve_waiting_ms), .min = 1, .max = WAIT_MAX_S},
     {"reserve-waiting-percent", "NUMBER", "of the cluster's GPUs at most so much is reserved for it (50)",
      gt_option_number, COMPANION_FIELD(placement.reserve_waiting_percent), .min = 1, .max = 100},
     {"unschedulable", "SECONDS",
@@ -232,28 +230,22 @@ static const struct gt_option table[] = {
      gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},
     {"reserve", "SECONDS", "a StatefulSet's places are reserved for so long after its last pod came (1800)",
      read_seconds, COMPANION_FIELD(placement.reserve_ms), .min = 1, .max = WAIT_MAX_S},
-    {"reserve-missing", "SECONDS",
-     "a job's places for pods that do not exist are reserved for so long after its last pod came (60)",
-     read_seconds, COMPANION_FIELD(placement.reserve_missing_ms), .min = 1, .max = WAIT_MAX_S},
-    {"reserve-yield", "SECONDS",
-     "such places are given to jobs of other namespaces after so long without new pods (5)", read_seconds,
-     COMPANION_FIELD(placement.reserve_yield_ms), .min = 1, .max = WAIT_MAX_S},
-    {"reserve-gpus", "NUMBER", "GPUs that are reserved for units of which no pod is there, for each (512)",
-     gt_option_number, COMPANION_FIELD(placement.reserve_gpus), .min = 1, .max = 1000000},
-    {"namespace-weights", "NAME",
-     "ConfigMap of the weights of namespaces among waiting jobs, or none (gputopo-namespace-weights)",
-     read_weights_name, COMPANION_FIELD(namespace_weights), .max = OBJECT_NAME_MAX},
-    {"reserve-gpus-per-namespace", "NUMBER",
+    {"reserve-gpus", "NUMBER",
      "GPUs that are reserved for pods that do not exist, for a namespace, beyond as many as its pods run on "
      "(512)",
      gt_option_number, COMPANION_FIELD(placement.reserve_gpus_per_namespace), .min = 1, .max = 1000000},
+    OPTION_GONE("reserve-waiting", "nodes are reserved for 600 seconds at a time"),
+    OPTION_GONE("reserve-missing", "places of pods that do not come are reserved for 60 seconds"),
+    OPTION_GONE("reserve-yield", "they are given to others after 5 seconds without new pods"),
+    OPTION_GONE("reserve-gpus-per-namespace", "use --reserve-gpus"),
+    OPTION_GONE("namespace-weights", "the ConfigMap is gputopo-namespace-weights"),
+    OPTION_GONE("lease-namespace", "the lease is in --namespace"),
+    OPTION_GONE("config", "give the options on the command line"),
     {"kueue-reject-after", "SECONDS",
      "a Workload of Kueue is rejected when no supernode was as large as its units for so long (86400)",
      read_seconds, COMPANION_FIELD(kueue_reject_ms), .min = REJECT_MIN_S, .max = REJECT_MAX_S},
     {"only", "PARTS", "do these alone, a list; see below (all but kueue)", read_parts,
      COMPANION_FIELD(parts)},
-    {"config", "FILE", "options in YAML or JSON; the command line wins", gt_option_text,
-     COMPANION_FIELD(config_file)},
     {"namespace", "NAME", "where its ConfigMap and its own objects are (the pod's, else the kubeconfig's)",
      companion_options_read_name, COMPANION_FIELD(namespace_), .max = NAMESPACE_NAME_MAX},
     {"supernode-label", "KEYS",
@@ -270,8 +262,6 @@ static const struct gt_option table[] = {
     {"lift-gates", "BOOL",
      "without the part placement, remove its gates from pods: false where another process plans (true)",
      gt_option_bool, COMPANION_FIELD(lift_gates)},
-    {"lease-namespace", "NAME", "where the lease is (as --namespace)", companion_options_read_name,
-     COMPANION_FIELD(lease_namespace), .max = NAMESPACE_NAME_MAX},
     {"log-level", "LEVEL", "error, warning, info or debug (info)", gt_option_word, COMPANION_FIELD(log_level),
      .words = gt_option_log_levels},
     {"log-format", "FORMAT", "text or json (text)", gt_option_word, COMPANION_FIELD(log_format),
@@ -309,89 +299,6 @@ static int check_together(const struct gt_companion_options *options, struct gt_
     return 0;
 }
 
-/* A list means its items separated by commas; it is converted to a text in place. */
-static int join_items(cJSON *value, struct gt_err **err)
-{
-    gt_auto_buf struct gt_buf joined = GT_BUF(VALUE_MAX);
-    const cJSON *item;
-    cJSON_ArrayForEach(item, value)
-    {
-        if (!cJSON_IsString(item))
-            return gt_fail(err, EINVAL, "%s: a list of words is expected", value->string);
-        gt_buf_printf(&joined, "%s%s", joined.len ? "," : "", item->valuestring);
-    }
-    cJSON *text = cJSON_CreateString(joined.data ? joined.data : "");
-    if (!text || joined.failed) {
-        cJSON_Delete(text);
-        return gt_fail(err, E2BIG, "%s: is too long", value->string);
-    }
-    /* The item is changed in place, so that the caller can continue its loop over the mapping. */
-    cJSON_Delete(value->child);
-    value->child = NULL;
-    value->type = cJSON_String;
-    value->valuestring = text->valuestring;
-    text->valuestring = NULL;
-    cJSON_Delete(text);
-    return 0;
-}
-
-static bool is_part(const char *name)
-{
-    for (unsigned i = 0; i < gt_part_count; i++)
-        if (strcmp(gt_parts[i]->name, name) == 0)
-            return true;
-    return false;
-}
-
-/* A key is the name of an option, or that of a part with the part's own settings. */
-static int take_config(struct gt_companion_options *to, struct gt_err **err)
-{
-    cJSON *value;
-    if (cJSON_IsNull(to->config))
-        return 0;
-    if (!cJSON_IsObject(to->config))
-        return gt_fail(err, EINVAL, "a mapping of options is expected");
-    cJSON_ArrayForEach(value, to->config)
-    {
-        size_t i = 0;
-        while (i < GT_COUNT(table) && strcmp(table[i].name, value->string) != 0)
-            i++;
-        if (is_part(value->string))
-            continue;
-        if (i == GT_COUNT(table) || !table[i].value || strcmp(value->string, "config") == 0)
-            return gt_fail(err, EINVAL, "\"%.80s\" is no option", value->string);
-        if (cJSON_IsArray(value) && join_items(value, err) < 0)
-            return -EINVAL;
-        if (!cJSON_IsString(value))
-            return gt_fail(err, EINVAL, "%s: a text is expected", value->string);
-        int r = gt_option_take(&table[i], value->valuestring, to, err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static int companion_options_read_config(const char *path, struct gt_companion_options *to,
-                                         struct gt_err **err)
-{
-    gt_auto_free char *text = NULL;
-    size_t len;
-    int r = gt_file_read(AT_FDCWD, path, CONFIG_FILE_MAX, &text, &len, err);
-    if (r >= 0)
-        r = gt_yaml_read(text, len, &to->config, err);
-    if (r >= 0)
-        r = take_config(to, err);
-    if (r < 0)
-        gt_wrap(err, "--config %s", path);
-    return r;
-}
-
-void gt_companion_options_done(struct gt_companion_options *options)
-{
-    cJSON_Delete(options->config);
-    options->config = NULL;
-}
-
 static unsigned default_parts(void)
 {
     unsigned parts = 0;
@@ -409,7 +316,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .parts = default_parts(),
         .supernode_label = GT_LABEL_SUPERNODE,
         .supernodes_config = "gputopo-supernodes",
-        .namespace_weights = "gputopo-namespace-weights",
+        .placement.reserve_gpus_per_namespace = 512,
         .kueue_reject_ms = (uint64_t)REJECT_S * 1000,
         .leader_elect = true,
         .lift_gates = true,
@@ -417,23 +324,13 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .log_level = GT_LOG_INFO,
         .log_format = GT_LOG_TEXT,
     };
-    /* The command line overrides the file, independently of the position of --config: so the file's name is
-     * read first. */
-    struct gt_companion_options first = options;
-    int r = gt_options_read(&command, argc, argv, &first, NULL, err);
-    if (r >= 0 && first.config_file)
-        r = companion_options_read_config(first.config_file, &options, err);
-    if (r >= 0)
-        r = gt_options_read(&command, argc, argv, &options, NULL, err);
-    if (r >= 0 && options.project_nodefeatures && has_label_key(options.supernode_label, GT_LABEL_MEMBER_OF))
-        r = gt_fail(err, EINVAL, "--supernode-label: %s is what --project=nodefeatures makes of supernodes",
-                    GT_LABEL_MEMBER_OF);
-    if (r >= 0)
-        r = check_together(&options, err);
-    if (r < 0) {
-        gt_companion_options_done(&options);
-        return r;
-    }
+    GT_TRY(gt_options_read(&command, argc, argv, &options, NULL, err));
+    if (options.project_nodefeatures && has_label_key(options.supernode_label, GT_LABEL_MEMBER_OF))
+        return gt_fail(err, EINVAL,
+                       "--supernode-label: %s is what --project=nodefeatures makes of supernodes",
+                       GT_LABEL_MEMBER_OF);
+    GT_TRY(check_together(&options, err));
+    options.placement.reserve_gpus = options.placement.reserve_gpus_per_namespace;
     *ret = options;
     return 0;
 }

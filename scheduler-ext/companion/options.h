@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_OPTIONS_H
-#define GPUTOPO_COMPANION_OPTIONS_H
+#pragma once
 
-#include <cjson/cJSON.h>
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -12,8 +10,7 @@
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/placement/controller.h"
 
-/* The command line of gputopo-scheduler, and the file of --config, which it overrides
- * (docs/reference/scheduler.md). Texts point into argv, literals, or `config`, and are not to be freed. */
+/* The command line of gputopo-scheduler (docs/reference/scheduler.md). Texts point into argv or literals. */
 struct gt_companion_options {
     const char *kubeconfig; /* NULL: the pod's service account */
     const char *http;       /* NULL: off */
@@ -27,10 +24,8 @@ struct gt_companion_options {
     struct gt_chain_sizes chain; /* empty: it is learned */
     struct gt_placement_options placement;
     uint64_t kueue_reject_ms;      /* --kueue-reject-after */
-    const char *namespace_weights; /* name of a ConfigMap; NULL: none */
     unsigned parts;                /* mask of positions in gt_parts */
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */
-    const char *lease_namespace;   /* NULL: `namespace_` */
     const char *supernode_label;   /* keys of node labels, see gt_cache_spec; NULL: no labels */
     const char *supernodes_config; /* name of a ConfigMap; a path if it has a slash; NULL: none */
     bool project_hypernodes, project_nodefeatures;
@@ -38,19 +33,13 @@ struct gt_companion_options {
     bool lift_gates; /* without the part "placement" */
     enum gt_log_level log_level;
     enum gt_log_format log_format;
-    const char *config_file; /* NULL: none */
-    const char *kinds;       /* a file; NULL: none */
-    cJSON *config;           /* the whole file of --config: mappings, lists and texts; NULL: none */
-    bool help, version;      /* asked for: print it and do nothing else */
+    const char *kinds;  /* a file; NULL: none */
+    bool help, version; /* asked for: print it and do nothing else */
 };
 
-/* Reads and checks the command line. -EINVAL with one line that names the wrong option; other codes where the
- * file of --config cannot be read. */
+/* Reads and checks the command line. -EINVAL with one line that names the wrong option. */
 int gt_companion_options_read(int argc, char **argv, struct gt_companion_options *ret, struct gt_err **err);
-void gt_companion_options_done(struct gt_companion_options *options);
 
 /* What --help prints. */
 struct gt_buf;
 void gt_companion_options_help(struct gt_buf *to);
-
-#endif

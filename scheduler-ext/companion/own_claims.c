@@ -7,6 +7,7 @@
 
 #include "api/meta.h"
 #include "api/names.h"
+#include "base/err.h"
 
 enum { KEPT_MAX = 1024 }; /* further ones are planned from their pods alone, which takes longer */
 

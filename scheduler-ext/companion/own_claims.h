@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_OWN_CLAIMS_H
-#define GPUTOPO_COMPANION_OWN_CLAIMS_H
+#pragma once
 
 #include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/webhook/own_claim.h"
@@ -30,5 +29,3 @@ void gt_own_claims_forget(struct gt_own_claims *own, enum gt_job_kind kind, cons
                           const char *name);
 /* A ResourceClaimTemplate of this namespace was added. */
 void gt_own_claims_observe_template(struct gt_own_claims *own, const char *namespace_);
-
-#endif

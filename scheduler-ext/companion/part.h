@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_PART_H
-#define GPUTOPO_COMPANION_PART_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/loop.h"
@@ -61,5 +60,3 @@ extern const unsigned gt_part_count;
 
 extern const struct gt_part gt_supernodes_part, gt_placement_part, gt_extender_part, gt_ui_part,
     gt_kueue_part;
-
-#endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/placement_metrics.h"
+#include "scheduler-ext/companion/placement_private.h"
 
 #include <stdio.h>
 

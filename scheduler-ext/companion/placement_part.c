@@ -6,12 +6,9 @@
 #include "api/names.h"
 #include "base/prometheus.h"
 #include "base/text.h"
-#include "scheduler-ext/companion/audit_watch.h"
-#include "scheduler-ext/companion/claim_templates.h"
-#include "scheduler-ext/companion/namespace_weights.h"
 #include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/companion/part.h"
-#include "scheduler-ext/companion/placement_metrics.h"
+#include "scheduler-ext/companion/placement_private.h"
 #include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
@@ -416,12 +413,9 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
                                         .on_pod_group = on_pod_group,
                                         .on_error = on_owner_error,
                                         .arg = part};
-    int r = gt_placement_new(&spec, &part->placement, err);
-    if (r >= 0)
-        r = gt_owner_watch_new(&watch, &part->watch, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(env->loop, placement_part_on_sync_timer, part, &part->sync_timer, err);
-    return r;
+    GT_TRY(gt_placement_new(&spec, &part->placement, err));
+    GT_TRY(gt_owner_watch_new(&watch, &part->watch, err));
+    return gt_loop_add_timer(env->loop, placement_part_on_sync_timer, part, &part->sync_timer, err);
 }
 
 static int placement_part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
@@ -440,8 +434,7 @@ static int placement_part_new(const struct gt_part_env *env, void **ret, struct 
     if (r >= 0)
         r = gt_pod_groups_new(GT_RESOURCE_GPU, &part->pod_groups, err);
     if (r >= 0)
-        r = gt_namespace_weights_new(env->kube, env->namespace_, env->options->namespace_weights, on_weights,
-                                     part, &part->weights, err);
+        r = gt_namespace_weights_new(env->kube, env->namespace_, on_weights, part, &part->weights, err);
     if (r >= 0)
         r = start_controller(env, part, err);
     if (r >= 0)

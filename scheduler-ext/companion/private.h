@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_PRIVATE_H
-#define GPUTOPO_COMPANION_PRIVATE_H
+#pragma once
 
 #include "scheduler-ext/companion/elect.h"
-#include "scheduler-ext/companion/gate_release.h"
 #include "scheduler-ext/companion/part.h"
+
+/*
+ * Where the part "placement" is off, nobody would remove our gates from pods that have one: of jobs that
+ * waited when it was switched off, or set by users. While this replica leads, it removes them, and says so in
+ * the pod's condition and in Events about pod and owner.
+ */
+struct gt_gate_release;
+
+/* `env` must outlive it. */
+int gt_gate_release_new(const struct gt_part_env *env, struct gt_gate_release **ret, struct gt_err **err);
+/* NULL is allowed. */
+void gt_gate_release_free(struct gt_gate_release *gates);
+void gt_gate_release_lead(struct gt_gate_release *gates, bool leads);
 
 /* The daemon's state; only for the loop's thread. */
 struct gt_companion {
@@ -27,5 +38,3 @@ struct gt_companion {
 
 /* serve.c: /healthz, /readyz, /metrics, and what the parts serve. */
 int gt_companion_serve(struct gt_companion *companion, struct gt_err **err);
-
-#endif

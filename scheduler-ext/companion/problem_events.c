@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/problem_events.h"
+#include "scheduler-ext/companion/supernodes_private.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/room_metrics.h"
+#include "scheduler-ext/companion/informers.h"
 
 #include "base/cleanup.h"
 #include "base/prometheus.h"

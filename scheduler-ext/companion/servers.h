@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_SERVERS_H
-#define GPUTOPO_COMPANION_SERVERS_H
+#pragma once
 
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/companion/apply_set.h"
@@ -33,5 +32,3 @@ int gt_servers_settle(struct gt_servers *servers, const struct gt_cache_report *
 /* The name of the node that holds the UUID, valid until the next change; NULL: none, or `servers` or `uuid`
  * is NULL. */
 const char *gt_servers_holder(const struct gt_servers *servers, const char *uuid);
-
-#endif

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/node.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -139,10 +140,8 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     gt_auto_free struct gt_projected *projected = NULL;
     if (!self->knows_servers)
         gt_apply_set_each(self->set, gt_servers_learn, self->servers);
-    int r = gt_view_make(gt_informers_cache(self->env->informers), groups_of(self), self->servers,
-                         (uint32_t)self->env->options->placement.spare_nodes, &view, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_view_make(gt_informers_cache(self->env->informers), groups_of(self), self->servers,
+                        (uint32_t)self->env->options->placement.spare_nodes, &view, err));
     self->knows_servers = self->leads; /* published objects of others may have changed */
     bool whole = true;
     if (self->hypernodes) {
@@ -263,12 +262,12 @@ static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
     nfd.is_status = false;
     nfd.is_optional = true;
     nfd.selector = GT_LABEL_MANAGED_BY "=" GT_MANAGER_COMPANION;
-    int r = gt_apply_set_new(&own, &self->set, err);
-    if (r >= 0 && env->options->project_hypernodes)
-        r = gt_apply_set_new(&volcano, &self->hypernodes, err);
-    if (r >= 0 && env->options->project_nodefeatures)
-        r = gt_apply_set_new(&nfd, &self->nodefeatures, err);
-    return r;
+    GT_TRY(gt_apply_set_new(&own, &self->set, err));
+    if (env->options->project_hypernodes)
+        GT_TRY(gt_apply_set_new(&volcano, &self->hypernodes, err));
+    if (env->options->project_nodefeatures)
+        GT_TRY(gt_apply_set_new(&nfd, &self->nodefeatures, err));
+    return 0;
 }
 
 static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
@@ -278,18 +277,12 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     if (!self)
         return gt_fail_sys(err, ENOMEM, "supernodes");
     self->env = env;
-    int r = gt_loop_add_timer(env->loop, supernodes_run, self, &self->timer, err);
-    if (r >= 0)
-        r = gt_servers_new(&self->servers, err);
-    if (r >= 0)
-        r = gt_problem_events_new(env->recorder, &self->events, err);
-    if (r >= 0)
-        r = gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
-                                 supernodes_changed, self, &self->source, err);
-    if (r >= 0)
-        r = start_apply_set(self, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_loop_add_timer(env->loop, supernodes_run, self, &self->timer, err));
+    GT_TRY(gt_servers_new(&self->servers, err));
+    GT_TRY(gt_problem_events_new(env->recorder, &self->events, err));
+    GT_TRY(gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
+                                supernodes_changed, self, &self->source, err));
+    GT_TRY(start_apply_set(self, err));
     gt_informers_add_handlers(env->informers,
                               &(struct gt_cache_handlers){.observe_node = check_old_label,
                                                           .observe_supernode = on_supernode,

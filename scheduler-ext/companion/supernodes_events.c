@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/names.h"
 #include "scheduler-ext/companion/supernodes_private.h"
 
 /* The Event's object: the ConfigMap, where the configuration is one. */

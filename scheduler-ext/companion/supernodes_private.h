@@ -1,13 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_SUPERNODES_PRIVATE_H
-#define GPUTOPO_COMPANION_SUPERNODES_PRIVATE_H
+#pragma once
 
+#include "base/loop.h"
+#include "kube/client.h"
+#include "kube/event.h"
 #include "kube/informer.h"
-#include "scheduler-ext/companion/groups_source.h"
+#include "scheduler-ext/companion/groups.h"
 #include "scheduler-ext/companion/hypernodes.h"
 #include "scheduler-ext/companion/part.h"
-#include "scheduler-ext/companion/problem_events.h"
 #include "scheduler-ext/companion/servers.h"
+
+/*
+ * Reports each problem once: in each round all present problems are added; those that the last round did not
+ * have are logged and become Events about their object.
+ */
+struct gt_problem_events;
+
+enum { GT_PROBLEM_EVENTS_MAX = 1 << 13 }; /* of a round; more are counted only */
+
+int gt_problem_events_new(struct gt_kube_recorder *recorder, struct gt_problem_events **ret,
+                          struct gt_err **err);
+void gt_problem_events_free(struct gt_problem_events *events);
+GT_DEFINE_CLEANUP(struct gt_problem_events *, gt_problem_events_free)
+
+void gt_problem_events_begin(struct gt_problem_events *events);
+/* `event` may be without a name: then it is only logged. */
+void gt_problem_events_add(struct gt_problem_events *events, const struct gt_event_object *event);
+void gt_problem_events_end(struct gt_problem_events *events);
+/* Forgets what was reported: a new leader reports everything. */
+void gt_problem_events_forget(struct gt_problem_events *events);
+
+/*
+ * The source of the operator's groups: the key GT_GROUPS_KEY of a ConfigMap, which is watched, or a file,
+ * which is read every 10 seconds. Where the text cannot be read as a whole the last groups stay, and
+ * gt_groups_source_error() says what is wrong. A missing ConfigMap or file means that there are no groups.
+ */
+struct gt_groups_source;
+
+#define GT_GROUPS_KEY "supernodes.yaml"
+
+/* `what`: the name of a ConfigMap in `namespace_`, or a path if it has a slash; NULL: there are never groups.
+ * Both texts must outlive the source. `on_change` is called when the groups or the error change, and when
+ * they become known. */
+int gt_groups_source_new(struct gt_loop *loop, struct gt_kube *kube, const char *namespace_, const char *what,
+                         void (*on_change)(void *arg), void *arg, struct gt_groups_source **ret,
+                         struct gt_err **err);
+void gt_groups_source_free(struct gt_groups_source *source);
+GT_DEFINE_CLEANUP(struct gt_groups_source *, gt_groups_source_free)
+
+/* Whether it was read once, with any result. */
+bool gt_groups_source_is_known(const struct gt_groups_source *source);
+/* NULL: none, or none that could be read so far (then there is an error). */
+const struct gt_groups *gt_groups_source_get(const struct gt_groups_source *source);
+/* "" where all is well. */
+const char *gt_groups_source_error(const struct gt_groups_source *source);
+bool gt_groups_source_is_configmap(const struct gt_groups_source *source);
 
 struct gt_supernodes_stats {
     uint64_t joins;
@@ -43,5 +90,3 @@ void gt_supernodes_metrics(const void *self, struct gt_buf *to);
 
 /* supernodes_recover.c: the groups of the published Supernodes. NULL: none, or no memory. */
 struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set);
-
-#endif

@@ -23,9 +23,7 @@ static int companion_view_join(struct gt_view *view, const struct gt_groups *gro
     if (!nodes)
         return gt_fail_sys(err, ENOMEM, "supernodes");
     if (servers) {
-        int r = gt_servers_settle(servers, view->reports, view->node_count, err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_servers_settle(servers, view->reports, view->node_count, err));
     }
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct gt_cache_report *report = view->reports[i];
@@ -142,9 +140,7 @@ int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, s
     view->reports = gt_cache_reports(cache, &view->node_count);
     if (!view->reports)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    int r = companion_view_join(view, groups, servers, err);
-    if (r < 0)
-        return r;
+    GT_TRY(companion_view_join(view, groups, servers, err));
     view->sums = calloc((size_t)view->join->supernode_count + 1, sizeof(*view->sums));
     view->problem_first = calloc((size_t)view->join->supernode_count + 2, sizeof(uint32_t));
     view->problems = calloc((size_t)view->join->problem_count * 3 + 1, sizeof(uint32_t));

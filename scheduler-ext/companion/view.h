@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_VIEW_H
-#define GPUTOPO_COMPANION_VIEW_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/cache/cache.h"
@@ -51,5 +50,3 @@ void gt_view_write_supernode(const struct gt_view *view, uint32_t supernode,
 
 /* Appends the desired state of a node's NodeFeature (Node Feature Discovery). */
 void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to);
-
-#endif

@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "base/compare.h"
+#include "base/err.h"
 #include "scheduler-ext/core/advise_search.h"
 #include "scheduler-ext/core/capacity.h"
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/advise_search.h"
 
 /*

@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "base/compare.h"
+#include "base/err.h"
 
 int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **ret, struct gt_err **err)
 {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/core/internal.h"
 

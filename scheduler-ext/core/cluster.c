@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/pod_gpus.h"
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/cleanup.h"
 #include "topology/model/loss.h"
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/internal.h"
 
 /* What is promised of each node's GPUs. */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "topology/model/loss.h"
 
 enum {

@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/cleanup.h"
+
+struct gt_err;
 
 /*
  * The mix of pods: the amounts of GPUs, CPU and memory that the pods so far asked for. From it follows how

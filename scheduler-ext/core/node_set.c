@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 
 int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err)
 {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+struct gt_err;
 
 /* A set of node ids; zeroed: empty. A NULL set counts as empty. Owned by the caller: gt_node_set_done() frees
  * its memory. */

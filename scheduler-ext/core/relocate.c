@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/compare.h"
+#include "base/err.h"
 
 /*
  * First the best set of pods of gt_advise() is tried; it is the result if all its pods have new places and no

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "scheduler-ext/core/internal.h"
 
 enum {

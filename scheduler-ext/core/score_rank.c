@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/internal.h"
 
 /* A heap of nodes, the best in front. Only the value of the front node changes, so only this node is

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 
 void gt_attempt_done(struct gt_attempt *attempt)
 {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"

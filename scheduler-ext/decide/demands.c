@@ -6,6 +6,7 @@
 
 #include "api/names.h"
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/text.h"
 
 enum {

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/err.h"
+
 /* The members of one unit. */
 struct unit_count {
     uint32_t placed, open; /* members with a place; members to be placed */

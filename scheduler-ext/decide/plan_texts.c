@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/pod_plan.h"
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/digest.h"
+#include "base/err.h"
 
 uint64_t gt_reservations_node_digest(const struct gt_cluster *cluster, uint32_t node)
 {

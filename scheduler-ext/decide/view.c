@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
+
 enum { RANK_NAME_MAX = 16 };
 
 void gt_job_view_free(struct gt_job_view *view)

@@ -3,14 +3,147 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "scheduler-ext/core/chain.h"
-#include "scheduler-ext/file/json_line.h"
 #include "scheduler-ext/file/reader.h"
+
+/* cJSON stores no positions. The text is valid JSON, so only strings and brackets matter; the end is checked
+ * at every step nevertheless. */
+struct line_scanner {
+    const char *p, *end;
+};
+
+static bool at(const struct line_scanner *s, char c)
+{
+    return s->p < s->end && *s->p == c;
+}
+
+static void json_line_skip_space(struct line_scanner *s)
+{
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
+        s->p++;
+}
+
+static void skip_string(struct line_scanner *s)
+{
+    for (s->p++; s->p < s->end && *s->p != '"'; s->p++)
+        if (*s->p == '\\')
+            s->p++;
+    if (s->p < s->end)
+        s->p++;
+    else
+        s->p = s->end;
+}
+
+static void json_line_skip_value(struct line_scanner *s)
+{
+    size_t depth = 0;
+    do {
+        json_line_skip_space(s);
+        if (s->p >= s->end)
+            return;
+        if (at(s, '"')) {
+            skip_string(s);
+        } else if (at(s, '{') || at(s, '[')) {
+            depth++;
+            s->p++;
+        } else if (at(s, '}') || at(s, ']')) {
+            if (!depth) /* an empty list: nothing to skip */
+                return;
+            depth--;
+            s->p++;
+        } else if (at(s, ',') || at(s, ':')) {
+            s->p++;
+        } else {
+            while (s->p < s->end && !strchr(",]}: \t\r\n", *s->p))
+                s->p++;
+        }
+    } while (depth);
+}
+
+/* Moves from a value to its nth member; false where there is none. */
+static bool enter_element(struct line_scanner *s, size_t n)
+{
+    if (!at(s, '['))
+        return false;
+    s->p++;
+    for (size_t i = 0;; i++) {
+        json_line_skip_space(s);
+        if (s->p >= s->end || *s->p == ']')
+            return false;
+        if (i == n)
+            return true;
+        json_line_skip_value(s);
+        json_line_skip_space(s);
+        if (!at(s, ','))
+            return false;
+        s->p++;
+    }
+}
+
+static bool enter_member(struct line_scanner *s, const char *key, size_t key_len)
+{
+    if (!at(s, '{'))
+        return false;
+    s->p++;
+    for (;;) {
+        json_line_skip_space(s);
+        if (!at(s, '"'))
+            return false;
+        const char *name = s->p + 1;
+        skip_string(s);
+        size_t len = (size_t)(s->p - name) - 1;
+        json_line_skip_space(s);
+        if (!at(s, ':'))
+            return false;
+        s->p++;
+        json_line_skip_space(s);
+        if (len == key_len && memcmp(name, key, len) == 0)
+            return s->p < s->end;
+        json_line_skip_value(s);
+        json_line_skip_space(s);
+        if (!at(s, ','))
+            return false;
+        s->p++;
+    }
+}
+
+unsigned gt_json_line(const char *text, size_t len, const char *path)
+{
+    struct line_scanner s = {text, text + len};
+    if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        s.p += 3;
+    json_line_skip_space(&s);
+    const char *found = s.p;
+    while (*path) {
+        bool there;
+        if (*path == '[') {
+            size_t n = 0;
+            for (path++; *path >= '0' && *path <= '9' && n < 100000000; path++)
+                n = n * 10 + (size_t)(*path - '0');
+            path += *path == ']';
+            there = enter_element(&s, n);
+        } else {
+            path += *path == '.';
+            size_t key_len = strcspn(path, ".[");
+            there = key_len && enter_member(&s, path, key_len);
+            path += key_len;
+        }
+        if (!there)
+            break;
+        found = s.p;
+    }
+    unsigned line = 1;
+    for (const char *q = text; q < found; q++)
+        line += *q == '\n';
+    return line;
+}
 
 void gt_cluster_file_free(struct gt_cluster_file *file)
 {
@@ -32,10 +165,10 @@ static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
         char path[READER_PATH_SIZE];
         snprintf(path, sizeof(path), "unitSizes[%u]", i++);
         struct gt_at at = {READER_SOURCE, path, reader->err};
-        TRY(gt_reader_object(&at, item));
-        TRY(gt_get_unsigned(&at, item, "gpus", GT_CHAIN_SIZE_MAX, &seen.size));
-        TRY(gt_get_integer(&at, item, "present", GT_CHAIN_WEIGHT_MAX, &seen.present));
-        TRY(gt_get_number(&at, item, "past", GT_CHAIN_WEIGHT_MAX, &seen.past));
+        GT_TRY(gt_reader_object(&at, item));
+        GT_TRY(gt_get_unsigned(&at, item, "gpus", GT_CHAIN_SIZE_MAX, &seen.size));
+        GT_TRY(gt_get_integer(&at, item, "present", GT_CHAIN_WEIGHT_MAX, &seen.present));
+        GT_TRY(gt_get_number(&at, item, "past", GT_CHAIN_WEIGHT_MAX, &seen.past));
         if (!seen.size)
             return gt_at_fail(&at, "gpus", "expected a size of units, in GPUs");
         gt_chain_take_over(reader->file->cluster, &seen);
@@ -46,22 +179,22 @@ static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
 static int cluster_file_read_all(struct cluster_reader *reader, const cJSON *json)
 {
     struct gt_at at = {READER_SOURCE, "", reader->err};
-    TRY(gt_reader_object(&at, json));
+    GT_TRY(gt_reader_object(&at, json));
     const cJSON *supernodes, *nodes, *pods, *sizes;
     unsigned supernode_count, node_count, pod_count, size_count;
-    TRY(gt_get_array(&at, json, "supernodes", GT_CLUSTER_SUPERNODES_MAX, &supernodes, &supernode_count));
-    TRY(gt_get_array(&at, json, "nodes", GT_CLUSTER_NODES_MAX, &nodes, &node_count));
-    TRY(gt_get_array(&at, json, "pods", GT_CLUSTER_PODS_MAX, &pods, &pod_count));
-    TRY(gt_get_array(&at, json, "unitSizes", GT_CHAIN_SEEN_MAX, &sizes, &size_count));
+    GT_TRY(gt_get_array(&at, json, "supernodes", GT_CLUSTER_SUPERNODES_MAX, &supernodes, &supernode_count));
+    GT_TRY(gt_get_array(&at, json, "nodes", GT_CLUSTER_NODES_MAX, &nodes, &node_count));
+    GT_TRY(gt_get_array(&at, json, "pods", GT_CLUSTER_PODS_MAX, &pods, &pod_count));
+    GT_TRY(gt_get_array(&at, json, "unitSizes", GT_CHAIN_SEEN_MAX, &sizes, &size_count));
     if (!nodes)
         return gt_at_fail(&at, "nodes", "is missing; this is no cluster");
     reader->supernodes_given = supernodes;
     reader->free_given = calloc((size_t)node_count + 1, sizeof(bool));
     if (!reader->free_given)
         return gt_fail_sys(reader->err, ENOMEM, "nodes");
-    TRY(gt_reader_supernodes(reader, supernodes, supernode_count));
-    TRY(gt_reader_nodes(reader, nodes));
-    TRY(read_unit_sizes(reader, sizes));
+    GT_TRY(gt_reader_supernodes(reader, supernodes, supernode_count));
+    GT_TRY(gt_reader_nodes(reader, nodes));
+    GT_TRY(read_unit_sizes(reader, sizes));
     reader->sizes_given = sizes;
     return gt_reader_pods(reader, pods, pod_count);
 }
@@ -134,6 +267,6 @@ int gt_cluster_file_read(const char *path, struct gt_cluster_file **ret, struct 
 {
     gt_auto_free char *text = NULL;
     size_t len;
-    int r = gt_file_read(AT_FDCWD, path, GT_CLUSTER_FILE_MAX, &text, &len, err);
-    return r < 0 ? r : gt_cluster_file_parse(text, len, path, ret, err);
+    GT_TRY(gt_file_read(AT_FDCWD, path, GT_CLUSTER_FILE_MAX, &text, &len, err));
+    return gt_cluster_file_parse(text, len, path, ret, err);
 }

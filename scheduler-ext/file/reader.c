@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/file/reader.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/bits.h"
+#include "base/err.h"
+#include "scheduler-ext/core/chain.h"
+#include "topology/model/node_json.h"
 
 static int reader_by_name(const void *a, const void *b)
 {
@@ -11,13 +17,13 @@ static int reader_by_name(const void *a, const void *b)
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-void gt_named_sort(struct named *list, uint32_t count)
+static void named_sort(struct named *list, uint32_t count)
 {
     if (count)
         qsort(list, count, sizeof(*list), reader_by_name);
 }
 
-uint32_t gt_named_find(const struct named *list, uint32_t count, const char *name)
+static uint32_t named_find(const struct named *list, uint32_t count, const char *name)
 {
     uint32_t low = 0, high = count;
     while (low < high) {
@@ -33,7 +39,8 @@ uint32_t gt_named_find(const struct named *list, uint32_t count, const char *nam
     return GT_NONE;
 }
 
-uint32_t gt_named_twice(const struct named *list, uint32_t count, uint32_t *ret_first)
+/* The index of a name that occurs before at *ret_first; GT_NONE: all names differ. */
+static uint32_t named_twice(const struct named *list, uint32_t count, uint32_t *ret_first)
 {
     uint32_t twice = GT_NONE;
     for (uint32_t i = 1; i < count; i++)
@@ -49,22 +56,25 @@ int gt_reader_object(const struct gt_at *at, const cJSON *json)
     return cJSON_IsObject(json) ? 0 : gt_at_fail(at, "", "expected an object, is %s", gt_json_type(json));
 }
 
-int gt_reader_name(const struct gt_at *at, const cJSON *object, const char *key,
-                   char ret[static READER_NAME_SIZE])
+/* Reads a required member: a name of 1 to 253 bytes. */
+static int reader_name(const struct gt_at *at, const cJSON *object, const char *key,
+                       char ret[static READER_NAME_SIZE])
 {
     ret[0] = '\0';
-    TRY(gt_get_text(at, object, key, ret, READER_NAME_SIZE));
+    GT_TRY(gt_get_text(at, object, key, ret, READER_NAME_SIZE));
     if (!gt_get(object, key))
         return gt_at_fail(at, key, "is missing");
     return ret[0] ? 0 : gt_at_fail(at, key, "is empty");
 }
 
-int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key, unsigned n, uint64_t *ret)
+/* Reads a list of different GPU numbers below n as a mask. */
+static int reader_gpus(const struct gt_at *at, const cJSON *object, const char *key, unsigned n,
+                       uint64_t *ret)
 {
     const cJSON *array;
     unsigned count, i = 0;
     uint64_t mask = 0;
-    TRY(gt_get_array(at, object, key, GT_GPUS_MAX, &array, &count));
+    GT_TRY(gt_get_array(at, object, key, GT_GPUS_MAX, &array, &count));
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
         char place[32];
         snprintf(place, sizeof(place), "%s[%u]", key, i);
@@ -81,5 +91,330 @@ int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key,
         mask |= UINT64_C(1) << gpu;
     }
     *ret = mask;
+    return 0;
+}
+
+struct supernode_entry {
+    const char *name, *parent; /* texts of the JSON; parent NULL: none */
+    uint32_t above;            /* the parent's place in the list, GT_NONE */
+    uint32_t id;               /* in the cluster */
+    unsigned tier;
+};
+
+static int file_supernodes_read_entry(struct cluster_reader *reader, uint32_t i, const cJSON *json,
+                                      struct supernode_entry *ret)
+{
+    char path[READER_PATH_SIZE], text[READER_NAME_SIZE];
+    snprintf(path, sizeof(path), "supernodes[%u]", i);
+    struct gt_at at = {READER_SOURCE, path, reader->err};
+    GT_TRY(gt_reader_object(&at, json));
+    GT_TRY(reader_name(&at, json, "name", text));
+    *ret = (struct supernode_entry){.name = gt_get(json, "name")->valuestring, .above = GT_NONE, .tier = 1};
+    const cJSON *tier = gt_get(json, "tier");
+    if (cJSON_IsNumber(tier) && (tier->valuedouble < 1 || tier->valuedouble > GT_TIERS_MAX))
+        return gt_at_fail(&at, "tier", "expected 1 (best performance) to %d, is %g", GT_TIERS_MAX,
+                          tier->valuedouble);
+    GT_TRY(gt_get_unsigned(&at, json, "tier", GT_TIERS_MAX, &ret->tier));
+    if (gt_get(json, "parent")) {
+        GT_TRY(reader_name(&at, json, "parent", text));
+        ret->parent = gt_get(json, "parent")->valuestring;
+    }
+    return 0;
+}
+
+/* Whether the chain of parents of i leads back to i. A chain longer than the list has a cycle further up. */
+static bool is_in_cycle(const struct supernode_entry *entries, uint32_t count, uint32_t i)
+{
+    uint32_t at = entries[i].above;
+    for (uint32_t step = 0; step < count && at != GT_NONE; step++, at = entries[at].above)
+        if (at == i)
+            return true;
+    return false;
+}
+
+static int check_parent(struct cluster_reader *reader, const struct supernode_entry *entries, uint32_t count,
+                        uint32_t i)
+{
+    const struct supernode_entry *entry = &entries[i];
+    if (entry->above == GT_NONE || entries[entry->above].tier > entry->tier)
+        return 0;
+    char path[READER_PATH_SIZE];
+    snprintf(path, sizeof(path), "supernodes[%u]", i);
+    struct gt_at at = {READER_SOURCE, path, reader->err};
+    if (is_in_cycle(entries, count, i))
+        return gt_at_fail(&at, "parent", "the parents of \"%.100s\" form a cycle", entry->name);
+    return gt_at_fail(&at, "parent", "\"%.100s\" has tier %u, a parent of tier %u must have a higher one",
+                      entry->parent, entries[entry->above].tier, entry->tier);
+}
+
+static int file_supernodes_find_parents(struct cluster_reader *reader, struct supernode_entry *entries,
+                                        uint32_t count)
+{
+    gt_auto_free struct named *names = calloc((size_t)count + 1, sizeof(*names));
+    if (!names)
+        return gt_fail_sys(reader->err, ENOMEM, "supernodes");
+    for (uint32_t i = 0; i < count; i++)
+        names[i] = (struct named){entries[i].name, i};
+    named_sort(names, count);
+    char path[READER_PATH_SIZE];
+    struct gt_at at = {READER_SOURCE, path, reader->err};
+    uint32_t first, twice = named_twice(names, count, &first);
+    if (twice != GT_NONE) {
+        snprintf(path, sizeof(path), "supernodes[%u]", twice);
+        return gt_at_fail(&at, "name", "\"%.100s\" is the name of supernodes[%u] already",
+                          entries[twice].name, first);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!entries[i].parent)
+            continue;
+        entries[i].above = named_find(names, count, entries[i].parent);
+        snprintf(path, sizeof(path), "supernodes[%u]", i);
+        if (entries[i].above == GT_NONE)
+            return gt_at_fail(&at, "parent", "there is no supernode \"%.100s\"", entries[i].parent);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        GT_TRY(check_parent(reader, entries, count, i));
+    return 0;
+}
+
+int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint32_t count)
+{
+    gt_auto_free struct supernode_entry *entries = calloc((size_t)count + 1, sizeof(*entries));
+    if (!entries)
+        return gt_fail_sys(reader->err, ENOMEM, "supernodes");
+    uint32_t i = 0;
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++)
+        GT_TRY(file_supernodes_read_entry(reader, i, item, &entries[i]));
+    GT_TRY(file_supernodes_find_parents(reader, entries, count));
+    for (unsigned tier = GT_TIERS_MAX; tier; tier--) /* parents first */
+        for (i = 0; i < count; i++) {
+            struct supernode_entry *entry = &entries[i];
+            if (entry->tier == tier)
+                GT_TRY(gt_cluster_add_supernode(reader->file->cluster, entry->name, tier,
+                                                entry->above == GT_NONE ? GT_NONE : entries[entry->above].id,
+                                                &entry->id, reader->err));
+        }
+    return 0;
+}
+
+/* The id of the class with these weights, known or new. */
+static int file_nodes_add_class(struct cluster_reader *reader, const struct gt_at *at,
+                                const struct gt_weights *weights, uint32_t *ret)
+{
+    gt_auto_class struct gt_class *class = NULL;
+    GT_TRY(gt_reader_wrap(at, gt_class_cache_get(reader->classes, weights, &class, reader->err)));
+    return gt_reader_wrap(at, gt_cluster_add_class(reader->file->cluster, class, ret, reader->err));
+}
+
+static int class_of_count(struct cluster_reader *reader, const struct gt_at *at, unsigned n, uint32_t *ret)
+{
+    if (reader->count_class[n] == GT_NONE) {
+        struct gt_weights weights = {.n = n};
+        for (unsigned i = 0; i < n; i++)
+            for (unsigned j = 0; j < n; j++)
+                weights.w[i][j] = i == j ? 0 : GT_CLUSTER_GPU_WEIGHT;
+        GT_TRY(file_nodes_add_class(reader, at, &weights, &reader->count_class[n]));
+    }
+    *ret = reader->count_class[n];
+    return 0;
+}
+
+/* GPUs are numbered by PCI address everywhere. With a topology in another order the numbers in `free` would
+ * be ambiguous. */
+static int file_nodes_check_order(const struct gt_at *at, const cJSON *gpus, const struct gt_node *node)
+{
+    unsigned i = 0;
+    for (const cJSON *item = gpus->child; item && i < node->gpu_count; item = item->next, i++) {
+        char bdf[GT_BDF_SIZE] = "", key[48];
+        snprintf(key, sizeof(key), "topology.gpus[%u]", i);
+        unsigned index = i;
+        GT_TRY(gt_get_bdf(at, item, "bdf", bdf));
+        GT_TRY(gt_get_unsigned(at, item, "index", UINT32_MAX, &index));
+        if (strcmp(bdf, node->gpus[i].bdf) != 0 || index != i)
+            return gt_at_fail(at, key,
+                              "the GPUs of a cluster's node must stand in the order of their PCI "
+                              "addresses and be numbered so");
+    }
+    return 0;
+}
+
+/* The node has the wiring of an earlier node of the file; only the unhealthy GPUs may differ. */
+static int read_like(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
+                     uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
+{
+    struct gt_cluster *cluster = reader->file->cluster;
+    char name[READER_NAME_SIZE];
+    if (gt_get(json, "gpus") || gt_get(json, "topology"))
+        return gt_at_fail(at, "like", "there is %s too, expected one of them",
+                          gt_get(json, "gpus") ? "gpus" : "a topology");
+    GT_TRY(reader_name(at, json, "like", name));
+    struct gt_cluster_node other;
+    uint32_t id = gt_cluster_find_node(cluster, name);
+    if (id == GT_NONE || !gt_cluster_get_node(cluster, id, &other))
+        return gt_at_fail(at, "like", "there is no node \"%.100s\" before this one", name);
+    *ret_count = gt_class_gpus(other.class);
+    uint64_t unhealthy;
+    GT_TRY(reader_gpus(at, json, "unhealthy", *ret_count, &unhealthy));
+    *ret_healthy = ~unhealthy;
+    return gt_reader_wrap(at, gt_cluster_add_class(cluster, other.class, ret_class, reader->err));
+}
+
+/* The hardware of a node: its class, how many GPUs, which are healthy. */
+static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
+                         uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
+{
+    const cJSON *topology;
+    if (gt_get(json, "like"))
+        return read_like(reader, at, json, ret_class, ret_count, ret_healthy);
+    GT_TRY(gt_get_object(at, json, "topology", &topology));
+    if (topology && gt_get(json, "gpus"))
+        return gt_at_fail(at, "gpus", "there is a topology too, expected one of them");
+    if (!topology) {
+        unsigned n = UINT32_MAX;
+        GT_TRY(gt_get_unsigned(at, json, "gpus", GT_GPUS_MAX, &n));
+        if (n == UINT32_MAX)
+            return gt_at_fail(at, "", "expected gpus (a number), topology (a node) or like (a name)");
+        *ret_count = n;
+        *ret_healthy = ~UINT64_C(0);
+        return class_of_count(reader, at, n, ret_class);
+    }
+    char source[READER_PATH_SIZE + 32];
+    snprintf(source, sizeof(source), READER_SOURCE ": %s.topology", at->path);
+    gt_auto_node struct gt_node *node = NULL;
+    GT_TRY(gt_node_from_json(topology, source, &node, reader->err));
+    GT_TRY(file_nodes_check_order(at, gt_get(topology, "gpus"), node));
+    struct gt_weights weights;
+    gt_weights_of(node, &weights);
+    *ret_count = node->gpu_count;
+    *ret_healthy = gt_node_usable(node);
+    return file_nodes_add_class(reader, at, &weights, ret_class);
+}
+
+static int read_supernode(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
+                          uint32_t *ret)
+{
+    struct gt_cluster *cluster = reader->file->cluster;
+    *ret = GT_NONE;
+    if (!gt_get(json, "supernode"))
+        return 0;
+    char name[READER_NAME_SIZE];
+    GT_TRY(reader_name(at, json, "supernode", name));
+    *ret = gt_cluster_find_supernode(cluster, name);
+    if (*ret != GT_NONE)
+        return 0;
+    if (reader->supernodes_given)
+        return gt_at_fail(at, "supernode", "there is no supernode \"%.100s\"", name);
+    return gt_reader_wrap(at, gt_cluster_add_supernode(cluster, name, 1, GT_NONE, ret, reader->err));
+}
+
+static int file_nodes_read(struct cluster_reader *reader, const cJSON *json)
+{
+    struct gt_cluster *cluster = reader->file->cluster;
+    char path[READER_PATH_SIZE], name[READER_NAME_SIZE];
+    snprintf(path, sizeof(path), "nodes[%u]", reader->node_count);
+    struct gt_at at = {READER_SOURCE, path, reader->err};
+    GT_TRY(gt_reader_object(&at, json));
+    GT_TRY(reader_name(&at, json, "name", name));
+    uint32_t twice = gt_cluster_find_node(cluster, name);
+    if (twice != GT_NONE)
+        return gt_at_fail(&at, "name", "\"%.100s\" is the name of nodes[%u] already", name, twice);
+    uint32_t supernode, class, id;
+    unsigned count;
+    uint64_t healthy, free;
+    GT_TRY(read_supernode(reader, &at, json, &supernode));
+    GT_TRY(read_hardware(reader, &at, json, &class, &count, &healthy));
+    reader->free_given[reader->node_count] = gt_get(json, "free");
+    GT_TRY(reader_gpus(&at, json, "free", count, &free));
+    GT_TRY(gt_reader_wrap(&at, gt_cluster_add_node(cluster, name, class, supernode, &id, reader->err)));
+    if (reader->free_given[reader->node_count])
+        gt_cluster_set_free(cluster, id, free);
+    gt_cluster_set_healthy(cluster, id, healthy);
+    reader->node_count++;
+    return 0;
+}
+
+int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array)
+{
+    for (const cJSON *item = array->child; item; item = item->next)
+        GT_TRY(file_nodes_read(reader, item));
+    return 0;
+}
+
+static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON *json, uint64_t *used)
+{
+    struct gt_cluster_file *file = reader->file;
+    struct gt_cluster_pod *pod = &file->pods[i];
+    unsigned group = 0, atomic = 0;
+    char path[READER_PATH_SIZE], name[READER_NAME_SIZE], job[READER_NAME_SIZE] = "", node[READER_NAME_SIZE];
+    snprintf(path, sizeof(path), "pods[%u]", i);
+    struct gt_at at = {READER_SOURCE, path, reader->err};
+    GT_TRY(gt_reader_object(&at, json));
+    GT_TRY(reader_name(&at, json, "name", name));
+    GT_TRY(gt_get_text(&at, json, "job", job, sizeof(job)));
+    pod->name = strdup(name);
+    pod->job = strdup(job);
+    if (!pod->name || !pod->job)
+        return gt_fail_sys(reader->err, ENOMEM, "pods");
+    GT_TRY(gt_get_bool(&at, json, "movable", &pod->movable));
+    GT_TRY(gt_get_unsigned(&at, json, "groupSize", GT_CHAIN_SIZE_MAX, &group));
+    GT_TRY(gt_get_unsigned(&at, json, "atomicGroupSize", GT_CHAIN_SIZE_MAX, &atomic));
+    GT_TRY(reader_name(&at, json, "node", node));
+    pod->node = gt_cluster_find_node(file->cluster, node);
+    if (pod->node == GT_NONE)
+        return gt_at_fail(&at, "node", "there is no node \"%.100s\"", node);
+    struct gt_cluster_node n;
+    gt_cluster_get_node(file->cluster, pod->node, &n);
+    GT_TRY(reader_gpus(&at, json, "gpus", gt_class_gpus(n.class), &pod->mask));
+    if (!pod->mask)
+        return gt_at_fail(&at, "gpus", "expected the GPUs that the pod uses, there are none");
+    if (pod->mask & used[pod->node])
+        return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is used by another pod",
+                          gt_bit_first(pod->mask & used[pod->node]), node);
+    if (reader->free_given[pod->node] && pod->mask & n.free)
+        return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is free, its node says",
+                          gt_bit_first(pod->mask & n.free), node);
+    used[pod->node] |= pod->mask;
+    pod->together = atomic ? atomic : group;
+    if (!reader->sizes_given) {
+        gt_chain_came(file->cluster, group, gt_bit_count(pod->mask));
+        gt_chain_came(file->cluster, atomic, gt_bit_count(pod->mask));
+    }
+    return 0;
+}
+
+static int check_names(struct cluster_reader *reader)
+{
+    const struct gt_cluster_file *file = reader->file;
+    gt_auto_free struct named *names = calloc((size_t)file->pod_count + 1, sizeof(*names));
+    if (!names)
+        return gt_fail_sys(reader->err, ENOMEM, "pods");
+    for (uint32_t i = 0; i < file->pod_count; i++)
+        names[i] = (struct named){file->pods[i].name, i};
+    named_sort(names, file->pod_count);
+    uint32_t first, twice = named_twice(names, file->pod_count, &first);
+    if (twice == GT_NONE)
+        return 0;
+    char path[READER_PATH_SIZE];
+    snprintf(path, sizeof(path), "pods[%u]", twice);
+    struct gt_at at = {READER_SOURCE, path, reader->err};
+    return gt_at_fail(&at, "name", "\"%.100s\" is the name of pods[%u] already", file->pods[twice].name,
+                      first);
+}
+
+int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t count)
+{
+    struct gt_cluster_file *file = reader->file;
+    gt_auto_free uint64_t *used = calloc((size_t)reader->node_count + 1, sizeof(*used));
+    file->pods = calloc((size_t)count + 1, sizeof(*file->pods));
+    if (!used || !file->pods)
+        return gt_fail_sys(reader->err, ENOMEM, "pods");
+    file->pod_count = count;
+    uint32_t i = 0;
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next)
+        GT_TRY(file_pods_read(reader, i++, item, used));
+    GT_TRY(check_names(reader));
+    for (uint32_t node = 0; node < reader->node_count; node++)
+        if (used[node] && !reader->free_given[node])
+            gt_cluster_set_free(file->cluster, node, ~used[node]);
     return 0;
 }

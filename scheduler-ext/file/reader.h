@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_FILE_READER_H
-#define GPUTOPO_FILE_READER_H
+#pragma once
 
+#include "base/err.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "topology/model/node_json_get.h"
 
@@ -22,22 +22,11 @@ struct cluster_reader {
     bool *free_given; /* [node] */
 };
 
-#define TRY(call)                                                                                            \
-    do {                                                                                                     \
-        int try_ = (call);                                                                                   \
-        if (try_ < 0)                                                                                        \
-            return try_;                                                                                     \
-    } while (0)
-
 /* Names with their index in the file, sorted: to find a name, and to detect duplicates. */
 struct named {
     const char *name;
     uint32_t index;
 };
-void gt_named_sort(struct named *list, uint32_t count);
-uint32_t gt_named_find(const struct named *list, uint32_t count, const char *name); /* its index or GT_NONE */
-/* The index of a name that occurs before at *ret_first; GT_NONE: all names differ. */
-uint32_t gt_named_twice(const struct named *list, uint32_t count, uint32_t *ret_first);
 
 /* Adds the path in the file to an error of the core. */
 static inline int gt_reader_wrap(const struct gt_at *at, int r)
@@ -46,14 +35,7 @@ static inline int gt_reader_wrap(const struct gt_at *at, int r)
 }
 
 int gt_reader_object(const struct gt_at *at, const cJSON *json);
-/* Reads a required member: a name of 1 to 253 bytes. */
-int gt_reader_name(const struct gt_at *at, const cJSON *object, const char *key,
-                   char ret[static READER_NAME_SIZE]);
-/* Reads a list of different GPU numbers below n as a mask. */
-int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key, unsigned n, uint64_t *ret);
 
 int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint32_t count);
 int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array);
 int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t count);
-
-#endif

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 
 _Static_assert((int)GT_OWNER_REPLICAS_MAX == (int)GT_PLAN_PODS_MAX, "a whole template can be planned");
@@ -123,15 +125,11 @@ static int identify_pods(struct job_builder *builder)
 {
     for (uint32_t i = 0; i < builder->count; i++) {
         struct gt_pod_identity *identity = &builder->identities[i];
-        int r = gt_pod_identify(&builder->pods[i], identity, builder->err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_pod_identify(&builder->pods[i], identity, builder->err));
         if (identity->kind != builder->identities[0].kind)
             return gt_fail(builder->err, EINVAL, "pods of a %s and of a %s are not one job",
                            gt_job_kind_name(builder->identities[0].kind), gt_job_kind_name(identity->kind));
-        r = check_said(builder, i);
-        if (r < 0)
-            return r;
+        GT_TRY(check_said(builder, i));
         if (identity->ignored)
             continue;
         struct role *role = find_role(builder, identity->role);
@@ -479,9 +477,7 @@ static int check_alone(const struct job_builder *builder)
 static int job_make_units(struct job_builder *builder)
 {
     struct gt_job *job = builder->job;
-    int r = builder->spec && builder->spec->units_in_roles ? check_roles(builder) : check_alone(builder);
-    if (r < 0)
-        return r;
+    GT_TRY(builder->spec && builder->spec->units_in_roles ? check_roles(builder) : check_alone(builder));
     gt_auto_free struct gt_job_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));
     if (!pods)
         return gt_fail_sys(builder->err, ENOMEM, "job");
@@ -520,9 +516,7 @@ static int check_steps(struct job_builder *builder)
 
 static int job_make(struct job_builder *builder)
 {
-    int r = job_add_templates(builder);
-    if (r < 0)
-        return r;
+    GT_TRY(job_add_templates(builder));
     uint64_t slots = builder->count;
     for (uint32_t i = 0; i < builder->role_count; i++)
         slots += builder->roles[i].replicas;
@@ -530,27 +524,19 @@ static int job_make(struct job_builder *builder)
     builder->slots = calloc(slots + 1, sizeof(*builder->slots));
     if (!builder->identities || !builder->slots)
         return gt_fail_sys(builder->err, ENOMEM, "job");
-    r = identify_pods(builder);
-    if (r >= 0)
-        r = job_add_pods(builder);
-    if (r < 0)
-        return r;
+    GT_TRY(identify_pods(builder));
+    GT_TRY(job_add_pods(builder));
     builder->job->kind = builder->count ? builder->identities[0].kind : GT_JOB_POD;
     if (gt_job_kind_is_nameless(builder->job->kind) || builder->job->kind == GT_JOB_POD)
         count_by_name(builder);
     set_bases(builder);
-    r = fill_reservations(builder);
-    if (r >= 0)
-        r = add_members(builder);
-    if (r >= 0 && !(builder->spec && builder->spec->sizes_of_roles))
-        r = job_read_sizes(builder);
-    if (r >= 0)
-        r = job_make_units(builder);
-    if (r >= 0)
-        r = check_turns(builder);
-    if (r >= 0)
-        r = check_steps(builder);
-    return r;
+    GT_TRY(fill_reservations(builder));
+    GT_TRY(add_members(builder));
+    if (!(builder->spec && builder->spec->sizes_of_roles))
+        GT_TRY(job_read_sizes(builder));
+    GT_TRY(job_make_units(builder));
+    GT_TRY(check_turns(builder));
+    return check_steps(builder);
 }
 
 int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_job_spec *spec,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_JOBS_JOB_H
-#define GPUTOPO_JOBS_JOB_H
+#pragma once
 
 #include "api/identity.h"
 #include "api/owner.h"
@@ -49,5 +48,3 @@ GT_DEFINE_CLEANUP(struct gt_job *, gt_job_free)
 
 /* Natural order of texts, where runs of digits count as numbers: "a-9" before "a-10". */
 int gt_natural_order(const char *a, const char *b);
-
-#endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/jobs/rules.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -35,9 +37,7 @@ static int check_job(const struct gt_job_sizes *sizes, const struct gt_job_pod *
         uint32_t gpus = gt_job_pod_gpus(&pods[i]);
         if (!gpus)
             return gt_fail(err, EINVAL, "pod %u of the job asks for no GPUs", i);
-        int r = rules_check_pod(sizes, gpus, err);
-        if (r < 0)
-            return r;
+        GT_TRY(rules_check_pod(sizes, gpus, err));
         total += gpus;
     }
     if (total % sizes->group)

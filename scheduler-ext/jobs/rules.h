@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_JOBS_RULES_H
-#define GPUTOPO_JOBS_RULES_H
+#pragma once
 
-#include "api/names.h"
 #include "api/owner.h"
 #include "api/pod.h"
 #include "scheduler-ext/core/chain.h"
@@ -71,5 +69,3 @@ int gt_job_units_make(struct gt_job_sizes *sizes, const struct gt_job_pod *pods,
                       struct gt_job_units *ret, struct gt_err **err);
 
 void gt_job_units_done(struct gt_job_units *units);
-
-#endif

@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -102,11 +104,9 @@ static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t 
         uint32_t size = 0;
         if (!text)
             continue;
-        int r = whole  ? 0
-                : part ? read_subgroup(texts, count, i, &size, err)
-                       : read_size(key, &texts[i], text, also, &size, err);
-        if (r < 0)
-            return r;
+        GT_TRY(whole  ? 0
+               : part ? read_subgroup(texts, count, i, &size, err)
+                      : read_size(key, &texts[i], text, also, &size, err));
         if (agreed && size != sizes)
             return gt_fail(err, EINVAL, "%s differs within the job: %.20s on %s, %.20s on %s",
                            short_name(key), agreed, texts[first].where, text, texts[i].where);
@@ -170,17 +170,11 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
                                              "none, supernode"};
     struct gt_job_sizes sizes = {0};
     unsigned loss = 0, again = 0, spread = 0;
-    int r = read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, &sizes.whole, err);
-    if (r >= 0)
-        r = read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, NULL, err);
-    if (r >= 0)
-        r = sizes_read_word(&losses, texts, count, &loss, err);
-    if (r >= 0)
-        r = sizes_read_word(&unplaced, texts, count, &again, err);
-    if (r >= 0)
-        r = sizes_read_word(&spreads, texts, count, &spread, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, &sizes.whole, err));
+    GT_TRY(read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, NULL, err));
+    GT_TRY(sizes_read_word(&losses, texts, count, &loss, err));
+    GT_TRY(sizes_read_word(&unplaced, texts, count, &again, err));
+    GT_TRY(sizes_read_word(&spreads, texts, count, &spread, err));
     sizes.loss = (enum gt_on_node_loss)loss;
     sizes.recreate = again;
     sizes.spread = spread;

@@ -7,6 +7,7 @@
 
 #include "api/meta.h"
 #include "base/digest.h"
+#include "base/err.h"
 #include "base/table.h"
 #include "scheduler-ext/kueue/verdict.h"
 #include "scheduler-ext/owners/owners.h"

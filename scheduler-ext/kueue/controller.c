@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"

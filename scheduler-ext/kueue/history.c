@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/digest.h"
+#include "base/err.h"
 #include "base/table.h"
 #include "base/text.h"
 

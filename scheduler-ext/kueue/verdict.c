@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/decide/demands.h"

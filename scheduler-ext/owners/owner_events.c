@@ -56,7 +56,7 @@ static void owner_events_on_error(void *arg, const struct gt_err *error)
 int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner_events **ret,
                         struct gt_err **err)
 {
-    gt_auto_owner_events struct gt_owner_events *events = calloc(1, sizeof(*events));
+    GT_CLEANUP(gt_owner_events_free) struct gt_owner_events *events = calloc(1, sizeof(*events));
     if (!events)
         return gt_fail_sys(err, ENOMEM, "events");
     events->spec = *spec;
@@ -70,9 +70,7 @@ int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner
             .on_error = owner_events_on_error,
             .arg = events,
         };
-        int r = gt_kube_informer_start(spec->kube, &informer, &events->informers[i], err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_kube_informer_start(spec->kube, &informer, &events->informers[i], err));
     }
     *ret = gt_steal(events);
     return 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_OWNERS_OWNER_EVENTS_H
-#define GPUTOPO_OWNERS_OWNER_EVENTS_H
+#pragma once
 
 #include "kube/informer.h"
 #include "scheduler-ext/owners/owners.h"
@@ -25,6 +24,3 @@ int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner
 /* To be called before the client and the owners are freed. NULL is allowed. */
 void gt_owner_events_free(struct gt_owner_events *events);
 GT_DEFINE_CLEANUP(struct gt_owner_events *, gt_owner_events_free)
-#define gt_auto_owner_events GT_CLEANUP(gt_owner_events_free)
-
-#endif

@@ -123,7 +123,7 @@ static int owner_watch_start(struct follower *follower, struct gt_err **err)
 int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_watch **ret,
                        struct gt_err **err)
 {
-    gt_auto_owner_watch struct gt_owner_watch *watch = calloc(1, sizeof(*watch));
+    GT_CLEANUP(gt_owner_watch_free) struct gt_owner_watch *watch = calloc(1, sizeof(*watch));
     if (!watch)
         return gt_fail_sys(err, ENOMEM, "owners");
     watch->spec = *spec;
@@ -145,9 +145,7 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
                               .number = i,
                               .kind = type->kind,
                               .resource = {type->group, type->version, type->plural, i != QUEUES}};
-        int r = owner_watch_start(&watch->followers[i], err);
-        if (r < 0)
-            return r;
+        GT_TRY(owner_watch_start(&watch->followers[i], err));
     }
     *ret = gt_steal(watch);
     return 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_OWNERS_OWNER_WATCH_H
-#define GPUTOPO_OWNERS_OWNER_WATCH_H
+#pragma once
 
 #include "kube/informer.h"
 #include "scheduler-ext/owners/owners.h"
@@ -37,10 +36,7 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
 /* To be called before the client and the owners are freed. NULL is allowed. */
 void gt_owner_watch_free(struct gt_owner_watch *watch);
 GT_DEFINE_CLEANUP(struct gt_owner_watch *, gt_owner_watch_free)
-#define gt_auto_owner_watch GT_CLEANUP(gt_owner_watch_free)
 
 /* Whether each kind is synced, or known not to exist, or could not be listed for `without_ms`. (The webhook
  * gates pods of such a kind in case they need it.) */
 bool gt_owner_watch_is_synced(const struct gt_owner_watch *watch);
-
-#endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/meta.h"
+#include "base/err.h"
 #include "kube/index.h"
 
 struct gt_owners {
@@ -101,9 +102,7 @@ int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_
     struct gt_job *job = NULL;
     if (owner->refusal && gt_owner_is_grouped(owner))
         return gt_fail(err, EINVAL, "%s", owner->refusal);
-    int r = gt_job_make(NULL, 0, &owner->spec, &job, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_job_make(NULL, 0, &owner->spec, &job, err));
     *ret = job;
     return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_OWNERS_OWNERS_H
-#define GPUTOPO_OWNERS_OWNERS_H
+#pragma once
 
 #include "api/owner.h"
 #include "scheduler-ext/jobs/job.h"
@@ -48,5 +47,3 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
  * returns false. `owner` NULL: it is not known. */
 bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const char *namespace_,
                       const char *name, unsigned number, struct gt_buf *to);
-
-#endif

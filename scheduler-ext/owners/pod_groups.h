@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_OWNERS_POD_GROUPS_H
-#define GPUTOPO_OWNERS_POD_GROUPS_H
+#pragma once
 
 #include "api/pod_group.h"
 
@@ -16,7 +15,6 @@ struct gt_pod_groups;
 int gt_pod_groups_new(const char *resource, struct gt_pod_groups **ret, struct gt_err **err);
 void gt_pod_groups_free(struct gt_pod_groups *groups); /* NULL is allowed */
 GT_DEFINE_CLEANUP(struct gt_pod_groups *, gt_pod_groups_free)
-#define gt_auto_pod_groups GT_CLEANUP(gt_pod_groups_free)
 
 /* An object was added, changed, or deleted. An invalid one counts as deleted. True: the result of a find
  * function has changed. */
@@ -34,5 +32,3 @@ bool gt_pod_groups_is_known(const struct gt_pod_groups *groups); /* NULL: no */
 const struct gt_pod_group *gt_pod_groups_find(const struct gt_pod_groups *groups, const char *namespace_,
                                               const char *name);
 const struct gt_volcano_queue *gt_pod_groups_find_queue(const struct gt_pod_groups *groups, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PICTURE_PICTURE_H
-#define GPUTOPO_PICTURE_PICTURE_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/core/cluster.h"
@@ -141,5 +140,3 @@ void gt_picture_legend_json(struct gt_buf *to);
 
 /* Appends the picture as SVG. */
 void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to);
-
-#endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/clock.h"
 #include "scheduler-ext/decide/part.h"
 #include "scheduler-ext/placement/reconcile.h"

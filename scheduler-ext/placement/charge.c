@@ -20,7 +20,7 @@
 
 /* What limits a job's reservations. */
 struct bound {
-    const struct gt_resource_quota *quota; /* NULL: what its pods run on, and --reserve-gpus-per-namespace */
+    const struct gt_resource_quota *quota; /* NULL: what its pods run on, and --reserve-gpus */
     uint64_t allowed, used, reserved;
 };
 

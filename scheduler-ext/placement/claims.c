@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/names.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 #include <stdio.h>

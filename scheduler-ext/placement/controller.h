@@ -50,7 +50,7 @@ struct gt_placement_options {
     /* --patience: after so long, nodes are reserved for a waiting job; 60 s. Lower where large jobs must
      * start soon, higher where GPUs must not stay idle for them. */
     uint64_t patience_ms;
-    /* --reserve-waiting: how long nodes are reserved for a waiting job; 10 min. Higher where pods run for
+    /* How long nodes are reserved for a waiting job; 10 min. Higher where pods run for
      * longer, so that the nodes become empty in that time. */
     uint64_t reserve_waiting_ms;
     /* --reserve-waiting-percent: the most of the cluster's GPUs that these nodes may have (one node is always
@@ -68,16 +68,16 @@ struct gt_placement_options {
     /* --reserve: where pods are created one by one, how long places are reserved after the last new pod; 30
      * min. Higher where it takes longer until a pod is ready and the next one is created. */
     uint64_t reserve_ms;
-    /* --reserve-missing: for other jobs, how long places for missing pods are reserved after the last new
+    /* For other jobs, how long places for missing pods are reserved after the last new
      * pod; 60 s. Higher where owners create pods slowly, lower where tenants are not trusted. */
     uint64_t reserve_missing_ms;
-    /* --reserve-yield: after so long without new pods, such places are given to complete jobs of other
+    /* After so long without new pods, such places are given to complete jobs of other
      * namespaces that can start there; 5 s. Higher where owners create fewer than four pods a second. */
     uint64_t reserve_yield_ms;
-    /* --reserve-gpus: where pods are created one by one, the most GPUs of a job that are reserved for units
+    /* The same option: where pods are created one by one, the most GPUs of a job that are reserved for units
      * without any pod; 512. Lower where such sets are large and filled late. */
     uint64_t reserve_gpus;
-    /* --reserve-gpus-per-namespace: the most GPUs that are reserved for missing pods of all jobs of a
+    /* --reserve-gpus: the most GPUs that are reserved for missing pods of all jobs of a
      * namespace together, beyond as many as its pods run on; 512. With it a job of 64 nodes can be planned
      * with its first pod; a larger one waits for more of its pods. Lower where tenants are not trusted. */
     uint64_t reserve_gpus_per_namespace;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/names.h"
 #include "base/clock.h"
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"

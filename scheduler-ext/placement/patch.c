@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"

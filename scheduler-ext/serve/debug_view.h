@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_DEBUG_VIEW_H
-#define GPUTOPO_SERVE_DEBUG_VIEW_H
+#pragma once
 
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/placement/controller.h"
@@ -52,5 +51,3 @@ uint32_t gt_debug_job_unplaced(const struct gt_debug_view *view, const struct gt
 
 /* The kind of object that created its pods: "PyTorchJob", "ReplicaSet". */
 const char *gt_debug_job_kind(const struct gt_cache_job *job);
-
-#endif

@@ -8,7 +8,6 @@
 #include "scheduler-ext/serve/explain_write.h"
 #include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/model_parts.h"
-#include "scheduler-ext/serve/query.h"
 #include "scheduler-ext/serve/unit_room.h"
 
 enum { QUERY_NAME_MAX = 1024, CANDIDATES_MAX = 8 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_EXPLAIN_H
-#define GPUTOPO_SERVE_EXPLAIN_H
+#pragma once
 
 #include "http/http.h"
 #include "scheduler-ext/serve/debug_view.h"
@@ -13,4 +12,6 @@
  */
 void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_http_response *response);
 
-#endif
+/* Serves the cluster page: /ui and the files that it loads. They are built into the program and request only
+ * /debug/model. False where the path is not one of these. */
+bool gt_ui_serve(const char *path, struct gt_http_response *response);

@@ -11,6 +11,52 @@
 #include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/jobs/job.h"
 #include "scheduler-ext/jobs/rules.h"
+#include "scheduler-ext/serve/model_parts.h"
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool decode(const char *text, size_t len, char *ret, size_t size)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i] == '+' ? ' ' : text[i];
+        if (text[i] == '%') {
+            int high = i + 2 < len ? digit(text[i + 1]) : -1, low = high < 0 ? -1 : digit(text[i + 2]);
+            if (low < 0 || (high == 0 && low == 0))
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if (at + 1 >= size)
+            return false;
+        ret[at++] = c;
+    }
+    ret[at] = '\0';
+    return true;
+}
+
+bool gt_query_get(const char *query, const char *key, char *ret, size_t size)
+{
+    size_t key_len = strlen(key);
+    ret[0] = '\0';
+    for (const char *p = query; p && *p;) {
+        size_t len = strcspn(p, "&");
+        if (len > key_len && strncmp(p, key, key_len) == 0 && p[key_len] == '=') {
+            if (decode(p + key_len + 1, len - key_len - 1, ret, size))
+                return true;
+            ret[0] = '\0';
+            return false;
+        }
+        p += len + (p[len] == '&');
+    }
+    return false;
+}
 
 enum { ROWS_MAX = 1024 };
 
@@ -407,4 +453,104 @@ void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache
         gt_buf_printf(to, "It counts as a job of itself: %s\n", pod->identity_error);
     gt_buf_puts(to, "\n");
     explain_write_add_job(view, pod->job, to);
+}
+
+/* Who has each GPU of a node, or to whom it is promised. */
+
+enum { HOLDER_MAX = 1024 };
+
+static const struct gt_cache_job *job_numbered(const struct gt_cache *cache, uint64_t number)
+{
+    const struct gt_cache_job *job = gt_cache_next_job(cache, NULL);
+    while (job && job->number != number)
+        job = gt_cache_next_job(cache, job);
+    return job;
+}
+
+static void say_reserved(const struct gt_debug_view *view, uint64_t number, struct gt_buf *to)
+{
+    const struct gt_cache_job *job = job_numbered(view->cache, number);
+    struct gt_placement_job info;
+    char until[GT_TIME_TEXT_SIZE];
+    gt_buf_printf(to, "reserved for pods to come of %s%s", job ? "job " : "a job that has ended",
+                  job ? job->key : "");
+    if (!job)
+        return;
+    gt_debug_job(view, job, &info);
+    if (!info.reserved_until_ms || info.reserved_until_ms < view->now_ms)
+        return;
+    gt_time_text((int64_t)((view->wall_ms + info.reserved_until_ms - view->now_ms) / 1000), until);
+    gt_buf_printf(to, " until %s", until);
+}
+
+static void say_promise(const struct gt_debug_view *view, const struct gt_promise *promise, struct gt_buf *to)
+{
+    const struct gt_cache_job *job;
+    switch (promise->kind) {
+    case GT_PROMISE_RESERVED:
+        say_reserved(view, promise->owner, to);
+        return;
+    case GT_PROMISE_ADMITTED:
+        gt_buf_puts(to, "reserved for a Workload that Kueue has let in");
+        return;
+    case GT_PROMISE_FOREIGN:
+        gt_buf_puts(to, "reserved by the other scheduler");
+        return;
+    case GT_PROMISE_PLANNED:
+    case GT_PROMISE_VACATED:
+        job = job_numbered(view->cache, promise->owner);
+        gt_buf_printf(to, "planned for %s%s", job ? "job " : "a job that has ended", job ? job->key : "");
+    }
+}
+
+static void say_holder(const struct gt_debug_view *view, uint32_t id, const struct gt_cluster_node *node,
+                       unsigned gpu, struct gt_buf *to)
+{
+    uint64_t bit = UINT64_C(1) << gpu;
+    const struct gt_cache_pod *user = gt_cache_gpu_user(view->cache, id, gpu);
+    struct gt_promise promise;
+    if (!(node->healthy & bit))
+        gt_buf_puts(to, node->free & ~node->assumed & bit ? "unhealthy" : "unhealthy, ");
+    if (user && (!(node->free & bit) || node->assumed & bit))
+        gt_buf_printf(to, "%s pod %s/%s of job %s", node->free & bit ? "planned for" : "used by",
+                      user->meta.namespace_, user->meta.name, user->job->key);
+    else if (!(node->free & bit))
+        gt_buf_puts(to, "used by a pod that is not known here");
+    else if (gt_cluster_promise_of(gt_cache_cluster(view->cache), id, gpu, &promise))
+        say_promise(view, &promise, to);
+    else if (node->healthy & bit)
+        gt_buf_puts(to, node->eligible ? "free" : "not used, but nothing is placed here");
+}
+
+static void explain_node_end_line(uint64_t mask, const struct gt_buf *says, struct gt_buf *to)
+{
+    gt_buf_puts(to, gt_bit_count(mask) == 1 ? "GPU " : "GPUs ");
+    gt_text_add_mask(to, mask);
+    gt_buf_printf(to, ": %s\n", says->data ? says->data : "");
+}
+
+void gt_explain_node_text(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)
+{
+    gt_auto_buf struct gt_buf says = GT_BUF(HOLDER_MAX), note = GT_BUF(HOLDER_MAX);
+    struct gt_cluster_node node;
+    uint64_t mask = 0;
+    if (!gt_cluster_get_node(gt_cache_cluster(view->cache), id, &node))
+        return;
+    unsigned gpus = gt_class_gpus(node.class);
+    gt_model_node_note(view, id, &note);
+    gt_buf_printf(to, "node %s: %u of %u GPU%s can be given away", node.name, gt_bit_count(node.available),
+                  gpus, gt_plural(gpus));
+    gt_buf_printf(to, note.len ? "; %s\n" : "\n", note.data);
+    for (unsigned gpu = 0; gpu < gpus; gpu++) {
+        gt_auto_buf struct gt_buf one = GT_BUF(HOLDER_MAX);
+        say_holder(view, id, &node, gpu, &one);
+        if (mask && (one.len != says.len || memcmp(one.data, says.data, one.len) != 0)) {
+            explain_node_end_line(mask, &says, to);
+            mask = 0;
+        }
+        mask |= UINT64_C(1) << gpu;
+        gt_buf_consume(&says, says.len);
+        gt_buf_add(&says, one.data, one.len);
+    }
+    explain_node_end_line(mask, &says, to);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_EXPLAIN_WRITE_H
-#define GPUTOPO_SERVE_EXPLAIN_WRITE_H
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "scheduler-ext/serve/feasible_nodes.h"
 
@@ -11,4 +13,6 @@ void gt_explain_node_text(const struct gt_debug_view *view, uint32_t node, struc
 void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                            const struct gt_feasible_nodes *nodes, struct gt_buf *to);
 
-#endif
+/* Gets the first value of a key in the query of a URL, with decoded escapes. False (and ret is "") where
+ * there is none, where it is longer than `size` allows, or is not valid text. `query` may be NULL. */
+bool gt_query_get(const char *query, const char *key, char *ret, size_t size);

@@ -189,9 +189,7 @@ static int answer_query(struct gt_extender *e, struct extender_query *query, str
         [GT_WIRE_VOLCANO_PREDICATE] = predicate,
         [GT_WIRE_VOLCANO_PRIORITIZE] = score,
     };
-    int r = gt_wire_request_read(query->request, &query->err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_wire_request_read(query->request, &query->err));
     if (!extender_make_room(e, query->request->count))
         return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", query->request->count);
     answers[query->verb](e, query->request, to);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_EXTENDER_H
-#define GPUTOPO_SERVE_EXTENDER_H
+#pragma once
 
 #include "http/http.h"
-#include "scheduler-ext/serve/feasibility.h"
+#include "scheduler-ext/serve/feasible_nodes.h"
 
 /*
  * The HTTP extenders, one for each scheduler (docs/how-to/score-nodes-by-topology.md):
@@ -41,5 +40,3 @@ bool gt_extender_serve(struct gt_extender *extender, const struct gt_http_reques
 
 /* Appends its metrics. */
 void gt_extender_metrics(const struct gt_extender *extender, struct gt_buf *to);
-
-#endif

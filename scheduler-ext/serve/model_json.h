@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_MODEL_JSON_H
-#define GPUTOPO_SERVE_MODEL_JSON_H
+#pragma once
 
 #include "scheduler-ext/serve/debug_view.h"
 
@@ -26,5 +25,3 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
                        struct gt_buf *to);
 void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool ids,
                        struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_MODEL_PARTS_H
-#define GPUTOPO_SERVE_MODEL_PARTS_H
+#pragma once
 
 #include "scheduler-ext/serve/debug_view.h"
 
@@ -12,5 +11,3 @@ void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debu
 /* What is wrong with a node, or special; nothing: nothing is. */
 void gt_model_node_note(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to);
 void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to);
-
-#endif

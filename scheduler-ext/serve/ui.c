@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/serve/ui.h"
+#include "scheduler-ext/serve/explain.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/bits.h"
 #include "base/text.h"
 #include "scheduler-ext/cache/resources.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SERVE_UNIT_ROOM_H
-#define GPUTOPO_SERVE_UNIT_ROOM_H
+#pragma once
 
 #include "scheduler-ext/serve/feasible_nodes.h"
 
@@ -60,5 +59,3 @@ void gt_unit_rooms_text(const struct gt_debug_view *view, const struct gt_unit_r
 /* Appends the members "unit", "supernodes" and "leastChange". */
 void gt_unit_rooms_json(const struct gt_debug_view *view, const struct gt_unit_rooms *rooms,
                         struct gt_buf *to);
-
-#endif

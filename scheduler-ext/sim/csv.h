@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_CSV_H
-#define GPUTOPO_SIM_CSV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ int gt_csv_whole(const struct gt_csv *csv, unsigned field, const char *name, uin
                  struct gt_err **err);
 int gt_csv_real(const struct gt_csv *csv, unsigned field, const char *name, double max, double *ret,
                 struct gt_err **err); /* 0 or more */
-
-#endif

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/err.h"
+
 /* Progress over all runs. */
 struct progress {
     const struct gt_experiment *experiment;

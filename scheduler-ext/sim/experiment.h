@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_EXPERIMENT_H
-#define GPUTOPO_SIM_EXPERIMENT_H
+#pragma once
 
 #include "scheduler-ext/sim/group/engine.h"
 
@@ -22,5 +21,3 @@ struct gt_experiment {
 /* *ret has one report for each policy, in the order of `policies`; gt_experiment_done() frees them. */
 int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report **ret, struct gt_err **err);
 void gt_experiment_done(struct gt_report *reports, uint32_t count);
-
-#endif

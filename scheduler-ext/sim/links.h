@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_LINKS_H
-#define GPUTOPO_SIM_LINKS_H
+#pragma once
 
 #include "scheduler-ext/sim/site.h"
 
@@ -27,5 +26,3 @@ double gt_links_share(const struct gt_links *links);
  * S(free) / (S(all) x free / all), each sum over all nodes; 0 where there is none to lose. */
 double gt_links_fragmentation(const struct gt_links *links, uint64_t (*free)(const void *arg, uint32_t node),
                               const void *arg);
-
-#endif

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/cleanup.h"
 #include "base/json_write.h"
 #include "scheduler-ext/sim/result.h"
 

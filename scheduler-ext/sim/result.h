@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_RESULT_H
-#define GPUTOPO_SIM_RESULT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -78,5 +77,3 @@ struct gt_mean gt_report_mean(const struct gt_report *report, double (*get)(cons
 void gt_report_table(const struct gt_report *reports, uint32_t count, const char *title, struct gt_buf *to);
 void gt_report_csv(const struct gt_report *reports, uint32_t count, struct gt_buf *to);
 void gt_report_json(const struct gt_report *reports, uint32_t count, struct gt_buf *to);
-
-#endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/rng.h"
+#include "scheduler-ext/sim/trace.h"
 
 #include <math.h>
 

@@ -181,9 +181,7 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
     gt_csv_open(&csv, file, text, len);
     gt_auto_free struct node_row *rows = NULL;
     uint32_t count = 0;
-    int r = site_read_rows(&csv, &rows, &count, err);
-    if (r < 0)
-        return r;
+    GT_TRY(site_read_rows(&csv, &rows, &count, err));
     qsort(rows, count, sizeof(*rows), site_by_name);
     for (uint32_t i = 1; i < count; i++)
         if (strcmp(rows[i - 1].name, rows[i].name) == 0)
@@ -230,8 +228,8 @@ static int site_add_class(struct gt_cluster *cluster, unsigned gpus, unsigned li
         for (unsigned b = 0; b < gpus; b++)
             weights.w[a][b] = a == b ? 0 : a / linked == b / linked ? LINK_WITHIN : LINK_ACROSS;
     gt_auto_class struct gt_class *class = NULL;
-    int r = gt_class_new(&weights, &class, err);
-    return r < 0 ? r : gt_cluster_add_class(cluster, class, ret, err);
+    GT_TRY(gt_class_new(&weights, &class, err));
+    return gt_cluster_add_class(cluster, class, ret, err);
 }
 
 int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err)

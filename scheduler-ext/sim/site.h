@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_SITE_H
-#define GPUTOPO_SIM_SITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "scheduler-ext/core/cluster.h"
 
 /*
@@ -52,5 +50,3 @@ uint32_t gt_site_largest_node(const struct gt_site *site);
 /* Makes the core's cluster of the site, all GPUs free: direct links of 64 GB/s within a group of linked GPUs,
  * 8 GB/s between groups. Nodes without GPUs have a class on which nothing fits. Ids are those of the site. */
 int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err);
-
-#endif

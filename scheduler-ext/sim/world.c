@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/world.h"
+#include "scheduler-ext/sim/group/policy.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "base/err.h"
 
 void gt_world_free(struct gt_world *world)
 {
@@ -20,9 +22,7 @@ void gt_world_free(struct gt_world *world)
 int gt_world_new(const struct gt_site *site, struct gt_world **ret, struct gt_err **err)
 {
     gt_auto_cluster struct gt_cluster *model = NULL;
-    int r = gt_site_model(site, &model, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_site_model(site, &model, err));
     gt_auto_world struct gt_world *world = calloc(1, sizeof(*world));
     if (!world)
         return gt_fail_sys(err, ENOMEM, "simulated cluster");

@@ -1,9 +1,469 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/supernodes/join.h"
+
 #include <errno.h>
+#include <stdarg.h>
+#include <string.h>
 
-#include "scheduler-ext/supernodes/join_work.h"
+#include "base/digest.h"
+#include "base/err.h"
 
-static void work_done(struct gt_join_work *work)
+/*
+ * Names and UUIDs are looked up in sorted indexes. While joining, each node has the number of its supernode;
+ * the lists of members are made at the end.
+ */
+struct join_work {
+    const struct gt_join_node *nodes;
+    uint32_t node_count;
+    const struct gt_join_group *groups;
+    uint32_t group_count;
+    struct gt_join *join;
+    uint32_t *by_name; /* nodes, by name */
+    uint32_t *by_uuid; /* nodes with a server UUID, by UUID; the holder first */
+    uint32_t uuid_count;
+    uint32_t *groups_by_name;
+    uint32_t *group_super; /* [group]: its supernode, GT_JOIN_NONE: left out */
+    uint32_t *root;        /* [node]: union-find of the reports */
+};
+
+/* What a problem concerns; GT_JOIN_NONE: nothing. */
+struct join_about {
+    uint32_t supernode, node, other;
+    bool in_config;
+};
+
+static struct join_about join_about_group(uint32_t supernode)
+{
+    return (struct join_about){supernode, GT_JOIN_NONE, GT_JOIN_NONE, true};
+}
+
+static struct join_about join_about_nodes(uint32_t node, uint32_t other)
+{
+    return (struct join_about){GT_JOIN_NONE, node, other, false};
+}
+
+static bool join_has_text(const char *text)
+{
+    return text && text[0];
+}
+
+static bool join_holds_uuid(const struct gt_join_node *node)
+{
+    return node->uuid_holder && strcmp(node->uuid_holder, node->name) == 0;
+}
+
+/* Indexes of nodes and groups are sorted by it. */
+typedef const char *join_text(const struct join_work *work, uint32_t item);
+
+__attribute__((format(printf, 4, 5))) static void join_problem(struct join_work *work,
+                                                               enum gt_join_problem_kind kind,
+                                                               struct join_about about, const char *format,
+                                                               ...)
+{
+    struct gt_join *join = work->join;
+    if (join->problem_count == GT_JOIN_PROBLEMS_MAX)
+        return;
+    struct gt_join_problem *p = &join->problems[join->problem_count++];
+    va_list args;
+    p->kind = kind;
+    p->supernode = about.supernode;
+    p->node = about.node;
+    p->other = about.other;
+    p->in_config = about.in_config;
+    va_start(args, format);
+    vsnprintf(p->text, sizeof(p->text), format, args);
+    va_end(args);
+}
+
+static uint32_t join_add(struct join_work *work, const char *name, unsigned tier, enum gt_join_source source)
+{
+    struct gt_join *join = work->join;
+    uint32_t id = join->supernode_count++;
+    struct gt_supernode *s = &join->supernodes[id];
+    *s = (struct gt_supernode){.tier = tier, .parent = GT_JOIN_NONE, .source = source};
+    snprintf(s->name, sizeof(s->name), "%s", name);
+    return id;
+}
+
+static int compare_node_names(const void *a, const void *b, void *arg)
+{
+    const struct gt_join_node *nodes = arg;
+    return strcmp(nodes[*(const uint32_t *)a].name, nodes[*(const uint32_t *)b].name);
+}
+
+static int join_index_compare_uuids(const void *a, const void *b, void *arg)
+{
+    const struct gt_join_node *nodes = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(nodes[x].server_uuid, nodes[y].server_uuid);
+    if (order == 0)
+        order = join_holds_uuid(&nodes[y]) - join_holds_uuid(&nodes[x]);
+    return order ? order : (x > y) - (x < y);
+}
+
+static int compare_group_names(const void *a, const void *b, void *arg)
+{
+    const struct gt_join_group *groups = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(groups[x].name, groups[y].name);
+    return order ? order : (x > y) - (x < y);
+}
+
+/* The first position whose text is not less than `text`. */
+static uint32_t join_lower_bound(const struct join_work *work, const uint32_t *index, uint32_t count,
+                                 const char *text, join_text *text_of)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (strcmp(text_of(work, index[middle]), text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static const char *join_node_name(const struct join_work *work, uint32_t item)
+{
+    return work->nodes[item].name;
+}
+
+static const char *join_node_uuid(const struct join_work *work, uint32_t item)
+{
+    return work->nodes[item].server_uuid;
+}
+
+static const char *join_group_name(const struct join_work *work, uint32_t item)
+{
+    return work->groups[item].name;
+}
+
+/* The first item with that text; GT_JOIN_NONE: none. */
+static uint32_t join_find(const struct join_work *work, const uint32_t *index, uint32_t count,
+                          const char *text, join_text *text_of)
+{
+    uint32_t at = join_lower_bound(work, index, count, text, text_of);
+    return at < count && strcmp(text_of(work, index[at]), text) == 0 ? index[at] : GT_JOIN_NONE;
+}
+
+static void join_index(struct join_work *work)
+{
+    void *nodes = (void *)(uintptr_t)work->nodes, *groups = (void *)(uintptr_t)work->groups;
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        work->by_name[i] = i;
+        if (join_has_text(work->nodes[i].server_uuid))
+            work->by_uuid[work->uuid_count++] = i;
+    }
+    for (uint32_t i = 0; i < work->group_count; i++)
+        work->groups_by_name[i] = i;
+    qsort_r(work->by_name, work->node_count, sizeof(uint32_t), compare_node_names, nodes);
+    qsort_r(work->by_uuid, work->uuid_count, sizeof(uint32_t), join_index_compare_uuids, nodes);
+    qsort_r(work->groups_by_name, work->group_count, sizeof(uint32_t), compare_group_names, groups);
+}
+
+/* Whether it is a DNS label, as required for names that are also used in labels. */
+static bool join_config_is_name(const char *name)
+{
+    size_t len = strnlen(name, GT_JOIN_NAME_SIZE);
+    if (len == 0 || len == GT_JOIN_NAME_SIZE || name[0] == '-' || name[len - 1] == '-')
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9') || name[i] == '-'))
+            return false;
+    return true;
+}
+
+static void add_groups(struct join_work *work)
+{
+    for (uint32_t i = 0; i < work->group_count; i++) {
+        const struct gt_join_group *group = &work->groups[i];
+        work->group_super[i] = GT_JOIN_NONE;
+        if (!join_config_is_name(group->name))
+            join_problem(work, GT_JOIN_BAD_NAME, join_about_group(GT_JOIN_NONE),
+                         "group \"%.64s\": the name of a group is 1 to 63 of a-z, 0-9 and -", group->name);
+        else if (group->tier < 1 || group->tier > GT_JOIN_TIERS_MAX)
+            join_problem(work, GT_JOIN_BAD_TIER, join_about_group(GT_JOIN_NONE),
+                         "group %s: tier %u, expected 1 to %d", group->name, group->tier, GT_JOIN_TIERS_MAX);
+        else if (join_find(work, work->groups_by_name, work->group_count, group->name, join_group_name) != i)
+            join_problem(work, GT_JOIN_GROUP_TWICE, join_about_group(GT_JOIN_NONE),
+                         "group %s: there are two groups of that name, the first one counts", group->name);
+        else
+            work->group_super[i] = join_add(work, group->name, group->tier, GT_JOIN_CONFIG);
+    }
+}
+
+/* A parent must be of a higher tier than its child, so there are no cycles. */
+static void link_groups(struct join_work *work)
+{
+    for (uint32_t i = 0; i < work->group_count; i++) {
+        const struct gt_join_group *group = &work->groups[i];
+        uint32_t id = work->group_super[i];
+        if (id == GT_JOIN_NONE || !join_has_text(group->parent))
+            continue;
+        uint32_t parent =
+            join_find(work, work->groups_by_name, work->group_count, group->parent, join_group_name);
+        if (parent == GT_JOIN_NONE || work->group_super[parent] == GT_JOIN_NONE)
+            join_problem(work, GT_JOIN_UNKNOWN_PARENT, join_about_group(id),
+                         "group %s: there is no group %.64s to be its parent", group->name, group->parent);
+        else if (work->groups[parent].tier <= group->tier)
+            join_problem(work, GT_JOIN_BAD_TIER, join_about_group(id),
+                         "group %s of tier %u: its parent %s is of tier %u, expected a higher one",
+                         group->name, group->tier, group->parent, work->groups[parent].tier);
+        else
+            work->join->supernodes[id].parent = work->group_super[parent];
+    }
+}
+
+static void place_by_config(struct join_work *work)
+{
+    for (uint32_t i = 0; i < work->group_count; i++) {
+        const struct gt_join_group *group = &work->groups[i];
+        uint32_t id = work->group_super[i];
+        if (id == GT_JOIN_NONE)
+            continue;
+        if (group->tier > 1 && group->node_count) {
+            join_problem(work, GT_JOIN_BAD_TIER, join_about_group(id),
+                         "group %s of tier %u has nodes, expected them in groups of tier 1", group->name,
+                         group->tier);
+            continue;
+        }
+        for (uint32_t n = 0; n < group->node_count; n++) {
+            uint32_t node = join_find(work, work->by_name, work->node_count, group->nodes[n], join_node_name);
+            if (node == GT_JOIN_NONE)
+                join_problem(work, GT_JOIN_UNKNOWN_NODE, join_about_group(id),
+                             "group %s: there is no node %.128s", group->name, group->nodes[n]);
+            else if (work->join->supernode_of[node] != GT_JOIN_NONE)
+                join_problem(work, GT_JOIN_NODE_TWICE, (struct join_about){id, node, GT_JOIN_NONE, true},
+                             "group %s: node %s is in group %s already, which counts", group->name,
+                             group->nodes[n], work->join->supernodes[work->join->supernode_of[node]].name);
+            else
+                work->join->supernode_of[node] = id;
+        }
+    }
+}
+
+/* Assign nodes to supernodes, in the order of priority. `order`, `size` and `least`: zeroed scratch arrays
+ * with one entry for each node. */
+static void join_by_config(struct join_work *work)
+{
+    add_groups(work);
+    link_groups(work);
+    place_by_config(work);
+}
+
+/* ---- labels ---- */
+
+static uint32_t join_config_find_supernode(const struct join_work *work, const char *name, uint32_t from)
+{
+    for (uint32_t i = from; i < work->join->supernode_count; i++)
+        if (strcmp(work->join->supernodes[i].name, name) == 0)
+            return i;
+    return GT_JOIN_NONE;
+}
+
+static int compare_labels(const void *a, const void *b, void *arg)
+{
+    const struct gt_join_node *nodes = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(nodes[x].label, nodes[y].label);
+    return order ? order : (x > y) - (x < y);
+}
+
+static void join_by_label(struct join_work *work, uint32_t *order)
+{
+    struct gt_join *join = work->join;
+    uint32_t count = 0, configured = join->supernode_count;
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        if (join->supernode_of[i] != GT_JOIN_NONE || !join_has_text(work->nodes[i].label))
+            continue;
+        if (join_config_is_name(work->nodes[i].label))
+            order[count++] = i;
+        else
+            join_problem(
+                work, GT_JOIN_BAD_NAME, join_about_nodes(i, GT_JOIN_NONE),
+                "node %s: its label \"%.64s\" is no name for a supernode, expected 1 to 63 of a-z, 0-9 and -",
+                work->nodes[i].name, work->nodes[i].label);
+    }
+    qsort_r(order, count, sizeof(*order), compare_labels, (void *)(uintptr_t)work->nodes);
+    for (uint32_t i = 0, id = GT_JOIN_NONE; i < count; i++) {
+        const char *label = work->nodes[order[i]].label;
+        if (i == 0 || strcmp(label, work->nodes[order[i - 1]].label) != 0) {
+            id = join_config_find_supernode(work, label, 0);
+            if (id != GT_JOIN_NONE && id < configured && join->supernodes[id].tier > 1) {
+                join_problem(work, GT_JOIN_BAD_TIER, (struct join_about){id, order[i], GT_JOIN_NONE, false},
+                             "label %s: the group of that name is of tier %u, expected 1", label,
+                             join->supernodes[id].tier);
+                id = GT_JOIN_NONE;
+            } else if (id == GT_JOIN_NONE)
+                id = join_add(work, label, 1, GT_JOIN_LABEL);
+        }
+        join->supernode_of[order[i]] = id;
+    }
+}
+
+static uint32_t root_of(struct join_work *work, uint32_t node)
+{
+    while (work->root[node] != node) {
+        work->root[node] = work->root[work->root[node]];
+        node = work->root[node];
+    }
+    return node;
+}
+
+static bool reports(const struct gt_join_node *node, const char *uuid)
+{
+    for (uint32_t i = 0; i < node->remote_count; i++)
+        if (strcmp(node->remotes[i], uuid) == 0)
+            return true;
+    return false;
+}
+
+/* A server UUID means only one node: its holder; where that is not known, none. */
+static bool is_the_server(const struct join_work *work, uint32_t node)
+{
+    if (work->nodes[node].uuid_holder)
+        return join_holds_uuid(&work->nodes[node]);
+    const char *uuid = work->nodes[node].server_uuid;
+    uint32_t at = join_lower_bound(work, work->by_uuid, work->uuid_count, uuid, join_node_uuid);
+    return at + 1 >= work->uuid_count || strcmp(work->nodes[work->by_uuid[at + 1]].server_uuid, uuid) != 0;
+}
+
+static void find_same_uuids(struct join_work *work)
+{
+    for (uint32_t i = 0; i < work->uuid_count; i++) {
+        uint32_t node = work->by_uuid[i], before = i ? work->by_uuid[i - 1] : GT_JOIN_NONE;
+        const struct gt_join_node *a = i ? &work->nodes[before] : NULL, *b = &work->nodes[node];
+        if (b->uuid_holder) {
+            if (!join_holds_uuid(b))
+                join_problem(work, GT_JOIN_TAKEN_UUID,
+                             join_about_nodes(node, join_find(work, work->by_name, work->node_count,
+                                                              b->uuid_holder, join_node_name)),
+                             "node %s reports server UUID %.64s, which is that of node %s", b->name,
+                             b->server_uuid, b->uuid_holder);
+        } else if (a && strcmp(a->server_uuid, b->server_uuid) == 0) {
+            join_problem(work, GT_JOIN_SAME_UUID, join_about_nodes(before, node),
+                         "nodes %s and %s both report server UUID %.64s", a->name, b->name, a->server_uuid);
+        }
+    }
+}
+
+/* Whether the node takes part in joining by report. */
+static bool by_report(const struct join_work *work, uint32_t node)
+{
+    return work->join->supernode_of[node] == GT_JOIN_NONE && join_has_text(work->nodes[node].server_uuid) &&
+           is_the_server(work, node);
+}
+
+static void join_reports(struct join_work *work)
+{
+    find_same_uuids(work);
+    for (uint32_t i = 0; i < work->node_count; i++)
+        work->root[i] = i;
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        if (!by_report(work, i))
+            continue;
+        const struct gt_join_node *node = &work->nodes[i];
+        for (uint32_t r = 0; r < node->remote_count && r < GT_JOIN_REMOTES_MAX; r++) {
+            uint32_t other =
+                join_find(work, work->by_uuid, work->uuid_count, node->remotes[r], join_node_uuid);
+            /* A server that is no node of this cluster, or is placed by configuration or label, is not
+             * joined. */
+            if (other == GT_JOIN_NONE || other == i || !by_report(work, other))
+                continue;
+            if (reports(&work->nodes[other], node->server_uuid)) {
+                uint32_t a = root_of(work, i), b = root_of(work, other);
+                work->root[a > b ? a : b] = a > b ? b : a;
+            } else
+                join_problem(work, GT_JOIN_ASYMMETRIC, join_about_nodes(i, other),
+                             "%s sees %s over MetaXLink, but %s does not see %s", node->name,
+                             work->nodes[other].name, work->nodes[other].name, node->name);
+        }
+    }
+}
+
+struct roots {
+    const struct gt_join_node *nodes;
+    const char **least; /* [root] */
+};
+
+static int compare_least(const void *a, const void *b, void *arg)
+{
+    const struct roots *roots = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(roots->least[x], roots->least[y]);
+    return order ? order : strcmp(roots->nodes[x].server_uuid, roots->nodes[y].server_uuid);
+}
+
+/* A name that is stable as long as the least UUID is. Groups or labels are unlikely to have such a name; if
+ * one has, this name is changed. */
+static void join_reports_make_name(const struct gt_join *join, uint32_t others, const char *uuid,
+                                   char to[static GT_JOIN_NAME_SIZE])
+{
+    unsigned long long digest = gt_digest_bytes(GT_DIGEST_EMPTY, uuid, strlen(uuid));
+    snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx", digest);
+    for (uint32_t i = 0; i < others; i++)
+        if (to[0] == join->supernodes[i].name[0] && strcmp(to, join->supernodes[i].name) == 0) {
+            snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx-report", digest);
+            return;
+        }
+}
+
+/*
+ * Makes the supernodes of the joined nodes. Each is named after the least server UUID of its members and of
+ * all servers that they see, so that the name stays the same while a member is down. Two supernodes with the
+ * same least UUID are parts of one. `size` and `order` have one entry for each node.
+ */
+static void make_supernodes(struct join_work *work, uint32_t *size, uint32_t *order, const char **least)
+{
+    struct gt_join *join = work->join;
+    uint32_t roots = 0, others = join->supernode_count;
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        if (!by_report(work, i))
+            continue;
+        uint32_t root = root_of(work, i);
+        const struct gt_join_node *node = &work->nodes[i];
+        if (!size[root]++)
+            least[root] = node->server_uuid;
+        if (strcmp(node->server_uuid, least[root]) < 0)
+            least[root] = node->server_uuid;
+        for (uint32_t r = 0; r < node->remote_count && r < GT_JOIN_REMOTES_MAX; r++)
+            if (strcmp(node->remotes[r], least[root]) < 0)
+                least[root] = node->remotes[r];
+    }
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        if (size[i] > 1)
+            order[roots++] = i;
+        else if (size[i] == 0 && work->root[i] == i)
+            work->root[i] = GT_JOIN_NONE; /* not joined */
+    }
+    struct roots arg = {work->nodes, least};
+    qsort_r(order, roots, sizeof(*order), compare_least, &arg);
+    for (uint32_t i = 0; i < roots; i++) {
+        uint32_t root = order[i];
+        bool part = i && strcmp(least[root], least[order[i - 1]]) == 0;
+        char name[GT_JOIN_NAME_SIZE];
+        join_reports_make_name(join, others, part ? work->nodes[root].server_uuid : least[root], name);
+        size[root] = join_add(work, name, 1, GT_JOIN_REPORT); /* its number from here on */
+        if (part)
+            join_problem(work, GT_JOIN_SPLIT, (struct join_about){size[root], root, order[i - 1], false},
+                         "the servers of node %s and of node %s both see server %.64s, but not one another",
+                         work->nodes[root].name, work->nodes[order[i - 1]].name, least[root]);
+    }
+    for (uint32_t i = 0; i < roots; i++)
+        join->supernode_of[order[i]] = size[order[i]];
+    for (uint32_t i = 0; i < work->node_count; i++)
+        if (work->root[i] != GT_JOIN_NONE && root_of(work, i) != i)
+            join->supernode_of[i] = size[root_of(work, i)];
+}
+
+static void join_by_report(struct join_work *work, uint32_t *size, uint32_t *order, const char **least)
+{
+    join_reports(work);
+    make_supernodes(work, size, order, least);
+}
+
+static void work_done(struct join_work *work)
 {
     free(work->by_name);
     free(work->by_uuid);
@@ -11,7 +471,7 @@ static void work_done(struct gt_join_work *work)
     free(work->group_super);
     free(work->root);
 }
-static void work_done_p(struct gt_join_work *work)
+static void work_done_p(struct join_work *work)
 {
     work_done(work);
 }
@@ -54,7 +514,7 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
         return gt_fail(err, E2BIG, "supernodes: %u nodes in %u groups, at most %d and %d are joined",
                        node_count, group_count, GT_JOIN_NODES_MAX, GT_JOIN_GROUPS_MAX);
     gt_auto_join struct gt_join *join = calloc(1, sizeof(*join));
-    __attribute__((cleanup(work_done_p))) struct gt_join_work work = {
+    __attribute__((cleanup(work_done_p))) struct join_work work = {
         .nodes = nodes, .node_count = node_count, .groups = groups, .group_count = group_count, .join = join};
     size_t room = (size_t)node_count + 1, group_room = (size_t)group_count + 1;
     gt_auto_free uint32_t *order = calloc(room, sizeof(*order));
@@ -78,11 +538,11 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
 
     for (uint32_t i = 0; i < node_count; i++)
         join->supernode_of[i] = GT_JOIN_NONE;
-    gt_join_index(&work);
-    gt_join_by_config(&work);
-    gt_join_by_label(&work, order);
+    join_index(&work);
+    join_by_config(&work);
+    join_by_label(&work, order);
     memset(order, 0, room * sizeof(*order));
-    gt_join_by_report(&work, order, join->members, least);
+    join_by_report(&work, order, join->members, least);
     count_out_members(join);
     *ret = gt_steal(join);
     return 0;

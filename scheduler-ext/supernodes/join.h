@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SUPERNODES_JOIN_H
-#define GPUTOPO_SUPERNODES_JOIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/cleanup.h"
+
+struct gt_err;
 
 /*
  * Which node belongs to which supernode. No I/O: computes the supernodes of the cluster, and problems with
@@ -104,5 +105,3 @@ GT_DEFINE_CLEANUP(struct gt_join *, gt_join_free)
 /* "config", "label", "report"; "Asymmetric", "NodeTwice"...: the reasons in conditions. */
 const char *gt_join_source_name(enum gt_join_source source);
 const char *gt_join_problem_name(enum gt_join_problem_kind kind);
-
-#endif

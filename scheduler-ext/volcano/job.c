@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "api/pod_group.h"
 #include "base/clock.h"
 #include "scheduler-ext/decide/decide.h"

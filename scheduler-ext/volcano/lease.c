@@ -4,6 +4,7 @@
 #include "api/lease.h"
 #include "api/lease_note.h"
 #include "api/meta.h"
+#include "api/names.h"
 #include "base/clock.h"
 #include "scheduler-ext/decide/foreign_lease.h"
 #include "scheduler-ext/volcano/engine.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "base/clock.h"
 #include "scheduler-ext/volcano/engine.h"
 

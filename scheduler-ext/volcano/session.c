@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/json.h"

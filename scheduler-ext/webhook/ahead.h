@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_WEBHOOK_AHEAD_H
-#define GPUTOPO_WEBHOOK_AHEAD_H
+#pragma once
 
 #include "api/owner.h"
 #include "scheduler-ext/cache/cache.h"
@@ -10,5 +9,3 @@
  * says why. `object` is its owner's object, of which `job` was made. */
 bool gt_ahead_never_fits(struct gt_cache *cache, const char *resource, const cJSON *object,
                          const struct gt_owner *owner, const struct gt_job *job, struct gt_buf *text);
-
-#endif

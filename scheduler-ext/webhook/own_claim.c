@@ -5,6 +5,7 @@
 
 #include "api/owner.h"
 #include "api/pod_json_patch.h"
+#include "base/err.h"
 
 struct own_claim {
     const struct gt_claim_template *template_;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_WEBHOOK_OWN_CLAIM_H
-#define GPUTOPO_WEBHOOK_OWN_CLAIM_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -25,5 +24,3 @@ int gt_own_claim_replace(const struct gt_cache *cache, const char *namespace_, c
  * that is not known. */
 bool gt_own_claims_replace(const struct gt_cache *cache, const char *namespace_, const char *resource,
                            cJSON *owner);
-
-#endif

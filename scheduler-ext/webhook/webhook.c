@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "api/pod_json_patch.h"
 #include "api/user_keys.h"
 #include "base/json.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_WEBHOOK_WEBHOOK_H
-#define GPUTOPO_WEBHOOK_WEBHOOK_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/cache/cache.h"
@@ -37,5 +36,3 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
  * every owner may be deleted. One that would not fit even into the empty cluster gets a warning. */
 int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                         struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_WIRE_ANSWER_H
-#define GPUTOPO_WIRE_ANSWER_H
+#pragma once
 
 #include <string.h>
 
@@ -47,5 +46,3 @@ static inline void gt_answer_quote(struct gt_buf *to, const char *text, size_t l
 }
 
 #define GT_ANSWER_PUT(to, literal) gt_buf_add((to), (literal), sizeof(literal) - 1)
-
-#endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/wire/fields.h"
+#include "scheduler-ext/wire/request.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/err.h"
 
 /* Each of these returns where to go on; `end` where the value or key goes on in the next piece. */
 

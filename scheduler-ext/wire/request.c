@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/read.h"
+#include "api/meta.h"
+#include "api/names.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_get.h"
 
@@ -97,9 +99,7 @@ static int make_node_list(struct gt_wire_request *request, const char *list, con
 static int read_extender_args(struct gt_wire_request *request, struct gt_err **err)
 {
     const cJSON *nodes = gt_get(request->json, "Nodes"), *names = gt_get(request->json, "NodeNames"), *item;
-    int r = read_asking_pod(gt_get(request->json, "Pod"), &request->pod, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_asking_pod(gt_get(request->json, "Pod"), &request->pod, err));
     if (!nodes == !names)
         return gt_fail(err, EINVAL, "%s",
                        nodes ? "both Nodes and NodeNames are given, expected one of them"
@@ -109,7 +109,7 @@ static int read_extender_args(struct gt_wire_request *request, struct gt_err **e
     request->by_name = names != NULL;
     const char *list = names ? "NodeNames" : "Nodes.items";
     names = names ? names : gt_get(nodes, "items");
-    r = make_node_list(request, list, names, err);
+    int r = make_node_list(request, list, names, err);
     for (item = names ? names->child : NULL; item && r >= 0; item = item->next)
         r = request_add_node(request, list, request->by_name ? item : gt_get_at(item, "metadata", "name"),
                              err);
@@ -149,10 +149,8 @@ int gt_wire_request_read(struct gt_wire_request *request, struct gt_err **err)
 {
     static const struct gt_json_limits limits = {GT_WIRE_TEXT_MAX, GT_WIRE_VALUES_MAX};
     const struct gt_buf *text = &request->reader.text;
-    int r = gt_json_parse_within(text->data, text->len, "the request, without what is not read", &limits,
-                                 &request->json, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_json_parse_within(text->data, text->len, "the request, without what is not read", &limits,
+                                &request->json, err));
     if (!cJSON_IsObject(request->json))
         return gt_fail(err, EINVAL, "expected an object, found %s", gt_json_type(request->json));
     return request->verb < GT_WIRE_VOLCANO_PREDICATE ? read_extender_args(request, err)

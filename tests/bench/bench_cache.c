@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/names.h"
 #include "base/clock.h"
 #include "scheduler-ext/cache/audit.h"
 #include "scheduler-ext/core/score.h"

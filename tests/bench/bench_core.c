@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/core/score.h"

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "tests/unit/model/loss_wirings.h"
 #include "topology/model/loss.h"
 

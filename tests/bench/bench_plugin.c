@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/err.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/inventory.h"
 #include "proto/deviceplugin.pb-c.h"

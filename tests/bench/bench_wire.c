@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "scheduler-ext/wire/request.h"
 #include "tests/bench/wire_bodies.h"
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "deviceplugin/answers.h"
 #include "proto/deviceplugin.pb-c.h"
 #include "tests/fuzz/fuzz.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "tests/fuzz/fuzz.h"
 #include "topology/probe/answers.h"
 

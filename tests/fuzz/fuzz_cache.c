@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "scheduler-ext/cache/resources.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/core/core_checks.h"

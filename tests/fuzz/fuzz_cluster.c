@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/core/score.h"

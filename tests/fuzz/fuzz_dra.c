@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/dra/messages.h"
+#include "base/err.h"
+#include "deviceplugin/dra/server.h"
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/digest.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "scheduler-ext/wire/request.h"
 #include "tests/fuzz/fuzz.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/gpu_placement.h"
+#include "base/err.h"
 #include "tests/fuzz/fuzz.h"
 
 /* A GPUPlacement as JSON: it is refused, or it is the same after writing and reading it, and its slices

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "tests/fuzz/fuzz.h"
 #include "topology/model/node_json.h"
 

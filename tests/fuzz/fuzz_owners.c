@@ -44,7 +44,7 @@ static void check_volcano(const cJSON *object)
     struct gt_pod_group group;
     struct gt_volcano_queue queue;
     gt_auto_err struct gt_err *group_err = NULL, *queue_err = NULL;
-    gt_auto_pod_groups struct gt_pod_groups *groups = NULL;
+    GT_CLEANUP(gt_pod_groups_free) struct gt_pod_groups *groups = NULL;
     bool is_group = gt_pod_group_read(object, &group, &group_err) >= 0;
     bool is_queue = gt_volcano_queue_read(object, resource, &queue, &queue_err) >= 0;
     if (is_group == (group_err != NULL) || is_queue == (queue_err != NULL) ||

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
 #include "deviceplugin/answers.h"
 #include "proto/deviceplugin.pb-c.h"
 #include "tests/fuzz/fuzz.h"

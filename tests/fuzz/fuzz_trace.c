@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/sim/trace.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "kube/base64.h"
 #include "scheduler-ext/webhook/webhook.h"
 #include "tests/fuzz/fuzz.h"

@@ -21,6 +21,7 @@
 #include <sys/epoll.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "kube/kubeconfig.h"

@@ -18,13 +18,13 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "api/names.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "scheduler-ext/placement/times.h"
 #include "scheduler-ext/serve/explain.h"
+#include "scheduler-ext/serve/explain_write.h"
 #include "scheduler-ext/serve/model_json.h"
-#include "scheduler-ext/serve/query.h"
-#include "scheduler-ext/serve/ui.h"
 #include "tests/unit/cache/cache_world.h"
 
 enum { RACKS_MAX = 4096, NODES_MAX = 16, STALE_MS = 15 * 60 * 1000, NAME_SIZE = 128 };

@@ -50,16 +50,12 @@ int gt_assemble(const struct gt_material *material, struct gt_node **ret, struct
     if (material->answers && !has_gpus(material->facts, material->vendor))
         extras = gt_answers_bdfs(material->answers, strlen(material->answers), extra, NULL);
     gt_auto_node struct gt_node *node = NULL;
-    int r = gt_facts_to_node(material->facts, material->vendor, extra, extras > 0 ? (unsigned)extras : 0,
-                             &node, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_facts_to_node(material->facts, material->vendor, extra, extras > 0 ? (unsigned)extras : 0,
+                            &node, err));
     if (material->name && is_clean(material->name))
         gt_text_copy(node->name, sizeof(node->name), material->name);
     apply_answers(material, node);
-    r = gt_node_finish(node, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_node_finish(node, err));
     *ret = gt_steal(node);
     return 0;
 }

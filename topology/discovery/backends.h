@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_BACKENDS_H
-#define GPUTOPO_DISCOVERY_BACKENDS_H
+#pragma once
 
 #include "topology/discovery/facts.h"
 
@@ -45,5 +44,3 @@ int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned ven
 /* Checks the text before hwloc's XML reader gets it, since that reader does no checks: tags must match;
  * depth, sizes and numbers are limited. -EINVAL with the number of the wrong line. */
 int gt_xml_check(const char *text, size_t len, const char *source, struct gt_err **err);
-
-#endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
 #include "topology/discovery/facts.h"
 
 #include <string.h>
@@ -115,9 +116,7 @@ int gt_facts_to_node(const struct gt_facts *facts, unsigned vendor, const char (
     bool by_extra = gpus == 0;
     unsigned kept = nics > GT_NICS_MAX ? GT_NICS_MAX : nics;
     gt_auto_node struct gt_node *node = NULL;
-    int r = gt_node_new(by_extra ? extra_count : gpus, kept, &node, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_node_new(by_extra ? extra_count : gpus, kept, &node, err));
 
     unsigned gpu = 0, nic = 0;
     for (unsigned i = 0; i < facts->count; i++) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_DISCOVERY_H
-#define GPUTOPO_DISCOVERY_DISCOVERY_H
+#pragma once
 
 #include "base/err.h"
-#include "topology/model/fault_table.h"
+#include "topology/model/evidence.h"
 #include "topology/model/node.h"
 #include "topology/probe/client.h"
 
@@ -62,5 +61,3 @@ uint64_t gt_raw_digest(const struct gt_raw *raw);
 
 /* The text of a recording: {"gputopoRecording": 1, "node": {...}, "raw": {...}}. The caller frees it. */
 int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char **ret, struct gt_err **err);
-
-#endif

@@ -5,7 +5,11 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/err.h"
+#include "base/json.h"
+#include "base/json_write.h"
 #include "base/text.h"
+#include "topology/model/node_json_get.h"
 
 void gt_facts_done(struct gt_facts *facts)
 {
@@ -96,4 +100,195 @@ bool gt_fact_is_nic(const struct gt_fact *fact)
 bool gt_fact_is_of_interest(const struct gt_fact *fact, unsigned vendor)
 {
     return computes(fact->class) || fact->class >> 8 == 0x02 || fact->vendor == vendor;
+}
+
+static void add_hex(struct gt_buf *to, const char *key, unsigned number)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%04x", number);
+    gt_json_add_text(to, key, text);
+}
+
+static void facts_json_add_link(struct gt_buf *to, const char *key, const struct gt_pcie_link *link)
+{
+    if (!(link->speed > 0) && !link->width)
+        return;
+    gt_json_begin(to, key, '{');
+    gt_json_add_real(to, "speed", link->speed, 6);
+    gt_json_add_unsigned(to, "width", link->width);
+    gt_json_end(to, '}');
+}
+
+static void facts_json_add_device(struct gt_buf *to, const struct gt_fact *fact)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "bdf", fact->bdf);
+    add_hex(to, "vendor", fact->vendor);
+    add_hex(to, "device", fact->device);
+    add_hex(to, "class", fact->class);
+    if (fact->numa_node >= 0)
+        gt_json_add_int(to, "numaNode", fact->numa_node);
+    gt_json_add_text_if(to, "cpuSet", fact->cpu_set);
+    facts_json_add_link(to, "pcieNow", &fact->now);
+    facts_json_add_link(to, "pcieMax", &fact->max);
+    gt_json_add_text_if(to, "hostBridge", fact->path.root);
+    if (fact->path.depth) {
+        gt_json_begin(to, "bridges", '[');
+        for (unsigned i = 0; i < fact->path.depth; i++)
+            gt_json_add_text(to, NULL, fact->path.bridges[i]);
+        gt_json_end(to, ']');
+    }
+    gt_json_add_text_if(to, "driver", fact->driver);
+    if (fact->virtual_function)
+        gt_json_add_bool(to, "virtualFunction", true);
+    if (fact->drm_card >= 0)
+        gt_json_add_int(to, "drmCard", fact->drm_card);
+    if (fact->drm_render >= 0)
+        gt_json_add_int(to, "drmRender", fact->drm_render);
+    gt_json_add_text_if(to, "rdma", fact->rdma);
+    gt_json_add_text_if(to, "net", fact->net);
+    gt_json_end(to, '}');
+}
+
+char *gt_facts_to_json(const struct gt_facts *facts)
+{
+    gt_auto_buf struct gt_buf to = GT_BUF(GT_JSON_MAX);
+    gt_json_begin(&to, NULL, '{');
+    add_hex(&to, "vendor", facts->vendor);
+    gt_json_add_bool(&to, "read", facts->pci_read);
+    gt_json_add_text_if(&to, "driverVersion", facts->driver_version);
+    gt_json_begin(&to, "devices", '[');
+    for (unsigned i = 0; i < facts->count; i++)
+        facts_json_add_device(&to, &facts->devices[i]);
+    gt_json_end(&to, ']');
+    gt_json_begin(&to, "missing", '[');
+    for (unsigned i = 0; i < facts->missing_count; i++) {
+        gt_json_begin(&to, NULL, '{');
+        gt_json_add_text(&to, "what", facts->missing[i].what);
+        gt_json_add_text(&to, "why", facts->missing[i].why);
+        gt_json_end(&to, '}');
+    }
+    gt_buf_puts(&to, "]}");
+    return gt_buf_take(&to);
+}
+
+/* Reading: the text is not trusted. */
+
+/* A text as the machine has it, control characters too: it is cleaned when a node is made of it. */
+static int get_raw(const struct gt_at *at, const cJSON *json, const char *key, char *ret, size_t size)
+{
+    const cJSON *value = gt_get(json, key);
+    if (!value)
+        return 0;
+    if (!cJSON_IsString(value))
+        return gt_at_fail(at, key, "expected a string, is %s", gt_json_type(value));
+    return gt_text_copy(ret, size, value->valuestring) ? 0 : gt_at_fail(at, key, "too long");
+}
+
+static int get_hex(const struct gt_at *at, const cJSON *json, const char *key, unsigned *ret)
+{
+    char text[8] = "";
+    int r = get_raw(at, json, key, text, sizeof(text));
+    if (r < 0 || !text[0])
+        return r;
+    if (strspn(text, "0123456789abcdefABCDEF") != 4 || text[4])
+        return gt_at_fail(at, key, "must be four hexadecimal digits");
+    *ret = (unsigned)strtoul(text, NULL, 16);
+    return 0;
+}
+
+static int get_link(const struct gt_at *at, const cJSON *json, const char *key, struct gt_pcie_link *ret)
+{
+    const cJSON *value;
+    GT_TRY(gt_get_object(at, json, key, &value));
+    GT_TRY(gt_get_number(at, value, "speed", 1024, &ret->speed));
+    return gt_get_unsigned(at, value, "width", 64, &ret->width);
+}
+
+static int get_bridges(const struct gt_at *at, const cJSON *json, struct gt_pcie_path *path)
+{
+    const cJSON *list, *item;
+    unsigned count;
+    GT_TRY(gt_get_array(at, json, "bridges", GT_PATH_MAX_DEPTH, &list, &count));
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsString(item) || !gt_bdf_normalise(item->valuestring, path->bridges[path->depth]))
+            return gt_at_fail(at, "bridges", "must be PCI addresses");
+        path->depth++;
+    }
+    return 0;
+}
+
+static int get_device(const struct gt_at *at, const cJSON *json, struct gt_facts *facts)
+{
+    char bdf[GT_BDF_SIZE] = "";
+    struct gt_fact *fact;
+    GT_TRY(gt_get_bdf(at, json, "bdf", bdf));
+    if (!bdf[0])
+        return gt_at_fail(at, "bdf", "must be a PCI address");
+    int r = gt_facts_add(facts, bdf, &fact, at->err);
+    if (r < 0)
+        return gt_wrap(at->err, "%s: %s", at->source, at->path);
+    if ((r = get_hex(at, json, "vendor", &fact->vendor)) < 0 ||
+        (r = get_hex(at, json, "device", &fact->device)) < 0 ||
+        (r = get_hex(at, json, "class", &fact->class)) < 0 ||
+        (r = gt_get_int(at, json, "numaNode", 65535, &fact->numa_node)) < 0 ||
+        (r = get_raw(at, json, "cpuSet", fact->cpu_set, sizeof(fact->cpu_set))) < 0 ||
+        (r = get_link(at, json, "pcieNow", &fact->now)) < 0 ||
+        (r = get_link(at, json, "pcieMax", &fact->max)) < 0 ||
+        (r = get_raw(at, json, "hostBridge", fact->path.root, sizeof(fact->path.root))) < 0 ||
+        (r = get_bridges(at, json, &fact->path)) < 0 ||
+        (r = get_raw(at, json, "driver", fact->driver, sizeof(fact->driver))) < 0 ||
+        (r = gt_get_bool(at, json, "virtualFunction", &fact->virtual_function)) < 0 ||
+        (r = gt_get_int(at, json, "drmCard", 1 << 20, &fact->drm_card)) < 0 ||
+        (r = gt_get_int(at, json, "drmRender", 1 << 20, &fact->drm_render)) < 0 ||
+        (r = get_raw(at, json, "rdma", fact->rdma, sizeof(fact->rdma))) < 0)
+        return r;
+    return get_raw(at, json, "net", fact->net, sizeof(fact->net));
+}
+
+static int get_missing(const struct gt_at *at, const cJSON *list, struct gt_facts *facts)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        struct gt_missing missing = {0};
+        GT_TRY(get_raw(at, item, "what", missing.what, sizeof(missing.what)));
+        GT_TRY(get_raw(at, item, "why", missing.why, sizeof(missing.why)));
+        gt_facts_missing(facts, missing.what, "%s", missing.why);
+    }
+    return 0;
+}
+
+static int get_devices(const struct gt_at *at, const cJSON *list, struct gt_facts *facts)
+{
+    unsigned i = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        char path[32];
+        snprintf(path, sizeof(path), "devices[%u]", i++);
+        GT_TRY(get_device(&(struct gt_at){at->source, path, at->err}, item, facts));
+    }
+    return 0;
+}
+
+int gt_facts_from_json(const char *text, size_t len, const char *source, struct gt_facts *facts,
+                       struct gt_err **err)
+{
+    gt_auto_json cJSON *json = NULL;
+    int r = gt_json_parse(text, len, source, &json, err);
+    if (r < 0)
+        return r;
+    const struct gt_at at = {source, "", err};
+    const cJSON *devices = gt_get(json, "devices"), *missing = gt_get(json, "missing");
+    if (!cJSON_IsArray(devices) || (missing && !cJSON_IsArray(missing)))
+        return gt_fail(err, EINVAL, "%s: must be an object with a list \"devices\"", source);
+    facts->pci_read = true;
+    if ((r = get_hex(&at, json, "vendor", &facts->vendor)) < 0 ||
+        (r = gt_get_bool(&at, json, "read", &facts->pci_read)) < 0 ||
+        (r = get_raw(&at, json, "driverVersion", facts->driver_version, sizeof(facts->driver_version))) < 0 ||
+        (r = get_devices(&at, devices, facts)) < 0)
+        return r;
+    return get_missing(&at, missing, facts);
 }

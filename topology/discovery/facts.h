@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_FACTS_H
-#define GPUTOPO_DISCOVERY_FACTS_H
+#pragma once
 
 #include "base/buf.h"
 #include "topology/model/node.h"
@@ -94,5 +93,3 @@ int gt_facts_from_json(const char *text, size_t len, const char *source, struct 
  */
 int gt_facts_to_node(const struct gt_facts *facts, unsigned vendor, const char (*extra)[GT_BDF_SIZE],
                      unsigned extra_count, struct gt_node **ret, struct gt_err **err);
-
-#endif

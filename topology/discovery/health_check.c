@@ -25,15 +25,13 @@ static int take_answers(const char *log, struct gt_node *node, struct gt_err **e
 {
     gt_auto_node struct gt_node *bare = NULL;
     unsigned unmatched;
-    int r = gt_node_new(node->gpu_count, 0, &bare, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_node_new(node->gpu_count, 0, &bare, err));
     for (unsigned i = 0; i < node->gpu_count; i++) {
         memcpy(bare->gpus[i].bdf, node->gpus[i].bdf, sizeof(bare->gpus[i].bdf));
         bare->gpus[i].pci_vendor = node->gpus[i].pci_vendor;
         bare->gpus[i].pci_device = node->gpus[i].pci_device;
     }
-    r = gt_answers_apply(log, strlen(log), bare, &unmatched, err);
+    int r = gt_answers_apply(log, strlen(log), bare, &unmatched, err);
     for (unsigned i = 0; r >= 0 && i < node->gpu_count; i++)
         node->gpus[i].evidence = bare->gpus[i].evidence;
     return r;

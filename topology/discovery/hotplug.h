@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_HOTPLUG_H
-#define GPUTOPO_DISCOVERY_HOTPLUG_H
+#pragma once
 
-#include "base/err.h"
+#include "base/cleanup.h"
+
+struct gt_err;
 
 /*
  * PCI and DRM hotplug through libudev. It receives the kernel's own uevents, since those of udevd do not
@@ -21,5 +22,3 @@ int gt_hotplug_fd(const struct gt_hotplug *hotplug);
  * `vendor` (0: 0x9999, MetaX), of network and of InfiniBand devices. If the socket has overflowed, that
  * counts as one. */
 unsigned gt_hotplug_drain(struct gt_hotplug *hotplug, unsigned vendor);
-
-#endif

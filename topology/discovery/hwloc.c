@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
 #include "topology/discovery/backends.h"
 
 #include <errno.h>
@@ -132,9 +133,7 @@ static int apply_devices(hwloc_topology_t topology, unsigned vendor, struct gt_f
         if (!fact) {
             if (facts->pci_read)
                 continue;
-            int r = gt_facts_add(facts, bdf, &fact, err);
-            if (r < 0)
-                return r;
+            GT_TRY(gt_facts_add(facts, bdf, &fact, err));
             fact->vendor = seen.vendor;
             fact->device = seen.device;
             fact->class = seen.class;
@@ -171,9 +170,7 @@ static int apply_pairs(const struct hwloc_distances_s *matrix, const char *name,
             if (!bandwidth || bandwidth > BANDWIDTH_MAX || !discovery_hwloc_device_of(matrix->objs[i], a) ||
                 !discovery_hwloc_device_of(matrix->objs[j], b) || strcmp(a, b) == 0)
                 continue;
-            int r = gt_facts_add_direct(facts, a, b, bandwidth, err);
-            if (r < 0)
-                return r;
+            GT_TRY(gt_facts_add_direct(facts, a, b, bandwidth, err));
         }
     if (odd)
         gt_facts_missing(facts, "link matrix",
@@ -200,12 +197,9 @@ static int apply_matrix(hwloc_topology_t topology, const char *name, struct gt_f
 
 static int apply(hwloc_topology_t topology, unsigned vendor, struct gt_facts *facts, struct gt_err **err)
 {
-    int r = apply_devices(topology, vendor, facts, err);
-    if (r >= 0)
-        r = apply_matrix(topology, "NVLinkBandwidth", facts, err);
-    if (r >= 0)
-        r = apply_matrix(topology, "XGMIBandwidth", facts, err);
-    return r;
+    GT_TRY(apply_devices(topology, vendor, facts, err));
+    GT_TRY(apply_matrix(topology, "NVLinkBandwidth", facts, err));
+    return apply_matrix(topology, "XGMIBandwidth", facts, err);
 }
 
 /* Recordings are shown to others: they must not have serial numbers and similar data of the host. */
@@ -271,12 +265,10 @@ int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, cha
                   struct gt_err **err)
 {
     auto_topology hwloc_topology_t topology = NULL;
-    int r = topology_new(&topology, err);
-    if (r < 0)
-        return r;
+    GT_TRY(topology_new(&topology, err));
     if (discovery_hwloc_load(topology, root) < 0)
         return gt_fail_sys(err, errno, "no CPUs or memory found below %s", root);
-    r = apply(topology, vendor, facts, err);
+    int r = apply(topology, vendor, facts, err);
     if (r >= 0 && ret_xml)
         r = export(topology, ret_xml, err);
     return r;
@@ -285,13 +277,9 @@ int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, cha
 int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned vendor, struct gt_facts *facts,
                   struct gt_err **err)
 {
-    int r = gt_xml_check(text, len, source, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_xml_check(text, len, source, err));
     auto_topology hwloc_topology_t topology = NULL;
-    r = topology_new(&topology, err);
-    if (r < 0)
-        return r;
+    GT_TRY(topology_new(&topology, err));
     if (len >= INT32_MAX || hwloc_topology_set_xmlbuffer(topology, text, (int)len + 1) < 0 ||
         hwloc_topology_load(topology) < 0)
         return gt_fail(err, EINVAL, "%s: not an XML file that hwloc 2 has written", source);

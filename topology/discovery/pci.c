@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
 #include "topology/discovery/backends.h"
 
 #include <errno.h>
@@ -114,9 +115,7 @@ static int discovery_pci_read_device(struct pci_call *call, const char *name, in
     if (!gt_fact_is_of_interest(&found, vendor))
         return 0;
     struct gt_fact *fact;
-    int r = gt_facts_add(facts, bdf, &fact, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_facts_add(facts, bdf, &fact, err));
     fact->vendor = found.vendor;
     fact->device = found.device;
     fact->class = found.class;
@@ -179,9 +178,7 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
     if (!guarded(call_init, &call))
         return gt_fail(err, EIO, "libpci: %s", escape_text);
 
-    int r = scan_entries(dir, access, rootfd, vendor, facts, err);
-    if (r < 0)
-        return r;
+    GT_TRY(scan_entries(dir, access, rootfd, vendor, facts, err));
     gt_sysfs_fill_module(rootfd, facts);
     facts->pci_read = true;
     return 0;

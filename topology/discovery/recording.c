@@ -41,17 +41,12 @@ int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char
         cJSON *to = cJSON_AddObjectToObject(root, "raw");
         if (!to || (raw->hwloc && !cJSON_AddStringToObject(to, "hwloc", raw->hwloc)))
             return gt_fail_sys(err, ENOMEM, "recording");
-        int r = embed(to, "pci", raw->pci, err);
-        if (r >= 0)
-            r = embed(to, "vendor", raw->vendor, err);
-        if (r < 0)
-            return r;
+        GT_TRY(embed(to, "pci", raw->pci, err));
+        GT_TRY(embed(to, "vendor", raw->vendor, err));
     }
     gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
     gt_json_print(root, &text);
-    int r = gt_buf_check(&text, "recording", err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_buf_check(&text, "recording", err));
     char *data = gt_buf_take(&text);
     if (!data)
         return gt_fail_sys(err, ENOMEM, "recording");
@@ -124,9 +119,7 @@ static int replay_node(const struct gt_scan_options *options, const cJSON *json,
                        struct gt_err **err)
 {
     gt_auto_node struct gt_node *node = NULL;
-    int r = gt_node_from_json(json, options->from, &node, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_node_from_json(json, options->from, &node, err));
     if (options->node_name) /* not shared yet: this is still its making */
         snprintf(node->name, sizeof(node->name), "%s", options->node_name);
     *ret = gt_steal(node);
@@ -147,13 +140,9 @@ static int replay_recording(const struct gt_scan_options *options, const cJSON *
     const cJSON *from = gt_get(json, "raw");
     if (from && !cJSON_IsObject(from))
         return gt_fail(err, EINVAL, "%s: raw: must be an object", source);
-    int r = take_raw(from, "pci", source, &raw->pci, err);
-    if (r >= 0)
-        r = take_raw(from, "hwloc", source, &raw->hwloc, err);
-    if (r >= 0)
-        r = take_raw(from, "vendor", source, &raw->vendor, err);
-    if (r < 0)
-        return r;
+    GT_TRY(take_raw(from, "pci", source, &raw->pci, err));
+    GT_TRY(take_raw(from, "hwloc", source, &raw->hwloc, err));
+    GT_TRY(take_raw(from, "vendor", source, &raw->vendor, err));
     if (raw->pci || raw->hwloc || raw->vendor)
         return replay_raw(options, node, cJSON_GetStringValue(gt_get(node, "name")), ret, raw, err);
     if (!node)
@@ -171,14 +160,12 @@ static int replay_xml(const struct gt_scan_options *options, const char *text, s
     raw->hwloc = strdup(text);
     if (!raw->pci || !raw->hwloc)
         return gt_fail_sys(err, ENOMEM, "%s", options->from);
-    int r = gt_hwloc_read(text, len, options->from, facts.vendor, &facts, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_hwloc_read(text, len, options->from, facts.vendor, &facts, err));
     struct gt_material material = {.facts = &facts,
                                    .vendor = facts.vendor,
                                    .answers_why = "not asked: an hwloc XML file is read",
                                    .name = options->node_name};
-    r = gt_assemble(&material, ret, err);
+    int r = gt_assemble(&material, ret, err);
     return r < 0 ? gt_wrap(err, "%s", options->from) : r;
 }
 
@@ -202,8 +189,6 @@ int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struc
         return gt_matrix_read(text, options->from, options->node_name, ret, err);
     }
     gt_auto_json cJSON *json = NULL;
-    r = gt_json_parse(text, len, options->from, &json, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_json_parse(text, len, options->from, &json, err));
     return replay_recording(options, json, ret, ret_raw, err);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DISCOVERY_REPLAY_H
-#define GPUTOPO_DISCOVERY_REPLAY_H
+#pragma once
 
 #include "topology/discovery/discovery.h"
 #include "topology/discovery/facts.h"
@@ -36,5 +35,3 @@ int gt_matrix_read(char *text, const char *source, const char *name, struct gt_n
 #define GT_MISSING_HWLOC  "hwloc"
 #define GT_MISSING_VENDOR "vendor library"
 enum { GT_VENDOR_METAX = 0x9999 };
-
-#endif

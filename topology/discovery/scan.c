@@ -51,9 +51,7 @@ static int scan_root(const char *root, const struct gt_scan_options *options, st
     }
     if (stat(sys, &st) < 0 || !S_ISDIR(st.st_mode))
         return gt_fail(err, ENOENT, "%s: no root of a machine: there is no directory sys in it", root);
-    int r = check_descriptors(root, err);
-    if (r < 0)
-        return r;
+    GT_TRY(check_descriptors(root, err));
 
     gt_auto_facts struct gt_facts facts = {.vendor = options->vendor ? options->vendor : GT_VENDOR_METAX};
     gt_auto_err struct gt_err *pci_err = NULL, *hwloc_err = NULL, *probe_err = NULL;

@@ -1,10 +1,231 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "topology/discovery/xml_check.h"
-
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "topology/discovery/backends.h"
+
+enum { XML_ATTRIBUTES_MAX = 64, XML_NAME_SIZE = 32 };
+
+struct xml_attribute {
+    char name[XML_NAME_SIZE];
+    const char *value; /* not NUL-terminated */
+    size_t len;
+};
+
+struct xml_attributes {
+    struct xml_attribute list[XML_ATTRIBUTES_MAX];
+    unsigned count;
+};
+
+/* Where an element may stand. */
+enum xml_kind {
+    XML_TOPOLOGY, /* the outermost */
+    XML_NORMAL,   /* objects: machine, packages, caches, cores */
+    XML_PU,
+    XML_MEMORY,
+    XML_BRIDGE,
+    XML_PCI_DEVICE,
+    XML_OS_DEVICE,
+    XML_MISC,
+    XML_OTHER, /* an element that is not an object */
+};
+
+enum {
+    INDEX_MAX = 65535,   /* number of a CPU or NUMA node: hwloc makes a bitmap of that many bits */
+    SET_LEN_MAX = 32768, /* characters of a CPU set */
+};
+
+static const struct xml_attribute *xml_find(const struct xml_attributes *attributes, const char *name)
+{
+    for (unsigned i = 0; i < attributes->count; i++)
+        if (strcmp(attributes->list[i].name, name) == 0)
+            return &attributes->list[i];
+    return NULL;
+}
+
+/* Whether the value is a decimal number of at most `max`. */
+static bool xml_is_number(const struct xml_attribute *attribute, unsigned long max)
+{
+    unsigned long number = 0;
+    if (!attribute || attribute->len < 1 || attribute->len > 12)
+        return false;
+    for (size_t i = 0; i < attribute->len; i++) {
+        if (attribute->value[i] < '0' || attribute->value[i] > '9')
+            return false;
+        number = 10 * number + (unsigned long)(attribute->value[i] - '0');
+    }
+    return number <= max;
+}
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* A value against a pattern: 'x' stands for one hexadecimal digit, all else for itself. */
+static bool xml_object_matches(const struct xml_attribute *attribute, const char *pattern)
+{
+    if (!attribute || attribute->len != strlen(pattern))
+        return false;
+    for (size_t i = 0; i < attribute->len; i++)
+        if (pattern[i] == 'x' ? !is_hex(attribute->value[i]) : attribute->value[i] != pattern[i])
+            return false;
+    return true;
+}
+
+/* "0x00000003", "0x00000055,0x55555555", "0x3,,0x1": words of 32 bits, an empty one is zero. */
+static bool is_set(const struct xml_attribute *attribute)
+{
+    if (!attribute || !attribute->len || attribute->len > SET_LEN_MAX)
+        return false;
+    const char *p = attribute->value, *end = p + attribute->len;
+    for (bool first = true;; first = false) {
+        size_t digits = 0;
+        if (end - p >= 3 && p[0] == '0' && p[1] == 'x') {
+            p += 2;
+            while (p < end && is_hex(*p)) {
+                p++;
+                digits++;
+            }
+            if (digits < 1 || digits > 8)
+                return false;
+        } else if (first) {
+            return false;
+        }
+        if (p == end)
+            return true;
+        if (*p++ != ',')
+            return false;
+    }
+}
+
+static bool is_bdf(const struct xml_attribute *attribute)
+{
+    return xml_object_matches(attribute, "xxxx:xx:xx.x");
+}
+
+static bool is_pci_type(const struct xml_attribute *attribute)
+{
+    return xml_object_matches(attribute, "xxxx [xxxx:xxxx] [xxxx:xxxx] xx");
+}
+
+static const char *check_bridge(const struct xml_attributes *attributes)
+{
+    const struct xml_attribute *type = xml_find(attributes, "bridge_type");
+    bool below_host = xml_object_matches(type, "0-1"), below_pci = xml_object_matches(type, "1-1");
+    if (!below_host && !below_pci)
+        return "bridge_type must be 0-1 or 1-1";
+    if (!xml_object_matches(xml_find(attributes, "bridge_pci"), "xxxx:[xx-xx]"))
+        return "bridge_pci must be a range of buses";
+    if (below_pci &&
+        (!is_bdf(xml_find(attributes, "pci_busid")) || !is_pci_type(xml_find(attributes, "pci_type"))))
+        return "bridge without PCI address and type";
+    return NULL;
+}
+
+/* The types that hwloc 2 writes. */
+static bool xml_object_kind_of(const struct xml_attribute *type, enum xml_kind *ret)
+{
+    static const struct {
+        const char *name;
+        enum xml_kind kind;
+    } types[] = {
+        {"Machine", XML_NORMAL},  {"Package", XML_NORMAL},  {"Die", XML_NORMAL},
+        {"Core", XML_NORMAL},     {"Group", XML_NORMAL},    {"L1Cache", XML_NORMAL},
+        {"L2Cache", XML_NORMAL},  {"L3Cache", XML_NORMAL},  {"L4Cache", XML_NORMAL},
+        {"L5Cache", XML_NORMAL},  {"L1iCache", XML_NORMAL}, {"L2iCache", XML_NORMAL},
+        {"L3iCache", XML_NORMAL}, {"PU", XML_PU},           {"NUMANode", XML_MEMORY},
+        {"MemCache", XML_MEMORY}, {"Bridge", XML_BRIDGE},   {"PCIDev", XML_PCI_DEVICE},
+        {"OSDev", XML_OS_DEVICE}, {"Misc", XML_MISC},
+    };
+    for (size_t i = 0; type && i < sizeof(types) / sizeof(types[0]); i++)
+        if (type->len == strlen(types[i].name) && memcmp(type->value, types[i].name, type->len) == 0) {
+            *ret = types[i].kind;
+            return true;
+        }
+    return false;
+}
+
+static bool may_stand_in(enum xml_kind kind, enum xml_kind parent)
+{
+    switch (kind) {
+    case XML_NORMAL:
+        return parent == XML_NORMAL || parent == XML_TOPOLOGY;
+    case XML_PU:
+        return parent == XML_NORMAL;
+    case XML_MEMORY:
+        return parent == XML_NORMAL || parent == XML_PU || parent == XML_MEMORY;
+    case XML_BRIDGE:
+    case XML_PCI_DEVICE:
+        return parent == XML_NORMAL || parent == XML_PU || parent == XML_BRIDGE;
+    case XML_OS_DEVICE:
+        return parent == XML_NORMAL || parent == XML_PU || parent == XML_MEMORY || parent == XML_BRIDGE ||
+               parent == XML_PCI_DEVICE;
+    case XML_MISC:
+        return parent != XML_TOPOLOGY && parent != XML_OTHER;
+    case XML_TOPOLOGY:
+    case XML_OTHER:
+        break;
+    }
+    return false;
+}
+
+static const char *check_place_among_cpus(const struct xml_attributes *attributes, enum xml_kind kind)
+{
+    static const char *const sets[] = {"cpuset", "complete_cpuset", "nodeset", "complete_nodeset"};
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        if (!is_set(xml_find(attributes, sets[i])))
+            return "object without its CPU and node sets";
+    const struct xml_attribute *type = xml_find(attributes, "type");
+    bool numbered =
+        kind == XML_PU || (type->len == strlen("NUMANode") && kind == XML_MEMORY && type->value[0] == 'N');
+    if (numbered && !xml_is_number(xml_find(attributes, "os_index"), INDEX_MAX))
+        return "CPU or NUMA node without a number";
+    return NULL;
+}
+
+/* Checks the attributes of an object within an element of kind `parent`. Returns NULL and sets *ret to its
+ * kind, or returns what is wrong. */
+static const char *xml_check_object(const struct xml_attributes *attributes, enum xml_kind parent,
+                                    enum xml_kind *ret)
+{
+    const struct xml_attribute *type = xml_find(attributes, "type");
+    if (!xml_object_kind_of(type, ret))
+        return "object of an unknown type";
+    if (parent == XML_TOPOLOGY &&
+        !(type->len == strlen("Machine") && type->value[0] == 'M' && *ret == XML_NORMAL))
+        return "the outermost object must be the machine";
+    if (!may_stand_in(*ret, parent))
+        return "object in a place where it cannot be";
+    static const char *const optional_sets[] = {"allowed_cpuset", "allowed_nodeset"};
+    for (size_t i = 0; i < sizeof(optional_sets) / sizeof(optional_sets[0]); i++) {
+        const struct xml_attribute *set = xml_find(attributes, optional_sets[i]);
+        if (set && !is_set(set))
+            return "broken CPU or node set";
+    }
+    switch (*ret) {
+    case XML_NORMAL:
+    case XML_PU:
+    case XML_MEMORY:
+        return check_place_among_cpus(attributes, *ret);
+    case XML_BRIDGE:
+        return check_bridge(attributes);
+    case XML_PCI_DEVICE:
+        if (!is_bdf(xml_find(attributes, "pci_busid")) || !is_pci_type(xml_find(attributes, "pci_type")))
+            return "PCI device without address and type";
+        return NULL;
+    case XML_OS_DEVICE:
+        return xml_is_number(xml_find(attributes, "osdev_type"), 5) ? NULL : "OS device of an unknown type";
+    case XML_MISC:
+    case XML_TOPOLOGY:
+    case XML_OTHER:
+        break;
+    }
+    return NULL;
+}
 
 /*
  * hwloc reads XML recursively, without limits, and expects XML that hwloc has written: an object without one
@@ -23,10 +244,10 @@ struct xml_scanner {
     const char *at, *start, *source;
     unsigned depth, elements, machines;
     struct {
-        char name[GT_XML_NAME_SIZE];
-        enum gt_xml_kind kind;
+        char name[XML_NAME_SIZE];
+        enum xml_kind kind;
     } open[XML_DEPTH_MAX];
-    struct gt_xml_attributes attributes; /* of the element at hand */
+    struct xml_attributes attributes; /* of the element at hand */
 };
 
 static int xml_check_fail(const struct xml_scanner *s, const char *why, struct gt_err **err)
@@ -47,12 +268,12 @@ static void skip_blanks(struct xml_scanner *s)
     s->at += strspn(s->at, " \t\r\n");
 }
 
-static bool take_name(struct xml_scanner *s, char to[static GT_XML_NAME_SIZE])
+static bool take_name(struct xml_scanner *s, char to[static XML_NAME_SIZE])
 {
     size_t len = 0;
     while (xml_check_is_name(s->at[len]))
         len++;
-    if (!len || len >= GT_XML_NAME_SIZE)
+    if (!len || len >= XML_NAME_SIZE)
         return false;
     memcpy(to, s->at, len);
     to[len] = '\0';
@@ -71,12 +292,12 @@ static int take_attributes(struct xml_scanner *s, bool *ret_closed, struct gt_er
             s->at += *ret_closed ? 2 : 1;
             return 0;
         }
-        if (s->attributes.count >= GT_XML_ATTRIBUTES_MAX)
+        if (s->attributes.count >= XML_ATTRIBUTES_MAX)
             return xml_check_fail(s, "too many attributes", err);
-        struct gt_xml_attribute *attribute = &s->attributes.list[s->attributes.count];
+        struct xml_attribute *attribute = &s->attributes.list[s->attributes.count];
         if (!take_name(s, attribute->name) || s->at[0] != '=' || s->at[1] != '"')
             return xml_check_fail(s, "attribute without name and quoted value", err);
-        if (gt_xml_find(&s->attributes, attribute->name))
+        if (xml_find(&s->attributes, attribute->name))
             return xml_check_fail(s, "the same attribute twice", err);
         attribute->value = s->at + 2;
         attribute->len = strcspn(attribute->value, "\"<");
@@ -91,46 +312,44 @@ static int take_attributes(struct xml_scanner *s, bool *ret_closed, struct gt_er
 static const char *check_other(const struct xml_scanner *s, const char *name)
 {
     if (strncmp(name, "distances2", strlen("distances2")) == 0 &&
-        !gt_xml_is_number(gt_xml_find(&s->attributes, "nbobjs"), MATRIX_MAX))
+        !xml_is_number(xml_find(&s->attributes, "nbobjs"), MATRIX_MAX))
         return "matrix without a sound number of rows";
     if (strcmp(name, "info") == 0 &&
-        (!gt_xml_find(&s->attributes, "name") || !gt_xml_find(&s->attributes, "value")))
+        (!xml_find(&s->attributes, "name") || !xml_find(&s->attributes, "value")))
         return "info without name and value";
     return NULL;
 }
 
-static const char *check_element(struct xml_scanner *s, const char *name, enum gt_xml_kind *ret)
+static const char *check_element(struct xml_scanner *s, const char *name, enum xml_kind *ret)
 {
-    *ret = GT_XML_OTHER;
+    *ret = XML_OTHER;
     if (s->depth == 0) {
-        const struct gt_xml_attribute *version = gt_xml_find(&s->attributes, "version");
+        const struct xml_attribute *version = xml_find(&s->attributes, "version");
         if (s->elements > 1 || strcmp(name, "topology") != 0)
             return "hwloc's XML has one topology element and nothing beside it";
         if (!version || version->len < 3 || strncmp(version->value, "2.", 2) != 0)
             return "only XML that hwloc 2 has written is read";
-        *ret = GT_XML_TOPOLOGY;
+        *ret = XML_TOPOLOGY;
         return NULL;
     }
-    enum gt_xml_kind parent = s->open[s->depth - 1].kind;
+    enum xml_kind parent = s->open[s->depth - 1].kind;
     if (strcmp(name, "object") != 0)
         return check_other(s, name);
-    if (parent == GT_XML_TOPOLOGY && ++s->machines > 1)
+    if (parent == XML_TOPOLOGY && ++s->machines > 1)
         return "more than one machine";
-    return gt_xml_check_object(&s->attributes, parent, ret);
+    return xml_check_object(&s->attributes, parent, ret);
 }
 
 static int take_opening(struct xml_scanner *s, struct gt_err **err)
 {
-    char name[GT_XML_NAME_SIZE];
+    char name[XML_NAME_SIZE];
     if (!take_name(s, name))
         return xml_check_fail(s, "tag without a name", err);
     if (++s->elements > ELEMENTS_MAX)
         return xml_check_fail(s, "too many elements", err);
     bool closed = false;
-    int r = take_attributes(s, &closed, err);
-    if (r < 0)
-        return r;
-    enum gt_xml_kind kind;
+    GT_TRY(take_attributes(s, &closed, err));
+    enum xml_kind kind;
     const char *wrong = check_element(s, name, &kind);
     if (wrong)
         return xml_check_fail(s, wrong, err);
@@ -145,7 +364,7 @@ static int take_opening(struct xml_scanner *s, struct gt_err **err)
 
 static int take_closing(struct xml_scanner *s, struct gt_err **err)
 {
-    char name[GT_XML_NAME_SIZE];
+    char name[XML_NAME_SIZE];
     if (!take_name(s, name) || *s->at != '>')
         return xml_check_fail(s, "broken closing tag", err);
     if (!s->depth || strcmp(s->open[s->depth - 1].name, name) != 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_COMPOSITE_H
-#define GPUTOPO_MODEL_COMPOSITE_H
+#pragma once
 
 #include "topology/model/device_name.h"
 
@@ -40,5 +39,3 @@ struct gt_composite_gpus {
 /* The GPUs of the composite with this name, as a mask; 0: there is no such composite. */
 uint64_t gt_composite_find(const struct gt_composite_gpus *of, const char *name);
 uint64_t gt_composite_of_node(const struct gt_node *node, const char *name);
-
-#endif

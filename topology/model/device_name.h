@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_DEVICE_NAME_H
-#define GPUTOPO_MODEL_DEVICE_NAME_H
+#pragma once
 
 #include "topology/model/node.h"
 
@@ -15,4 +14,9 @@ bool gt_dra_device_name(const char *bdf, char to[static GT_DRA_DEVICE_SIZE]);
 /* The BDF of such a name; false for any other name. */
 bool gt_dra_device_bdf(const char *name, char to[static GT_BDF_SIZE]);
 
-#endif
+/* Names below /dev of the device nodes that a container with a GPU gets; the last two are formats of
+ * printf(). */
+#define GT_CONTROL_NODE "mxcd"
+#define GT_CARD_NODE    "dri/card%d"
+#define GT_RENDER_NODE  "dri/renderD%d"
+enum { GT_DEVICE_NAME_SIZE = 24 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_HEALTH_H
-#define GPUTOPO_MODEL_HEALTH_H
+#pragma once
 
-#include "topology/model/fault_table.h"
+#include "topology/model/evidence.h"
 #include "topology/model/node.h"
 
 /*
@@ -85,5 +84,3 @@ enum {
  */
 void gt_health_observe(struct gt_health *health, const struct gt_fault_table *table, struct gt_node *node,
                        unsigned flags, uint64_t now_s);
-
-#endif

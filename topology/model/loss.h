@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_LOSS_H
-#define GPUTOPO_MODEL_LOSS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cleanup.h"
 #include "topology/model/node.h"
 
 /*
@@ -105,5 +105,3 @@ struct gt_hami_maps {
     uint16_t losses[GT_GPUS_MAX + 1], scores[GT_GPUS_MAX + 1]; /* [k] */
 };
 void gt_hami_maps(const struct gt_class *class, uint64_t free, struct gt_hami_maps *ret);
-
-#endif

@@ -1,10 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "topology/model/loss_internal.h"
+
+/*
+ * S(A) for any set of up to 16 GPUs, from six tables of 256 sums, which stay in the processor's first cache.
+ * The GPUs are four groups of four. Tables 0 and 1 have S of groups 0 and 1, and of 2 and 3; the others the
+ * weights between two groups. Up to 8 GPUs table 0 has all.
+ */
+
+static const struct {
+    uint8_t low, high; /* groups */
+} tables[] = {{0, 1}, {2, 3}, {0, 2}, {0, 3}, {1, 2}, {1, 3}};
+
+/* How many tables of sums a class of n GPUs has; and fills them. */
+static unsigned sums_count(unsigned n)
+{
+    return n <= 8 ? 1 : GT_COUNT(tables);
+}
+
+static void fill_table(struct gt_class *class, unsigned t)
+{
+    uint8_t gpu[8];
+
+    for (unsigned i = 0; i < 8; i++)
+        gpu[i] = (uint8_t)(4 * (i < 4 ? tables[t].low : tables[t].high) + i % 4);
+    for (unsigned set = 1; set < 256; set++) {
+        unsigned rest = set & (set - 1), first = gt_bit_first(set);
+        /* between groups only, where another table has the weights within them */
+        unsigned others = t > 1 && first < 4 ? rest & 0xf0 : t > 1 ? 0 : rest;
+        uint32_t sum = class->sums[t][rest];
+
+        for (; others; others &= others - 1) {
+            unsigned a = gpu[first], b = gpu[gt_bit_first(others)];
+
+            sum += a < class->n && b < class->n ? gt_weight(class, a, b) : 0;
+        }
+        class->sums[t][set] = sum;
+    }
+}
+
+static void sums_fill(struct gt_class *class)
+{
+    for (unsigned t = 0; t < sums_count(class->n); t++)
+        fill_table(class, t);
+}
 
 /* Hardware classes: weights, checked once, and room for what is computed from them. */
 
@@ -46,7 +91,7 @@ static struct gt_class *loss_class_reserve(unsigned n)
 {
     bool small = n <= GT_EXACT_GPUS_MAX;
     uint32_t all = n < 8 ? UINT32_C(8) << n : ANSWERS_MAX, answers = small ? all : 0;
-    size_t sums = small ? gt_sums_count(n) * sizeof(uint32_t[256]) : 0;
+    size_t sums = small ? sums_count(n) * sizeof(uint32_t[256]) : 0;
     size_t bytes =
         sizeof(struct gt_class) + sums + answers * sizeof(atomic_uint) + (size_t)n * n * sizeof(uint16_t);
     struct gt_class *class = calloc(1, bytes);
@@ -76,7 +121,7 @@ int gt_class_new(const struct gt_weights *weights, struct gt_class **ret, struct
     for (unsigned i = 0; i < class->n; i++)
         memcpy(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t));
     if (class->sums)
-        gt_sums_fill(class);
+        sums_fill(class);
     *ret = class;
     return 0;
 }
@@ -142,4 +187,115 @@ uint32_t gt_class_sum(const struct gt_class *class, uint64_t mask)
 {
     mask &= gt_low_bits(class->n);
     return class->sums ? gt_sum_of(class, (uint32_t)mask) : sum_of_many(class, mask);
+}
+
+/* The classes that were built. They are few, so a search reads all of them. */
+
+enum { CAPACITY_MAX = 65536 };
+
+struct class_entry {
+    struct gt_class *class; /* NULL: not used yet */
+    uint64_t used;          /* the tick of its last use */
+};
+
+struct gt_class_cache {
+    pthread_mutex_t lock;
+    uint64_t tick;
+    unsigned capacity;
+    struct class_entry entry[];
+};
+
+int gt_class_cache_new(unsigned capacity, struct gt_class_cache **ret, struct gt_err **err)
+{
+    struct gt_class_cache *cache;
+
+    if (!capacity || capacity > CAPACITY_MAX)
+        return gt_fail(err, EINVAL, "a class cache of %u entries, must be from 1 to %d", capacity,
+                       CAPACITY_MAX);
+    cache = calloc(1, sizeof(*cache) + capacity * sizeof(cache->entry[0]));
+    if (!cache)
+        return gt_fail(err, ENOMEM, "no memory for a class cache of %u entries", capacity);
+    cache->capacity = capacity;
+    pthread_mutex_init(&cache->lock, NULL);
+    *ret = cache;
+    return 0;
+}
+
+void gt_class_cache_free(struct gt_class_cache *cache)
+{
+    if (!cache)
+        return;
+    for (unsigned i = 0; i < cache->capacity; i++)
+        gt_class_unref(cache->entry[i].class);
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+/* A new reference, or NULL where it is not there. Under the lock. */
+static struct gt_class *loss_cache_find(struct gt_class_cache *cache, const struct gt_weights *weights)
+{
+    for (unsigned i = 0; i < cache->capacity; i++) {
+        struct class_entry *entry = &cache->entry[i];
+
+        if (!entry->class)
+            break; /* entries fill from the front */
+        if (gt_class_is_of(entry->class, weights)) {
+            entry->used = ++cache->tick;
+            return gt_class_ref(entry->class);
+        }
+    }
+    return NULL;
+}
+
+/* Takes the first unused place, else that of the class unused longest, which is returned. Under the lock. */
+static struct gt_class *loss_cache_insert(struct gt_class_cache *cache, struct gt_class *class)
+{
+    struct class_entry *place = &cache->entry[0];
+    struct gt_class *leaving;
+
+    for (unsigned i = 0; i < cache->capacity && place->class; i++)
+        if (!cache->entry[i].class || cache->entry[i].used < place->used)
+            place = &cache->entry[i];
+    leaving = place->class;
+    *place = (struct class_entry){gt_class_ref(class), ++cache->tick};
+    return leaving;
+}
+
+int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *weights, struct gt_class **ret,
+                       struct gt_err **err)
+{
+    gt_auto_class struct gt_class *built = NULL;
+    struct gt_class *class, *leaving = NULL;
+
+    pthread_mutex_lock(&cache->lock);
+    class = loss_cache_find(cache, weights);
+    pthread_mutex_unlock(&cache->lock);
+    if (class) {
+        *ret = class;
+        return 0;
+    }
+
+    /* Built without the lock, so that others need not wait. Two threads may build the same. */
+    GT_TRY(gt_class_new(weights, &built, err));
+    pthread_mutex_lock(&cache->lock);
+    class = loss_cache_find(cache, weights);
+    if (!class) {
+        leaving = loss_cache_insert(cache, built);
+        class = gt_steal(built);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    gt_class_unref(leaving);
+    *ret = class;
+    return 0;
+}
+
+size_t gt_class_cache_bytes(struct gt_class_cache *cache)
+{
+    size_t bytes = sizeof(*cache) + cache->capacity * sizeof(cache->entry[0]);
+
+    pthread_mutex_lock(&cache->lock);
+    for (unsigned i = 0; i < cache->capacity && cache->entry[i].class; i++)
+        bytes += gt_class_bytes(cache->entry[i].class);
+    pthread_mutex_unlock(&cache->lock);
+    return bytes;
 }

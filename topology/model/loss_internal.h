@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_LOSS_INTERNAL_H
-#define GPUTOPO_MODEL_LOSS_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -20,7 +19,7 @@ struct gt_class {
     unsigned n;
     size_t bytes;
     atomic_uint best_score[GT_GPUS_MAX + 1]; /* the score + 1 when it is known, else 0 */
-    uint32_t (*sums)[256];                   /* loss_sums.c; NULL above 16 GPUs */
+    uint32_t (*sums)[256];                   /* NULL above 16 GPUs */
     atomic_uint *answers;  /* the latest answers: free mask << 16 | chosen mask; NULL above 16 GPUs */
     uint32_t answer_count; /* a power of two */
     uint16_t *w;           /* n * n */
@@ -49,10 +48,6 @@ static inline uint16_t gt_weight(const struct gt_class *class, unsigned a, unsig
 }
 
 /* ---- up to 16 GPUs ---- */
-
-/* How many tables of sums a class of n GPUs has; and fills them. */
-unsigned gt_sums_count(unsigned n);
-void gt_sums_fill(struct gt_class *class);
 
 /* S(mask) */
 static inline uint32_t gt_sum_of(const struct gt_class *class, uint32_t mask)
@@ -122,5 +117,3 @@ bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *p
 
 /* Runs the search, for which a valid set must exist; *ret_exact as in struct gt_choice. */
 void gt_search(const struct gt_loss_query *query, struct gt_loss_option *ret, bool *ret_exact);
-
-#endif

@@ -6,6 +6,263 @@
 #include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
+/*
+ * Branch and bound over the parts that are left, in a fixed order: how many of the next one?
+ *
+ * The bound. With r GPUs still to take from the parts behind, the sum over pairs among them is half the sum
+ * of what each of them has towards the others, and that is at most its r-1 best weights. So each part has a
+ * highest worth per GPU, and the r highest worths, as many a part as it has GPUs, bound what can be added.
+ * Worths are counted twofold to stay whole. Where the bound only equals the best score, the least sum of deg
+ * and then the lowest mask that can still be reached decide, so that ties are cut as well.
+ */
+
+enum { NODES_PER_CLOCK = 64 };
+
+struct search {
+    const struct gt_loss_part *part[GT_GPUS_MAX]; /* in the order of branching */
+    unsigned count, k;
+    uint16_t w[GT_GPUS_MAX][GT_GPUS_MAX];
+    /* of the parts from t on: */
+    unsigned lo[GT_GPUS_MAX + 1], hi[GT_GPUS_MAX + 1];    /* least and most GPUs */
+    uint64_t all[GT_GPUS_MAX + 1];                        /* their GPUs */
+    uint32_t least_deg[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1]; /* [t][r]: least sum of deg of r of them */
+    uint32_t towards[GT_GPUS_MAX + 1][GT_GPUS_MAX];       /* [t][c]: weight of one of c to what is taken */
+    struct gt_loss_option *best;
+    uint64_t deadline_ns;
+    unsigned nodes;
+    bool late;
+    uint32_t
+        reach[]; /* [t][c][s]: the most weight one GPU of c can have towards s GPUs of others from t on */
+};
+
+static uint32_t *reach_of(struct search *s, unsigned t, unsigned c)
+{
+    return s->reach + ((size_t)t * s->count + c) * s->k;
+}
+
+/* Parts that must give GPUs come first, then parts with high weights: leaving one of these out lowers the
+ * bound most. */
+static void order_parts(struct search *s, const struct gt_parts *parts)
+{
+    uint64_t rank[GT_GPUS_MAX];
+    unsigned order[GT_GPUS_MAX] = {0};
+
+    for (unsigned i = 0; i < parts->count; i++) {
+        const struct gt_loss_part *part = parts->part[i];
+        unsigned at = i;
+
+        rank[i] = part->lo ? UINT64_C(1) << 40 : 0;
+        rank[i] += 2 * part->option[part->hi].score / part->hi;
+        for (unsigned j = 0; j < parts->count; j++)
+            rank[i] += (uint64_t)parts->w[i][j] * parts->part[j]->hi;
+        for (; at && (rank[order[at - 1]] < rank[i] ||
+                      (rank[order[at - 1]] == rank[i] && parts->part[order[at - 1]]->all < part->all));
+             at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (unsigned i = 0; i < s->count; i++) {
+        s->part[i] = parts->part[order[i]];
+        for (unsigned j = 0; j < s->count; j++)
+            s->w[i][j] = parts->w[order[i]][order[j]];
+    }
+}
+
+static void fill_least_deg(struct search *s, unsigned t, const uint32_t deg[static GT_GPUS_MAX])
+{
+    uint32_t sorted[GT_GPUS_MAX];
+    unsigned count = 0;
+
+    for (uint64_t rest = s->all[t]; rest; rest &= rest - 1) {
+        uint32_t value = deg[gt_bit_first(rest)];
+        unsigned at = count++;
+
+        for (; at && sorted[at - 1] > value; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = value;
+    }
+    for (unsigned r = 0; r < count; r++)
+        s->least_deg[t][r + 1] = s->least_deg[t][r] + sorted[r];
+}
+
+static void fill_reach(struct search *s, unsigned c)
+{
+    unsigned heavy[GT_GPUS_MAX] = {0};
+
+    for (unsigned d = 0; d < s->count; d++) {
+        unsigned at = d;
+
+        for (; at && s->w[c][heavy[at - 1]] < s->w[c][d]; at--)
+            heavy[at] = heavy[at - 1];
+        heavy[at] = d;
+    }
+    for (unsigned t = 0; t <= c; t++) {
+        uint32_t *reach = reach_of(s, t, c), sum = 0;
+        unsigned taken = 0;
+
+        for (unsigned i = 0; i < s->count; i++) {
+            unsigned d = heavy[i];
+
+            if (d < t || d == c)
+                continue;
+            for (unsigned a = 0; a < s->part[d]->hi && taken < s->k; a++) {
+                reach[taken++] = sum;
+                sum += s->w[c][d];
+            }
+        }
+        while (taken < s->k)
+            reach[taken++] = sum;
+    }
+}
+
+static void loss_bound_prepare(struct search *s, const struct gt_loss_query *query,
+                               const struct gt_parts *parts)
+{
+    order_parts(s, parts);
+    for (unsigned t = s->count; t-- > 0;) {
+        s->lo[t] = s->lo[t + 1] + s->part[t]->lo;
+        s->hi[t] = s->hi[t + 1] + s->part[t]->hi;
+        s->all[t] = s->all[t + 1] | s->part[t]->all;
+        fill_least_deg(s, t, query->deg);
+    }
+    for (unsigned c = 0; c < s->count; c++)
+        fill_reach(s, c);
+}
+
+/* The highest twofold worth of one GPU of part c where r are still to take from t on, rounded up. */
+static uint32_t worth(struct search *s, unsigned t, unsigned c, unsigned r)
+{
+    const struct gt_loss_part *part = s->part[c];
+    const uint32_t *reach = reach_of(s, t, c);
+    uint32_t most = 0;
+
+    if (part->hi == 1)
+        return 2 * s->towards[t][c] + reach[r - 1];
+    for (unsigned a = part->lo ? part->lo : 1; a <= part->hi && a <= r; a++) {
+        uint32_t value = (2 * part->option[a].score + a - 1) / a + 2 * s->towards[t][c] + reach[r - a];
+
+        if (value > most)
+            most = value;
+    }
+    return most;
+}
+
+struct lot {
+    uint32_t worth;
+    unsigned count;
+};
+
+/* The sum of the r highest worths. */
+static uint64_t highest(struct lot *lots, unsigned count, unsigned r)
+{
+    uint64_t sum = 0;
+
+    while (r && count) {
+        uint32_t pivot = lots[count / 2].worth;
+        unsigned above = 0, equal = 0, equal_count = 0, above_count = 0;
+        uint64_t above_sum = 0;
+
+        /* above | equal | not looked at yet; what is below is left behind the last of these */
+        for (unsigned i = 0; i < count; i++) {
+            struct lot lot = lots[i];
+
+            if (lot.worth < pivot)
+                continue;
+            lots[i] = lots[above + equal];
+            if (lot.worth == pivot) {
+                lots[above + equal++] = lot;
+                equal_count += lot.count;
+            } else {
+                lots[above + equal] = lots[above];
+                lots[above++] = lot;
+                above_count += lot.count;
+                above_sum += (uint64_t)lot.worth * lot.count;
+            }
+        }
+        if (above_count >= r) {
+            count = above;
+            continue;
+        }
+        sum += above_sum;
+        r -= above_count;
+        if (equal_count >= r)
+            return sum + (uint64_t)pivot * r;
+        sum += (uint64_t)pivot * equal_count;
+        r -= equal_count;
+        lots += above + equal;
+        count -= above + equal;
+    }
+    return sum;
+}
+
+/* Whether there may be a better set than the best below this node of the search. */
+static bool promising(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
+{
+    struct lot lots[GT_GPUS_MAX] = {{0, 0}};
+    uint64_t bound;
+    uint32_t deg;
+
+    for (unsigned c = t; c < s->count; c++)
+        lots[c - t] = (struct lot){worth(s, t, c, r), s->part[c]->hi};
+    bound = taken->score + highest(lots, s->count - t, r) / 2;
+    if (bound != s->best->score)
+        return bound > s->best->score;
+    deg = taken->deg + s->least_deg[t][r];
+    if (deg != s->best->deg)
+        return deg < s->best->deg;
+    return (taken->mask | gt_lowest(s->all[t], r)) < s->best->mask;
+}
+
+static void loss_bound_visit(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
+{
+    const struct gt_loss_part *part;
+    unsigned lo, hi;
+
+    if (!r) {
+        if (gt_option_before(taken, s->best))
+            *s->best = *taken;
+        return;
+    }
+    if (++s->nodes % NODES_PER_CLOCK == 0 && gt_clock_ns() > s->deadline_ns)
+        s->late = true;
+    if (s->late || !promising(s, t, r, taken))
+        return;
+    part = s->part[t];
+    lo = part->lo;
+    if (r > s->hi[t + 1] && lo < r - s->hi[t + 1])
+        lo = r - s->hi[t + 1];
+    hi = part->hi < r - s->lo[t + 1] ? part->hi : r - s->lo[t + 1];
+    for (unsigned a = hi + 1; a-- > lo && !s->late;) {
+        struct gt_loss_option next = {
+            .score = taken->score + part->option[a].score + s->towards[t][t] * a,
+            .deg = taken->deg + part->option[a].deg,
+            .mask = taken->mask | part->option[a].mask,
+        };
+
+        for (unsigned c = t + 1; c < s->count; c++)
+            s->towards[t + 1][c] = s->towards[t][c] + s->w[t][c] * a;
+        loss_bound_visit(s, t + 1, r - a, &next);
+    }
+}
+
+bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *parts,
+                     struct gt_loss_option *best)
+{
+    size_t reach = (size_t)parts->count * parts->count * query->k;
+    gt_auto_free struct search *s = malloc(sizeof(*s) + reach * sizeof(s->reach[0]));
+
+    if (!s)
+        return false;
+    memset(s, 0, sizeof(*s));
+    s->count = parts->count;
+    s->k = query->k;
+    s->best = best;
+    s->deadline_ns = query->deadline_ns;
+    loss_bound_prepare(s, query, parts);
+    loss_bound_visit(s, 0, s->k, &(struct gt_loss_option){0, 0, 0});
+    return !s->late;
+}
+
 /* The search above 16 GPUs: modules first (loss_parts.c), which mostly gives the answer; else a good set by
  * growing and swapping, then the proof by branch and bound (loss_bound.c). */
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/text.h"
 #include "topology/model/node_internal.h"
 
@@ -66,9 +67,7 @@ int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, st
 int gt_node_copy(const struct gt_node *node, struct gt_node **ret, struct gt_err **err)
 {
     struct gt_node *copy = NULL;
-    int r = gt_node_new(node->gpu_count, node->nic_count, &copy, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_node_new(node->gpu_count, node->nic_count, &copy, err));
     struct gt_node made = *node;
     made.gpus = copy->gpus;
     made.nics = copy->nics;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_NODE_H
-#define GPUTOPO_MODEL_NODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/cleanup.h"
 #include "topology/model/evidence.h"
+
+struct gt_err;
 
 /*
  * One node: its GPUs, its NICs and how they are wired. It is made by one scan (topology/discovery) or read
@@ -239,5 +240,3 @@ int gt_node_gpu_at(const struct gt_node *node, const char *bdf);
 
 /* Order of two canonical BDFs by number. */
 int gt_bdf_compare(const char *a, const char *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_NODE_INTERNAL_H
-#define GPUTOPO_MODEL_NODE_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ enum {
     GT_SMALL_INDEX_MAX = 65535 /* vendor indices, DRM minors */
 };
 #define GT_EXACT_MAX ((uint64_t)1 << 53) /* JSON numbers are exact up to here */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_NODE_JSON_H
-#define GPUTOPO_MODEL_NODE_JSON_H
+#pragma once
 
 #include "base/json.h"
 #include "topology/model/node.h"
@@ -22,5 +21,3 @@ int gt_node_from_json(const cJSON *json, const char *source, struct gt_node **re
  * node of the GPU with that number in the document. It is set for as many numbers as the node has GPUs. */
 int gt_node_from_json_numbered(const struct cJSON *json, const char *source, struct gt_node **ret,
                                uint8_t ret_index[static GT_GPUS_MAX], struct gt_err **err);
-
-#endif

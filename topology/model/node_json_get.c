@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/model/node_json_get.h"
 
+#include "base/err.h"
+
 int gt_read_kind(const struct gt_at *at, const char *key, const cJSON *value, enum gt_link_kind *ret)
 {
     char name[32] = "";
-    int r = gt_read_text(at, key, value, name, sizeof(name));
-    if (r < 0)
-        return r;
+    GT_TRY(gt_read_text(at, key, value, name, sizeof(name)));
     enum gt_link_kind kind;
     if (!gt_link_kind_by_name(name, &kind) || kind == GT_LINK_SELF)
         return gt_at_fail(at, key, "\"%s\" is none of MX, PIX, PXB, PHB, NODE, SYS, NA", name);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_NODE_JSON_GET_H
-#define GPUTOPO_MODEL_NODE_JSON_GET_H
+#pragma once
 
 #include "base/json_get.h"
 #include "topology/model/node.h"
@@ -11,5 +10,3 @@ int gt_get_bdf(const struct gt_at *at, const cJSON *object, const char *key, cha
 
 /* An element of an array. */
 int gt_read_kind(const struct gt_at *at, const char *key, const cJSON *value, enum gt_link_kind *ret);
-
-#endif

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "topology/model/node_internal.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_PCIE_TREE_H
-#define GPUTOPO_MODEL_PCIE_TREE_H
+#pragma once
 
 #include "topology/model/node.h"
 
@@ -34,5 +33,3 @@ static inline void gt_tree_done_p(struct gt_tree *tree)
     gt_tree_done(tree);
 }
 #define gt_auto_tree __attribute__((cleanup(gt_tree_done_p)))
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_RENDER_H
-#define GPUTOPO_MODEL_RENDER_H
+#pragma once
 
 #include "base/buf.h"
 #include "topology/model/node.h"
@@ -20,5 +19,3 @@ void gt_render_dot(const struct gt_node *node, struct gt_buf *to);
 
 /* A self-contained SVG picture, without scripts, external fonts or links. */
 void gt_render_svg(const struct gt_node *node, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_RENDER_INTERNAL_H
-#define GPUTOPO_MODEL_RENDER_INTERNAL_H
+#pragma once
 
 #include "base/buf.h"
 #include "topology/model/node.h"
@@ -37,5 +36,3 @@ void gt_shorten(const char *text, unsigned characters, char *to, size_t size);
 
 /* The PCIe address, without its domain if that is 0: "0e:00.0". */
 const char *gt_short_bdf(const char *bdf);
-
-#endif

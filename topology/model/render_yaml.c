@@ -7,6 +7,17 @@
 #include "topology/model/node_json.h"
 #include "topology/model/render.h"
 
+void gt_render_json(const struct gt_node *node, struct gt_buf *to)
+{
+    cJSON *json = gt_node_to_json(node);
+    if (!json) {
+        to->failed = true;
+        return;
+    }
+    gt_json_print(json, to);
+    cJSON_Delete(json);
+}
+
 /* The same tree as the JSON form, through libyaml's emitter. */
 
 static int write_to_buffer(void *data, unsigned char *bytes, size_t len)

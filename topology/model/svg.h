@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_SVG_H
-#define GPUTOPO_MODEL_SVG_H
+#pragma once
 
 #include "base/buf.h"
 #include "topology/model/node.h"
@@ -89,5 +88,3 @@ static inline bool svg_is_up(const struct gt_link *link)
 {
     return link->kind == GT_LINK_MX && link->state != GT_LINK_STATE_DOWN;
 }
-
-#endif

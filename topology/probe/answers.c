@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json_get.h"
 #include "base/text.h"
 #include "topology/probe/answers_internal.h"
@@ -111,9 +112,7 @@ int gt_answers_apply(const char *log, size_t len, struct gt_node *node, unsigned
                      struct gt_err **err)
 {
     gt_auto_answers struct gt_answers answers = {0};
-    int r = gt_answers_read(log, len, &answers, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_answers_read(log, len, &answers, err));
     struct gt_reading reading = {.answers = &answers, .node = node};
     gt_read_identities(&reading);
     gt_read_devices(&reading);

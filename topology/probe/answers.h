@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_ANSWERS_H
-#define GPUTOPO_PROBE_ANSWERS_H
+#pragma once
 
 #include "topology/model/node.h"
 
@@ -44,5 +43,3 @@ int gt_answers_digest(const char *log, size_t len, uint64_t *ret, struct gt_err 
  * their number. -EINVAL as above.
  */
 int gt_answers_bdfs(const char *log, size_t len, char (*ret)[GT_BDF_SIZE], struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_ANSWERS_INTERNAL_H
-#define GPUTOPO_PROBE_ANSWERS_INTERNAL_H
+#pragma once
 
 #include "topology/probe/answers_log.h"
 
@@ -28,5 +27,3 @@ void gt_read_health(struct gt_reading *reading);
 void gt_read_silence(struct gt_reading *reading);
 void gt_read_links(struct gt_reading *reading);
 void gt_read_failures(struct gt_reading *reading);
-
-#endif

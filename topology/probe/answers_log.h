@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_ANSWERS_LOG_H
-#define GPUTOPO_PROBE_ANSWERS_LOG_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -55,5 +54,3 @@ bool gt_answer_bdf(const struct gt_answer *answer, char to[static GT_BDF_SIZE]);
 /* Copies a text without surrounding blanks. False unless it is printable ASCII of at least one and less than
  * `size` bytes. */
 bool gt_value_text(const cJSON *item, char *to, size_t size);
-
-#endif

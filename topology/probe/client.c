@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "base/buf.h"
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "topology/probe/protocol.h"
 
@@ -32,8 +32,8 @@ struct gt_probe_client {
     int fd;                  /* the connection, -1 none */
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
-    bool quiet, knows_health, knows_no_health; /* the probe at the other end */
-    const char *request;                       /* that is asked for */
+    bool quiet, knows_no_health;    /* the probe at the other end */
+    const char *request;            /* that is asked for */
     int patience_ms;                /* for a socket that is not there yet; spent by the first connection */
     int64_t patient_until;          /* of that one, 0: it was not tried yet */
     int64_t deadline;               /* of the scan that is asked for, 0: none is */
@@ -72,9 +72,7 @@ static int new_client(struct gt_probe_client **ret, struct gt_err **err)
 int gt_probe_client_new(const char *socket, struct gt_probe_client **ret, struct gt_err **err)
 {
     gt_auto_probe_client struct gt_probe_client *client = NULL;
-    int r = new_client(&client, err);
-    if (r < 0)
-        return r;
+    GT_TRY(new_client(&client, err));
     if (!*socket || !gt_text_copy(client->socket, sizeof(client->socket), socket))
         return gt_fail(err, EINVAL, "%s: a socket's path has 1 to %zu bytes", socket,
                        sizeof(client->socket) - 1);
@@ -86,9 +84,7 @@ int gt_probe_client_spawn(const char *program, const char *root, bool quiet, str
                           struct gt_err **err)
 {
     gt_auto_probe_client struct gt_probe_client *client = NULL;
-    int r = new_client(&client, err);
-    if (r < 0)
-        return r;
+    GT_TRY(new_client(&client, err));
     client->program = strdup(program);
     client->root = strdup(root ? root : "/");
     client->quiet = quiet;
@@ -103,7 +99,7 @@ static void probe_client_disconnect(struct gt_probe_client *client)
     if (client->fd >= 0)
         close(client->fd);
     client->fd = -1;
-    client->knows_health = client->knows_no_health = false;
+    client->knows_no_health = false;
     if (client->child)
         gt_child_end(client->child, PARTING_MS);
     client->child = 0;
@@ -274,9 +270,7 @@ static int read_reply(struct gt_probe_client *client, int64_t until, struct gt_p
 
 static int connect_probe(struct gt_probe_client *client, int64_t until, struct gt_err **err)
 {
-    int r = client->program ? start_child(client, err) : connect_socket(client, until, err);
-    if (r < 0)
-        return r;
+    GT_TRY(client->program ? start_child(client, err) : connect_socket(client, until, err));
     if (send_watch(client) < 0)
         return gt_fail(err, ECONNRESET, "the probe has hung up");
     client->watch_due = true;
@@ -303,9 +297,7 @@ static int probe_client_ask(struct gt_probe_client *client, int64_t until, char 
     if (!client->scan_due && send(client->fd, client->request, len, MSG_NOSIGNAL) != (ssize_t)len)
         return gt_fail(err, ECONNRESET, "the probe has hung up");
     client->scan_due = true;
-    r = read_reply(client, until, &header, &answers, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_reply(client, until, &header, &answers, err));
     client->scan_due = false;
     atomic_fetch_add(&client->restarts, header.restarts);
     *ret_answers = gt_steal(answers);
@@ -319,7 +311,7 @@ static void drain_events(struct gt_probe_client *client)
         ;
 }
 
-static const char times_request[] = "times\n", scan_request[] = "scan\n", health_request[] = "health\n";
+static const char scan_request[] = "scan\n", health_request[] = "health\n";
 
 static void probe_client_begin(struct gt_probe_client *client, const char *request)
 {
@@ -331,8 +323,6 @@ static void probe_client_begin(struct gt_probe_client *client, const char *reque
     client->stale_due = client->stale_due || client->scan_due;
     client->scan_due = client->overdue = false;
     client->request = request;
-    if (request == times_request)
-        return;
     drain_events(client); /* this scan finds what they report */
     atomic_fetch_add(&client->scans, 1);
 }
@@ -420,7 +410,6 @@ int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct g
                 ? -ECONNRESET
                 : query_within(client, health_request, GT_PROBE_LATE_MS, ret_answers, &why);
     if (r != -ECONNRESET) {
-        client->knows_health = r >= 0;
         if (r < 0 && err)
             *err = gt_steal(why);
         return r;
@@ -430,15 +419,6 @@ int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct g
     r = gt_probe_scan(client, ret_answers, err);
     client->knows_no_health = r >= 0;
     return r;
-}
-
-int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, struct gt_err **err)
-{
-    gt_auto_free char *text = NULL;
-    if (!client->knows_health || client->deadline)
-        return gt_fail(err, ENOTSUP, "the probe may not know how long calls have taken");
-    int r = query_within(client, times_request, GT_PROBE_LATE_MS, &text, err);
-    return r < 0 ? r : gt_call_times_read(text, strlen(text), ret, err);
 }
 
 bool gt_probe_scan_is_due(const struct gt_probe_client *client)

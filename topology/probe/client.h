@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_CLIENT_H
-#define GPUTOPO_PROBE_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "topology/probe/call_times.h"
 
 /*
  * The client of gputopo-probe (protocol.h). Calls block, one request at a time, for the scan thread. The
@@ -57,10 +55,6 @@ int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct g
 
 bool gt_probe_health_is_due(const struct gt_probe_client *client);
 
-/* How long vendor calls have taken. -ENOTSUP if the probe has not answered a gt_probe_health() yet: an older
- * one does not know this request. */
-int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, struct gt_err **err);
-
 struct gt_probe_stats {
     uint64_t scans, failures, restarts; /* restarts: of the probe process or of its worker */
     uint64_t late;                      /* questions for health that were overdue */
@@ -80,5 +74,3 @@ void gt_probe_client_patience(struct gt_probe_client *client, int milliseconds);
  * scan at once; the next gt_probe_scan() reads it empty. It stays the same for the life of the client, and is
  * never readable if the library has no events. */
 int gt_probe_client_event_fd(const struct gt_probe_client *client);
-
-#endif

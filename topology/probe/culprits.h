@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_CULPRITS_H
-#define GPUTOPO_PROBE_CULPRITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void gt_culprits_answered(struct gt_culprits *culprits, const char *call);
 
 bool gt_culprits_has(const struct gt_culprits *culprits, const char *call, unsigned count,
                      const uint32_t *args);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_EVENT_WORKER_H
-#define GPUTOPO_PROBE_EVENT_WORKER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ int gt_event_worker_fd(const struct gt_event_worker *events);
 bool gt_event_worker_take(struct gt_event_worker *events);
 
 void gt_event_worker_stop(struct gt_event_worker *events);
-
-#endif

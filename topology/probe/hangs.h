@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_HANGS_H
-#define GPUTOPO_PROBE_HANGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void gt_hangs_answered(struct gt_hangs *hangs, const char *call, unsigned count,
 /* NULL if the call may be made now; else why it failed the last time. */
 const char *gt_hangs_wait(const struct gt_hangs *hangs, const char *call, unsigned count,
                           const uint32_t *args, uint64_t now_ms);
-
-#endif

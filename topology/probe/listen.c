@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "base/err.h"
 #include "base/text.h"
 #include "topology/probe/server.h"
 

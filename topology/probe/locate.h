@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_LOCATE_H
-#define GPUTOPO_PROBE_LOCATE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ int gt_library_locate(const char *root, const char *explicit_path, struct gt_lib
                       struct gt_err **err);
 
 bool gt_library_same(const struct gt_library *a, const struct gt_library *b);
-
-#endif

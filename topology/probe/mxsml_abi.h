@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_MXSML_ABI_H
-#define GPUTOPO_PROBE_MXSML_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -129,5 +128,3 @@ typedef uint32_t mx_event_set_create(void **set);
 typedef uint32_t mx_event_register(uint32_t device, uint64_t mask, void *set);
 typedef uint32_t mx_event_wait(void *set, struct mx_event *to);
 typedef uint32_t mx_event_set_free(void *set);
-
-#endif

@@ -20,16 +20,9 @@
 #include "topology/probe/worker.h"
 
 enum {
-    TIMED_MAX = 48,
     RESTARTS_MAX = 6,       /* workers lost in one scan before it is given up */
     SCANS_PER_WORKER = 100, /* then a fresh one, for whatever the library leaks */
     LOG_RESERVE = 4096,     /* kept free for the end of the log */
-};
-
-struct call_time {
-    char call[48];
-    unsigned count;
-    uint64_t ns, longest_ns;
 };
 
 struct gt_prober {
@@ -55,8 +48,6 @@ struct gt_prober {
 
     struct gt_hangs hangs;
     struct gt_event_worker events;
-    unsigned time_count; /* since the start */
-    struct call_time times[TIMED_MAX];
     char answer[GT_WORKER_PACKET_MAX];
 };
 
@@ -237,34 +228,6 @@ static bool is_everyday(int code)
     return code == 0 || code == 2 || code == 3 || code == 6 || code == 9;
 }
 
-static void note_time(struct gt_prober *prober, const char *call, uint64_t ns)
-{
-    unsigned i = 0;
-    while (i < prober->time_count && strcmp(prober->times[i].call, call) != 0)
-        i++;
-    if (i == TIMED_MAX)
-        return;
-    struct call_time *time = &prober->times[i];
-    if (i == prober->time_count) {
-        prober->time_count++;
-        gt_text_copy(time->call, sizeof(time->call), call);
-    }
-    time->count++;
-    time->ns += ns;
-    time->longest_ns = ns > time->longest_ns ? ns : time->longest_ns;
-}
-
-void gt_prober_times(const struct gt_prober *prober, struct gt_buf *to)
-{
-    gt_buf_puts(to, "{\"times\":[");
-    for (unsigned i = 0; i < prober->time_count; i++) {
-        const struct call_time *time = &prober->times[i];
-        gt_buf_printf(to, "%s{\"call\":\"%s\",\"count\":%u,\"ms\":%.3f,\"longestMs\":%.3f}", i ? "," : "",
-                      time->call, time->count, (double)time->ns / 1e6, (double)time->longest_ns / 1e6);
-    }
-    gt_buf_puts(to, "]}\n");
-}
-
 cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
 {
     if (prober->over || gt_culprits_has(&prober->culprits, call, count, args))
@@ -288,9 +251,7 @@ cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count
     int n = snprintf(request, sizeof(request), "call %s", call);
     for (unsigned i = 0; i < count; i++)
         n += snprintf(request + n, sizeof(request) - (size_t)n, " %u", args[i]);
-    uint64_t begin = gt_clock_ns();
     cJSON *answer = prober_exchange(prober, request, call, count, args);
-    note_time(prober, call, gt_clock_ns() - begin);
     if (!answer)
         return NULL;
     gt_hangs_answered(&prober->hangs, call, count, args);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_PROBER_H
-#define GPUTOPO_PROBE_PROBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/cleanup.h"
+
+struct gt_err;
 
 /*
  * Queries the vendor library through a worker process and writes the call log. If a worker hangs or ends, it
@@ -40,10 +41,6 @@ struct gt_probe_plan {
 int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, char **ret_log,
                    size_t *ret_len, unsigned *ret_restarts, struct gt_err **err);
 
-/* How long each function has taken since the start, as JSON (protocol.h). */
-struct gt_buf;
-void gt_prober_times(const struct gt_prober *prober, struct gt_buf *to);
-
 /* For plan.c: one call. The answer's `value`, or NULL where there is none; the caller deletes it. */
 struct cJSON;
 struct cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count,
@@ -55,5 +52,3 @@ extern const struct gt_probe_plan gt_plan_scan, gt_plan_health;
 /* The process that waits for events, updated after every scan. */
 struct gt_event_worker;
 struct gt_event_worker *gt_prober_events(struct gt_prober *prober);
-
-#endif

@@ -26,8 +26,6 @@ enum gt_probe_request gt_probe_read_request(const char *data, size_t len, size_t
         request = GT_PROBE_SCAN;
     else if (line_is(data, line, "health"))
         request = GT_PROBE_HEALTH;
-    else if (line_is(data, line, "times"))
-        request = GT_PROBE_TIMES;
     else if (line_is(data, line, "watch"))
         request = GT_PROBE_WATCH;
     if (request != GT_PROBE_BAD)

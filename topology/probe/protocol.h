@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_PROTOCOL_H
-#define GPUTOPO_PROBE_PROTOCOL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,8 +12,6 @@
  *   the workers that were replaced.
  * - `health`: the same with the calls about health only. An older probe closes the connection: the agent then
  *   sends `scan`.
- * - `times`: `ok LENGTH 0`, then {"times":[{"call":"mxSmlGetDeviceInfo","count":8,"ms":1.2,"longestMs":0.4},
- *   ...]}, since the probe's start.
  * - `watch`, with a datagram or sequenced-packet socket passed along (SCM_RIGHTS): `ok 0 0`. The probe then
  *   sends one byte to that socket for events of the library, at most once a second, without waiting.
  *
@@ -33,7 +30,6 @@ enum gt_probe_request {
     GT_PROBE_PING,
     GT_PROBE_SCAN,
     GT_PROBE_HEALTH,
-    GT_PROBE_TIMES,
     GT_PROBE_WATCH,
     GT_PROBE_BAD, /* not a request, or a line beyond the limit: close the connection */
 };
@@ -50,5 +46,3 @@ struct gt_probe_header {
 /* Reads the reply line and returns its length in bytes; 0 if more bytes are needed, -EBADMSG if it is
  * invalid. */
 int gt_probe_read_header(const char *data, size_t len, struct gt_probe_header *ret);
-
-#endif

@@ -146,19 +146,6 @@ static void probe_server_scan(struct server *server, struct client *client, cons
     reply(server, client, line, log, len);
 }
 
-static void send_times(struct server *server, struct client *client)
-{
-    gt_auto_buf struct gt_buf text = GT_BUF(64 << 10);
-    char line[GT_PROBE_HEADER_MAX];
-    gt_prober_times(server->prober, &text);
-    if (gt_buf_check(&text, "times", NULL) < 0) {
-        reply(server, client, "error no memory\n", "", 0);
-        return;
-    }
-    snprintf(line, sizeof(line), "ok %zu 0\n", text.len);
-    reply(server, client, line, text.data, text.len);
-}
-
 static void probe_server_serve(struct server *server, struct client *client)
 {
     while (client->fd >= 0 && !client->out && !server->ended) {
@@ -175,8 +162,6 @@ static void probe_server_serve(struct server *server, struct client *client)
         memmove(client->in, client->in + used, client->in_len);
         if (request == GT_PROBE_SCAN)
             probe_server_scan(server, client, &gt_plan_scan);
-        else if (request == GT_PROBE_TIMES)
-            send_times(server, client);
         else if (request == GT_PROBE_HEALTH)
             probe_server_scan(server, client, &gt_plan_health);
         else if (request == GT_PROBE_WATCH && client->watch < 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_SERVER_H
-#define GPUTOPO_PROBE_SERVER_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -18,5 +17,3 @@ struct gt_server_options {
 
 /* Serves until the inherited connection ends, then returns 0; without one it serves for ever. */
 int gt_server_run(struct gt_prober *prober, const struct gt_server_options *options, struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_VENDOR_H
-#define GPUTOPO_PROBE_VENDOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ extern const char *const gt_vendor_event_functions[];
 /* Registers for the events of these devices and sends each one as a packet to `fd`; returns if the library
  * cannot do that (*ret_why), or when the other end is closed. */
 void gt_vendor_events(int fd, const uint32_t *devices, unsigned count, const char **ret_why);
-
-#endif

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "topology/probe/worker_main.h"
 
 enum { STOP_PATIENCE_MS = 500, STUCK_MAX = 8 };
 

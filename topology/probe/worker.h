@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PROBE_WORKER_H
-#define GPUTOPO_PROBE_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,4 +45,6 @@ bool gt_worker_alive(struct gt_worker *worker);
 /* Reaps workers that were left; returns how many are still stuck. */
 unsigned gt_worker_stuck(void);
 
-#endif
+/* The main function of a worker process, called right after fork(): serves requests from `fd` until it is
+ * closed. */
+_Noreturn void gt_worker_main(int fd, pid_t supervisor, const char *name, bool verbose);

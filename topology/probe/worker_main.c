@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "topology/probe/worker_main.h"
 
 #include <fcntl.h>
 #include <signal.h>

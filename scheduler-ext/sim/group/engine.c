@@ -3,7 +3,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "scheduler-ext/sim/group/policy.h"
 #include "scheduler-ext/sim/group/run.h"
+
+const struct gt_group_policy *const gt_group_policies[] = {
+    &gt_group_gputopo,
+    &gt_group_gputopo_static,
+    &gt_group_gpu_aware,
+    NULL,
+};
 
 enum { PROGRESS_STEP = 512 };
 

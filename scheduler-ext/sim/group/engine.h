@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_GROUP_ENGINE_H
-#define GPUTOPO_SIM_GROUP_ENGINE_H
+#pragma once
 
 #include "scheduler-ext/sim/group/policy.h"
 #include "scheduler-ext/sim/result.h"
@@ -57,5 +56,3 @@ bool gt_group_needs_parts(const struct gt_group_options *options);
  * in one supernode although it had to be. */
 int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,
                  const struct gt_group_options *options, struct gt_result *ret, struct gt_err **err);
-
-#endif

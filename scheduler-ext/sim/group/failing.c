@@ -69,9 +69,7 @@ static int restart_jobs(struct group_run *run, uint32_t node, struct gt_err **er
     gt_run_set_up(run, node, false);
     gt_waiting_node_changed(run, node);
     for (uint32_t i = 0; i < hits; i++) {
-        int r = gt_run_submit(run, hit[i], err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_run_submit(run, hit[i], err));
     }
     return 0;
 }
@@ -100,9 +98,9 @@ int gt_failing_fail(struct group_run *run, uint32_t node, struct gt_err **err)
 {
     run->dead[node] = true;
     run->failed_times[node]++;
-    int r = run->options->node_loss == GT_SIM_LOSS_RESTART ? restart_jobs(run, node, err)
-                                                           : stop_jobs(run, node, err);
-    return r < 0 ? r : draw_next(run, node, GT_EVENT_REPAIR, run->options->repair, err);
+    GT_TRY(run->options->node_loss == GT_SIM_LOSS_RESTART ? restart_jobs(run, node, err)
+                                                          : stop_jobs(run, node, err));
+    return draw_next(run, node, GT_EVENT_REPAIR, run->options->repair, err);
 }
 
 /* Takes the places from the pods on it. */
@@ -142,9 +140,7 @@ int gt_failing_repair(struct group_run *run, uint32_t node, struct gt_err **err)
     gt_waiting_node_changed(run, node);
     for (uint32_t i = 0; run->parts.on && i < run->jobs->count; i++)
         if (uses(run, i, node)) { /* it was repaired in time */
-            int r = gt_run_set_rate(run, i, gt_parts_rate(run, i), 0, err);
-            if (r < 0)
-                return r;
+            GT_TRY(gt_run_set_rate(run, i, gt_parts_rate(run, i), 0, err));
         }
     return draw_next(run, node, GT_EVENT_FAIL, run->options->mtbf, err);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/sim/group/policy.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/err.h"
 #include "scheduler-ext/sim/group/policy.h"
 
 /* Ours: the decision core of the product, with its own model of the cluster, and with each of its rules. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/heap.h"
+#include "scheduler-ext/sim/group/run.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/err.h"
+
 int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct gt_jobs *jobs, double warm_up,
                   uint32_t unit, uint32_t gpus, struct gt_err **err)
 {

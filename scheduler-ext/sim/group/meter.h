@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SIM_GROUP_METER_H
-#define GPUTOPO_SIM_GROUP_METER_H
+#pragma once
 
 #include "scheduler-ext/sim/group/policy.h"
 #include "scheduler-ext/sim/links.h"
@@ -59,5 +58,3 @@ void gt_meter_moved(struct gt_meter *meter);
 /* `gpus` GPUs of a job made progress from `since` until `until`. */
 void gt_meter_worked(struct gt_meter *meter, double since, double until, double gpus);
 void gt_meter_result(struct gt_meter *meter, struct gt_result *ret);
-
-#endif

@@ -29,9 +29,7 @@ int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
         return gt_fail(err, EUCLEAN, "policy %s left wrong counts", run->policy->name);
     if (!placed)
         return 0;
-    int r = gt_run_check(run, job, run->places, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_run_check(run, job, run->places, err));
     struct running *running = &run->running[number];
     running->places = malloc(job->pods * sizeof(*running->places));
     if (!running->places)
@@ -43,6 +41,6 @@ int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
     run->run_count++;
     gt_run_tenant(run, number)->holds += (uint64_t)running->held * job->gpus;
     gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
-    r = gt_run_set_rate(run, number, run->parts.on ? gt_parts_rate(run, number) : 1, 0, err);
-    return r < 0 ? r : 1;
+    GT_TRY(gt_run_set_rate(run, number, run->parts.on ? gt_parts_rate(run, number) : 1, 0, err));
+    return 1;
 }

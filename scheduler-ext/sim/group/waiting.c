@@ -189,8 +189,8 @@ int gt_waiting_open(struct group_run *run, struct gt_err **err)
                                        .hold = sim_waiting_on_hold,
                                        .now_ms = now_ms,
                                        .arg = run};
-    int r = spec.patience_ms == UINT64_MAX ? 0 : open_holder(run, err);
-    return r < 0 ? r : gt_queue_new(&spec, &run->queue, err);
+    GT_TRY(spec.patience_ms == UINT64_MAX ? 0 : open_holder(run, err));
+    return gt_queue_new(&spec, &run->queue, err);
 }
 
 void gt_waiting_done(struct group_run *run)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/err.h"
 #include "tests/bench/sim/peers.h"
 
 int gt_group_open_rng(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,

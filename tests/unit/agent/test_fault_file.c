@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/fault_file.h"
+#include "base/err.h"
 
 static void what_is_not_named_stays(void **state)
 {

@@ -10,6 +10,7 @@
 
 #include "api/gpu_placement.h"
 #include "api/names.h"
+#include "base/err.h"
 #include "tests/unit/seed.h"
 
 /* The companion reads what it has written, as a whole object and as a patch. */

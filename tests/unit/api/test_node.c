@@ -11,6 +11,7 @@
 
 #include "api/names.h"
 #include "api/node.h"
+#include "base/err.h"
 
 static int read_text(const char *text, struct gt_node_object *ret, cJSON **ret_json, struct gt_err **err)
 {

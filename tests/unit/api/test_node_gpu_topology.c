@@ -11,6 +11,7 @@
 
 #include "api/node_gpu_topology.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "tests/unit/seed.h"
 #include "topology/model/node_json.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/names.h"
 #include "api/pod.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
 #include "api/pod_json_patch.h"
 #include "api/pod_patch.h"
 #include "api/removal.h"

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "api/pod_plan.h"
+#include "base/err.h"
 #include "tests/unit/seed.h"
 
 /* The reader gets what the writer has written: the same containers with the same IDs in the same order. */

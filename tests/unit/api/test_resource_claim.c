@@ -13,6 +13,7 @@
 #include "api/names.h"
 #include "api/resource_claim.h"
 #include "api/resource_slice.h"
+#include "base/err.h"
 
 static int read_claim(const char *text, struct gt_resource_claim *ret, cJSON **keep, struct gt_err **err)
 {

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "api/supernode.h"
+#include "base/err.h"
 #include "tests/unit/seed.h"
 
 /* Readers get what the companion has written. */

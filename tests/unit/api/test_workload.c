@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
 #include "api/workload.h"
+#include "base/err.h"
 
 #define METADATA                                                                                             \
     "\"metadata\":{\"namespace\":\"ns\",\"name\":\"w\",\"resourceVersion\":\"7\",\"ownerReferences\":["      \

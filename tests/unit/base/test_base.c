@@ -11,7 +11,6 @@
 #include "base/backoff.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/digest.h"
 #include "base/err.h"
 #include "base/text.h"

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/options.h"
 
 enum { ARGUMENTS_MAX = 12 };

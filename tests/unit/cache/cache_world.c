@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "tests/unit/core/core_checks.h"
 
 static cJSON *parse(struct gt_buf *text)

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "tests/unit/cache/cache_world.h"
 #include "tests/unit/core/core_checks.h"
 

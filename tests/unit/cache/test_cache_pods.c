@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
 #include "scheduler-ext/jobs/job.h"
 #include "tests/unit/cache/cache_world.h"
 

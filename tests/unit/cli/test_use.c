@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/near.h"
+#include "base/err.h"
 #include "cli/use.h"
 
 /* The users of a node's GPUs, and names that are similar to one. */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "cli/view.h"
 #include "scheduler-ext/file/cluster_file.h"
 

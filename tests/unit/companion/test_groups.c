@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "scheduler-ext/companion/groups.h"
 
 static struct gt_groups *parse(const char *text)

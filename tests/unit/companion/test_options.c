@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/file.h"
 #include "scheduler-ext/companion/options.h"
 
 enum { ARGUMENTS_MAX = 24 };
@@ -34,7 +33,7 @@ static void test_defaults(void **state)
     assert_string_equal(options.http, "127.0.0.1:9401");
     assert_string_equal(options.supernode_label, "node-restriction.kubernetes.io/gputopo-supernode");
     assert_string_equal(options.supernodes_config, "gputopo-supernodes");
-    assert_string_equal(options.namespace_weights, "gputopo-namespace-weights");
+    assert_int_equal(options.placement.reserve_gpus, 512);
     assert_true(options.parts & 1);
     assert_true(options.leader_elect);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
@@ -42,7 +41,6 @@ static void test_defaults(void **state)
     assert_string_equal(options.extender_clients, "kube-scheduler,system:kube-scheduler");
     assert_string_equal(options.webhook_except, "kube-system");
     assert_int_equal(options.kueue_reject_ms, 86400000);
-    gt_companion_options_done(&options);
 }
 
 static void test_values(void **state)
@@ -52,18 +50,13 @@ static void test_values(void **state)
     assert_int_equal(parse(&options, NULL, "--http=none", "--only", "supernodes", "--supernode-label=none",
                            "--supernodes-config", "./x", "--project=hypernodes", "--project", "nodefeatures",
                            "--leader-elect=false", "--namespace=a-b", "--log-level=error",
-                           "--log-format=json", "--reserve=90", "--reserve-missing=20", "--reserve-yield=7",
-                           "--reserve-waiting=300", "--reserve-waiting-percent=80", "--reserve-gpus", "64",
-                           "--namespace-weights=w", "--reserve-gpus-per-namespace=256", NULL),
+                           "--log-format=json", "--reserve=90", "--reserve-waiting-percent=80",
+                           "--reserve-gpus", "64", NULL),
                      0);
     assert_int_equal(options.placement.reserve_ms, 90000);
-    assert_int_equal(options.placement.reserve_missing_ms, 20000);
-    assert_int_equal(options.placement.reserve_yield_ms, 7000);
-    assert_int_equal(options.placement.reserve_waiting_ms, 300000);
     assert_int_equal(options.placement.reserve_waiting_percent, 80);
     assert_int_equal(options.placement.reserve_gpus, 64);
-    assert_string_equal(options.namespace_weights, "w");
-    assert_int_equal(options.placement.reserve_gpus_per_namespace, 256);
+    assert_int_equal(options.placement.reserve_gpus_per_namespace, 64);
     assert_null(options.http);
     assert_null(options.supernode_label);
     assert_string_equal(options.supernodes_config, "./x");
@@ -71,18 +64,14 @@ static void test_values(void **state)
     assert_false(options.leader_elect);
     assert_string_equal(options.namespace_, "a-b");
     assert_int_equal(options.log_level, GT_LOG_ERROR);
-    gt_companion_options_done(&options);
     assert_int_equal(parse(&options, NULL, "--webhook-except=none", "--extender-clients=a,b.c", NULL), 0);
     assert_string_equal(options.webhook_except, "");
     assert_string_equal(options.extender_clients, "a,b.c");
-    gt_companion_options_done(&options);
     assert_int_equal(parse(&options, NULL, "--kueue-reject-after=300", NULL), 0);
     assert_int_equal(options.kueue_reject_ms, 300000);
-    gt_companion_options_done(&options);
     assert_int_equal(parse(&options, NULL, "--kueue-reject-after=299", NULL), -EINVAL);
     assert_int_equal(parse(&options, NULL, "--project=hypernodes,nodefeatures", "--project=none", NULL), 0);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
-    gt_companion_options_done(&options);
 }
 
 static void test_wrong(void **state)
@@ -107,11 +96,6 @@ static void test_wrong(void **state)
         "--reserve-gpus=0",
         "--reserve-waiting-percent=101",
         "--reserve-gpus=1.5",
-        "--namespace-weights=a/b",
-        "--reserve-gpus-per-namespace=0",
-        "--lease-namespace=a/b",
-        "--config=",
-        "--config=/nowhere/at/all",
         "--supernodes-config=-",
         "--unknown",
         "--version=1",
@@ -143,27 +127,22 @@ static void test_a_label_that_would_feed_itself(void **state)
     assert_int_equal(parse(&options, NULL, "--supernode-label=topology.metax-tech.com/member-of,a/b", NULL),
                      0);
     assert_string_equal(options.supernode_label, "topology.metax-tech.com/member-of,a/b");
-    gt_companion_options_done(&options);
 }
 
-static void test_a_file(void **state)
+static void test_gone(void **state)
 {
-    char path[] = "/tmp/gputopo-options-XXXXXX";
-    int fd = mkstemp(path);
+    static const char *const gone[][2] = {
+        {"--reserve-waiting=60", "--reserve-waiting is gone: nodes are reserved for 600 seconds at a time"},
+        {"--reserve-gpus-per-namespace=9", "--reserve-gpus-per-namespace is gone: use --reserve-gpus"},
+        {"--config", "--config is gone: give the options on the command line"},
+    };
     struct gt_companion_options options;
-    const char *text = "http: '[::1]:1'\nproject:\n- hypernodes\n- nodefeatures\nonly: supernodes\n"
-                       "leader-elect: false\nsupernodes: {anything: [1, {a: b}]}\n";
     (void)state;
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(gt_file_write(path, text, strlen(text), 0600, NULL), 0);
-    assert_int_equal(parse(&options, NULL, "--leader-elect=true", "--config", path, NULL), 0);
-    assert_string_equal(options.http, "[::1]:1");
-    assert_true(options.project_hypernodes && options.project_nodefeatures);
-    assert_true(options.leader_elect); /* the command line wins, wherever it stands */
-    assert_true(cJSON_IsObject(cJSON_GetObjectItem(options.config, "supernodes")));
-    gt_companion_options_done(&options);
-    unlink(path);
+    for (unsigned i = 0; i < GT_COUNT(gone); i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        assert_int_equal(parse(&options, &err, gone[i][0], NULL), -EINVAL);
+        assert_string_equal(gt_err_text(err), gone[i][1]);
+    }
 }
 
 static void test_help(void **state)
@@ -173,6 +152,7 @@ static void test_help(void **state)
     gt_companion_options_help(&text);
     assert_int_equal(gt_buf_check(&text, "help", NULL), 0);
     assert_non_null(strstr(text.data, "--supernode-label KEYS"));
+    assert_null(strstr(text.data, "--reserve-missing"));
 }
 
 int main(void)
@@ -180,7 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
         cmocka_unit_test(test_wrong),    cmocka_unit_test(test_a_label_that_would_feed_itself),
-        cmocka_unit_test(test_a_file),   cmocka_unit_test(test_help),
+        cmocka_unit_test(test_gone),   cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/slots.h"
 

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "tests/unit/core/core_checks.h"
 
 static void must(int r, struct gt_err *err)

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/chain.h"
 #include "tests/unit/core/core_oracle.h"
 #include "tests/unit/core/core_world.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "machine.h"
+#include "base/err.h"
 
 #include "base/buf.h"
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "deviceplugin/answers.h"
 #include "machine.h"
 #include "proto/deviceplugin.pb-c.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/dra/claim_cdi.h"
-#include "deviceplugin/dra/messages.h"
+#include "deviceplugin/dra/disk.h"
 #include "deviceplugin/dra/prepare.h"
-#include "deviceplugin/dra/store.h"
+#include "deviceplugin/dra/server.h"
 
 #include <errno.h>
 #include <fcntl.h>

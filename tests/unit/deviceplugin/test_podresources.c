@@ -398,7 +398,7 @@ static void gets_what_can_be_had(void **state)
     struct kubelet kubelet;
     (void)state;
     begin(&kubelet, true);
-    gt_auto_rpc struct gt_rpc *rpc = NULL;
+    GT_CLEANUP(gt_rpc_free) struct gt_rpc *rpc = NULL;
     assert_return_code(gt_rpc_new(&rpc, NULL), 0);
     struct single single = {.loop = kubelet.loop, .answered = {.embedded = true, .deliver = stop_loop}};
     assert_return_code(gt_mailbox_new(kubelet.loop, &single, &single.mailbox, NULL), 0);

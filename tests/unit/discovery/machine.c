@@ -50,7 +50,7 @@ void machine_write(const struct machine *machine, const char *path, const char *
     char full[512];
     full_path(machine, path, full);
     make_parents(full);
-    gt_auto_file FILE *f = fopen(full, "w");
+    GT_CLEANUP(fclose) FILE *f = fopen(full, "w");
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
 }

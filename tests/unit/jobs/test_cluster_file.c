@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/cluster_file.h"
-#include "scheduler-ext/file/json_line.h"
 #include "tests/unit/core/core_checks.h"
 
 static struct gt_cluster_file *read_text(const char *text)

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
+#include "base/err.h"
 #include "scheduler-ext/jobs/job.h"
 
 static const unsigned eight[] = {8};

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "scheduler-ext/jobs/rules.h"
 
 enum { PODS_MAX = 64 };

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json_get.h"
 #include "kube/lines.h"
 #include "kube/page.h"

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
 #include "scheduler-ext/kueue/admission.h"
 #include "tests/unit/cache/cache_world.h"
 

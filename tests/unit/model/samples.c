@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "samples.h"
+#include "base/err.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "tests/unit/model/loss_wirings.h"
 
 /* Classes, their cache, the maps for HAMi. */

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "tests/unit/model/loss_oracle.h"
 #include "tests/unit/model/loss_wirings.h"
 #include "topology/model/loss_internal.h"

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "tests/unit/model/loss_oracle.h"
 #include "tests/unit/model/loss_wirings.h"
 

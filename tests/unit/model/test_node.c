@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "samples.h"
 #include "topology/model/node.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
 #include "scheduler-ext/decide/decide.h"
 
 #include <setjmp.h>

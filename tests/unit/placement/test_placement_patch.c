@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/names.h"
+#include "base/err.h"
 #include "scheduler-ext/placement/patch.h"
 
 #include <setjmp.h>

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "base/text.h"
 #include "tests/unit/probe/vendor_log.h"
 #include "topology/model/health.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,11 +66,9 @@ static void health_alone(void **state)
 {
     (void)state;
     struct machine machine;
-    struct gt_call_times times;
     uint64_t whole, alone;
     machine_new(&machine, "");
     gt_auto_free char *log = machine_scan(&machine), *health = NULL;
-    assert_int_equal(gt_probe_times(machine.client, &times, NULL), -ENOTSUP); /* it may be an older probe */
     assert_int_equal(gt_probe_health(machine.client, &health, NULL), 0);
     assert_null(strstr(health, "mxSmlGetDeviceTopology"));
     assert_non_null(strstr(health, "mxSmlGetTemperatureInfo"));
@@ -79,15 +76,6 @@ static void health_alone(void **state)
     assert_int_equal(gt_answers_digest(log, strlen(log), &whole, NULL), 0);
     assert_int_equal(gt_answers_digest(health, strlen(health), &alone, NULL), 0);
     assert_true(whole == alone);
-
-    assert_int_equal(gt_probe_times(machine.client, &times, NULL), 0);
-    const struct gt_call_time *info = NULL;
-    for (unsigned i = 0; i < times.count; i++)
-        if (strcmp(times.list[i].call, "mxSmlGetDeviceInfo") == 0)
-            info = &times.list[i];
-    assert_non_null(info);
-    assert_int_equal(info->calls, 16);
-    assert_true(info->longest_s > 0 && info->longest_s <= info->seconds);
     machine_done(&machine);
 }
 

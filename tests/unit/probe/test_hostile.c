@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "tests/unit/probe/vendor_log.h"
 #include "tests/unit/seed.h"
 #include "topology/probe/answers.h"

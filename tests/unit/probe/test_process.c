@@ -395,12 +395,9 @@ static void events(void **state)
     assert_int_equal(kill(probe, SIGKILL), 0);
     assert_true(machine_gone(&machine, NULL));
     gt_auto_free char *look = NULL;
-    struct gt_call_times times;
     assert_int_equal(gt_probe_health(machine.client, &look, NULL), 0);
     assert_int_equal(gt_probe_client_event_fd(machine.client), fd);
     assert_true(readable(fd, PATIENCE_MS));
-    assert_int_equal(gt_probe_times(machine.client, &times, NULL), 0);
-    assert_true(readable(fd, 0)); /* a request for times does not read events */
     machine_done(&machine);
 }
 

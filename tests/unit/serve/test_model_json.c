@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/names.h"
 #include "scheduler-ext/serve/model_json.h"
 
 #include <setjmp.h>
@@ -9,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "scheduler-ext/serve/query.h"
-#include "scheduler-ext/serve/ui.h"
+#include "scheduler-ext/serve/explain.h"
+#include "scheduler-ext/serve/explain_write.h"
 #include "tests/unit/cache/cache_world.h"
 
 enum { LIMIT = 1 << 20, WALL_MS = 1893456000 /* 2030-01-01 */ };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "base/err.h"
 #include "tests/unit/sim/sim_test.h"
 
 /* Jobs that have some of their places: nodes that fail, units that move, minima and quotas. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/err.h"
 #include "tests/unit/seed.h"
 #include "tests/unit/sim/sim_test.h"
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "scheduler-ext/supernodes/join.h"
 #include "tests/unit/seed.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/names.h"
 #include "scheduler-ext/volcano/volcano.h"
 
 #include <errno.h>

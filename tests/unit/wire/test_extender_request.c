@@ -11,6 +11,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/err.h"
 #include "scheduler-ext/wire/answer.h"
 #include "scheduler-ext/wire/request.h"
 #include "tests/bench/wire_bodies.h"

@@ -9,9 +9,10 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "scheduler-ext/wire/fields.h"
+#include "scheduler-ext/wire/request.h"
 
 /* Random texts against a tree of the whole text, from which the other fields are deleted. */
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/sim/links.h"
 
 enum { MEMO_MAX = 32 << 20 };

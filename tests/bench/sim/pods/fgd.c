@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/err.h"
 #include "tests/bench/sim/pods/policy.h"
 
 /*

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/core/score.h"
 #include "tests/bench/sim/pods/policy.h"
 

@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_BENCH_SIM_PODS_OPENB_H
 #define GPUTOPO_BENCH_SIM_PODS_OPENB_H
 
-#include "scheduler-ext/sim/rng.h"
 #include "scheduler-ext/sim/site.h"
+#include "scheduler-ext/sim/trace.h"
 
 /* The two lists of the openb trace: nodes, and pods that ask for CPU, memory, and GPUs or a part of one. */
 enum {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/err.h"
 #include "tests/bench/sim/pods/policy.h"
 
 /* Random: any node on which the pod fits, any GPU that has room. */
