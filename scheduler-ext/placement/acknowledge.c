@@ -147,8 +147,8 @@ static void acknowledge_add_state(const struct pjob *pjob, struct gt_gpu_placeme
     to->resource_version = object->content ? object->content->resource_version : "";
     to->on_lost_plan = pjob->placement->spec.options.lost_plan == GT_LOST_RECREATE ? "Recreate" : "Report";
     to->phase = phase_of(pjob->state);
-    to->reason = pjob->state == GT_PLACEMENT_WRITES ? "" : pjob->reason;
-    to->message = pjob->state == GT_PLACEMENT_WRITES || !pjob->text ? "" : pjob->text;
+    to->reason = pjob->state == GT_PLACEMENT_WRITES ? "" : pjob->report.reason;
+    to->message = pjob->state == GT_PLACEMENT_WRITES || !pjob->report.text ? "" : pjob->report.text;
     to->epoch = object->epoch;
     if (pjob->units_placed && pjob->state != GT_PLACEMENT_LOST) { /* others wait; the text says so */
         to->phase = GT_GPU_PLACEMENT_PLACED;
@@ -159,17 +159,17 @@ static void acknowledge_add_state(const struct pjob *pjob, struct gt_gpu_placeme
     to->behind = before ? before->job->key : "";
     to->planned_at = object->content ? object->content->planned_at : "";
     to->promised_until = object->content ? object->content->promised_until : "";
-    if (pjob->moving) {
-        to->moving = pjob->moving == PLACEMENT_JOB_MOVES ? "Job" : "Unit";
-        gt_time_text((int64_t)pjob->leave_before_s, times->moving);
+    if (pjob->move.moving) {
+        to->moving = pjob->move.moving == PLACEMENT_JOB_MOVES ? "Job" : "Unit";
+        gt_time_text((int64_t)pjob->move.leave_before_s, times->moving);
         to->moving_before = times->moving;
     }
-    if (pjob->waits_ms) {
-        gt_time_text(pjob->waits_s, times->waiting);
+    if (pjob->wait.since_ms) {
+        gt_time_text(pjob->wait.since_s, times->waiting);
         to->waiting_since = times->waiting;
     }
-    if (pjob->reserved_until_ms) {
-        gt_time_text(pjob->reserved_until_s, times->reserved);
+    if (pjob->place.reserved_until_ms) {
+        gt_time_text(pjob->place.reserved_until_s, times->reserved);
         to->reserved_until = times->reserved;
     }
 }
@@ -178,7 +178,7 @@ static void acknowledge_add_state(const struct pjob *pjob, struct gt_gpu_placeme
 static void add_reserved_until(const struct pjob *pjob, const struct gt_job_view *view,
                                struct gt_gpu_placement *to, struct object_times *times)
 {
-    uint64_t end = gt_reservations_reserved_end(&pjob->reservations);
+    uint64_t end = gt_reservations_reserved_end(&pjob->place.reservations);
     to->promised_until = "";
     if (!view->states[GT_MEMBER_RESERVED] || end == UINT64_MAX)
         return;
@@ -195,7 +195,7 @@ static bool acknowledge_write_plan(struct reconcile *reconcile, uint64_t epoch, 
     gt_auto_err struct gt_err *error = NULL;
     struct object_times times = {0};
     if (gt_placement_content_make(reconcile->placement->spec.cache, pjob->job, reconcile->view,
-                                  reconcile->owner, &pjob->reservations, &content, &error) < 0) {
+                                  reconcile->owner, &pjob->place.reservations, &content, &error) < 0) {
         gt_placement_fail(pjob, gt_err_text(error));
         return false;
     }
@@ -251,12 +251,12 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     struct object_times times = {0};
     uint64_t now = gt_clock_ms();
     if (!object || object->write || object->is_unknown || object->rest_ms > now) {
-        pjob->report_pending =
-            pjob->report_pending || (object && object->write); /* it may have another text */
+        pjob->report.pending =
+            pjob->report.pending || (object && object->write); /* it may have another text */
         return;
     }
-    if (gt_placement_content_make(pjob->placement->spec.cache, pjob->job, view, owner, &pjob->reservations,
-                                  &content, &error) < 0) {
+    if (gt_placement_content_make(pjob->placement->spec.cache, pjob->job, view, owner,
+                                  &pjob->place.reservations, &content, &error) < 0) {
         say_failure(pjob, gt_err_text(error));
         gt_placement_due(pjob, now + pjob->placement->times.retry_ms);
         return;
@@ -268,9 +268,9 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     bool same_state = reported && is_reported(reported, &content.object);
     if (same_state && strcmp(reported->message, content.object.message) == 0 &&
         (is_reserved_until_reported(reported, &content.object) ||
-         now - pjob->published_ms < PUBLISH_AGAIN_MS))
+         now - pjob->report.published_ms < PUBLISH_AGAIN_MS))
         return;
-    pjob->published_ms = now;
+    pjob->report.published_ms = now;
     gt_placement_set_told(pjob);
     content.object.pod_count = 0; /* a plan is written by the code that puts it into force */
     gt_write_object(pjob, object, &content.object, false);
@@ -300,7 +300,8 @@ static enum placement_match match_of(const struct reconcile *reconcile, const st
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
     uint64_t mask;
-    uint32_t node = gt_job_view_place(reconcile->view, &reconcile->pjob->reservations, cluster, at, &mask);
+    uint32_t node =
+        gt_job_view_place(reconcile->view, &reconcile->pjob->place.reservations, cluster, at, &mask);
     if (node == GT_NONE || !mask)
         return PLACEMENT_MATCHES; /* nothing that the object could name */
     return gt_placement_match(cluster, plan, reconcile->view->job->members[at].rank, node, mask);
@@ -337,7 +338,7 @@ static bool is_fenced(struct reconcile *reconcile, const struct gt_cache_pod *po
 static bool may_have_gone(const struct reconcile *reconcile, const struct comparison *comparison)
 {
     const struct pjob *pjob = reconcile->pjob;
-    return !comparison->known && (pjob->object->epoch || !pjob->began_in_term);
+    return !comparison->known && (pjob->object->epoch || !pjob->lift.began_in_term);
 }
 
 /* Whether the plan has places for ranks that the job no longer has, since it was made smaller. */
@@ -352,7 +353,7 @@ static bool names_others(const struct gt_job_view *view, const struct placement_
 
 static void note_moved(const struct reconcile *reconcile, uint32_t at, struct comparison *comparison)
 {
-    uint64_t offered_ms = gt_reservations_offered_ms(&reconcile->pjob->reservations, at);
+    uint64_t offered_ms = gt_reservations_offered_ms(&reconcile->pjob->place.reservations, at);
     comparison->moves = true;
     comparison->offered_ms = offered_ms > comparison->offered_ms ? offered_ms : comparison->offered_ms;
 }
@@ -412,10 +413,10 @@ static void wait_for_offers(struct reconcile *reconcile, struct comparison *comp
     char text[160], when[GT_TIME_TEXT_SIZE];
     uint64_t end_ms = gt_placement_offer_end(placement, comparison->offered_ms);
     bool own = end_ms > placement->earlier_end_ms;
-    pjob->offers_end_ms = 0;
+    pjob->lift.offers_end_ms = 0;
     if (!comparison->moves || reconcile->now >= end_ms)
         return;
-    pjob->offers_end_ms = end_ms;
+    pjob->lift.offers_end_ms = end_ms;
     comparison->waits = true;
     gt_placement_due(pjob, end_ms);
     gt_placement_time_text(end_ms, when);
@@ -451,7 +452,7 @@ static void give_back_unwritten(struct reconcile *reconcile)
         if (member->pod)
             gt_cache_unplan_pod(cache, member->pod);
         else
-            gt_reservations_release(&pjob->reservations, gt_cache_cluster(cache), i);
+            gt_reservations_release(&pjob->place.reservations, gt_cache_cluster(cache), i);
     }
     if (!given)
         return;

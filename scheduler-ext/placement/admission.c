@@ -33,29 +33,16 @@ static uint64_t unbound_gpus(const struct reconcile *reconcile, bool planned_alo
 /* A short list, since each waiting job goes through all of it. */
 static void set_unbound(struct pjob *pjob, uint64_t gpus)
 {
-    struct gt_placement *placement = pjob->placement;
-    bool had = pjob->unbound_gpus, has = gpus;
-    pjob->unbound_gpus = gpus;
-    pjob->unbound_ms = 0;
-    if (had == has)
-        return;
-    if (has) {
-        pjob->previous_unbound = NULL;
-        pjob->next_unbound = placement->unbound;
-        placement->unbound = pjob;
-    } else if (pjob->previous_unbound)
-        pjob->previous_unbound->next_unbound = pjob->next_unbound;
-    else
-        placement->unbound = pjob->next_unbound;
-    if (pjob->next_unbound)
-        pjob->next_unbound->previous_unbound = has ? pjob : pjob->previous_unbound;
+    pjob->place.unbound_gpus = gpus;
+    pjob->place.unbound_ms = 0;
+    gt_placement_list(pjob, PJOBS_UNBOUND, gpus);
 }
 
 void gt_reconcile_enter_queue(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     uint64_t gpus = 0;
-    for (uint32_t i = 0; reconcile->pjob->volcano_queue && i < view->count; i++)
+    for (uint32_t i = 0; reconcile->pjob->wait.volcano_queue && i < view->count; i++)
         if (view->members[i].state != GT_MEMBER_ABSENT && view->members[i].state != GT_MEMBER_EARLY)
             gpus += view->job->units.units[view->members[i].unit].gpus;
     gpus -= gpus ? view->left_gpus : 0;
@@ -67,7 +54,7 @@ static void admission_find_queue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_pod_groups *groups = reconcile->placement->spec.pod_groups;
-    if (pjob->volcano_queue || !gt_pod_groups_is_known(groups))
+    if (pjob->wait.volcano_queue || !gt_pod_groups_is_known(groups))
         return;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
@@ -78,14 +65,14 @@ static void admission_find_queue(struct reconcile *reconcile)
         const struct gt_pod_group *group =
             gt_pod_groups_find(groups, pod->meta.namespace_, record->object.pod_group);
         if (group)
-            pjob->volcano_queue = strdup(group->queue);
+            pjob->wait.volcano_queue = strdup(group->queue);
         return;
     }
 }
 
 void gt_reconcile_leave_queue(struct pjob *pjob)
 {
-    if (!pjob->unbound_gpus)
+    if (!pjob->place.unbound_gpus)
         return;
     set_unbound(pjob, 0);
     gt_placement_on_pod_group(pjob->placement, NULL);
@@ -95,15 +82,15 @@ void gt_reconcile_count_unbound(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     admission_find_queue(reconcile);
-    uint64_t gpus = pjob->volcano_queue ? unbound_gpus(reconcile, true) : 0;
-    if (gpus >= pjob->unbound_gpus) {
+    uint64_t gpus = pjob->wait.volcano_queue ? unbound_gpus(reconcile, true) : 0;
+    if (gpus >= pjob->place.unbound_gpus) {
         set_unbound(pjob, gpus);
         return;
     }
-    if (!pjob->unbound_ms)
-        pjob->unbound_ms = reconcile->now + ALLOCATED_LAG_MS;
-    if (reconcile->now < pjob->unbound_ms) {
-        gt_placement_due(pjob, pjob->unbound_ms);
+    if (!pjob->place.unbound_ms)
+        pjob->place.unbound_ms = reconcile->now + ALLOCATED_LAG_MS;
+    if (reconcile->now < pjob->place.unbound_ms) {
+        gt_placement_due(pjob, pjob->place.unbound_ms);
         return;
     }
     gt_reconcile_leave_queue(pjob); /* waiting jobs may have room now */
@@ -122,7 +109,7 @@ static void plan_within(struct reconcile *reconcile, uint64_t room)
     room -= unbound_gpus(reconcile, true);
     if (!reconcile->gpus_max || room < reconcile->gpus_max)
         reconcile->gpus_max = room;
-    reconcile->pjob->awaits_admission = true; /* for the rest */
+    reconcile->pjob->wait.awaits_admission = true; /* for the rest */
 }
 
 /* True: no; `text` says why. */
@@ -133,10 +120,11 @@ static bool lacks_room(struct reconcile *reconcile, const struct gt_pod_group *g
     uint64_t used = queue ? queue->allocated : 0, needed = unbound_gpus(reconcile, false);
     if (!queue || queue->capability == UINT64_MAX)
         return false;
-    for (const struct pjob *other = reconcile->placement->unbound; other; other = other->next_unbound)
-        if (other != reconcile->pjob && other->volcano_queue &&
-            strcmp(other->volcano_queue, group->queue) == 0)
-            used += other->unbound_gpus;
+    for (const struct pjob *other = reconcile->placement->lists[PJOBS_UNBOUND].first; other;
+         other = other->links[PJOBS_UNBOUND].next)
+        if (other != reconcile->pjob && other->wait.volcano_queue &&
+            strcmp(other->wait.volcano_queue, group->queue) == 0)
+            used += other->place.unbound_gpus;
     if (used + needed > queue->capability && gt_part_is_allowed(reconcile->view)) {
         needed = least_gpus(reconcile);
         if (used + needed <= queue->capability) {
@@ -160,7 +148,7 @@ static bool lacks_room(struct reconcile *reconcile, const struct gt_pod_group *g
 
 static bool remember_queue(struct pjob *pjob, const char *queue, char *text, size_t size)
 {
-    if (pjob->volcano_queue && strcmp(pjob->volcano_queue, queue) == 0)
+    if (pjob->wait.volcano_queue && strcmp(pjob->wait.volcano_queue, queue) == 0)
         return true;
     char *copy = strdup(queue);
     if (!copy) {
@@ -168,8 +156,8 @@ static bool remember_queue(struct pjob *pjob, const char *queue, char *text, siz
         gt_placement_due(pjob, gt_clock_ms() + pjob->placement->times.retry_ms);
         return false;
     }
-    free(pjob->volcano_queue);
-    pjob->volcano_queue = copy;
+    free(pjob->wait.volcano_queue);
+    pjob->wait.volcano_queue = copy;
     return true;
 }
 
@@ -177,7 +165,7 @@ static bool remember_queue(struct pjob *pjob, const char *queue, char *text, siz
  * another cluster that a syncer has made here name one that does not come. */
 static bool comes_soon(const struct reconcile *reconcile, const struct gt_cache_pod *pod, bool is_named)
 {
-    uint64_t until = reconcile->pjob->new_pod_ms + reconcile->placement->times.owner_ms;
+    uint64_t until = reconcile->pjob->lift.new_pod_ms + reconcile->placement->times.owner_ms;
     bool by_volcano = pod->scheduler && strcmp(pod->scheduler, GT_SCHEDULER_VOLCANO) == 0;
     if (is_named && by_volcano) /* which does not schedule it without */
         return true;
@@ -210,7 +198,7 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const char *before = NULL;
-    pjob->awaits_admission = false;
+    pjob->wait.awaits_admission = false;
     if (!gt_pod_groups_is_known(reconcile->placement->spec.pod_groups))
         return true;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
@@ -224,7 +212,7 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
         if (!record || (name && before && strcmp(name, before) == 0))
             continue;
         if (admission_waits(reconcile, member->pod, name, text, sizeof(text))) {
-            pjob->awaits_admission = true;
+            pjob->wait.awaits_admission = true;
             gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
             gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "NotAdmitted", text);
             return false;
@@ -267,7 +255,7 @@ bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile)
             pod = member->pod;
     }
     if (!pod) {
-        pjob->scheduler_ms = 0;
+        pjob->lift.scheduler_ms = 0;
         return false;
     }
     snprintf(
@@ -275,11 +263,11 @@ bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile)
         "its pods wait for the scheduler %.253s (schedulerName), by which no pod of this cluster was bound",
         pod->scheduler);
     gt_placement_set_state(pjob, GT_PLACEMENT_LOST, GT_REASON_SCHEDULER_UNKNOWN, text);
-    pjob->scheduler_ms = pjob->scheduler_ms ? pjob->scheduler_ms : reconcile->now;
-    if (pjob->scheduler_ms != UINT64_MAX &&
-        reconcile->now - pjob->scheduler_ms >= reconcile->placement->spec.options.unschedulable_ms) {
+    pjob->lift.scheduler_ms = pjob->lift.scheduler_ms ? pjob->lift.scheduler_ms : reconcile->now;
+    if (pjob->lift.scheduler_ms != UINT64_MAX &&
+        reconcile->now - pjob->lift.scheduler_ms >= reconcile->placement->spec.options.unschedulable_ms) {
         gt_placement_event(pjob, pod, true, GT_REASON_SCHEDULER_UNKNOWN, "Report", text);
-        pjob->scheduler_ms = UINT64_MAX;
+        pjob->lift.scheduler_ms = UINT64_MAX;
     }
     gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return true;
@@ -290,7 +278,7 @@ void gt_placement_on_pod_group(struct gt_placement *placement, const char *names
     if (placement->started)
         gt_queue_wake(placement->queue);
     for (struct pjob *pjob = placement->started ? placement->jobs : NULL; pjob; pjob = pjob->next)
-        if (pjob->awaits_admission &&
+        if (pjob->wait.awaits_admission &&
             (!namespace_ || strcmp(pjob->tenant->namespace_->name, namespace_) == 0))
             gt_placement_mark(pjob);
 }

@@ -39,12 +39,12 @@ static bool admit_find_place(struct gt_placement *placement, const struct gt_pod
     ret->pjob = job ? job->user : NULL;
     if (!owner || !ret->pjob || !identity->has_index ||
         gt_job_make(meta, 1, &owner->spec, &ret->job, NULL) < 0 ||
-        ret->job->member_count != ret->pjob->reservations.count)
+        ret->job->member_count != ret->pjob->place.reservations.count)
         return false;
     while (ret->at < ret->job->member_count && ret->job->members[ret->at].pod == GT_NONE)
         ret->at++;
     return ret->at < ret->job->member_count &&
-           ret->pjob->reservations.reservations[ret->at].state == GT_RESERVATION_HELD;
+           ret->pjob->place.reservations.reservations[ret->at].state == GT_RESERVATION_HELD;
 }
 
 static bool admit_is_alike(const struct gt_cache_pod *pod, const struct gt_pod_meta *meta,
@@ -68,8 +68,8 @@ static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct
 static bool admit_is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
     /* While pods have to leave, their successors get the gate. */
-    return !pjob->moving && !pjob->tenant->yielded &&
-           (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) && !pjob->queued &&
+    return !pjob->move.moving && !pjob->tenant->yielded &&
+           (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) && !pjob->wait.queued &&
            gt_backoff_job_until(&placement->backoffs, pjob->job->key) <= gt_clock_ms();
 }
 
@@ -92,7 +92,7 @@ static unsigned tier_of(const struct gt_reservations *reservations, const struct
 static int admit_make_texts(const struct gt_placement *placement, const struct reserved_place *reserved_nodes,
                             const struct gt_cache_pod *model, uint32_t node, struct gt_plan_texts *ret)
 {
-    const struct gt_reservations *reservations = &reserved_nodes->pjob->reservations;
+    const struct gt_reservations *reservations = &reserved_nodes->pjob->place.reservations;
     const struct gt_job_units *units = &reserved_nodes->job->units;
     uint32_t unit = 0;
     while (unit < units->count && reserved_nodes->at >= units->units[unit].first + units->units[unit].pods)
@@ -120,9 +120,9 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
         !admit_find_place(placement, meta, identity, api_version, &place) ||
         !admit_is_settled(placement, place.pjob))
         return false;
-    struct gt_reservation *reservation = &place.pjob->reservations.reservations[place.at];
+    struct gt_reservation *reservation = &place.pjob->place.reservations.reservations[place.at];
     const struct gt_cache_pod *model = model_of(place.pjob, meta, identity);
-    uint32_t node = gt_reservations_node(&place.pjob->reservations, cluster, place.at);
+    uint32_t node = gt_reservations_node(&place.pjob->place.reservations, cluster, place.at);
     if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
         reservation->mask & ~info.healthy ||
         !gt_cache_hold_is_sound(placement->spec.cache, reservation->hold) ||
@@ -151,7 +151,7 @@ void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *
     if (!placement->started || pod->invalid || gt_pod_identify(&pod->meta, &identity, NULL) < 0 ||
         !admit_find_place(placement, &pod->meta, &identity, pod->owner_api_version, &place))
         return;
-    struct gt_reservations *reservations = &place.pjob->reservations;
+    struct gt_reservations *reservations = &place.pjob->place.reservations;
     if ((pod->node_name && strcmp(pod->node_name, pod->plan_node) != 0) ||
         gt_digest_keyed(pod->plan_node) != reservations->reservations[place.at].node_digest)
         return;

@@ -55,10 +55,11 @@ static void remember_ranks(struct reconcile *reconcile)
 
 static void say_too_many(const struct pjob *pjob, struct gt_buf *to)
 {
-    if (pjob->too_many_gpus)
-        gt_buf_printf(
-            to, "; no nodes are reserved for it: they have %u GPUs, more than %llu%% of the cluster",
-            pjob->too_many_gpus, (unsigned long long)pjob->placement->spec.options.reserve_waiting_percent);
+    if (pjob->place.too_many_gpus)
+        gt_buf_printf(to,
+                      "; no nodes are reserved for it: they have %u GPUs, more than %llu%% of the cluster",
+                      pjob->place.too_many_gpus,
+                      (unsigned long long)pjob->placement->spec.options.reserve_waiting_percent);
 }
 
 static const char *reason_name(enum gt_plan_reason reason)
@@ -101,20 +102,20 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     gt_placement_say_holder(placement, reserved);
     uint64_t began = gt_clock_ns();
     enum gt_decision decision =
-        gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);
+        gt_decide(placement->spec.cache, reconcile->view, &pjob->place.reservations, &spec, &failure, &text);
     if (decision == GT_DECISION_BOUND) {
         if (!gt_placement_may_give_up(reconcile)) {
-            if (pjob->offers_end_ms > reconcile->now)
+            if (pjob->lift.offers_end_ms > reconcile->now)
                 gt_placement_report(pjob, reconcile->view, reconcile->owner, false);
             return GT_QUEUE_DONE; /* it is tried again when its fences are acknowledged */
         }
         gt_buf_consume(&text, text.len);
         spec.keep = false;
-        decision =
-            gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);
+        decision = gt_decide(placement->spec.cache, reconcile->view, &pjob->place.reservations, &spec,
+                             &failure, &text);
     }
     count_decision(placement, gt_clock_ns() - began);
-    pjob->tries++;
+    pjob->wait.tries++;
     bool never = decision == GT_DECISION_WAITS && failure.reason == GT_PLAN_NEVER_FITS;
     gt_placement_count_kept(pjob);
     if (decision == GT_DECISION_WAITS && !never) {
@@ -127,15 +128,15 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         placement->counters.placed++;
         remember_ranks(reconcile);
         if (*said) { /* otherwise pods got places of the earlier plan */
-            free(pjob->plan);
-            pjob->plan = strdup(said);
+            free(pjob->report.plan);
+            pjob->report.plan = strdup(said);
         }
         gt_reconcile_enter_queue(reconcile);
         gt_wait_end(reconcile);
-        pjob->waits_ms = 0;
-        pjob->reserved_until_ms = 0;
-        pjob->lift_ms = 0;
-        pjob->new_pod_ms = reconcile->now; /* the time for the next pod begins now */
+        pjob->wait.since_ms = 0;
+        pjob->place.reserved_until_ms = 0;
+        pjob->lift.late_ms = 0;
+        pjob->lift.new_pod_ms = reconcile->now; /* the time for the next pod begins now */
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
         gt_placement_mark(pjob);
         return GT_QUEUE_DONE;
@@ -177,7 +178,7 @@ enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
     else
         gt_placement_mark(pjob); /* it has changed since it was queued */
     if (result == GT_QUEUE_DONE)
-        pjob->queued = false;
+        pjob->wait.queued = false;
     return result;
 }
 
@@ -192,7 +193,7 @@ static bool fits_now(struct pjob *pjob)
     if (pjob->state == GT_PLACEMENT_WRITES) /* it has places just now */
         return true;
     return gt_reconcile_make(&reconcile, NULL) == 0 &&
-           gt_decide_fits(placement->spec.cache, reconcile.view, &pjob->reservations,
+           gt_decide_fits(placement->spec.cache, reconcile.view, &pjob->place.reservations,
                           restricted ? &placement->reserved_nodes : NULL, &places);
 }
 
@@ -204,7 +205,7 @@ void gt_placement_look(struct gt_placement *placement)
         enum gt_fits_reason reason = gt_waits_for(pjob);
         bool asks = reason != GT_FITS_REASONS && reason != GT_FITS_RESERVED && reason != GT_FITS_PLANNED &&
                     gt_wait_age_s(pjob) >= FITS_AFTER_S && gt_clock_ms() < end_ms;
-        pjob->fits = asks && fits_now(pjob);
+        pjob->wait.fits = asks && fits_now(pjob);
     }
 }
 
@@ -254,10 +255,10 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     struct gt_node_set chosen = {0};
     bool found = false;
     if (pjob && gt_reconcile_make(&reconcile, NULL) == 0)
-        found = gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->reservations, &chosen);
+        found = gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->place.reservations, &chosen);
     if (pjob)
-        pjob->too_many_gpus = found ? beyond_limit(placement, &chosen) : 0;
-    found = found && !pjob->too_many_gpus;
+        pjob->place.too_many_gpus = found ? beyond_limit(placement, &chosen) : 0;
+    found = found && !pjob->place.too_many_gpus;
     if (!found)
         gt_node_set_done(&chosen);
     if (pjob && !found && placement->holder != pjob)
@@ -268,9 +269,9 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     placement->reserved_digest = digest_of_kept(placement);
     placement->counters.reserved_node_count = gt_node_set_count(&placement->reserved_nodes);
     if (found) {
-        if (pjob->reserved_until_ms != reserved_until_ms)
-            pjob->reserved_until_s = gt_placement_unix_s(reserved_until_ms);
-        pjob->reserved_until_ms = reserved_until_ms;
+        if (pjob->place.reserved_until_ms != reserved_until_ms)
+            pjob->place.reserved_until_s = gt_placement_unix_s(reserved_until_ms);
+        pjob->place.reserved_until_ms = reserved_until_ms;
         gt_placement_publish(pjob, reconcile.view, reconcile.owner);
     }
     return found;

@@ -95,9 +95,9 @@ static uint64_t reserved_for(const struct pjob *pjob, const struct gt_resource_q
     if (!quota->scope_count && !last)
         return pjob->tenant->reserved;
     for (const struct pjob *other = pjob->placement->jobs; other; other = other->next)
-        if (other->tenant == pjob->tenant && gt_reservations_charged(&other->reservations) &&
+        if (other->tenant == pjob->tenant && gt_reservations_charged(&other->place.reservations) &&
             is_charged(other, quota) && (!last || charge_is_before(other, last)))
-            gpus += gt_reservations_charged(&other->reservations);
+            gpus += gt_reservations_charged(&other->place.reservations);
     return gpus;
 }
 
@@ -148,7 +148,8 @@ static uint64_t wanted_gpus(const struct gt_job_view *view)
 static uint64_t arrived_gpus(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
-    const struct gt_reservations *reservations = &reconcile->pjob->reservations; /* none without units */
+    const struct gt_reservations *reservations =
+        &reconcile->pjob->place.reservations; /* none without units */
     uint64_t gpus = 0;
     for (uint32_t i = 0; i < view->count && i < reservations->count; i++) {
         const struct gt_reservation *reservation = &reservations->reservations[i];
@@ -163,7 +164,7 @@ uint64_t gt_placement_missing_room(const struct pjob *pjob)
 {
     struct bound bound;
     find_bound(pjob, &bound);
-    bound.reserved -= gt_reservations_charged(&pjob->reservations);
+    bound.reserved -= gt_reservations_charged(&pjob->place.reservations);
     return room_in(&bound);
 }
 
@@ -180,9 +181,9 @@ static uint64_t charge_digest_of(const struct pjob *pjob)
 
 static void set_lacking(struct pjob *pjob, uint64_t gpus)
 {
-    pjob->placement->lacking += (gpus != 0) - (pjob->lacking_gpus != 0);
-    pjob->lacking_gpus = gpus;
-    pjob->lacking_digest = charge_digest_of(pjob);
+    pjob->placement->lacking += (gpus != 0) - (pjob->wait.lacking_gpus != 0);
+    pjob->wait.lacking_gpus = gpus;
+    pjob->wait.lacking_digest = charge_digest_of(pjob);
 }
 
 static void charge_report(const struct reconcile *reconcile, const struct bound *bound, uint64_t wanted)
@@ -237,12 +238,12 @@ void gt_placement_retry_lacking(struct gt_placement *placement)
 {
     for (struct pjob *pjob = placement->jobs; pjob && placement->lacking; pjob = pjob->next) {
         struct bound bound;
-        uint64_t digest = pjob->lacking_gpus ? charge_digest_of(pjob) : 0;
-        if (!pjob->lacking_gpus || digest == pjob->lacking_digest)
+        uint64_t digest = pjob->wait.lacking_gpus ? charge_digest_of(pjob) : 0;
+        if (!pjob->wait.lacking_gpus || digest == pjob->wait.lacking_digest)
             continue;
-        pjob->lacking_digest = digest;
+        pjob->wait.lacking_digest = digest;
         find_bound(pjob, &bound);
-        if (pjob->lacking_gpus > room_in(&bound))
+        if (pjob->wait.lacking_gpus > room_in(&bound))
             continue;
         set_lacking(pjob, 0);
         gt_placement_mark(pjob);
@@ -270,29 +271,29 @@ static const struct gt_resource_quota *too_small(const struct pjob *pjob)
 bool gt_placement_give_back(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    uint32_t gpus = gt_reservations_charged(&pjob->reservations);
+    uint32_t gpus = gt_reservations_charged(&pjob->place.reservations);
     const struct gt_resource_quota *quota = gpus ? too_small(pjob) : NULL;
     char text[512];
     if (!quota) {
-        pjob->over_limit_ms = 0;
+        pjob->place.over_limit_ms = 0;
         return false;
     }
-    if (!pjob->over_limit_ms)
-        pjob->over_limit_ms = reconcile->now;
-    uint64_t end = pjob->over_limit_ms + reconcile->placement->times.retry_ms;
+    if (!pjob->place.over_limit_ms)
+        pjob->place.over_limit_ms = reconcile->now;
+    uint64_t end = pjob->place.over_limit_ms + reconcile->placement->times.retry_ms;
     if (reconcile->now < end) {
         gt_placement_due(pjob, end);
         return false;
     }
     if (!gt_placement_may_give_up(reconcile))
         return true;
-    pjob->over_limit_ms = 0; /* the rest is checked again */
-    gt_decide_give_back(reconcile->placement->spec.cache, reconcile->view, &pjob->reservations);
-    if (gt_reservations_charged(&pjob->reservations) == gpus)
+    pjob->place.over_limit_ms = 0; /* the rest is checked again */
+    gt_decide_give_back(reconcile->placement->spec.cache, reconcile->view, &pjob->place.reservations);
+    if (gt_reservations_charged(&pjob->place.reservations) == gpus)
         return false; /* their pods exist, and will take them soon */
     snprintf(text, sizeof(text),
              "%u GPUs are no longer reserved for pods to come: quota %s of its namespace allows %llu",
-             gpus - gt_reservations_charged(&pjob->reservations), quota->name,
+             gpus - gt_reservations_charged(&pjob->place.reservations), quota->name,
              (unsigned long long)quota->hard);
     gt_placement_event(pjob, pjob->job->pods, true, "QuotaExceeded", "Place", text);
     reconcile->placement->room = true;

@@ -168,7 +168,7 @@ static void handle_refused(struct reconcile *reconcile, const struct gt_cache_po
         gt_placement_set_state(pjob, GT_PLACEMENT_LOST, "ClaimRefused", text);
     if (again)
         gt_evict_pod(reconcile, pod);
-    if (pjob->refused_reported)
+    if (pjob->report.refused_ms == UINT64_MAX)
         return;
     reconcile->placement->counters.lost++;
     gt_placement_event(pjob, pod, true, "ClaimRefused", again ? "Recreate" : "Report", text);
@@ -182,14 +182,13 @@ void gt_claims_handle_refused(struct reconcile *reconcile)
     for (uint32_t i = 0; i < reconcile->view->count; i++)
         any = any || placement_claims_first_of(reconcile, reconcile->view->members[i].pod);
     if (!any) {
-        pjob->refused_ms = 0;
-        pjob->refused_reported = false;
+        pjob->report.refused_ms = 0;
         return;
     }
-    if (!pjob->refused_ms)
-        pjob->refused_ms = reconcile->now;
-    if (reconcile->now < pjob->refused_ms + limit) {
-        gt_placement_due(pjob, pjob->refused_ms + limit);
+    if (!pjob->report.refused_ms)
+        pjob->report.refused_ms = reconcile->now;
+    if (pjob->report.refused_ms != UINT64_MAX && reconcile->now < pjob->report.refused_ms + limit) {
+        gt_placement_due(pjob, pjob->report.refused_ms + limit);
         return;
     }
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
@@ -198,5 +197,5 @@ void gt_claims_handle_refused(struct reconcile *reconcile)
         if (first)
             handle_refused(reconcile, pod, first);
     }
-    pjob->refused_reported = true;
+    pjob->report.refused_ms = UINT64_MAX;
 }

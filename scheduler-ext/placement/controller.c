@@ -61,13 +61,12 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
                           .job = job,
                           .tenant = tenant,
                           .next = placement->jobs,
-                          .since_ms = gt_clock_ms(),
-                          .new_pod_ms = gt_clock_ms(),
+                          .report = {.since_ms = gt_clock_ms(), .reason = ""},
                           .due_ms = UINT64_MAX,
-                          .began_in_term = placement->in_term,
-                          .adopted = placement->in_term, /* it begins again */
-                          .reason = ""};
-    pjob->reservations.charged = &tenant->reserved;
+                          .lift = {.new_pod_ms = gt_clock_ms(),
+                                   .began_in_term = placement->in_term,
+                                   .adopted = placement->in_term}}; /* it begins again */
+    pjob->place.reservations.charged = &tenant->reserved;
     if (pjob->next)
         pjob->next->previous = pjob;
     placement->jobs = pjob;
@@ -90,10 +89,10 @@ static void placement_drop(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     placement->waiting -= pjob->state == GT_PLACEMENT_WAITS;
-    while (pjob->writes)
-        gt_write_drop(pjob->writes);
+    while (pjob->lift.writes)
+        gt_write_drop(pjob->lift.writes);
     gt_write_forget_job(pjob);
-    if (pjob->queued)
+    if (pjob->wait.queued)
         gt_queue_remove(placement->queue, pjob);
     if (pjob->marked)
         unmark(pjob);
@@ -107,19 +106,19 @@ static void placement_drop(struct pjob *pjob)
         placement->jobs = pjob->next;
     if (pjob->next)
         pjob->next->previous = pjob->previous;
-    if (gt_reservations_gpus(&pjob->reservations))
+    if (gt_reservations_gpus(&pjob->place.reservations))
         gt_queue_wake(placement->queue);
     gt_evictions_done(pjob);
-    gt_reservations_done(&pjob->reservations, gt_cache_cluster(placement->spec.cache));
+    gt_reservations_done(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache));
     if (pjob->object)
         pjob->object->job = NULL;
-    free(pjob->volcano_queue);
+    free(pjob->wait.volcano_queue);
     gt_reconcile_leave_queue(pjob);
     pjob->job->user = NULL;
     leave_tenant(pjob->tenant);
-    free(pjob->text);
-    free(pjob->next_text);
-    free(pjob->plan);
+    free(pjob->report.text);
+    free(pjob->report.next_text);
+    free(pjob->report.plan);
     free(pjob);
     gt_placement_wake(placement);
 }
@@ -153,9 +152,9 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
     struct pjob *pjob = pjob_of(placement, pod->job, placement_concerns_us(placement, pod));
     if (!pjob)
         return;
-    if (pod->job->pod_count > pjob->pods_seen)
-        pjob->new_pod_ms = gt_clock_ms();
-    pjob->pods_seen = pod->job->pod_count;
+    if (pod->job->pod_count > pjob->lift.pods_seen)
+        pjob->lift.new_pod_ms = gt_clock_ms();
+    pjob->lift.pods_seen = pod->job->pod_count;
     gt_placement_mark(pjob);
 }
 
@@ -168,7 +167,7 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
         gt_placement_wake(placement);
     if (!placement->started || !pjob)
         return;
-    pjob->pods_seen = pod->job->pod_count;
+    pjob->lift.pods_seen = pod->job->pod_count;
     /* It may have ended slowly: its GPUs are free from now on. */
     if (pod->deleting && gt_backoff_job_until(&placement->backoffs, pod->job->key))
         gt_backoff_job(&placement->backoffs, pod->job->key, gt_clock_ms() + placement->times.eviction_ms);
@@ -241,7 +240,7 @@ void gt_placement_on_capacity(struct gt_placement *placement)
         return;
     gt_queue_wake(placement->queue);
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->wants || pjob->reserves || pjob->wants_move) /* reserved places may be gone */
+        if (pjob->place.wants || pjob->place.reserves || pjob->move.wanted) /* reserved places may be gone */
             gt_placement_mark(pjob);
     gt_placement_wake(placement);
 }
@@ -285,7 +284,8 @@ static void on_same(void *arg, void *job, void *like)
     (void)arg;
     struct pjob *pjob = job;
     const struct pjob *other = like;
-    gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, other->reason, other->text ? other->text : "");
+    gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, other->report.reason,
+                           other->report.text ? other->report.text : "");
     gt_placement_report(pjob, NULL, NULL, false);
 }
 
@@ -332,7 +332,7 @@ static void mark_due(struct gt_placement *placement, uint64_t now)
 static void mark_reserving(struct gt_placement *placement)
 {
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->reserves || pjob->wants_move)
+        if (pjob->place.reserves || pjob->move.wanted)
             gt_placement_mark(pjob);
 }
 
@@ -527,8 +527,8 @@ void gt_placement_stop(struct gt_placement *placement)
     placement->started = placement->in_term = false;
     placement->in_round = true; /* no round is to be started */
     while (placement->jobs) {
-        while (placement->jobs->writes)
-            gt_write_drop(placement->jobs->writes);
+        while (placement->jobs->lift.writes)
+            gt_write_drop(placement->jobs->lift.writes);
         forget_unwritten(placement->jobs);
         placement_drop(placement->jobs);
     }
@@ -553,14 +553,14 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
         return;
     ret->state = pjob->state;
     ret->since_s = gt_placement_since_s(pjob);
-    ret->reason = pjob->reason;
-    ret->text = pjob->text ? pjob->text : "";
-    ret->plan = pjob->plan ? pjob->plan : "";
-    ret->holds_until_ms = placement->holder == pjob ? pjob->reserved_until_ms : 0;
-    ret->reserved_gpus = gt_reservations_gpus(&pjob->reservations);
-    uint64_t end = gt_reservations_reserved_end(&pjob->reservations);
+    ret->reason = pjob->report.reason;
+    ret->text = pjob->report.text ? pjob->report.text : "";
+    ret->plan = pjob->report.plan ? pjob->report.plan : "";
+    ret->holds_until_ms = placement->holder == pjob ? pjob->place.reserved_until_ms : 0;
+    ret->reserved_gpus = gt_reservations_gpus(&pjob->place.reservations);
+    uint64_t end = gt_reservations_reserved_end(&pjob->place.reservations);
     ret->reserved_until_ms = end == UINT64_MAX ? 0 : end;
-    ret->tries = pjob->tries;
+    ret->tries = pjob->wait.tries;
     ret->place = gt_queue_place(placement->queue, pjob);
 }
 
@@ -596,6 +596,6 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
     ret->writes_waiting = placement->writes_waiting + placement->writes_running;
     for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
         ret->jobs[pjob->state]++;
-        ret->reserved_gpus += gt_reservations_gpus(&pjob->reservations);
+        ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);
     }
 }

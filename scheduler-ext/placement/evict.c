@@ -41,21 +41,21 @@ static void free_eviction(struct eviction *eviction)
 
 void gt_evictions_done(struct pjob *pjob)
 {
-    for (struct eviction *next; pjob->evictions; pjob->evictions = next) {
-        next = pjob->evictions->next;
-        free_eviction(pjob->evictions);
+    for (struct eviction *next; pjob->move.evictions; pjob->move.evictions = next) {
+        next = pjob->move.evictions->next;
+        free_eviction(pjob->move.evictions);
     }
 }
 
 void gt_evict_begin(struct pjob *pjob)
 {
-    for (struct eviction *eviction = pjob->evictions; eviction; eviction = eviction->next)
+    for (struct eviction *eviction = pjob->move.evictions; eviction; eviction = eviction->next)
         eviction->is_named = false;
 }
 
 void gt_evict_end(struct pjob *pjob)
 {
-    for (struct eviction **at = &pjob->evictions; *at;) {
+    for (struct eviction **at = &pjob->move.evictions; *at;) {
         struct eviction *eviction = *at;
         if (eviction->is_named) {
             at = &eviction->next;
@@ -68,7 +68,7 @@ void gt_evict_end(struct pjob *pjob)
 
 const char *gt_evict_refusal(const struct pjob *pjob)
 {
-    const struct eviction *eviction = pjob->evictions;
+    const struct eviction *eviction = pjob->move.evictions;
     while (eviction && !eviction->refusal)
         eviction = eviction->next;
     return eviction ? eviction->refusal : NULL;
@@ -88,11 +88,11 @@ static void evict_note_refusal(struct eviction *eviction, const struct gt_err *e
 static void report_forbidden(const struct eviction *eviction, const struct gt_err *error)
 {
     struct pjob *pjob = eviction->pjob;
-    if (!pjob->refusal_reported)
+    if (!pjob->lift.refusal_reported)
         gt_placement_event(
             pjob, gt_cache_find_pod(pjob->placement->spec.cache, eviction->namespace_, eviction->name), true,
             "WriteRefused", "Evict", gt_err_text(error));
-    pjob->refusal_reported = true;
+    pjob->lift.refusal_reported = true;
 }
 
 static void evict_on_answer(void *arg, struct gt_kube_answer *answer)
@@ -129,7 +129,7 @@ static void evict_on_answer(void *arg, struct gt_kube_answer *answer)
 
 static struct eviction *evict_find(const struct pjob *pjob, const struct gt_cache_pod *pod)
 {
-    struct eviction *eviction = pjob->evictions;
+    struct eviction *eviction = pjob->move.evictions;
     while (eviction && strcmp(eviction->uid, pod->uid) != 0)
         eviction = eviction->next;
     return eviction;
@@ -153,8 +153,8 @@ static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_po
         free_eviction(eviction);
         return NULL;
     }
-    eviction->next = pjob->evictions;
-    pjob->evictions = eviction;
+    eviction->next = pjob->move.evictions;
+    pjob->move.evictions = eviction;
     return eviction;
 }
 

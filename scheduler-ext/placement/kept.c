@@ -15,27 +15,16 @@ enum {
 
 static void set_kept(struct pjob *pjob, uint32_t gpus)
 {
-    struct gt_placement *placement = pjob->placement;
-    bool had = pjob->kept_gpus, has = gpus;
-    pjob->kept_gpus = gpus;
-    if (had == has)
-        return;
-    pjob->kept_ms = gt_clock_ms();
-    if (has) {
-        pjob->previous_kept = NULL;
-        pjob->next_kept = placement->kept;
-        placement->kept = pjob;
-    } else if (pjob->previous_kept)
-        pjob->previous_kept->next_kept = pjob->next_kept;
-    else
-        placement->kept = pjob->next_kept;
-    if (pjob->next_kept)
-        pjob->next_kept->previous_kept = has ? pjob : pjob->previous_kept;
+    bool had = pjob->place.kept_gpus, has = gpus;
+    pjob->place.kept_gpus = gpus;
+    if (had != has)
+        pjob->place.kept_ms = gt_clock_ms();
+    gt_placement_list(pjob, PJOBS_KEPT, has);
 }
 
 void gt_placement_count_kept(struct pjob *pjob)
 {
-    uint32_t gpus = gt_reservations_gpus(&pjob->reservations);
+    uint32_t gpus = gt_reservations_gpus(&pjob->place.reservations);
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
         gpus += pod->plan == GT_CACHE_PLAN_ASSUMED && pod->node == GT_NONE ? pod->gpus : 0;
     set_kept(pjob, gpus);
@@ -49,14 +38,16 @@ void gt_placement_forget_kept(struct pjob *pjob)
 /* How many of its GPUs are to be named; *ret_reserved of them are for pods that do not exist. */
 static uint32_t named_gpus(const struct pjob *pjob, uint64_t now, uint32_t *ret_reserved)
 {
-    uint32_t reserved = *ret_reserved = gt_reservations_gpus(&pjob->reservations);
-    return now - pjob->kept_ms >= PLANNED_LAG_MS && pjob->kept_gpus > reserved ? pjob->kept_gpus : reserved;
+    uint32_t reserved = *ret_reserved = gt_reservations_gpus(&pjob->place.reservations);
+    return now - pjob->place.kept_ms >= PLANNED_LAG_MS && pjob->place.kept_gpus > reserved
+               ? pjob->place.kept_gpus
+               : reserved;
 }
 
 static void say_one(const struct pjob *pjob, uint64_t now, bool first, struct gt_buf *to)
 {
     uint32_t reserved, gpus = named_gpus(pjob, now, &reserved);
-    uint64_t end = gt_reservations_reserved_end(&pjob->reservations);
+    uint64_t end = gt_reservations_reserved_end(&pjob->place.reservations);
     char until[GT_TIME_TEXT_SIZE];
     if (first)
         gt_buf_printf(to, "; %u GPU%s reserved", gpus, gpus == 1 ? " is" : "s are");
@@ -77,7 +68,8 @@ void gt_placement_say_kept(const struct pjob *than, uint64_t now, struct gt_buf 
     const struct pjob *named[NAMED_MAX] = {0};
     uint32_t gpus_of[NAMED_MAX] = {0}, jobs = 0, reserved;
     uint64_t more = 0;
-    for (const struct pjob *pjob = than->placement->kept; pjob; pjob = pjob->next_kept) {
+    for (const struct pjob *pjob = than->placement->lists[PJOBS_KEPT].first; pjob;
+         pjob = pjob->links[PJOBS_KEPT].next) {
         uint32_t gpus = pjob == than ? 0 : named_gpus(pjob, now, &reserved);
         unsigned at = NAMED_MAX;
         jobs += gpus > 0;

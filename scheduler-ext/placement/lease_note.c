@@ -23,10 +23,10 @@ void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf
          n != GT_NONE; n = gt_node_set_next(&placement->reserved_nodes, n + 1))
         add_word(cluster, n, 0, to);
     for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        for (uint32_t i = 0; pjob->reserves && i < pjob->reservations.count; i++)
-            if (pjob->reservations.reservations[i].state == GT_RESERVATION_HELD)
-                add_word(cluster, gt_reservations_node(&pjob->reservations, cluster, i),
-                         pjob->reservations.reservations[i].mask, to);
+        for (uint32_t i = 0; pjob->place.reserves && i < pjob->place.reservations.count; i++)
+            if (pjob->place.reservations.reservations[i].state == GT_RESERVATION_HELD)
+                add_word(cluster, gt_reservations_node(&pjob->place.reservations, cluster, i),
+                         pjob->place.reservations.reservations[i].mask, to);
 }
 
 /* Called after the end of a term. */

@@ -16,10 +16,10 @@ bool gt_reconcile_may_lift(struct reconcile *reconcile)
                                    : gt_job_view_is_complete(reconcile->view);
     if (come || (reconcile->owner && reconcile->owner->sequential))
         return true;
-    if (!pjob->lift_ms)
-        pjob->lift_ms = reconcile->now + reconcile->placement->times.gang_ms;
-    gt_placement_due(pjob, pjob->lift_ms);
-    return reconcile->now >= pjob->lift_ms;
+    if (!pjob->lift.late_ms)
+        pjob->lift.late_ms = reconcile->now + reconcile->placement->times.gang_ms;
+    gt_placement_due(pjob, pjob->lift.late_ms);
+    return reconcile->now >= pjob->lift.late_ms;
 }
 
 /* A unit waits for its members that are still to be placed, and for its pods that have to leave. */
@@ -57,7 +57,7 @@ static bool lift_make_texts(struct reconcile *reconcile, struct gt_plan_texts *t
         if (!is_to_lift(reconcile->view, i))
             continue;
         if (member->unit != unit) /* they come in the order of units */
-            tier = gt_job_view_tier(reconcile->view, &reconcile->pjob->reservations,
+            tier = gt_job_view_tier(reconcile->view, &reconcile->pjob->place.reservations,
                                     gt_cache_cluster(reconcile->placement->spec.cache), member->unit);
         unit = member->unit;
         if (lift_make_text(reconcile, i, tier, &texts[i]) < 0) {

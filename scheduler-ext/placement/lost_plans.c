@@ -204,7 +204,7 @@ static void begin_replan(struct reconcile *reconcile)
     unsigned times =
         gt_backoff_replan(&placement->backoffs, pjob->job->key, reconcile->now, placement->times.eviction_ms);
     placement->counters.replanned++;
-    pjob->replans = true;
+    pjob->move.replans = true;
     snprintf(text, sizeof(text),
              "none of its pods has run: all are evicted, and the job is planned again as a whole (for the "
              "%u. time)",
@@ -217,11 +217,11 @@ bool gt_lost_plans_replan(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     char why[512];
     bool leaves = false;
-    if (has_run(reconcile) && !pjob->replans)
+    if (has_run(reconcile) && !pjob->move.replans)
         gt_backoff_forget_replans(&reconcile->placement->backoffs, pjob->job->key);
-    if (!pjob->replans && (!reconcile->may_replan || replan_obstacle(reconcile, why, sizeof(why))))
+    if (!pjob->move.replans && (!reconcile->may_replan || replan_obstacle(reconcile, why, sizeof(why))))
         return false;
-    if (!pjob->replans)
+    if (!pjob->move.replans)
         begin_replan(reconcile);
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
         if (!is_to_leave(pod))
@@ -229,7 +229,7 @@ bool gt_lost_plans_replan(struct reconcile *reconcile)
         leaves = true;
         gt_evict_pod(reconcile, pod);
     }
-    pjob->replans = leaves;
+    pjob->move.replans = leaves;
     if (leaves && pjob->state != GT_PLACEMENT_LOST)
         gt_placement_set_state(pjob, GT_PLACEMENT_LOST, "PlannedAgain",
                                "its pods are evicted, to be planned again");

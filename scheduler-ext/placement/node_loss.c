@@ -20,8 +20,9 @@ uint64_t gt_node_loss_until(const struct reconcile *reconcile)
     const struct gt_cache_pod *pod = pjob->job->pods;
     while (pod && !pod->deleting)
         pod = pod->next;
-    return pod || pjob->moving ? reconcile->now + 2 * reconcile->placement->spec.options.reserve_missing_ms
-                               : 0;
+    return pod || pjob->move.moving
+               ? reconcile->now + 2 * reconcile->placement->spec.options.reserve_missing_ms
+               : 0;
 }
 
 void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content)
@@ -29,17 +30,17 @@ void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content
     int64_t before = gt_time_of_text(content->moving_before);
     if (before <= 0)
         return;
-    pjob->moving = strcmp(content->moving, "Job") == 0    ? PLACEMENT_JOB_MOVES
-                   : strcmp(content->moving, "Unit") == 0 ? PLACEMENT_UNIT_MOVES
-                                                          : PLACEMENT_STAYS;
-    pjob->leave_before_s = (uint64_t)before;
+    pjob->move.moving = strcmp(content->moving, "Job") == 0    ? PLACEMENT_JOB_MOVES
+                        : strcmp(content->moving, "Unit") == 0 ? PLACEMENT_UNIT_MOVES
+                                                               : PLACEMENT_STAYS;
+    pjob->move.leave_before_s = (uint64_t)before;
 }
 
 /* Moves begun by an earlier leader must be known first. */
 static bool is_adopted(const struct reconcile *reconcile)
 {
     struct placement_plan plan;
-    return reconcile->pjob->adopted ||
+    return reconcile->pjob->lift.adopted ||
            !gt_placement_object_plan(&reconcile->placement->objects, reconcile->pjob->object, &plan);
 }
 
@@ -58,12 +59,12 @@ static bool is_stuck(struct reconcile *reconcile, const struct gt_job_view_membe
 {
     const struct pjob *pjob = reconcile->pjob;
     uint64_t after = reconcile->placement->spec.options.node_loss_ms;
-    if (member->state != GT_MEMBER_TO_PLACE || !pjob->waits_ms ||
+    if (member->state != GT_MEMBER_TO_PLACE || !pjob->wait.since_ms ||
         gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key) > reconcile->now)
         return false;
-    if (reconcile->now - pjob->waits_ms >= after)
+    if (reconcile->now - pjob->wait.since_ms >= after)
         return true;
-    gt_placement_due(reconcile->pjob, pjob->waits_ms + after);
+    gt_placement_due(reconcile->pjob, pjob->wait.since_ms + after);
     return false;
 }
 
@@ -119,25 +120,25 @@ static void say_loss(const struct reconcile *reconcile, const struct losses *los
 static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end, bool all)
 {
     struct pjob *pjob = reconcile->pjob;
-    pjob->moving = all ? PLACEMENT_JOB_MOVES : PLACEMENT_UNIT_MOVES;
-    pjob->leave_before_s = 1;
-    pjob->last_leaves_ms = 0;
+    pjob->move.moving = all ? PLACEMENT_JOB_MOVES : PLACEMENT_UNIT_MOVES;
+    pjob->move.leave_before_s = 1;
+    pjob->move.last_leaves_ms = 0;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
-        if (gt_job_view_counts(pod) && pod->created_s > pjob->leave_before_s)
-            pjob->leave_before_s = pod->created_s;
+        if (gt_job_view_counts(pod) && pod->created_s > pjob->move.leave_before_s)
+            pjob->move.leave_before_s = pod->created_s;
     for (uint32_t i = 0; all && i < reconcile->view->count; i++)
         if ((i < first || i >= end) && gt_job_view_stays(&reconcile->view->members[i]) &&
-            pjob->reservations.reservations[i].state == GT_RESERVATION_POD)
-            gt_reservations_set_moving(&pjob->reservations, i);
+            pjob->place.reservations.reservations[i].state == GT_RESERVATION_POD)
+            gt_reservations_set_moving(&pjob->place.reservations, i);
 }
 
 static void report_begun(struct reconcile *reconcile, uint32_t at, const char *why)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
-    uint32_t to = gt_reservations_node(&reconcile->pjob->reservations, cluster, at);
+    uint32_t to = gt_reservations_node(&reconcile->pjob->place.reservations, cluster, at);
     struct gt_cluster_node node;
     struct gt_cluster_supernode super;
-    bool known = reconcile->pjob->reservations.reservations[at].moves &&
+    bool known = reconcile->pjob->place.reservations.reservations[at].moves &&
                  gt_cluster_get_node(cluster, to, &node) &&
                  gt_cluster_get_supernode(cluster, node.supernode, &super);
     char text[2 * SAID_MAX];
@@ -150,8 +151,8 @@ static void report_waits(struct reconcile *reconcile, const char *why, const str
 {
     struct pjob *pjob = reconcile->pjob;
     char text[3 * SAID_MAX];
-    bool reported = strcmp(pjob->reason, "NodeLost") == 0;
-    pjob->wants_move = true;
+    bool reported = strcmp(pjob->report.reason, "NodeLost") == 0;
+    pjob->move.wanted = true;
     if (reconcile->view->states[GT_MEMBER_TO_PLACE] || reconcile->view->states[GT_MEMBER_TO_RESERVE])
         return; /* its state says what it waits for */
     reconcile->lost++;
@@ -208,13 +209,13 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
         return false;
     }
     if (losses->lost)
-        decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->reservations, first, end,
-                                  losses->leaves, &spec, &failure, &text);
+        decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->place.reservations, first,
+                                  end, losses->leaves, &spec, &failure, &text);
     if (decision != GT_DECISION_PLACED) {
         whole = true;
         gt_buf_consume(&text, text.len);
-        decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->reservations, first, end,
-                                  NULL, &spec, &failure, &text);
+        decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->place.reservations, first,
+                                  end, NULL, &spec, &failure, &text);
     }
     if (decision != GT_DECISION_PLACED) {
         report_waits(reconcile, why, &text);
@@ -228,7 +229,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
 /* Among pods created in the same second it could not be decided later which ones have to leave. */
 static bool is_quiet(struct reconcile *reconcile)
 {
-    uint64_t when = reconcile->pjob->new_pod_ms + reconcile->placement->times.settle_ms;
+    uint64_t when = reconcile->pjob->lift.new_pod_ms + reconcile->placement->times.settle_ms;
     if (reconcile->now >= when)
         return true;
     gt_placement_due(reconcile->pjob, when);
@@ -243,8 +244,8 @@ static bool node_loss_begin(struct reconcile *reconcile)
     gt_auto_free bool *leaves = calloc((size_t)view->count + 1, sizeof(*leaves));
     struct losses losses = {.leaves = leaves,
                             .now = {.ms = reconcile->now, .unix_s = (int64_t)gt_placement_now_s()}};
-    bool may = pjob->moving == PLACEMENT_STAYS ||
-               (pjob->moving == PLACEMENT_UNIT_MOVES && view->job->sizes.loss == GT_ON_NODE_LOSS_UNIT);
+    bool may = pjob->move.moving == PLACEMENT_STAYS ||
+               (pjob->move.moving == PLACEMENT_UNIT_MOVES && view->job->sizes.loss == GT_ON_NODE_LOSS_UNIT);
     if (!leaves || !may)
         return false;
     for (uint32_t at = 0, first, end; at < view->count; at = end) {
@@ -262,7 +263,7 @@ static bool node_loss_begin(struct reconcile *reconcile)
 static bool give_up_broken(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
-    struct gt_reservations *reservations = &reconcile->pjob->reservations;
+    struct gt_reservations *reservations = &reconcile->pjob->place.reservations;
     struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
     bool any = false;
     for (uint32_t at = 0, first, end; view->states[GT_MEMBER_MOVING] && at < view->count; at = end) {
@@ -286,10 +287,10 @@ static bool may_leave_last(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     if (view->count - view->missing > view->states[GT_MEMBER_MOVING] || view->count == 1)
         return true;
-    if (!pjob->last_leaves_ms)
-        pjob->last_leaves_ms = reconcile->now + reconcile->placement->spec.options.reserve_missing_ms;
-    gt_placement_due(pjob, pjob->last_leaves_ms);
-    return reconcile->now >= pjob->last_leaves_ms;
+    if (!pjob->move.last_leaves_ms)
+        pjob->move.last_leaves_ms = reconcile->now + reconcile->placement->spec.options.reserve_missing_ms;
+    gt_placement_due(pjob, pjob->move.last_leaves_ms);
+    return reconcile->now >= pjob->move.last_leaves_ms;
 }
 
 static void node_loss_evict(struct reconcile *reconcile)
@@ -325,7 +326,7 @@ static void report_terminating(struct reconcile *reconcile)
     uint64_t due;
     for (uint32_t i = 0; view->states[GT_MEMBER_RESERVED] && i < view->count && !awaited; i++)
         awaited = view->members[i].state == GT_MEMBER_RESERVED &&
-                  reconcile->pjob->reservations.reservations[i].moves;
+                  reconcile->pjob->place.reservations.reservations[i].moves;
     while (awaited && pod && (!pod->deleting || !gt_cache_pod_loss(pod, 0, &now, &due)))
         pod = pod->next;
     if (!awaited || !pod)
@@ -342,12 +343,12 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_job_view *view = reconcile->view;
-    pjob->wants_move = false;
+    pjob->move.wanted = false;
     if (!is_adopted(reconcile))
         return true;
     if (!view->states[GT_MEMBER_MOVING])
-        pjob->moving = PLACEMENT_STAYS;
-    if (view->job->sizes.loss == GT_ON_NODE_LOSS_WAIT && !pjob->moving)
+        pjob->move.moving = PLACEMENT_STAYS;
+    if (view->job->sizes.loss == GT_ON_NODE_LOSS_WAIT && !pjob->move.moving)
         return true;
     if (give_up_broken(reconcile) ||
         (view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT && node_loss_begin(reconcile))) {

@@ -11,25 +11,13 @@
  */
 void gt_placement_set_lost(struct pjob *pjob, bool lost)
 {
-    struct gt_placement *placement = pjob->placement;
-    if (lost == pjob->has_lost)
-        return;
-    pjob->has_lost = lost;
-    if (lost) {
-        pjob->previous_lost = NULL;
-        pjob->next_lost = placement->lost;
-        placement->lost = pjob;
-    } else if (pjob->previous_lost)
-        pjob->previous_lost->next_lost = pjob->next_lost;
-    else
-        placement->lost = pjob->next_lost;
-    if (pjob->next_lost)
-        pjob->next_lost->previous_lost = lost ? pjob : pjob->previous_lost;
+    gt_placement_list(pjob, PJOBS_LOST, lost);
 }
 
 int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err)
 {
-    for (const struct pjob *other = pjob->placement->lost; other; other = other->next_lost) {
+    for (const struct pjob *other = pjob->placement->lists[PJOBS_LOST].first; other;
+         other = other->links[PJOBS_LOST].next) {
         if (other == pjob)
             continue;
         for (const struct gt_cache_pod *pod = other->job->pods; pod; pod = pod->next) {
@@ -87,6 +75,6 @@ void gt_placement_say_holder(const struct gt_placement *placement, char to[stati
     *to = '\0';
     if (!placement->holder)
         return;
-    gt_time_text(placement->holder->reserved_until_s, until);
+    gt_time_text(placement->holder->place.reserved_until_s, until);
     snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->holder->job->key, until);
 }

@@ -19,10 +19,10 @@ enum { RECONCILE_REST = 16 };   /* pause after a reconcile: so many times the du
 
 static void leave_queue(struct pjob *pjob)
 {
-    if (pjob->queued)
+    if (pjob->wait.queued)
         gt_queue_remove(pjob->placement->queue, pjob);
-    pjob->queued = false;
-    pjob->waits_ms = 0;
+    pjob->wait.queued = false;
+    pjob->wait.since_ms = 0;
 }
 
 static struct record *reconcile_record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
@@ -51,7 +51,7 @@ static void reconcile_find_owner(struct reconcile *reconcile)
 static uint64_t settled(const struct reconcile *reconcile)
 {
     const struct gt_placement_times *times = &reconcile->placement->times;
-    return reconcile->pjob->new_pod_ms + (reconcile->expected ? times->owner_ms : times->settle_ms);
+    return reconcile->pjob->lift.new_pod_ms + (reconcile->expected ? times->owner_ms : times->settle_ms);
 }
 
 /* The API server has answered so; the watch may show it much later. */
@@ -67,28 +67,28 @@ static void reconcile_adopt(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     const struct gt_placement *placement = reconcile->placement;
     struct placement_plan plan;
-    if (pjob->adopted || !gt_placement_object_plan(&placement->objects, pjob->object, &plan))
+    if (pjob->lift.adopted || !gt_placement_object_plan(&placement->objects, pjob->object, &plan))
         return;
     const struct placement_known *content = pjob->object->content;
-    pjob->adopted = reconcile->owner || !reconcile->expected;
+    pjob->lift.adopted = reconcile->owner || !reconcile->expected;
     gt_reserve_missing_adopt(reconcile, content);
     gt_node_loss_adopt(pjob, content);
     uint64_t until = gt_reserve_missing_end(reconcile);
     const struct placement_adopt how = {.until = until,
                                         .promised_until =
                                             *content->promised_until && until > reconcile->now ? until : 0,
-                                        .moves = pjob->moving != PLACEMENT_STAYS,
-                                        .all_move = pjob->moving == PLACEMENT_JOB_MOVES,
-                                        .leave_before_s = pjob->leave_before_s,
+                                        .moves = pjob->move.moving != PLACEMENT_STAYS,
+                                        .all_move = pjob->move.moving == PLACEMENT_JOB_MOVES,
+                                        .leave_before_s = pjob->move.leave_before_s,
                                         .moving_until = gt_node_loss_until(reconcile)};
-    gt_placement_adopt(placement->spec.cache, reconcile->view, reconcile->owner, &pjob->reservations, &plan,
-                       &how);
+    gt_placement_adopt(placement->spec.cache, reconcile->view, reconcile->owner, &pjob->place.reservations,
+                       &plan, &how);
 }
 
 int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
-    uint32_t reserved_nodes = gt_reservations_gpus(&reconcile->pjob->reservations);
+    uint32_t reserved_nodes = gt_reservations_gpus(&reconcile->pjob->place.reservations);
     uint64_t backoff_ms = gt_backoff_job_until(&reconcile->placement->backoffs, reconcile->pjob->job->key);
     uint64_t wanted_until =
         backoff_ms > reconcile->now ? reconcile->now : reconcile->now + reconcile->placement->times.return_ms;
@@ -106,22 +106,22 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
         .now = reconcile->now,
         .wanted_until = wanted_until,
         .minimum = gt_reconcile_minimum(reconcile),
-        .leave_before_s = reconcile->pjob->moving ? reconcile->pjob->leave_before_s : 0,
+        .leave_before_s = reconcile->pjob->move.moving ? reconcile->pjob->move.leave_before_s : 0,
         .moving_until = gt_node_loss_until(reconcile),
         .none_come = gt_reserve_missing_none_come(reconcile) != GT_PODS_COME,
         .missing_until = gt_reserve_missing_end(reconcile),
         .ahead_gpus = options->reserve_gpus,
         .missing_gpus = gt_placement_missing_room(reconcile->pjob)};
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
-                             &reconcile->pjob->reservations, &reconcile->view, err);
-    if (gt_reservations_gpus(&reconcile->pjob->reservations) < reserved_nodes)
+                             &reconcile->pjob->place.reservations, &reconcile->view, err);
+    if (gt_reservations_gpus(&reconcile->pjob->place.reservations) < reserved_nodes)
         reconcile->placement->room = true;
     if (r < 0)
         return r;
     reconcile_adopt(reconcile);
-    gt_placement_due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->reservations));
-    reconcile->pjob->wants = gt_reservations_wanted(&reconcile->pjob->reservations);
-    reconcile->pjob->reserves = gt_reservations_gpus(&reconcile->pjob->reservations) > 0;
+    gt_placement_due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->place.reservations));
+    reconcile->pjob->place.wants = gt_reservations_wanted(&reconcile->pjob->place.reservations);
+    reconcile->pjob->place.reserves = gt_reservations_gpus(&reconcile->pjob->place.reservations) > 0;
     gt_placement_count_kept(reconcile->pjob);
     gt_yield_count(reconcile);
     return r;
@@ -205,7 +205,7 @@ static bool lacks_pods(struct reconcile *reconcile)
                  reconcile->view->count - missing, reconcile->view->count);
     } else {
         /* Pods are created in a burst; planned alone, the first one could get any place. */
-        uint64_t until = reconcile->pjob->new_pod_ms + reconcile->placement->times.settle_ms;
+        uint64_t until = reconcile->pjob->lift.new_pod_ms + reconcile->placement->times.settle_ms;
         if (!reconcile->owner->ended || reconcile->owner->ended_at || reconcile->now >= until)
             return false;
         snprintf(text, sizeof(text), "%u of its pods have ended, and nothing says which: more may come",
@@ -285,24 +285,25 @@ static void adopt_wait(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
-    pjob->waits_ms = reconcile->now;
-    pjob->waits_s = (int64_t)gt_placement_now_s();
-    if (!pjob->began_in_term && !pjob->object_read) { /* the job waits since then, whoever led */
+    pjob->wait.since_ms = reconcile->now;
+    pjob->wait.since_s = (int64_t)gt_placement_now_s();
+    if (!pjob->lift.began_in_term && !pjob->lift.object_read) { /* the job waits since then, whoever led */
         int64_t recorded =
             gt_placement_recorded_since(reconcile->placement, pjob->job, content, GT_PLACEMENT_WAITS);
-        pjob->waits_s = recorded && recorded < pjob->waits_s ? recorded : pjob->waits_s;
+        pjob->wait.since_s = recorded && recorded < pjob->wait.since_s ? recorded : pjob->wait.since_s;
     }
-    if (!pjob->wait_ended) /* a plan that was given back has ended no wait */
-        pjob->wait_start_ms =
-            (int64_t)reconcile->now - ((int64_t)gt_placement_now_s() - pjob->waits_s) * 1000;
-    if (pjob->began_in_term || pjob->object_read || !content || content->phase != GT_GPU_PLACEMENT_WAITING)
+    if (!pjob->wait.ended) /* a plan that was given back has ended no wait */
+        pjob->wait.start_ms =
+            (int64_t)reconcile->now - ((int64_t)gt_placement_now_s() - pjob->wait.since_s) * 1000;
+    if (pjob->lift.began_in_term || pjob->lift.object_read || !content ||
+        content->phase != GT_GPU_PLACEMENT_WAITING)
         return;
     uint64_t since = gt_placement_time_of_text(content->waiting_since);
-    pjob->object_read = true;
-    pjob->reserved_until_ms = gt_placement_time_of_text(content->reserved_until);
-    pjob->reserved_until_s = gt_time_of_text(content->reserved_until);
-    if (since && since < pjob->waits_ms)
-        pjob->waits_ms = since;
+    pjob->lift.object_read = true;
+    pjob->place.reserved_until_ms = gt_placement_time_of_text(content->reserved_until);
+    pjob->place.reserved_until_s = gt_time_of_text(content->reserved_until);
+    if (since && since < pjob->wait.since_ms)
+        pjob->wait.since_ms = since;
 }
 
 /* Its next unit is no larger than what it had. */
@@ -326,18 +327,18 @@ static void reconcile_enqueue(struct reconcile *reconcile)
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod && !view->whole; pod = pod->next)
         if (gt_job_view_counts(pod) && pod->plan != GT_CACHE_PLAN_ASSUMED && pod->node == GT_NONE)
             entry.gpus += pod->gpus;
-    if (!pjob->waits_ms)
+    if (!pjob->wait.since_ms)
         adopt_wait(reconcile);
-    entry.since_ms = pjob->waits_ms;
-    entry.reserved_until_ms = pjob->reserved_until_ms;
+    entry.since_ms = pjob->wait.since_ms;
+    entry.reserved_until_ms = pjob->place.reserved_until_ms;
     if (gt_queue_put(reconcile->placement->queue, &entry, NULL) < 0) {
         gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
         return;
     }
-    pjob->queued = true;
+    pjob->wait.queued = true;
     if (pjob->state != GT_PLACEMENT_WAITS)
         gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "NotTried", "it is not yet first in the queue");
-    else if (gt_placement_renew_text(pjob) || pjob->report_pending)
+    else if (gt_placement_renew_text(pjob) || pjob->report.pending)
         gt_placement_report(pjob, view, reconcile->owner, false);
 }
 
@@ -358,12 +359,12 @@ static void bring_in(struct reconcile *reconcile)
     leave_queue(pjob);
     gt_reconcile_hint(reconcile);
     if (!gt_job_view_gated(reconcile->view)) {
-        pjob->lift_ms = 0;
-        pjob->refusal_reported = false;
+        pjob->lift.late_ms = 0;
+        pjob->lift.refusal_reported = false;
         if (reconcile->view->states[GT_MEMBER_EARLY])
             report_early(reconcile);
         else
-            pjob->reported_digest = 0;
+            pjob->report.digest = 0;
         if (!reconcile->lost && !reconcile->view->states[GT_MEMBER_EARLY] &&
             !gt_reconcile_awaits_scheduler(reconcile))
             gt_reserve_missing_report(reconcile);
@@ -373,7 +374,7 @@ static void bring_in(struct reconcile *reconcile)
     }
     bool waits = gt_reserve_missing_waits(reconcile);
     bool moves = reconcile->view->states[GT_MEMBER_MOVING]; /* then its state says so */
-    if (!waits && !moves && pjob->offers_end_ms <= reconcile->now)
+    if (!waits && !moves && pjob->lift.offers_end_ms <= reconcile->now)
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
     if (!gt_placement_acknowledge(reconcile))
         return;
@@ -393,7 +394,7 @@ static void bring_in_part(struct reconcile *reconcile)
     if (!gt_placement_acknowledge(reconcile) || gt_reserve_missing_waits(reconcile))
         return;
     if (!reconcile->view->states[GT_MEMBER_PLANNED])
-        reconcile->pjob->lift_ms = 0;
+        reconcile->pjob->lift.late_ms = 0;
     else if (gt_reconcile_may_lift(reconcile))
         gt_reconcile_write_plans(reconcile);
 }
@@ -420,9 +421,9 @@ static void leave_unplanned(struct reconcile *reconcile)
 static void warn_of_rule(struct pjob *pjob, const char *text)
 {
     uint64_t digest = gt_digest_keyed(text);
-    if (pjob->reported_digest != digest)
+    if (pjob->report.digest != digest)
         gt_placement_event(pjob, pjob->job->pods, true, "RuleBroken", "Place", text);
-    pjob->reported_digest = digest;
+    pjob->report.digest = digest;
 }
 
 static void reconcile_refuse(struct reconcile *reconcile, const char *text)
@@ -446,7 +447,8 @@ static void reconcile_refuse(struct reconcile *reconcile, const char *text)
 static void report_if_it_lasts(struct reconcile *reconcile)
 {
     uint64_t settle_ms = reconcile->placement->times.settle_ms;
-    uint64_t when = reconcile->pjob->since_ms + (settle_ms < REPORT_AFTER_MS ? settle_ms : REPORT_AFTER_MS);
+    uint64_t when =
+        reconcile->pjob->report.since_ms + (settle_ms < REPORT_AFTER_MS ? settle_ms : REPORT_AFTER_MS);
     if (reconcile->now >= when)
         gt_placement_report(reconcile->pjob, reconcile->view, reconcile->owner, false);
     else
@@ -464,7 +466,7 @@ static void reconcile_job(struct reconcile *reconcile)
     gt_reconcile_count_unbound(reconcile);
     gt_lost_plans_handle(reconcile);
     gt_claims_clear(reconcile);
-    if (pjob->writes)
+    if (pjob->lift.writes)
         return;
     if (gt_placement_give_back(reconcile) || gt_yield_give_up(reconcile))
         return;
@@ -481,10 +483,10 @@ static void reconcile_job(struct reconcile *reconcile)
         report_if_it_lasts(reconcile);
         return;
     }
-    if (gt_decide_repair(cache, view, &pjob->reservations, true)) {
+    if (gt_decide_repair(cache, view, &pjob->place.reservations, true)) {
         if (!gt_placement_may_give_up(reconcile))
             return;
-        gt_decide_repair(cache, view, &pjob->reservations, false);
+        gt_decide_repair(cache, view, &pjob->place.reservations, false);
     }
     bool waits = view->states[GT_MEMBER_TO_PLACE] || view->states[GT_MEMBER_TO_RESERVE];
     pjob->units = view->job->units.count;
@@ -508,14 +510,14 @@ void gt_placement_reconcile(struct pjob *pjob)
         .pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
     gt_auto_err struct gt_err *error = NULL;
     pjob->due_ms = UINT64_MAX;
-    if (pjob->writes)
+    if (pjob->lift.writes)
         return;
-    uint64_t when = pjob->retry_ms > pjob->rest_ms ? pjob->retry_ms : pjob->rest_ms;
+    uint64_t when = pjob->lift.retry_ms > pjob->rest_ms ? pjob->lift.retry_ms : pjob->rest_ms;
     if (when > reconcile.now) {
         gt_placement_due(pjob, when);
         return;
     }
-    pjob->retry_ms = 0;
+    pjob->lift.retry_ms = 0;
     pjob->placement->counters.reconciles++;
     uint64_t began = gt_clock_ns();
     int r = gt_reconcile_make(&reconcile, &error);
@@ -544,6 +546,6 @@ void gt_placement_reconcile(struct pjob *pjob)
         return;
     }
     reconcile_job(&reconcile);
-    if (pjob->offers_end_ms > reconcile.now)
+    if (pjob->lift.offers_end_ms > reconcile.now)
         gt_placement_report(pjob, reconcile.view, reconcile.owner, false);
 }

@@ -24,7 +24,7 @@ static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod,
     if (!record || record->lifted || record->deleted)
         return;
     if (!report_may_write(record, pod))
-        pjob->report_pending = true; /* the write in flight may have another reason */
+        pjob->report.pending = true; /* the write in flight may have another reason */
     else if (record->object.condition != digest || record->object.waits_s != gt_placement_since_s(pjob))
         gt_write_condition(pjob, record, condition);
 }
@@ -32,14 +32,14 @@ static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod,
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner,
                          bool warning)
 {
-    const struct gt_condition_text condition = {.reason = pjob->reason,
-                                                .message = pjob->text ? pjob->text : ""};
-    uint64_t digest = gt_digest_keyed(pjob->reason), said = gt_condition_digest(&condition);
+    const struct gt_condition_text condition = {.reason = pjob->report.reason,
+                                                .message = pjob->report.text ? pjob->report.text : ""};
+    uint64_t digest = gt_digest_keyed(pjob->report.reason), said = gt_condition_digest(&condition);
     const struct gt_cache_pod *first = NULL;
     unsigned reported = 0;
     if (warning) /* another broken rule counts as another reason */
-        digest = gt_digest_number(digest, gt_digest_keyed(pjob->text ? pjob->text : ""));
-    pjob->report_pending = false;
+        digest = gt_digest_number(digest, gt_digest_keyed(pjob->report.text ? pjob->report.text : ""));
+    pjob->report.pending = false;
     for (uint32_t i = 0; view && i < view->count && reported < CONDITIONS_MAX; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
         if (!pod || pod->state != GT_CACHE_GATED)
@@ -57,11 +57,11 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
         report_pod(pjob, pod, &condition, said);
     }
     /* While a plan may be missing, an object without one would say that there never was any. */
-    if (pjob->offers_end_ms <= gt_clock_ms())
+    if (pjob->lift.offers_end_ms <= gt_clock_ms())
         gt_placement_publish(pjob, view, owner);
-    if (digest != pjob->reported_digest)
-        gt_placement_event(pjob, first, warning || pjob->state == GT_PLACEMENT_WAITS, pjob->reason, "Place",
-                           pjob->text);
-    pjob->reported_digest = digest;
+    if (digest != pjob->report.digest)
+        gt_placement_event(pjob, first, warning || pjob->state == GT_PLACEMENT_WAITS, pjob->report.reason,
+                           "Place", pjob->report.text);
+    pjob->report.digest = digest;
     gt_placement_set_told(pjob);
 }

@@ -14,7 +14,7 @@ uint64_t gt_reserve_missing_ms(const struct reconcile *reconcile)
 
 uint64_t gt_reserve_missing_end(const struct reconcile *reconcile)
 {
-    return reconcile->pjob->new_pod_ms + gt_reserve_missing_ms(reconcile);
+    return reconcile->pjob->lift.new_pod_ms + gt_reserve_missing_ms(reconcile);
 }
 
 static uint64_t newest_pod_s(const struct gt_cache_job *job)
@@ -35,7 +35,7 @@ void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placemen
     uint64_t newest = gt_placement_time_of_unix((int64_t)newest_pod_s(pjob->job));
     uint64_t last = end > span ? end - span : 0;
     last = newest > last ? newest : last;
-    pjob->new_pod_ms = last && last < reconcile->now ? last : reconcile->now;
+    pjob->lift.new_pod_ms = last && last < reconcile->now ? last : reconcile->now;
 }
 
 /* Pods that were created later show that its controller can create them again. Both times are in whole
@@ -98,7 +98,7 @@ void gt_reserve_missing_report(struct reconcile *reconcile)
     bool may_come = cause == GT_PODS_COME && reconcile->now < end;
     if (missing && may_come)
         gt_placement_due(reconcile->pjob, end);
-    if (!missing || (may_come && !reconcile->pjob->yielded)) {
+    if (!missing || (may_come && !reconcile->pjob->move.yielded)) {
         gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, "", "");
         return;
     }

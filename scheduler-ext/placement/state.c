@@ -59,6 +59,19 @@ void gt_placement_mark(struct pjob *pjob)
     gt_placement_wake(pjob->placement);
 }
 
+void gt_placement_list(struct pjob *pjob, enum pjob_list list, bool in)
+{
+    struct pjob_ends *ends = &pjob->placement->lists[list];
+    struct pjob_link *link = &pjob->links[list];
+    if (link->in == in)
+        return;
+    if (in)
+        *link = (struct pjob_link){.previous = ends->last};
+    link->in = in;
+    *(link->previous ? &link->previous->links[list].next : &ends->first) = in ? pjob : link->next;
+    *(link->next ? &link->next->links[list].previous : &ends->last) = in ? pjob : link->previous;
+}
+
 void gt_placement_due(struct pjob *pjob, uint64_t when)
 {
     if (when < pjob->due_ms)
@@ -133,16 +146,17 @@ int64_t gt_placement_since_s(const struct pjob *pjob)
     bool planned = pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED;
     if (planned && content && *content->planned_at)
         return gt_time_of_text(content->planned_at);
-    return pjob->state == GT_PLACEMENT_WAITS && pjob->waits_s ? pjob->waits_s : pjob->since_s;
+    return pjob->state == GT_PLACEMENT_WAITS && pjob->wait.since_s ? pjob->wait.since_s
+                                                                   : pjob->report.since_s;
 }
 
 /* Until when the reason and the text stay, since they were reported a moment ago; 0: new ones may come. */
 static uint64_t rests_until(const struct pjob *pjob, bool same_reason)
 {
     const struct gt_placement *placement = pjob->placement;
-    uint64_t until = pjob->told_ms + placement->times.report_ms +
+    uint64_t until = pjob->report.told_ms + placement->times.report_ms +
                      (same_reason ? (uint64_t)placement->waiting * EACH_WAITING_MS : 0);
-    return pjob->told && until > gt_clock_ms() ? until : 0;
+    return pjob->report.told_ms && until > gt_clock_ms() ? until : 0;
 }
 
 /* With how many units are placed, where others wait. NULL without memory. */
@@ -163,53 +177,52 @@ void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, co
                             const char *text)
 {
     if (pjob->state != state) {
-        pjob->since_ms = gt_clock_ms();
-        pjob->since_s = since_when(pjob, state);
-        pjob->told = false;
+        pjob->report.since_ms = gt_clock_ms();
+        pjob->report.since_s = since_when(pjob, state);
+        pjob->report.told_ms = 0;
         pjob->placement->waiting += state == GT_PLACEMENT_WAITS;
         pjob->placement->waiting -= pjob->state == GT_PLACEMENT_WAITS;
     }
     pjob->state = state;
-    free(pjob->next_text);
-    pjob->next_text = NULL;
+    free(pjob->report.next_text);
+    pjob->report.next_text = NULL;
     gt_auto_free char *whole = whole_text(pjob, state, text);
-    bool same_reason = strcmp(pjob->reason, reason) == 0;
-    if (same_reason && whole && pjob->text && strcmp(pjob->text, whole) == 0)
+    bool same_reason = strcmp(pjob->report.reason, reason) == 0;
+    if (same_reason && whole && pjob->report.text && strcmp(pjob->report.text, whole) == 0)
         return;
     uint64_t until = same_reason || phase_before_plan(state) != GT_GPU_PLACEMENT_PLACED
                          ? rests_until(pjob, same_reason)
                          : 0;
     if (until) {
-        pjob->next_reason = reason;
-        pjob->next_text = gt_steal(whole);
+        pjob->report.next_reason = reason;
+        pjob->report.next_text = gt_steal(whole);
         gt_placement_due(pjob, until);
         return;
     }
-    free(pjob->text);
-    pjob->text = gt_steal(whole);
-    pjob->reason = reason;
-    pjob->told = false;
+    free(pjob->report.text);
+    pjob->report.text = gt_steal(whole);
+    pjob->report.reason = reason;
+    pjob->report.told_ms = 0;
 }
 
 void gt_placement_set_told(struct pjob *pjob)
 {
-    pjob->told_ms = pjob->told ? pjob->told_ms : gt_clock_ms();
-    pjob->told = true;
+    pjob->report.told_ms = pjob->report.told_ms ? pjob->report.told_ms : gt_clock_ms();
 }
 
 bool gt_placement_renew_text(struct pjob *pjob)
 {
-    if (!pjob->next_text)
+    if (!pjob->report.next_text)
         return false;
-    uint64_t until = rests_until(pjob, strcmp(pjob->next_reason, pjob->reason) == 0);
+    uint64_t until = rests_until(pjob, strcmp(pjob->report.next_reason, pjob->report.reason) == 0);
     if (until) {
         gt_placement_due(pjob, until);
         return false;
     }
-    free(pjob->text);
-    pjob->text = gt_steal(pjob->next_text);
-    pjob->reason = pjob->next_reason;
-    pjob->told = false;
+    free(pjob->report.text);
+    pjob->report.text = gt_steal(pjob->report.next_text);
+    pjob->report.reason = pjob->report.next_reason;
+    pjob->report.told_ms = 0;
     return true;
 }
 

@@ -71,84 +71,118 @@ enum placement_moving {
     PLACEMENT_JOB_MOVES,  /* all */
 };
 
+/* Other jobs of the controller with something in common. */
+enum pjob_list {
+    PJOBS_UNBOUND, /* place.unbound_gpus */
+    PJOBS_KEPT,    /* place.kept_gpus */
+    PJOBS_LOST,    /* ungated pods have lost their plan */
+    PJOBS_DELAYED, /* they wait until fewer plans are to be written; the first one comes next */
+    PJOB_LISTS,
+};
+
+/* A job waits for a place. */
+struct pjob_wait {
+    bool queued;
+    bool fits;             /* by the last gt_placement_look() */
+    bool awaits_admission; /* it waits for its queue in Volcano */
+    bool ended;            /* a plan was found for it that is not in its object yet */
+    unsigned size;         /* index in gt_wait_size_names; set with `ended` */
+    uint64_t since_ms;     /* since when it waits for room; 0: it does not */
+    int64_t since_s;       /* the same in Unix time, as published: also from earlier leaders */
+    int64_t start_ms;      /* since_s as a time of gt_clock_ms(); below 0: before this machine began */
+    uint64_t tries;
+    uint64_t lacking_gpus;   /* GPUs that it may not reserve now; 0: it does not wait for that */
+    uint64_t lacking_digest; /* digest of the limits at that time */
+    char *volcano_queue;     /* the queue that has admitted it; NULL: none */
+};
+
+/* The places that it has. */
+struct pjob_place {
+    struct gt_reservations reservations;
+    bool wants;             /* some of them are WANTED */
+    bool reserves;          /* it has some */
+    bool is_reserving;      /* some of them are for pods that never existed */
+    uint32_t too_many_gpus; /* GPUs of missing pods, where they exceed the limit for reservations; else 0 */
+    uint64_t over_limit_ms; /* since when its reservations exceed a quota; 0: they do not */
+    uint64_t unbound_gpus;  /* planned and on no node, or only just bound */
+    uint64_t unbound_ms;    /* when they are to be counted again; 0: not set */
+    uint32_t kept_gpus;     /* reserved, or planned for pods that are on no node */
+    uint64_t kept_ms;       /* since when it has some, or has none */
+    uint64_t reserved_until_ms; /* end of the node reservation for it; 0: it had none */
+    int64_t reserved_until_s;   /* the same in Unix time, as published: must not vary */
+};
+
+/* Its pods come, its plan is written and its gates are removed. */
+struct pjob_lift {
+    bool began_in_term;    /* its first pod came in this leader's term */
+    bool adopted;          /* the plan from before this leader's term was taken over */
+    bool object_read;      /* the start of its waiting was taken over, too */
+    bool refusal_reported; /* it was reported that the API server refuses a write */
+    struct write *writes;
+    uint64_t retry_ms;      /* after a failed write: no write before then; 0: none failed */
+    uint64_t late_ms;       /* when gates may be removed although pods are missing; 0: not set */
+    uint64_t offers_end_ms; /* until then its plan waits for pods that may come with another place; 0: no */
+    uint64_t scheduler_ms;  /* since when its pods wait for an unknown scheduler; UINT64_MAX: that was
+                               reported; 0: they do not */
+    uint64_t new_pod_ms;
+    uint32_t pods_seen;
+    uint32_t most_pods; /* the most pods that it ever had */
+};
+
+/* Its pods leave their places, or it gives up places without pods. */
+struct pjob_move {
+    enum placement_moving moving;
+    bool wanted;             /* a unit has to move, and has no new place yet */
+    bool replans;            /* its pods are being evicted, since its plan failed before any of them ran */
+    uint64_t leave_before_s; /* only pods created until then have to leave (Unix time) */
+    uint64_t last_leaves_ms; /* when the last leaving pod is evicted even without a new place; 0: not set */
+    struct eviction *evictions;
+    uint64_t unplaced_digest;  /* digest of why its pods stay although they have no plan; 0: not reported */
+    uint64_t unhealthy_digest; /* likewise why they stay although a GPU of them is unhealthy */
+    bool is_sequential;        /* its owner creates the next pod when the last one is ready */
+    bool yielded;              /* it had to give up places for pods that never existed */
+    uint64_t yields_ms;        /* until then it is to give them up; 0: it is not */
+};
+
+/* What is told about it. */
+struct pjob_report {
+    uint64_t since_ms;  /* since when it is in its state */
+    int64_t since_s;    /* the same in Unix time, as published: also from earlier leaders */
+    const char *reason; /* a literal */
+    char *text, *plan;
+    const char *next_reason; /* they replace reason and text once these were told for long enough */
+    char *next_text;         /* NULL: none do */
+    uint64_t told_ms;        /* when reason and text were reported; 0: they were not */
+    uint64_t published_ms;   /* when the object was last updated with why it waits */
+    uint64_t digest;         /* the last event */
+    bool pending;            /* a condition, or the object, could not be written */
+    uint64_t refused_ms; /* since when agents refuse its pods' claims; UINT64_MAX: that was reported; 0: they
+                            do not */
+};
+
 struct pjob {
     struct gt_placement *placement;
     struct gt_cache_job *job;
     struct tenant *tenant;
     struct pjob *next, *previous;
     struct pjob *next_marked;
-    struct pjob *next_delayed, *previous_delayed;
-    bool marked, queued;
-    bool delayed;          /* it waits until fewer plans are to be written */
-    bool wants;            /* some of its reservations are WANTED */
-    bool reserves;         /* it has reservations */
-    bool is_reserving;     /* some of them for pods that never existed */
-    bool is_sequential;    /* its owner creates the next pod when the last one is ready */
-    bool yielded;          /* it had to give them up */
-    uint64_t yields_ms;    /* until then it is to give them up; 0: it is not */
-    uint32_t most_pods;    /* the most pods that it ever had */
-    bool awaits_admission; /* it waits for its queue in Volcano */
-    char *volcano_queue;   /* the queue that has admitted it; NULL: none */
+    struct pjob_link {
+        struct pjob *next, *previous;
+        bool in;
+    } links[PJOB_LISTS];
+    bool marked;
+    enum gt_placement_state state;
+    struct placement_object *object; /* NULL: no memory */
     uint32_t units;
     uint32_t units_placed; /* where these may run while others wait for room; else 0 */
-    uint64_t unbound_gpus; /* planned and on no node, or only just bound */
-    uint64_t unbound_ms;   /* when they are to be counted again; 0: not set */
-    struct pjob *next_unbound, *previous_unbound;
-    uint32_t kept_gpus;    /* reserved, or planned for pods that are on no node */
-    uint64_t scheduler_ms; /* since when its pods wait for an unknown scheduler; UINT64_MAX: that was
-                              reported; 0: they do not */
-    uint64_t kept_ms;      /* since when it has some, or has none */
-    struct pjob *next_kept, *previous_kept;
-    struct gt_reservations reservations;
-    struct placement_object *object; /* NULL: no memory */
-    bool has_lost;                   /* ungated pods have lost their plan */
-    struct pjob *next_lost, *previous_lost;
-    bool began_in_term;     /* its first pod came in this leader's term */
-    bool adopted;           /* the plan from before this leader's term was taken over */
-    bool object_read;       /* the start of its waiting was taken over, too */
-    uint64_t offers_end_ms; /* until then its plan waits for pods that may come with another place; 0: no */
-    uint64_t published_ms;  /* when the object was last updated with why it waits */
-    enum gt_placement_state state;
-    uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
-    int64_t since_s, waits_s;    /* the same in Unix time, as published: also from earlier leaders */
-    int64_t wait_start_ms;       /* waits_s as a time of gt_clock_ms(); below 0: before this machine began */
-    bool wait_ended;             /* a plan was found for it that is not in its object yet */
-    unsigned wait_size;          /* index in gt_wait_size_names; set with wait_ended */
-    bool fits;                   /* by the last gt_placement_look() */
-    uint64_t reserved_until_ms;  /* end of the node reservation for it; 0: it had none */
-    int64_t reserved_until_s;    /* the same in Unix time, as published: must not vary */
-    uint32_t too_many_gpus; /* GPUs of missing pods, where they exceed the limit for reservations; else 0 */
-    uint64_t new_pod_ms;
-    enum placement_moving moving;
-    uint64_t leave_before_s; /* only pods created until then have to leave (Unix time) */
-    bool wants_move;         /* a unit has to move, and has no new place yet */
-    bool replans;            /* its pods are being evicted, since its plan failed before any of them ran */
-    struct eviction *evictions;
-    uint64_t unplaced_digest;  /* digest of why its pods stay although they have no plan; 0: not reported */
-    uint64_t unhealthy_digest; /* likewise why they stay although a GPU of them is unhealthy */
-    uint64_t last_leaves_ms;   /* when the last leaving pod is evicted even without a new place; 0: not set */
-    uint64_t lift_ms;          /* when gates may be removed although pods are missing; 0: not set */
-    uint64_t due_ms;           /* when it is to be reconciled again; UINT64_MAX: after an event */
-    uint64_t lacking_gpus;     /* GPUs that it may not reserve now; 0: it does not wait for that */
-    uint64_t lacking_digest;   /* digest of the limits at that time */
-    uint64_t over_limit_ms;    /* since when its reservations exceed a quota; 0: they do not */
+    uint64_t due_ms;       /* when it is to be reconciled again; UINT64_MAX: after an event */
     uint64_t rest_ms; /* it is not reconciled before: for a large job that is expensive, and each of its pods
                          marks it */
-    uint64_t tries;
-    uint32_t pods_seen;
-    struct write *writes;
-    const char *reason; /* a literal */
-    char *text, *plan;
-    const char *next_reason; /* they replace reason and text once these were told for long enough */
-    char *next_text;         /* NULL: none do */
-    bool told;               /* reason and text were reported, at told_ms */
-    uint64_t told_ms;
-    uint64_t reported_digest; /* the last event */
-    bool report_pending;      /* a condition, or the object, could not be written */
-    uint64_t refused_ms;      /* since when agents refuse its pods' claims; 0: they do not */
-    bool refused_reported;
-    uint64_t retry_ms;     /* after a failed write: no write before then; 0: none failed */
-    bool refusal_reported; /* it was reported that the API server refuses a write */
+    struct pjob_wait wait;
+    struct pjob_place place;
+    struct pjob_lift lift;
+    struct pjob_move move;
+    struct pjob_report report;
 };
 
 struct gt_placement {
@@ -157,10 +191,11 @@ struct gt_placement {
     struct gt_noted remote; /* of the leader, while this replica is not active */
     struct backoffs backoffs;
     struct gt_quotas quotas;
-    uint32_t reserving;          /* jobs with places for pods that never existed */
-    uint32_t lacking;            /* jobs that wait until more may be reserved */
-    struct pjob *unbound, *lost; /* jobs with unbound_gpus; jobs with has_lost */
-    struct pjob *kept;           /* jobs with kept_gpus */
+    uint32_t reserving; /* jobs with places for pods that never existed */
+    uint32_t lacking;   /* jobs that wait until more may be reserved */
+    struct pjob_ends {
+        struct pjob *first, *last;
+    } lists[PJOB_LISTS];
     struct gt_source *timer;
     bool started, in_round;
     struct pjob *jobs, *marked;
@@ -181,8 +216,7 @@ struct gt_placement {
     uint32_t record_count, record_capacity, gap_count;
     struct write_line acting, reporting;
     uint32_t writes_waiting, writes_running, reporting_running;
-    uint32_t plans_waiting;                    /* writes of GPUPlacements with a plan, among those */
-    struct pjob *first_delayed, *last_delayed; /* jobs that wait to add one */
+    uint32_t plans_waiting; /* writes of GPUPlacements with a plan, among those */
     uint32_t evictions_running;
     uint32_t unhealthy_node;    /* where pods are evicted for its unhealthy GPUs */
     uint64_t unhealthy_next_ms; /* when it is the next node's turn */
@@ -215,6 +249,8 @@ bool gt_placement_may_write(const struct gt_placement *placement);
 void gt_placement_wake(struct gt_placement *placement);
 /* Marks a job to be reconciled in the next round. */
 void gt_placement_mark(struct pjob *pjob);
+/* Adds the job to the end of a list, or takes it out; without effect where it is so already. */
+void gt_placement_list(struct pjob *pjob, enum pjob_list list, bool in);
 /* The job is reconciled at `when` at the latest. */
 void gt_placement_due(struct pjob *pjob, uint64_t when);
 void gt_placement_mark_no_gpus(struct gt_placement *placement);

@@ -70,7 +70,7 @@ static bool fits_as_whole(struct reconcile *reconcile)
                                                         : NULL,
                                            .freed = freed};
     view->whole = true;
-    bool fits = gt_decide_victims(cache, view, &reconcile->pjob->reservations, &spec, &places);
+    bool fits = gt_decide_victims(cache, view, &reconcile->pjob->place.reservations, &spec, &places);
     view->whole = whole;
     for (uint32_t i = 0; i < view->count; i++)
         gt_job_view_set_state(view, i, states[i]);
@@ -88,9 +88,9 @@ static bool stay(struct reconcile *reconcile, const struct unplaced_count *count
     snprintf(text, sizeof(text), "%u of its pods run without a plan, and stay where they are: %s",
              count->unplaced, why);
     uint64_t digest = gt_digest_keyed(why);
-    if (view->job->sizes.recreate && pjob->unplaced_digest != digest)
+    if (view->job->sizes.recreate && pjob->move.unplaced_digest != digest)
         gt_placement_event(pjob, pjob->job->pods, true, "Unplaced", "Recreate", text);
-    pjob->unplaced_digest = digest;
+    pjob->move.unplaced_digest = digest;
     if (all)
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Unplaced", text);
     return all;
@@ -146,7 +146,7 @@ bool gt_unplaced_handle(struct reconcile *reconcile)
     uint64_t leave_before_s =
         gt_backoff_recreated(&reconcile->placement->backoffs, pjob->job->key, reconcile->now);
     struct unplaced_count count = count_unplaced(view, leave_before_s);
-    uint64_t quiet_ms = pjob->new_pod_ms + reconcile->placement->times.settle_ms;
+    uint64_t quiet_ms = pjob->lift.new_pod_ms + reconcile->placement->times.settle_ms;
     bool stays = false;
     if (!count.unplaced && !count.leaving)
         return false;

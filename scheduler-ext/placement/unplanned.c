@@ -7,7 +7,7 @@
 /* Before its gate is removed, its condition must not say any more that it is held; false: not yet. */
 static bool ends_condition(struct pjob *pjob, struct record *record)
 {
-    const struct gt_condition_text condition = {.reason = pjob->reason, .message = pjob->text};
+    const struct gt_condition_text condition = {.reason = pjob->report.reason, .message = pjob->report.text};
     if (!record->object.condition || record->object.condition == gt_condition_digest(&condition))
         return true;
     gt_write_planned(pjob, record, &condition, NULL);
@@ -20,9 +20,9 @@ void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod 
     const char *warning = reconcile->view->job->units.warning;
     gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "NoGroup",
                            warning ? warning : "no gpu-group-size: there is nothing to plan");
-    if (pjob->reported_digest != 1)
-        gt_placement_event(pjob, first_gated, warning != NULL, "NoGroup", "Place", pjob->text);
-    pjob->reported_digest = 1;
+    if (pjob->report.digest != 1)
+        gt_placement_event(pjob, first_gated, warning != NULL, "NoGroup", "Place", pjob->report.text);
+    pjob->report.digest = 1;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
         struct record *record = pod->state == GT_CACHE_GATED && !pod->deleting
                                     ? gt_record_writable(reconcile->pjob, pod, reconcile->now)

@@ -32,34 +32,34 @@ static unsigned wait_size(const struct gt_job_view *view)
 
 void gt_wait_end(struct reconcile *reconcile)
 {
-    reconcile->pjob->wait_ended = true;
-    reconcile->pjob->wait_size = wait_size(reconcile->view);
+    reconcile->pjob->wait.ended = true;
+    reconcile->pjob->wait.size = wait_size(reconcile->view);
 }
 
 void gt_wait_count(struct pjob *pjob)
 {
     struct gt_placement_counters *counters = &pjob->placement->counters;
-    if (!pjob->wait_ended)
+    if (!pjob->wait.ended)
         return;
-    pjob->wait_ended = false;
-    int64_t waited_ms = (int64_t)gt_clock_ms() - pjob->wait_start_ms;
+    pjob->wait.ended = false;
+    int64_t waited_ms = (int64_t)gt_clock_ms() - pjob->wait.start_ms;
     unsigned bucket = 0;
     while (bucket < GT_WAIT_BUCKETS - 1 && waited_ms > gt_wait_bucket_s[bucket] * INT64_C(1000))
         bucket++;
-    counters->waits[pjob->wait_size][bucket]++;
-    counters->waited_s[pjob->wait_size] += (double)waited_ms * 1e-3;
+    counters->waits[pjob->wait.size][bucket]++;
+    counters->waited_s[pjob->wait.size] += (double)waited_ms * 1e-3;
 }
 
 /* ---- those that wait now ---- */
 
 static bool reason_is(const struct pjob *pjob, const char *reason)
 {
-    return strcmp(pjob->reason, reason) == 0;
+    return strcmp(pjob->report.reason, reason) == 0;
 }
 
 enum gt_fits_reason gt_waits_for(const struct pjob *pjob)
 {
-    if (pjob->wait_ended && pjob->object && pjob->object->refusal)
+    if (pjob->wait.ended && pjob->object && pjob->object->refusal)
         return GT_FITS_WRITE_REFUSED; /* also while it is tried again */
     switch (pjob->state) {
     case GT_PLACEMENT_WAITS:
@@ -77,7 +77,7 @@ enum gt_fits_reason gt_waits_for(const struct pjob *pjob)
 uint64_t gt_wait_age_s(const struct pjob *pjob)
 {
     if (gt_waits_for(pjob) == GT_FITS_WRITE_REFUSED)
-        return (uint64_t)((int64_t)gt_clock_ms() - pjob->wait_start_ms) / 1000;
+        return (uint64_t)((int64_t)gt_clock_ms() - pjob->wait.start_ms) / 1000;
     int64_t since_s = gt_placement_since_s(pjob), now_s = (int64_t)gt_placement_now_s();
     return since_s && since_s < now_s ? (uint64_t)(now_s - since_s) : 0;
 }
@@ -102,7 +102,7 @@ void gt_placement_waits(const struct gt_placement *placement, struct gt_placemen
         enum gt_fits_reason reason = gt_waits_for(pjob);
         uint64_t age_s = gt_wait_age_s(pjob), *oldest_s = &pjob->tenant->oldest_wait_s;
         bool waits = pjob->state == GT_PLACEMENT_WAITS || reason == GT_FITS_WRITE_REFUSED,
-             fits = pjob->fits || reason == GT_FITS_RESERVED || reason == GT_FITS_PLANNED;
+             fits = pjob->wait.fits || reason == GT_FITS_RESERVED || reason == GT_FITS_PLANNED;
         if (waits && age_s > *oldest_s)
             *oldest_s = age_s;
         if (reason != GT_FITS_REASONS && fits && age_s > ret->fitting_s[reason])

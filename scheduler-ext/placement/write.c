@@ -87,7 +87,7 @@ static void write_free(struct write *write)
     if (write->job_previous)
         write->job_previous->job_next = write->job_next;
     else if (write->job)
-        write->job->writes = write->job_next;
+        write->job->lift.writes = write->job_next;
     if (write->job_next)
         write->job_next->job_previous = write->job_previous;
     *write_place_of(write) = NULL;
@@ -134,10 +134,10 @@ static struct write *new_write(const struct write *what)
     *write_place_of(write) = write;
     if (!write->job)
         return write;
-    write->job_next = write->job->writes;
+    write->job_next = write->job->lift.writes;
     if (write->job_next)
         write->job_next->job_previous = write;
-    write->job->writes = write;
+    write->job->lift.writes = write;
     return write;
 }
 
@@ -169,7 +169,8 @@ static void write_condition(struct pjob *pjob, struct record *record,
         return;
     write->digest = gt_condition_digest(condition);
     write->nominated = node ? gt_digest_keyed(node) : 0;
-    bool state = strcmp(condition->reason, pjob->reason) == 0; /* else it says something about this pod */
+    bool state =
+        strcmp(condition->reason, pjob->report.reason) == 0; /* else it says something about this pod */
     int64_t since_s = state ? gt_placement_since_s(pjob) : (int64_t)gt_placement_now_s();
     write->waits_s = condition->holds ? 0 : since_s;
     gt_patch_condition(&record->object, condition, node, since_s, &write->body);
@@ -254,39 +255,20 @@ bool gt_write_has_room(struct pjob *pjob)
     struct gt_placement *placement = pjob->placement;
     if (placement->plans_waiting < PLANS_WAITING_MAX)
         return true;
-    if (pjob->delayed)
-        return false;
-    pjob->delayed = true;
-    pjob->previous_delayed = placement->last_delayed;
-    if (placement->last_delayed)
-        placement->last_delayed->next_delayed = pjob;
-    else
-        placement->first_delayed = pjob;
-    placement->last_delayed = pjob;
+    gt_placement_list(pjob, PJOBS_DELAYED, true);
     return false;
 }
 
 void gt_write_forget_job(struct pjob *pjob)
 {
-    struct gt_placement *placement = pjob->placement;
-    if (!pjob->delayed)
-        return;
-    if (pjob->previous_delayed)
-        pjob->previous_delayed->next_delayed = pjob->next_delayed;
-    else
-        placement->first_delayed = pjob->next_delayed;
-    if (pjob->next_delayed)
-        pjob->next_delayed->previous_delayed = pjob->previous_delayed;
-    else
-        placement->last_delayed = pjob->previous_delayed;
-    pjob->next_delayed = pjob->previous_delayed = NULL;
-    pjob->delayed = false;
+    gt_placement_list(pjob, PJOBS_DELAYED, false);
 }
 
 static void resume_delayed(struct gt_placement *placement)
 {
-    for (uint32_t i = placement->plans_waiting; i < PLANS_WAITING_MAX && placement->first_delayed; i++) {
-        struct pjob *pjob = placement->first_delayed;
+    for (uint32_t i = placement->plans_waiting;
+         i < PLANS_WAITING_MAX && placement->lists[PJOBS_DELAYED].first; i++) {
+        struct pjob *pjob = placement->lists[PJOBS_DELAYED].first;
         gt_write_forget_job(pjob);
         gt_placement_mark(pjob);
     }
@@ -395,7 +377,7 @@ static void note_problems(struct write *write, const struct gt_err *error)
     struct gt_placement *placement = write->placement;
     placement->counters.write_failures++;
     if (write->job)
-        write->job->retry_ms = gt_clock_ms() + placement->times.retry_ms;
+        write->job->lift.retry_ms = gt_clock_ms() + placement->times.retry_ms;
     else
         wait_for_change(write, placement->times.retry_ms);
     write_report_text(write, gt_err_text(error));
@@ -412,13 +394,13 @@ static void write_note_refusal(struct write *write, const struct gt_err *error)
     wait_for_change(write, gt_backoff_step(record->refusals, placement->times.retry_ms, REFUSED_MAX_MS));
     if (!pjob && !record->refusals)
         write_report_text(write, gt_err_text(error));
-    if (pjob && !pjob->refusal_reported)
+    if (pjob && !pjob->lift.refusal_reported)
         gt_placement_event(
             pjob,
             gt_cache_find_pod(placement->spec.cache, gt_record_namespace(record), gt_record_name(record)),
             true, "WriteRefused", "Place", gt_err_text(error));
     if (pjob)
-        pjob->refusal_reported = true;
+        pjob->lift.refusal_reported = true;
     record->refusals++;
 }
 
@@ -482,12 +464,12 @@ static void note_object_refusal(struct write *write, const struct gt_err *error)
     object->rest_ms = gt_clock_ms() + rest_ms;
     free(object->refusal);
     object->refusal = strdup(gt_err_text(error));
-    if (pjob && !pjob->refusal_reported)
+    if (pjob && !pjob->lift.refusal_reported)
         gt_placement_event(pjob, pjob->job->pods, true, "WriteRefused", "Place", gt_err_text(error));
     else if (!pjob && object->refusals == 1)
         write_report_text(write, gt_err_text(error));
     if (pjob)
-        pjob->refusal_reported = true;
+        pjob->lift.refusal_reported = true;
 }
 
 static void note_object_failure(struct write *write, const struct gt_kube_answer *answer)
@@ -536,7 +518,7 @@ static void write_on_answer(void *arg, struct gt_kube_answer *answer)
     if (!pjob && object)
         pjob = object->job; /* a job that came while the object of an earlier job of the same name was being
                                deleted waits for that */
-    if (pjob && !pjob->writes)
+    if (pjob && !pjob->lift.writes)
         gt_placement_mark(pjob);
     gt_writes_send(placement);
 }

@@ -19,7 +19,7 @@ enum { POD_MS = 250 }; /* owners that make four pods a second are never silent *
 static uint64_t silence_max_ms(const struct pjob *pjob)
 {
     const struct gt_placement_options *options = &pjob->placement->spec.options;
-    return pjob->is_sequential && options->reserve_missing_ms > options->reserve_yield_ms
+    return pjob->move.is_sequential && options->reserve_missing_ms > options->reserve_yield_ms
                ? options->reserve_missing_ms
                : options->reserve_yield_ms;
 }
@@ -44,27 +44,28 @@ static bool is_for_new_pod(const struct gt_reservation *reservation)
 
 static void set_reserving(struct pjob *pjob, bool reserving)
 {
-    pjob->tenant->reserving += reserving - pjob->is_reserving;
-    pjob->placement->reserving += reserving - pjob->is_reserving;
-    pjob->is_reserving = reserving;
+    pjob->tenant->reserving += reserving - pjob->place.is_reserving;
+    pjob->placement->reserving += reserving - pjob->place.is_reserving;
+    pjob->place.is_reserving = reserving;
 }
 
 void gt_yield_count(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_reservations *reservations = &pjob->reservations;
-    uint32_t pods = pjob->job->pod_count, more = pods > pjob->most_pods ? pods - pjob->most_pods : 0;
+    const struct gt_reservations *reservations = &pjob->place.reservations;
+    uint32_t pods = pjob->job->pod_count,
+             more = pods > pjob->lift.most_pods ? pods - pjob->lift.most_pods : 0;
     bool reserving = false;
-    pjob->is_sequential = reconcile->owner && reconcile->owner->sequential;
+    pjob->move.is_sequential = reconcile->owner && reconcile->owner->sequential;
     count_silence(pjob, reconcile->now);
     for (uint32_t i = 0; i < reservations->count && !reserving; i++)
         reserving = is_for_new_pod(&reservations->reservations[i]);
-    if (pjob->is_reserving) {
+    if (pjob->place.is_reserving) {
         uint64_t earned = (uint64_t)more * POD_MS;
         pjob->tenant->silent_ms -= earned < pjob->tenant->silent_ms ? earned : pjob->tenant->silent_ms;
     }
-    pjob->most_pods += more;
-    pjob->yielded = pjob->yielded && !reserving;
+    pjob->lift.most_pods += more;
+    pjob->move.yielded = pjob->move.yielded && !reserving;
     set_reserving(pjob, reserving);
 }
 
@@ -82,8 +83,8 @@ static uint64_t yields_at(const struct pjob *pjob, uint32_t at, uint64_t now)
     const struct tenant *tenant = pjob->tenant;
     uint64_t max = silence_max_ms(pjob),
              silent = tenant->yielded || tenant->silent_ms >= max ? now : now + max - tenant->silent_ms,
-             offered =
-                 gt_placement_offer_end(pjob->placement, gt_reservations_offered_ms(&pjob->reservations, at));
+             offered = gt_placement_offer_end(pjob->placement,
+                                              gt_reservations_offered_ms(&pjob->place.reservations, at));
     return offered > silent ? offered : silent;
 }
 
@@ -99,12 +100,12 @@ static uint32_t list_yielding(const struct reconcile *reconcile, struct yielding
 {
     struct gt_placement *placement = reconcile->placement;
     uint32_t count = 0;
-    for (struct pjob *pjob = placement->kept; pjob; pjob = pjob->next_kept) {
-        if (pjob->tenant == reconcile->pjob->tenant || !pjob->is_reserving)
+    for (struct pjob *pjob = placement->lists[PJOBS_KEPT].first; pjob; pjob = pjob->links[PJOBS_KEPT].next) {
+        if (pjob->tenant == reconcile->pjob->tenant || !pjob->place.is_reserving)
             continue;
         count_silence(pjob, reconcile->now);
-        for (uint32_t i = 0; i < pjob->reservations.count; i++) {
-            const struct gt_reservation *reservation = &pjob->reservations.reservations[i];
+        for (uint32_t i = 0; i < pjob->place.reservations.count; i++) {
+            const struct gt_reservation *reservation = &pjob->place.reservations.reservations[i];
             if (!is_for_new_pod(reservation))
                 continue;
             uint64_t when = yields_at(pjob, i, reconcile->now);
@@ -136,11 +137,11 @@ static bool fits_there(struct reconcile *reconcile, const struct yielding *list,
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     bool is_holder = !placement->holder || placement->holder == reconcile->pjob;
     for (uint32_t i = 0; i < count; i++)
-        gt_reservations_release(&list[i].pjob->reservations, cluster, list[i].at);
-    bool fits = gt_decide_fits(cache, reconcile->view, &reconcile->pjob->reservations,
+        gt_reservations_release(&list[i].pjob->place.reservations, cluster, list[i].at);
+    bool fits = gt_decide_fits(cache, reconcile->view, &reconcile->pjob->place.reservations,
                                is_holder ? NULL : &placement->reserved_nodes, ret_places);
     for (uint32_t i = 0; i < count; i++) {
-        struct gt_reservations *reservations = &list[i].pjob->reservations;
+        struct gt_reservations *reservations = &list[i].pjob->place.reservations;
         gt_reservations_reserve(reservations, cluster, list[i].at, list[i].was.node, list[i].was.mask,
                                 list[i].was.until);
         reservations->reservations[list[i].at].offered = list[i].was.offered;
@@ -166,7 +167,7 @@ void gt_yield_ask(struct reconcile *reconcile)
         return;
     for (uint32_t i = 0; i < count; i++)
         if (yield_is_used(&list[i], places, reconcile->view->count)) {
-            list[i].pjob->yields_ms = reconcile->now + 2 * placement->times.retry_ms; /* it asks again */
+            list[i].pjob->move.yields_ms = reconcile->now + 2 * placement->times.retry_ms; /* it asks again */
             gt_placement_mark(list[i].pjob);
         }
 }
@@ -183,7 +184,7 @@ static void give_up_places(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     struct gt_cache *cache = reconcile->placement->spec.cache;
-    struct gt_reservations *reservations = &pjob->reservations;
+    struct gt_reservations *reservations = &pjob->place.reservations;
     if (!gt_job_view_has_begun(reconcile->view)) {
         gt_decide_give_back(cache, reconcile->view, reservations);
         return;
@@ -197,16 +198,16 @@ static void give_up_places(struct reconcile *reconcile)
 bool gt_yield_give_up(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    uint32_t gpus = gt_reservations_gpus(&pjob->reservations);
+    uint32_t gpus = gt_reservations_gpus(&pjob->place.reservations);
     char text[256];
-    if (pjob->yields_ms <= reconcile->now || !pjob->is_reserving || !may_give_up(reconcile))
+    if (pjob->move.yields_ms <= reconcile->now || !pjob->place.is_reserving || !may_give_up(reconcile))
         return false;
     give_up_places(reconcile);
-    pjob->yields_ms = 0;
-    gpus -= gt_reservations_gpus(&pjob->reservations);
+    pjob->move.yields_ms = 0;
+    gpus -= gt_reservations_gpus(&pjob->place.reservations);
     if (!gpus)
         return false;
-    pjob->yielded = pjob->tenant->yielded = true;
+    pjob->move.yielded = pjob->tenant->yielded = true;
     snprintf(
         text, sizeof(text),
         "%u GPUs are no longer reserved for its pods to come: none has come for %llu seconds, and a job of "
