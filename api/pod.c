@@ -213,6 +213,8 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     to->uid = pod_text_of(metadata, "uid", bad);
     to->resource_version = pod_text_of(metadata, "resourceVersion", bad);
     to->annotations = gt_get(metadata, "annotations");
+    to->labels = gt_get(metadata, "labels");
+    to->spec = spec;
     to->plan_gpus = cJSON_GetStringValue(gt_get(to->annotations, GT_PLAN_ANNOTATION_GPUS));
     to->plan_node = pod_text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
     gt_text_to_unsigned(gt_get_string(to->annotations, GT_PLAN_ANNOTATION_EPOCH), UINT64_C(1) << 53,

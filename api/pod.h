@@ -118,6 +118,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
     struct gt_pod_where where;
     /* Parts of the object, for the writers in api/. */
     const cJSON *annotations, *gates, *condition_list, *affinity;
+    const cJSON *spec, *labels; /* for pod_peers.h; of every pod */
     struct gt_pod_gpus gpus;
     struct gt_resources asked; /* GPUs only by limits; nothing for a pod that has ended */
     struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];

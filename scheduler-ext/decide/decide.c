@@ -204,6 +204,8 @@ static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view
     if (attempt->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
                       attempt->unsuitable, attempt->unsuitable == 1 ? "" : "s");
+    if (attempt->said.data)
+        gt_buf_puts(text, attempt->said.data);
     if (attempt->refused)
         gt_buf_printf(text, "; its scheduler has refused %u node%s", attempt->refused,
                       attempt->refused == 1 ? "" : "s");
