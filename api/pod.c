@@ -193,6 +193,8 @@ static void pod_read_status(const cJSON *status, struct gt_pod *to, bool *bad)
     to->nominated_node = pod_text_of(status, "nominatedNodeName", bad);
     to->best_effort = strcmp(gt_get_string(status, "qosClass"), "BestEffort") == 0;
     to->condition_list = gt_get(status, "conditions");
+    if (strcmp(gt_get_string(status, "phase"), "Failed") == 0)
+        to->failed_for = pod_text_of(status, "reason", bad);
     gt_conditions_read(status, condition_types, GT_POD_CONDITIONS, to->conditions);
 }
 
@@ -259,6 +261,15 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
               strnlen(ret->gpus.names[i], GT_POD_VALUE_MAX + 1) > GT_POD_VALUE_MAX;
     if (bad && ret->gpus.total && !ret->invalid) /* of others it does not matter */
         ret->invalid = "it has invalid fields";
+}
+
+bool gt_pod_is_refused_by_kubelet(const struct gt_pod *pod)
+{
+    static const char *const reasons[] = {"TopologyAffinityError", "UnexpectedAdmissionError", "NodePorts"};
+    for (size_t i = 0; pod->failed_for && i < GT_COUNT(reasons); i++)
+        if (strcmp(pod->failed_for, reasons[i]) == 0)
+            return true;
+    return pod->failed_for && strncmp(pod->failed_for, "OutOf", strlen("OutOf")) == 0;
 }
 
 cJSON *gt_pod_spec(cJSON *object)

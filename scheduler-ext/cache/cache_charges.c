@@ -92,7 +92,7 @@ void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod)
 {
     const char *namespace_ = pod->meta.namespace_, *name = pod->meta.name;
     struct gt_cache_request *request =
-        pod->node_name ? gt_cache_request_make(cache, &pod->asked, pod->gpus.total > 0) : NULL;
+        pod->node_name && !pod->ended ? gt_cache_request_make(cache, &pod->asked, pod->gpus.total > 0) : NULL;
     if (!request || !charges_has_place(cache)) {
         gt_cache_request_drop(cache, request);
         gt_cache_discharge_bound(cache, namespace_, name);

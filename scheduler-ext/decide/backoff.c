@@ -68,6 +68,35 @@ void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
         job->replans = 0;
 }
 
+/* Its owner makes the next pod at once: without a limit hundreds are refused in a day. */
+void gt_backoff_refusal(struct backoffs *backoffs, const char *key, uint64_t now_ms)
+{
+    const uint64_t digest = gt_digest_keyed(key);
+    struct refusing_job *to = &backoffs->refusing[0];
+    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->refusing[i].at_ms[0] < to->at_ms[0])
+            to = &backoffs->refusing[i];
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->refusing[i].key == digest)
+            to = &backoffs->refusing[i];
+    if (to->key != digest)
+        *to = (struct refusing_job){.key = digest};
+    for (unsigned i = BACKOFF_REFUSALS - 1; i > 0; i--)
+        to->at_ms[i] = to->at_ms[i - 1];
+    to->at_ms[0] = now_ms;
+}
+
+uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *key, uint64_t now_ms)
+{
+    const uint64_t digest = gt_digest_keyed(key);
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++) {
+        uint64_t first = backoffs->refusing[i].at_ms[BACKOFF_REFUSALS - 1];
+        if (first && backoffs->refusing[i].key == digest)
+            return first + BACKOFF_REFUSALS_MS > now_ms ? first + BACKOFF_REFUSALS_MS : 0;
+    }
+    return 0;
+}
+
 void gt_backoff_set_recreated(struct backoffs *backoffs, const char *key, uint64_t leave_before_s,
                               uint64_t until_ms)
 {

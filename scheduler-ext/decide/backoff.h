@@ -11,6 +11,7 @@
  * pods of the job may be deleted meanwhile. No I/O, no clock.
  */
 enum { BACKOFF_JOBS_MAX = 256, BACKOFF_NODES_MAX = 256 }; /* with more at a time, the oldest is forgotten */
+enum { BACKOFF_REFUSALS = 3, BACKOFF_REFUSALS_MS = 600000 };
 
 struct backoffs {
     struct evicted_job {
@@ -21,6 +22,9 @@ struct backoffs {
         uint64_t key, until_ms; /* 0: none */
         uint64_t leave_before_s;
     } recreated[BACKOFF_JOBS_MAX];
+    struct refusing_job {
+        uint64_t key, at_ms[BACKOFF_REFUSALS]; /* the last ones, newest first; 0: none */
+    } refusing[BACKOFF_JOBS_MAX];
     struct refused_node {
         uint64_t key, until_ms; /* 0: none */
         uint32_t node;
@@ -38,6 +42,11 @@ unsigned gt_backoff_replans(const struct backoffs *backoffs, const char *key);
 void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key);
 /* Until when the job is not planned and has no reservations; 0: it was not preempted. */
 uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key);
+
+/* A kubelet refused a pod of the job. So many within so long, and the job is not planned until the first of
+ * them is that long ago. */
+void gt_backoff_refusal(struct backoffs *backoffs, const char *key, uint64_t now_ms);
+uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *key, uint64_t now_ms);
 
 /* All pods of the job that were created until then (Unix time) are evicted to place it again; this is not
  * done again before `until_ms`. */

@@ -101,7 +101,7 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
     struct gt_cache_pod *pod = view->members[at].pod;
     uint32_t first, end, node = gt_reservations_node(reservations, cluster, at);
     if (reservation->state != GT_RESERVATION_HELD || node == GT_NONE ||
-        gt_bit_count(reservation->mask) != pod->gpus)
+        gt_node_set_has(view->refused, node) || gt_bit_count(reservation->mask) != pod->gpus)
         return false;
     if (gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node))
         return false;

@@ -221,7 +221,8 @@ static bool lacks_pods(struct reconcile *reconcile)
 bool gt_reconcile_is_ready(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    if (gt_placement_wait_refused(reconcile) || other_gates(reconcile) || lacks_pods(reconcile) ||
+    if (gt_placement_wait_refused(reconcile) || gt_kubelet_refusals_wait(reconcile) ||
+        other_gates(reconcile) || lacks_pods(reconcile) ||
         (reconcile->view->grouped &&
          (gt_reserve_missing_waits(reconcile) || !gt_reconcile_is_admitted(reconcile))))
         return false;

@@ -104,7 +104,7 @@ class PlacementRulesTest(PlacementCase):
         self.gang("job-a", 2, ports=[self.PORT])
         self.wait_waits("job-a", "GPUs for it are free, on nodes where rules of pods do not allow it",
                         "so a node holds one of them, and on 1 node a host port is taken")
-        self.api.remove(PODS, "daemon")
+        self.other("daemon", "s0-n1", hostNetwork=True, ports=[{"containerPort": 29500}], phase="Failed")
         self.wait_lifted("job-a-0", "job-a-1")
         self.gang("job-b", 1, ports=[self.PORT])
         self.wait_waits("job-b", "on 2 nodes a host port is taken")

@@ -378,6 +378,28 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.condition("a-0")["reason"] != "PlannedAgain"))
         self.assertIn("its scheduler has refused 2 nodes", self.condition("a-0")["message"])
 
+    def test_nodes_whose_kubelets_refuse_pods_are_left_out(self):
+        """Each time for the next pod; after the third one the job waits, and says why."""
+        self.world(2)
+        self.start(unschedulable=200)
+        reasons = ("TopologyAffinityError", "UnexpectedAdmissionError", "OutOfmetax-tech.com/gpu")
+        seen = set()
+        self.add_gang("a", 1, 8)
+        for reason in reasons:
+            self.wait_lifted("a-0")
+            node = planned_node(self.pod("a-0"))
+            self.assertNotIn(node, seen)
+            seen.add(node)
+            self.change_pod("a-0", spec={**self.pod("a-0")["spec"], "nodeName": node},
+                            status={"phase": "Failed", "reason": reason, "message": "Pod was rejected"})
+            self.assertTrue(wait_for(lambda r=reason: any(
+                e.get("reason") == "RefusedByKubelet" and f"({r})" in e.get("note", "") for e in self.events())), self.events())
+            self.api.remove(PODS, "a-0")
+            self.add_pod("a-0", indexed_pod("a", 0, group=8))
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "RefusedByKubelet"), self.condition("a-0"))
+        self.assertIn("kubelets have refused 3 of its pods within 10 minutes", self.condition("a-0")["message"])
+        self.assertFalse(self.is_lifted("a-0"))
+
     def test_planning_again_does_not_use_up_a_job(self):
         """Its controller would count four more failed pods."""
         self.world(2)
