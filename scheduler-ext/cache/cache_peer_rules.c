@@ -536,3 +536,16 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
     work.rules = NULL;
     return 0;
 }
+
+bool gt_cache_peers_bar(struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node)
+{
+    const struct gt_cache_peer_member member = {.pod = pod};
+    struct gt_plan_rules *rules = NULL;
+    if (!gt_cache_pod_has_peers(cache, pod) ||
+        gt_cache_peer_rules(cache, &member, 1, &rules, NULL, NULL) < 0 || !rules)
+        return false;
+    bool barred = rules->sorts && gt_node_set_has(&rules->barred[0], node);
+    gt_plan_rules_done(rules);
+    free(rules);
+    return barred;
+}

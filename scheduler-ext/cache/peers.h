@@ -12,6 +12,9 @@
 /* Whether the pod has such rules, or others have that may be about it. */
 bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 
+/* Whether rules between pods forbid the pod to be on the node, with the pods that are there. */
+bool gt_cache_peers_bar(struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
+
 struct gt_cache_peer_member {
     const struct gt_cache_pod *pod; /* it, or one of the same template; NULL: nothing is known of it */
     bool counted;                   /* it is on its node, or planned for it, by the cache */

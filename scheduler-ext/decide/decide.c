@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/text.h"
+#include "scheduler-ext/cache/peers.h"
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/never.h"
@@ -103,7 +104,8 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
     if (reservation->state != GT_RESERVATION_HELD || node == GT_NONE ||
         gt_node_set_has(view->refused, node) || gt_bit_count(reservation->mask) != pod->gpus)
         return false;
-    if (gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node))
+    if ((gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node)) ||
+        gt_cache_peers_bar(cache, pod, node))
         return false;
     gt_job_view_run(view, at, &first, &end);
     for (uint32_t i = first; i < end; i++) {

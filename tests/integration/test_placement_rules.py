@@ -109,6 +109,38 @@ class PlacementRulesTest(PlacementCase):
         self.gang("job-b", 1, ports=[self.PORT])
         self.wait_waits("job-b", "on 2 nodes a host port is taken")
 
+    def test_a_reserved_place_whose_port_was_taken_is_left(self):
+        """The second pod comes later; its place was reserved on a node where a pod with its port runs by now."""
+        self.world(1, nodes_each=3)
+        self.start(retry=LONG)
+        names = self.gang("job-a", 2, made=1, ports=[self.PORT])
+        self.wait_lifted("job-a-0")
+        self.assertTrue(wait_for(lambda: 1 in self.named("job-job-a")), self.objects())
+        held = self.named("job-job-a")[1][0]
+        free, = set(self.nodes) - {held, planned_node(self.pod("job-a-0"))}
+        self.other("daemon", held, ports=[self.PORT])
+        pod = indexed_pod("job-a", 1, gpus=4, group=8)
+        pod["spec"]["containers"][0]["ports"] = [self.PORT]
+        self.add_pod("job-a-1", pod)
+        self.wait_lifted(*names)
+        self.assertEqual(planned_node(self.pod("job-a-1")), free)
+
+    # -- runtime class --
+
+    def test_a_runtime_class_as_admission_writes_it(self):
+        """Its overhead and its node selector are in the pod's spec."""
+        self.world(1, nodes_each=2)
+        for node, cpu in (("s0-n0", "10"), ("s0-n1", "64")):
+            status = node_status()
+            status["allocatable"]["cpu"] = cpu
+            self.api.add("/api/v1/nodes", node, spec={}, status=status, metadata={"labels": {HOSTNAME: node}})
+        self.start(retry=LONG)
+        names = self.gang("job-a", 1, runtimeClassName="kata", overhead={"cpu": "12"})
+        self.wait_lifted(*names)
+        self.assertEqual(self.nodes_of(names), ["s0-n1"])
+        self.gang("job-b", 1, runtimeClassName="kata", nodeSelector={"kata": "yes"})
+        self.wait_waits("job-b", "its node selector, affinity or tolerations exclude", reason="NeverFits")
+
     # -- anti-affinity --
 
     def test_pods_that_are_apart_by_host_do_not_share_a_node(self):
