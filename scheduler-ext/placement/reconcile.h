@@ -280,6 +280,12 @@ void gt_claims_clear(struct reconcile *reconcile);
  * a round of evictions. */
 void gt_claims_handle_refused(struct reconcile *reconcile);
 
+/* ---- refusal_rule.c ---- */
+
+/* What a scheduler has against the planned node, by its words (NULL: none), without what differs from node to
+ * node; "" where that is not known. */
+void gt_refusal_rule(const char *said, char *to, size_t size);
+
 /* ---- kubelet_refusals.c ---- */
 
 /* A pod's object has come; `known`: what the cache knew of it before (may be NULL). */
