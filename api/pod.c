@@ -194,6 +194,8 @@ static void pod_read_status(const cJSON *status, struct gt_pod *to, bool *bad)
     to->nominated_node = pod_text_of(status, "nominatedNodeName", bad);
     to->best_effort = strcmp(gt_get_string(status, "qosClass"), "BestEffort") == 0;
     to->condition_list = gt_get(status, "conditions");
+    if (strcmp(gt_get_string(status, "phase"), "Failed") == 0)
+        to->failed_for = pod_text_of(status, "reason", bad);
     gt_conditions_read(status, condition_types, GT_POD_CONDITIONS, to->conditions);
 }
 
@@ -214,6 +216,8 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     to->uid = pod_text_of(metadata, "uid", bad);
     to->resource_version = pod_text_of(metadata, "resourceVersion", bad);
     to->annotations = gt_get(metadata, "annotations");
+    to->labels = gt_get(metadata, "labels");
+    to->spec = spec;
     to->plan_gpus = cJSON_GetStringValue(gt_get(to->annotations, GT_PLAN_ANNOTATION_GPUS));
     to->plan_node = pod_text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
     gt_text_to_unsigned(gt_get_string(to->annotations, GT_PLAN_ANNOTATION_EPOCH), UINT64_C(1) << 53,
@@ -258,6 +262,15 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
               strnlen(ret->gpus.names[i], GT_POD_VALUE_MAX + 1) > GT_POD_VALUE_MAX;
     if (bad && ret->gpus.total && !ret->invalid) /* of others it does not matter */
         ret->invalid = "it has invalid fields";
+}
+
+bool gt_pod_is_refused_by_kubelet(const struct gt_pod *pod)
+{
+    static const char *const reasons[] = {"TopologyAffinityError", "UnexpectedAdmissionError", "NodePorts"};
+    for (size_t i = 0; pod->failed_for && i < GT_COUNT(reasons); i++)
+        if (strcmp(pod->failed_for, reasons[i]) == 0)
+            return true;
+    return pod->failed_for && strncmp(pod->failed_for, "OutOf", strlen("OutOf")) == 0;
 }
 
 cJSON *gt_pod_spec(cJSON *object)

@@ -105,6 +105,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
     uint64_t created_s; /* Unix time */
     uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */
     bool deleting, ended;
+    const char *failed_for; /* why it has failed, one word of its status; NULL: it has not, or does not say */
     bool started;           /* a container of it has run, by its phase */
     bool has_deadline;      /* spec.activeDeadlineSeconds */
     bool best_effort;       /* its QoS class */
@@ -117,6 +118,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
     struct gt_pod_where where;
     /* Parts of the object, for the writers in api/. */
     const cJSON *annotations, *gates, *condition_list, *affinity;
+    const cJSON *spec, *labels; /* for pod_peers.h; of every pod */
     struct gt_pod_gpus gpus;
     struct gt_resources asked; /* GPUs only by limits; nothing for a pod that has ended */
     struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];
@@ -125,6 +127,9 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
 /* `resource` is the resource of GPUs. If the pod asks for no GPUs and has neither a plan nor our gate, only
  * its name, uid, version, node, scheduler, gates and resources are read, and whether it has ended. */
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret);
+
+/* Whether its kubelet would not begin it: with its GPUs, or for lack of them. */
+bool gt_pod_is_refused_by_kubelet(const struct gt_pod *pod);
 
 /* Where a pod with this spec may run; it borrows from the spec. */
 struct gt_pod_where gt_pod_where_read(const cJSON *spec);

@@ -71,7 +71,7 @@ void gt_cache_free(struct gt_cache *cache)
         gt_cache_string_drop(cache, cache->schedulers[i]);
     struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,        &cache->namespaces,
                                        &cache->nodes, &cache->constraints, &cache->taints,
-                                       &cache->texts, &cache->requests};
+                                       &cache->texts, &cache->requests,    &cache->peers};
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         gt_table_done(tables[i]);
     gt_cache_release(&cache->bytes, cache->by_id);
@@ -222,7 +222,7 @@ size_t gt_cache_bytes(const struct gt_cache *cache)
                                              &cache->nodes,  &cache->supernodes,     &cache->constraints,
                                              &cache->texts,  &cache->taints,         &cache->requests,
                                              &cache->claims, &cache->claims_of_pods, &cache->claim_templates,
-                                             &cache->slices};
+                                             &cache->slices, &cache->peers};
     size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) +
                    gt_mix_bytes(cache->mix) + gt_class_cache_bytes(cache->classes);
     for (size_t i = 0; i < GT_COUNT(tables); i++)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
 #include "scheduler-ext/cache/cache_internal.h"
@@ -19,7 +20,7 @@ static void discharge(struct gt_cache *cache, struct cache_node *node, struct gt
     gt_cache_node_drop(cache, node);
 }
 
-/* ---- pods on nodes: most pods of a cluster, so an entry of the table has only 24 bytes ---- */
+/* ---- pods on nodes: most pods of a cluster, so an entry of the table has only 40 bytes ---- */
 
 static uint64_t charges_digest_of(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
@@ -83,13 +84,15 @@ void gt_cache_discharge_bound(struct gt_cache *cache, const char *namespace_, co
     struct cache_bound was = *at;
     charges_take_out(&cache->bound, at);
     discharge(cache, was.node, was.request);
+    gt_cache_peers_moved(cache, &was.peers);
+    gt_cache_peers_drop(cache, &was.peers);
 }
 
 void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod)
 {
     const char *namespace_ = pod->meta.namespace_, *name = pod->meta.name;
     struct gt_cache_request *request =
-        pod->node_name ? gt_cache_request_make(cache, &pod->asked, pod->gpus.total > 0) : NULL;
+        pod->node_name && !pod->ended ? gt_cache_request_make(cache, &pod->asked, pod->gpus.total > 0) : NULL;
     if (!request || !charges_has_place(cache)) {
         gt_cache_request_drop(cache, request);
         gt_cache_discharge_bound(cache, namespace_, name);
@@ -97,21 +100,29 @@ void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod)
     }
     uint64_t digest = charges_digest_of(cache, namespace_, name);
     struct cache_bound *at = charges_place_of(&cache->bound, digest), was = *at;
-    if (was.digest && was.request == request && strcmp(was.node->name, pod->node_name) == 0) {
+    struct cache_peers peers = {0};
+    int r = gt_cache_peers_of(cache, pod, &peers);
+    if (r != -ENOMEM && was.digest && was.request == request && was.peers.labels == peers.labels &&
+        was.peers.rules == peers.rules && strcmp(was.node->name, pod->node_name) == 0) {
         gt_cache_request_drop(cache, request);
+        gt_cache_peers_drop(cache, &peers);
         return;
     }
-    struct cache_node *node = gt_cache_node_record(cache, pod->node_name);
+    struct cache_node *node = r == -ENOMEM ? NULL : gt_cache_node_record(cache, pod->node_name);
     if (!node) {
         gt_cache_request_drop(cache, request);
+        gt_cache_peers_drop(cache, &peers);
         cache->refused++;
         return;
     }
     cache->bound.count += !was.digest;
-    *at = (struct cache_bound){digest, node, request};
+    *at = (struct cache_bound){digest, node, request, peers};
     charge(cache, node, request);
-    if (was.digest)
+    gt_cache_peers_moved(cache, &peers);
+    if (was.digest) {
         discharge(cache, was.node, was.request);
+        gt_cache_peers_drop(cache, &was.peers);
+    }
 }
 
 /* ---- plans ---- */
@@ -196,7 +207,9 @@ void gt_cache_charges_done(struct gt_cache *cache)
 {
     struct cache_bound_table *table = &cache->bound;
     for (uint32_t i = 0; i < table->size; i++)
-        if (table->list[i].digest)
+        if (table->list[i].digest) {
             discharge(cache, table->list[i].node, table->list[i].request);
+            gt_cache_peers_drop(cache, &table->list[i].peers);
+        }
     gt_cache_release(&cache->bytes, table->list);
 }

@@ -14,8 +14,8 @@
  * again from all facts whenever one changes (gt_cache_recompute), so the order of the objects does not
  * matter.
  *
- * Each of these calls only those before it: memory and strings; resources; records, sizes, jobs, constraints,
- * notify; charges; recompute; one file for each kind of object; cache.c.
+ * Each of these calls only those before it: memory and strings; resources; peers; records, sizes, jobs,
+ * constraints, notify; charges; recompute; one file for each kind of object; cache.c.
  */
 enum {
     CACHE_CLASSES_MAX = 1024,  /* kept by the cache of classes */
@@ -181,11 +181,25 @@ bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struc
 /* Takes the request from a row (sign 1), or gives it back (-1). */
 void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request, int sign);
 
+/* ---- what pods ask of the pods around them, and how others find them ---- */
+
+struct gt_pod_peers;
+struct cache_peers {
+    struct gt_pod_peers *rules; /* shared; NULL: none */
+    const char *labels;         /* gt_peer_labels_text(), shared */
+};
+/* -EINVAL where its rules are invalid or too many: then it has none. -ENOMEM. */
+int gt_cache_peers_of(struct gt_cache *cache, const struct gt_pod *pod, struct cache_peers *ret);
+void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers);
+/* A pod with these came to a node or left it: jobs may wait for that. */
+void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peers);
+
 /* cache_charges.c: pods of all kinds that are on nodes. */
 struct cache_bound {
     uint64_t digest; /* of the pod's name; 0: an empty place */
     struct cache_node *node;
     struct gt_cache_request *request;
+    struct cache_peers peers;
 };
 
 struct cache_bound_table { /* open addressing */
@@ -241,6 +255,7 @@ struct cache_pod {
     struct gt_cache_pod pub; /* first; its own (not shared) data is one block from meta.labels on */
     uint64_t digest;         /* of everything that is read from its object */
     struct gt_pod_rules *constraints;
+    struct cache_peers peers;
     struct gt_cache_request *request;
     struct cache_node *charged; /* for its plan; NULL: none */
     struct gt_cache_request *charged_request;
@@ -327,6 +342,12 @@ void gt_cache_constraints_drop(struct gt_cache *cache, struct gt_pod_rules *cons
 struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, const char *value,
                                    const char *effect);
 void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);
+/* Whether a pod may be on the node by its labels (`named`: as for a successor), and by its taints. */
+bool gt_cache_labels_fit(const struct gt_pod_rules *constraints, const struct cache_node *node,
+                         const char *named);
+bool gt_cache_taints_fit(const struct gt_pod_rules *constraints, const struct cache_node *node);
+/* The value of a label, shared; NULL: it has none. */
+const char *gt_cache_node_label(const struct cache_node *node, const char *key);
 /* Updates the counts of the node's taints after the node may have opened or closed for new pods. */
 void gt_cache_count_taints(struct cache_node *node);
 
@@ -349,7 +370,7 @@ struct gt_cache {
     struct gt_class_cache *classes;
     size_t bytes;
     uint64_t seed, now_ms, next_job;
-    struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests;
+    struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests, peers;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
     struct gt_table claim_templates, slices;
     bool slices_known;         /* else NodeGPUTopologies alone say what claims can get */
@@ -367,10 +388,11 @@ struct gt_cache {
     bool *row_short;                            /* [row] a plan lacked resources there */
     struct cache_bound_table bound;
     struct cache_foreign foreign;
-    uint32_t foreign_gpus; /* that are assumed for it */
-    uint32_t by_plugin;    /* nodes with a topology whose `by_claims` is false */
-    uint32_t outlived;     /* nodes whose CR is */
-    bool has_spares;       /* some supernode was given them */
+    uint32_t foreign_gpus;                  /* that are assumed for it */
+    uint32_t peers_apart, peers_with_terms; /* of `peers`: those with anti-affinity, with any term */
+    uint32_t by_plugin;                     /* nodes with a topology whose `by_claims` is false */
+    uint32_t outlived;                      /* nodes whose CR is */
+    bool has_spares;                        /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;

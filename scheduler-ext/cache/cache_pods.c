@@ -198,6 +198,7 @@ static void cache_pods_empty(struct gt_cache *cache, struct cache_pod *pod)
     if (pod->at)
         gt_cache_node_drop(cache, pod->at);
     gt_cache_constraints_drop(cache, pod->constraints);
+    gt_cache_peers_drop(cache, &pod->peers);
     gt_cache_request_drop(cache, pod->request);
     gt_cache_release(&cache->bytes, (void *)(uintptr_t)meta->labels);
     gt_cache_release(&cache->bytes, (void *)(uintptr_t)pod->pub.identity_error);
@@ -241,6 +242,7 @@ static void cache_pods_exchange(struct cache_pod *pod, struct cache_pod *new)
     pod->pub.job = kept->job;
     pod->pub.next = kept->next;
     pod->constraints = new->constraints;
+    pod->peers = new->peers;
     pod->request = new->request;
     pod->at = new->at;
     pod->gated = new->gated;
@@ -347,12 +349,16 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
                             .request = gt_cache_request_make(cache, &from->asked, true)};
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     int r = may_move(from) ? gt_cache_constraints_of(cache, &from->where, &new.constraints) : 0;
+    if (r == 0)
+        r = gt_cache_peers_of(cache, from, &new.peers);
     if (r == -EINVAL && from->node_name)
         r = 0; /* it runs nevertheless */
     bool sound = r == 0;
     if (sound && pod && pod->digest == new.digest && pod->constraints == new.constraints &&
-        pod->request == new.request) {
+        pod->request == new.request && pod->peers.rules == new.peers.rules &&
+        pod->peers.labels == new.peers.labels) {
         gt_cache_constraints_drop(cache, new.constraints);
+        gt_cache_peers_drop(cache, &new.peers);
         gt_cache_request_drop(cache, new.request);
         return;
     }
@@ -375,7 +381,8 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
         cache_pods_refuse(cache, from,
                           r == -EINVAL
                               ? "its node selector, node affinity and tolerations have more than 64 KiB, or "
-                                "more than 4096 parts, or are invalid"
+                                "more than 4096 parts, or are invalid; or it has more than 64 host ports, or "
+                                "more than 16 required rules on other pods"
                               : "gputopo-scheduler has no memory for it");
     }
 }

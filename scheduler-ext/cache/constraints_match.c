@@ -82,7 +82,7 @@ bool gt_cache_tolerates(const struct gt_pod_rules *constraints, const struct cac
 
 /* ---- labels ---- */
 
-static const char *constraints_label_of(const struct cache_node *node, const char *key)
+const char *gt_cache_node_label(const struct cache_node *node, const char *key)
 {
     uint32_t low = 0, high = node->label_count;
     while (low < high) {
@@ -122,7 +122,7 @@ static bool constraints_expression_holds(const struct gt_pod_rules *constraints,
                                          const struct gt_rule_expression *expression,
                                          const struct cache_node *node)
 {
-    const char *value = expression->is_name ? node->name : constraints_label_of(node, expression->key);
+    const char *value = expression->is_name ? node->name : gt_cache_node_label(node, expression->key);
     int64_t is, limit;
     switch (expression->how) {
     case GT_RULE_IN:
@@ -172,13 +172,24 @@ static bool constraints_match_node(const struct gt_pod_rules *constraints, const
 
 /* ---- questions ---- */
 
-static bool constraints_fit(const struct gt_pod_rules *constraints, const struct cache_node *node,
-                            const char *named)
+bool gt_cache_taints_fit(const struct gt_pod_rules *constraints, const struct cache_node *node)
 {
     for (uint32_t i = 0; i < node->taint_count; i++)
         if (!gt_cache_tolerates(constraints, node->taints[i]))
             return false;
+    return true;
+}
+
+bool gt_cache_labels_fit(const struct gt_pod_rules *constraints, const struct cache_node *node,
+                         const char *named)
+{
     return !constraints || constraints_match_node(constraints, node, named);
+}
+
+static bool constraints_fit(const struct gt_pod_rules *constraints, const struct cache_node *node,
+                            const char *named)
+{
+    return gt_cache_taints_fit(constraints, node) && gt_cache_labels_fit(constraints, node, named);
 }
 
 static bool is_constrained(const struct gt_cache *cache, const struct gt_pod_rules *constraints)

@@ -21,7 +21,7 @@ static const struct {
     [GT_INFORMER_TOPOLOGIES] = {GT_PLURAL_NODE_GPU_TOPOLOGY, &gt_kube_node_gpu_topologies, NULL, NULL},
     [GT_INFORMER_SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL, NULL},
     [GT_INFORMER_NODES] = {"nodes", &gt_kube_nodes, NULL, NULL},
-    [GT_INFORMER_PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed", NULL},
+    [GT_INFORMER_PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded", NULL},
     [GT_INFORMER_LEASES] = {"leases", &gt_kube_leases, "metadata.name=" GT_VC_SCHEDULER_NAME,
                             "places that Volcano's scheduler keeps for pods to come count as free"},
     [GT_INFORMER_PLACEMENTS] = {GT_PLURAL_GPU_PLACEMENT, &gt_kube_gpu_placements, NULL, NULL},

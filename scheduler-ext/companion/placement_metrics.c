@@ -16,6 +16,7 @@ static void write_decisions(const struct gt_placement_counters *counters, struct
         [GT_PLAN_UNIT_STUCK] = "unit_stuck",
         [GT_PLAN_RESERVED] = "reserved",
         [GT_PLAN_TOO_FEW_RESOURCES] = "too_few_resources",
+        [GT_PLAN_RULED] = "pod_rules",
         [GT_PLAN_NEVER_FITS] = "never_fits",
     };
     double limits[GT_PLACEMENT_BUCKETS - 1];
@@ -102,6 +103,9 @@ void gt_placement_metrics(const struct gt_placement *placement, struct gt_buf *t
     gt_prom_number(to, "gputopo_placement_pods_evicted_total", "counter",
                    "Pods that were evicted, for their units to move or their jobs to be planned again.",
                    counters.evicted);
+    gt_prom_number(to, "gputopo_placement_pods_refused_by_kubelet_total", "counter",
+                   "Pods of jobs with a group size that the kubelet refused on their node.",
+                   counters.kubelet_refused);
     gt_prom_number(to, "gputopo_placement_jobs_replanned_total", "counter",
                    "Jobs that were planned again, since their plan failed before any of their pods had run.",
                    counters.replanned);

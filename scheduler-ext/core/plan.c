@@ -74,7 +74,7 @@ static bool place_kind(struct job *job, const struct gt_plan_unit *kind, uint32_
     return true;
 }
 
-static bool place_all(struct job *job, enum order order, struct gt_plan_failure *ret_failure)
+void gt_plan_clear(struct job *job)
 {
     gt_draft_begin(job);
     for (uint32_t i = 0; i < job->pod_count; i++)
@@ -88,6 +88,11 @@ static bool place_all(struct job *job, enum order order, struct gt_plan_failure 
         unit->node_in_use = unit->started = unit->searched = false;
         unit->fewest = 1;
     }
+}
+
+static bool place_all(struct job *job, enum order order, struct gt_plan_failure *ret_failure)
+{
+    gt_plan_clear(job);
     for (uint32_t u = 0; u < job->unit_count; u++)
         if (job->units[u].gpus == 0 || job->units[u].gpus > GT_GPUS_MAX) { /* no node holds such a pod */
             gt_plan_fail(job, u, ret_failure);
@@ -123,8 +128,15 @@ static void describe_unit(const struct job *job, struct gt_plan_unit *unit)
     unit->tier = shared == GT_NONE ? GT_TIERS_MAX + 1 : job->cluster->supers[shared].tier;
 }
 
-bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
-                 struct gt_plan_failure *ret_failure)
+void gt_plan_finish(struct job *job)
+{
+    if (job->any_open)
+        gt_give_gpus(job);
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        describe_unit(job, &job->units[u]);
+}
+
+struct job gt_plan_begin(struct gt_cluster *cluster, const struct gt_plan_request *request)
 {
     struct job job = {.cluster = cluster,
                       .units = request->units,
@@ -135,9 +147,16 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
                       .freed = request->freed,
                       .limits = request->limits,
                       .limit_count = request->limit_count};
-    bool mixed = false;
     for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)
         job.any_running = job.pods[i].running;
+    return job;
+}
+
+bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
+                 struct gt_plan_failure *ret_failure)
+{
+    struct job job = gt_plan_begin(cluster, request);
+    bool mixed = false;
     for (uint32_t u = 1; u < job.unit_count; u++)
         mixed |= job.units[u].gpus != job.units[0].gpus || job.units[u].pods != job.units[0].pods;
     if (!place_all(&job, BY_RUN, ret_failure)) {
@@ -154,10 +173,7 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
             return false;
         }
     }
-    if (job.any_open)
-        gt_give_gpus(&job);
-    for (uint32_t u = 0; u < job.unit_count; u++)
-        describe_unit(&job, &job.units[u]);
+    gt_plan_finish(&job);
     return true;
 }
 

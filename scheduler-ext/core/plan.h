@@ -71,6 +71,7 @@ enum gt_plan_reason {
     GT_PLAN_UNIT_STUCK,        /* the supernode of the running pods has no room for the others */
     GT_PLAN_RESERVED,          /* it would fit on nodes that are reserved for another job; set by callers */
     GT_PLAN_TOO_FEW_RESOURCES, /* it would fit if only GPUs counted; set by callers */
+    GT_PLAN_RULED,             /* it would fit without the rules between pods (plan_rules.h) */
     GT_PLAN_NEVER_FITS,        /* it would not fit into the empty cluster; set by callers, who say why */
     GT_PLAN_REASONS,
 };
@@ -89,10 +90,10 @@ struct gt_plan_failure {
     uint32_t available; /* available GPUs of the cluster for such pods, before the job */
     bool atoms;         /* runs are atoms */
     bool beside;        /* other runs of the job took room before */
-    bool inexact;       /* pods or units of several sizes: the search was not exhaustive, the job may fit */
-    unsigned gpus;      /* of a pod */
-    uint32_t needed;    /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
-    uint32_t together;  /* runs that `available` GPUs would hold without regard to supernodes */
+    bool inexact;    /* pods or units of several sizes, or rules: the search was not exhaustive, it may fit */
+    unsigned gpus;   /* of a pod */
+    uint32_t needed; /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
+    uint32_t together; /* runs that `available` GPUs would hold without regard to supernodes */
     bool could_fit; /* all such runs would fit if the nodes were empty that are eligible and not excluded */
 };
 
@@ -111,6 +112,7 @@ struct gt_plan_request {
     const uint64_t *freed;              /* [node] mask of GPUs in use that count as free; NULL: none */
     const struct gt_plan_limit *limits; /* at most one for each node */
     uint32_t limit_count;
+    const struct gt_plan_rules *rules; /* for gt_plan_ruled(): NULL: none */
 };
 
 /*

@@ -51,6 +51,11 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
     case GT_PLAN_TOO_FEW_RESOURCES:
         gt_buf_puts(to, "GPUs for it are free, on nodes with too little else");
         return;
+    case GT_PLAN_RULED:
+        gt_buf_puts(to, "GPUs for it are free, on nodes where rules of pods do not allow it");
+        if (failure->inexact)
+            gt_buf_puts(to, "; not all ways to place its pods were tried, one might do");
+        return;
     case GT_PLAN_NEVER_FITS:
         gt_buf_puts(to, "it would not fit into the empty cluster");
         return;

@@ -63,7 +63,13 @@ void gt_complete_started(struct job *job, const struct gt_plan_unit *kind, const
  */
 bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct room *room);
 
-/* ---- the end ---- */
+/* ---- begin and end ---- */
+
+struct job gt_plan_begin(struct gt_cluster *cluster, const struct gt_plan_request *request);
+/* Begins a draft in which no pod of the job but the running ones has a place. */
+void gt_plan_clear(struct job *job);
+/* Gives all pods, which have nodes now, their GPUs, and describes the units. */
+void gt_plan_finish(struct job *job);
 
 /* Describes why the unit has no room in what is left of the cluster. */
 void gt_plan_fail(struct job *job, uint32_t unit, struct gt_plan_failure *ret);

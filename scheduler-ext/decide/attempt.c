@@ -6,12 +6,14 @@
 
 #include "base/bits.h"
 #include "base/err.h"
+#include "scheduler-ext/decide/attempt_rules.h"
 
 void gt_attempt_done(struct gt_attempt *attempt)
 {
     free(attempt->pods);
     gt_node_set_done(&attempt->excluded);
     gt_demands_done(&attempt->demands);
+    gt_attempt_rules_done(attempt);
     *attempt = (struct gt_attempt){0};
 }
 
@@ -149,6 +151,8 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                 .node = gt_job_view_place(view, reservations, gt_cache_cluster(cache), i, NULL),
                 .mask = attempt_gpus_of(view, reservations, i)};
     int r = attempt_exclude(cache, view, avoid, leave, ret, err);
+    if (r >= 0)
+        r = gt_attempt_rules_make(cache, view, ret, err);
     return r < 0 ? r : gt_demands_make(cache, view, room, &ret->demands, err);
 }
 
@@ -158,7 +162,8 @@ struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const 
                                     .unit_count = view->job->units.count,
                                     .pods = attempt->pods,
                                     .pod_count = view->count,
-                                    .excluded = &attempt->excluded};
+                                    .excluded = &attempt->excluded,
+                                    .rules = attempt->rules};
 }
 
 uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view *view,

@@ -2,6 +2,8 @@
 #ifndef GPUTOPO_DECIDE_ATTEMPT_H
 #define GPUTOPO_DECIDE_ATTEMPT_H
 
+#include "base/buf.h"
+#include "scheduler-ext/core/plan_rules.h"
 #include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/decide/part.h"
 
@@ -10,11 +12,13 @@ struct gt_attempt {
     struct gt_plan_pod *pods; /* [member] */
     struct gt_node_set excluded;
     struct gt_demands demands;
-    uint32_t unsuitable;     /* of the excluded nodes: the job's pods may not run there */
-    uint32_t refused;        /* of the others: its scheduler refused them */
-    uint32_t reserved_nodes; /* of the others: reserved for another job */
-    uint32_t spares;         /* of the others: reserved for replacements */
-    uint32_t reserved_gpus;  /* GPUs that are available there */
+    struct gt_plan_rules *rules; /* between its pods; NULL: none */
+    struct gt_buf said;          /* what they are, for people: "; its pods ..." */
+    uint32_t unsuitable;         /* of the excluded nodes: the job's pods may not run there */
+    uint32_t refused;            /* of the others: its scheduler refused them */
+    uint32_t reserved_nodes;     /* of the others: reserved for another job */
+    uint32_t spares;             /* of the others: reserved for replacements */
+    uint32_t reserved_gpus;      /* GPUs that are available there */
 };
 
 /* Makes an attempt. Excludes nodes that the job's pods may not use or that its scheduler refused, and those

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/backoff.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/backoff.h"
 #include "base/digest.h"
 #include "scheduler-ext/decide/reservations.h"
@@ -48,11 +51,23 @@ uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key)
 
 enum { REPLAN_MAX_MS = 600000 };
 
-unsigned gt_backoff_replan(struct backoffs *backoffs, const char *key, uint64_t now_ms, uint64_t first_ms)
+unsigned gt_backoff_replan(struct backoffs *backoffs, const char *key, const char *rule, uint64_t now_ms,
+                           uint64_t first_ms)
 {
+    gt_backoff_job(backoffs, key, now_ms); /* an entry is there only with a time */
     struct evicted_job *job = make_evicted(backoffs, key);
-    gt_backoff_job(backoffs, key, now_ms + gt_backoff_step(job->replans, first_ms, REPLAN_MAX_MS));
+    job->alike = strcmp(job->rule, rule) == 0 ? job->alike + 1 : 1;
+    snprintf(job->rule, sizeof(job->rule), "%s", rule);
+    uint64_t pause = gt_backoff_rule(backoffs, key) ? REPLAN_MAX_MS
+                                                    : gt_backoff_step(job->replans, first_ms, REPLAN_MAX_MS);
+    gt_backoff_job(backoffs, key, now_ms + pause);
     return ++job->replans;
+}
+
+const char *gt_backoff_rule(const struct backoffs *backoffs, const char *key)
+{
+    const struct evicted_job *job = find_evicted(backoffs, key);
+    return job && job->rule[0] && job->alike >= BACKOFF_ALIKE ? job->rule : NULL;
 }
 
 unsigned gt_backoff_replans(const struct backoffs *backoffs, const char *key)
@@ -64,8 +79,39 @@ unsigned gt_backoff_replans(const struct backoffs *backoffs, const char *key)
 void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
 {
     struct evicted_job *job = find_evicted(backoffs, key);
-    if (job)
-        job->replans = 0;
+    if (job) {
+        job->replans = job->alike = 0;
+        job->rule[0] = '\0';
+    }
+}
+
+/* Its owner makes the next pod at once: without a limit hundreds are refused in a day. */
+void gt_backoff_refusal(struct backoffs *backoffs, const char *key, uint64_t now_ms)
+{
+    const uint64_t digest = gt_digest_keyed(key);
+    struct refusing_job *to = &backoffs->refusing[0];
+    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->refusing[i].at_ms[0] < to->at_ms[0])
+            to = &backoffs->refusing[i];
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->refusing[i].key == digest)
+            to = &backoffs->refusing[i];
+    if (to->key != digest)
+        *to = (struct refusing_job){.key = digest};
+    for (unsigned i = BACKOFF_REFUSALS - 1; i > 0; i--)
+        to->at_ms[i] = to->at_ms[i - 1];
+    to->at_ms[0] = now_ms;
+}
+
+uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *key, uint64_t now_ms)
+{
+    const uint64_t digest = gt_digest_keyed(key);
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++) {
+        uint64_t first = backoffs->refusing[i].at_ms[BACKOFF_REFUSALS - 1];
+        if (first && backoffs->refusing[i].key == digest)
+            return first + BACKOFF_REFUSALS_MS > now_ms ? first + BACKOFF_REFUSALS_MS : 0;
+    }
+    return 0;
 }
 
 void gt_backoff_set_recreated(struct backoffs *backoffs, const char *key, uint64_t leave_before_s,

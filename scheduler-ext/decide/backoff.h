@@ -11,16 +11,23 @@
  * pods of the job may be deleted meanwhile. No I/O, no clock.
  */
 enum { BACKOFF_JOBS_MAX = 256, BACKOFF_NODES_MAX = 256 }; /* with more at a time, the oldest is forgotten */
+enum { BACKOFF_RULE_SIZE = 160, BACKOFF_ALIKE = 3 };
+enum { BACKOFF_REFUSALS = 3, BACKOFF_REFUSALS_MS = 600000 };
 
 struct backoffs {
     struct evicted_job {
         uint64_t key, until_ms; /* 0: none */
         unsigned replans;       /* how often in a row its plan failed before any of its pods ran */
+        unsigned alike;         /* of them, the last ones for the same rule */
+        char rule[BACKOFF_RULE_SIZE];
     } jobs[BACKOFF_JOBS_MAX];
     struct recreated_job {
         uint64_t key, until_ms; /* 0: none */
         uint64_t leave_before_s;
     } recreated[BACKOFF_JOBS_MAX];
+    struct refusing_job {
+        uint64_t key, at_ms[BACKOFF_REFUSALS]; /* the last ones, newest first; 0: none */
+    } refusing[BACKOFF_JOBS_MAX];
     struct refused_node {
         uint64_t key, until_ms; /* 0: none */
         uint32_t node;
@@ -31,13 +38,22 @@ struct backoffs {
 /* The job is not planned until then, or longer where that was said before. */
 void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms);
 /* Its plan failed before any of its pods ran: it is planned again after a pause, from `first_ms` up, which
- * doubles each time. Returns the number of times. */
-unsigned gt_backoff_replan(struct backoffs *backoffs, const char *key, uint64_t now_ms, uint64_t first_ms);
+ * doubles each time. `rule`: for which the scheduler refused the node, "" unknown. Once it was the same
+ * BACKOFF_ALIKE times in a row, the pause is the longest one. Returns the number of times. */
+unsigned gt_backoff_replan(struct backoffs *backoffs, const char *key, const char *rule, uint64_t now_ms,
+                           uint64_t first_ms);
+/* The rule for which it failed BACKOFF_ALIKE times or more; NULL: there is none. */
+const char *gt_backoff_rule(const struct backoffs *backoffs, const char *key);
 unsigned gt_backoff_replans(const struct backoffs *backoffs, const char *key);
 /* Its pods run: the next pause is short again. */
 void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key);
 /* Until when the job is not planned and has no reservations; 0: it was not preempted. */
 uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key);
+
+/* A kubelet refused a pod of the job. So many within so long, and the job is not planned until the first of
+ * them is that long ago. */
+void gt_backoff_refusal(struct backoffs *backoffs, const char *key, uint64_t now_ms);
+uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *key, uint64_t now_ms);
 
 /* All pods of the job that were created until then (Unix time) are evicted to place it again; this is not
  * done again before `until_ms`. */

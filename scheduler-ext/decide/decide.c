@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "scheduler-ext/cache/peers.h"
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/never.h"
@@ -102,9 +103,10 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
     struct gt_cache_pod *pod = view->members[at].pod;
     uint32_t first, end, node = gt_reservations_node(reservations, cluster, at);
     if (reservation->state != GT_RESERVATION_HELD || node == GT_NONE ||
-        gt_bit_count(reservation->mask) != pod->gpus)
+        gt_node_set_has(view->refused, node) || gt_bit_count(reservation->mask) != pod->gpus)
         return false;
-    if (gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node))
+    if ((gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node)) ||
+        gt_cache_peers_bar(cache, pod, node))
         return false;
     gt_job_view_run(view, at, &first, &end);
     for (uint32_t i = first; i < end; i++) {
@@ -205,6 +207,8 @@ static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view
     if (attempt->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
                       attempt->unsuitable, attempt->unsuitable == 1 ? "" : "s");
+    if (attempt->said.data)
+        gt_buf_puts(text, attempt->said.data);
     if (attempt->refused)
         gt_buf_printf(text, "; its scheduler has refused %u node%s", attempt->refused,
                       attempt->refused == 1 ? "" : "s");

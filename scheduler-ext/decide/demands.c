@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "scheduler-ext/core/plan_rules.h"
 
 enum {
     REPAIRS_MAX = 8,   /* most plans, until each node has enough for its pods */
@@ -168,7 +169,7 @@ static bool demands_plan(struct gt_cache *cache, const struct gt_demands *demand
     struct gt_plan_request limited = *request;
     limited.limits = demands->limits;
     limited.limit_count = demands->limit_count;
-    return gt_plan_job(gt_cache_cluster(cache), &limited, ret_failure);
+    return gt_plan_ruled(gt_cache_cluster(cache), &limited, ret_failure);
 }
 
 bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,

@@ -234,6 +234,7 @@ struct gt_placement_counters {
     uint64_t blocked[GT_PLAN_REASONS]; /* tries by reason */
     uint64_t refused;                  /* by a rule */
     uint64_t lost, recreated, evicted; /* pods */
+    uint64_t kubelet_refused;          /* pods */
     uint64_t replanned;                /* jobs: their plan failed before any of their pods ran */
     uint64_t writes, conflicts, write_failures;
     uint64_t objects_written;                              /* GPUPlacements */

@@ -183,15 +183,17 @@ bool gt_lost_plans_wait(struct reconcile *reconcile, uint64_t until_ms)
     struct pjob *pjob = reconcile->pjob;
     unsigned times = gt_backoff_replans(&reconcile->placement->backoffs, pjob->job->key);
     uint32_t refused = reconcile->refused.nodes ? gt_node_set_count(&reconcile->refused) : 0;
-    char text[256], when[GT_TIME_TEXT_SIZE];
+    const char *rule = gt_backoff_rule(&reconcile->placement->backoffs, pjob->job->key);
+    char text[256 + BACKOFF_RULE_SIZE], when[GT_TIME_TEXT_SIZE];
     if (!times)
         return false;
     gt_placement_time_text(until_ms, when);
     snprintf(text, sizeof(text),
              "its plan failed before any of its pods had run: it is planned again at %s (for the %u. time), "
              "without the "
-             "%u nodes that its scheduler refused",
-             when, times, refused);
+             "%u nodes that its scheduler refused%s%s",
+             when, times, refused,
+             rule ? "; the reason is always the same, so others are not tried now: " : "", rule ? rule : "");
     gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "PlannedAgain", text);
     return true;
 }
@@ -200,9 +202,14 @@ static void begin_replan(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     struct gt_placement *placement = reconcile->placement;
-    char text[128];
-    unsigned times =
-        gt_backoff_replan(&placement->backoffs, pjob->job->key, reconcile->now, placement->times.eviction_ms);
+    char text[128], rule[BACKOFF_RULE_SIZE] = "";
+    for (const struct gt_cache_pod *pod = pjob->job->pods; pod && !rule[0]; pod = pod->next) {
+        const struct record *record = gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
+        if (record && record->object.unschedulable)
+            gt_refusal_rule(record->object.refusal, rule, sizeof(rule));
+    }
+    unsigned times = gt_backoff_replan(&placement->backoffs, pjob->job->key, rule, reconcile->now,
+                                       placement->times.eviction_ms);
     placement->counters.replanned++;
     pjob->move.replans = true;
     snprintf(text, sizeof(text),

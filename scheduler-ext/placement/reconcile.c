@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/time_text.h"
+#include "scheduler-ext/cache/peers.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/part.h"
 #include "scheduler-ext/placement/objects.h"
@@ -220,7 +221,8 @@ static bool lacks_pods(struct reconcile *reconcile)
 bool gt_reconcile_is_ready(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    if (gt_placement_wait_refused(reconcile) || other_gates(reconcile) || lacks_pods(reconcile) ||
+    if (gt_placement_wait_refused(reconcile) || gt_kubelet_refusals_wait(reconcile) ||
+        other_gates(reconcile) || lacks_pods(reconcile) ||
         (reconcile->view->grouped &&
          (gt_reserve_missing_waits(reconcile) || !gt_reconcile_is_admitted(reconcile))))
         return false;
@@ -254,7 +256,8 @@ static uint64_t shape_of(const struct reconcile *reconcile)
     for (uint32_t i = 0; i < view->count; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
         if ((gt_part_is_allowed(view) && view->job->members[i].needed) ||
-            (pod && gt_cache_pod_is_constrained(reconcile->placement->spec.cache, pod)))
+            (pod && (gt_cache_pod_is_constrained(reconcile->placement->spec.cache, pod) ||
+                     gt_cache_pod_has_peers(reconcile->placement->spec.cache, pod))))
             return 0;
         if (pod) /* equal requests are shared */
             shape = gt_digest_number(shape, (uintptr_t)gt_cache_pod_request(pod));

@@ -280,6 +280,20 @@ void gt_claims_clear(struct reconcile *reconcile);
  * a round of evictions. */
 void gt_claims_handle_refused(struct reconcile *reconcile);
 
+/* ---- refusal_rule.c ---- */
+
+/* What a scheduler has against the planned node, by its words (NULL: none), without what differs from node to
+ * node; "" where that is not known. */
+void gt_refusal_rule(const char *said, char *to, size_t size);
+
+/* ---- kubelet_refusals.c ---- */
+
+/* A pod's object has come; `known`: what the cache knew of it before (may be NULL). */
+void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cache_pod *known,
+                             const struct gt_pod *pod);
+/* Whether kubelets have refused so many pods of the job that it is not planned now. */
+bool gt_kubelet_refusals_wait(struct reconcile *reconcile);
+
 /* ---- evict.c ---- */
 /* Evictions of a job's pods through the API server, which respects their PodDisruptionBudgets. A request is
  * repeated only when the pod still exists a while after the last answer. */

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Records of pods that are gated, or planned and not bound. */
@@ -145,6 +146,7 @@ void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_po
     bool planned = gt_pod_is_planned(pod);
     gt_ranks_read(&placement->ranks, pod);
     see_eviction(placement, known, pod);
+    gt_kubelet_refusals_see(placement, known, pod);
     if (planned && !pod->gated && !pod->ended && !known)
         gt_placement_admitted(placement, pod);
     if (!pod->node_name && !pod->ended && (pod->gated || planned) &&

@@ -47,6 +47,9 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-quota
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_quota.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-quota PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-rules
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_rules.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-rules PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-resources
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_resources.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-resources PROPERTIES LABELS integration TIMEOUT 1500)

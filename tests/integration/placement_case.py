@@ -210,6 +210,10 @@ class PlacementCase(unittest.TestCase):
         used = [(o["gpu"], o["namespace"], o["pod"]) for o in status["owners"] if o["pod"] != name]
         self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]), used, by_claims=self.by_claims))
 
+    def events(self):
+        with self.api.lock:
+            return [obj for (where, _), obj in self.api.objects.items() if where[2] == "events"]
+
     def condition(self, name):
         for condition in (self.pod(name) or {}).get("status", {}).get("conditions", []):
             if condition["type"] == "GPUPlacement":

@@ -473,7 +473,7 @@ static void owner_gone(void *arg, enum gt_job_kind kind, const char *namespace_,
 
 static int start_informers(struct gt_err **err)
 {
-    static const char living[] = "status.phase!=Succeeded,status.phase!=Failed"; /* as the companion's */
+    static const char living[] = "status.phase!=Succeeded"; /* as the companion's */
     static const struct gt_kube_resource *const resources[KINDS] = {&topologies,
                                                                     &gt_kube_nodes,
                                                                     &supernodes,

@@ -45,10 +45,6 @@ class Gangs(PlacementCase):
         self.add_volcano_job(name, pods, spec)
         return [self.add_volcano_pod(i, name, pod_group=pod_group) for i in range(pods)]
 
-    def events(self):
-        with self.api.lock:
-            return [obj for (where, _), obj in self.api.objects.items() if where[2] == "events"]
-
     def bind_all(self, names):
         for name in names:
             self.bind(name)

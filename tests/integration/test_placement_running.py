@@ -378,6 +378,48 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.condition("a-0")["reason"] != "PlannedAgain"))
         self.assertIn("its scheduler has refused 2 nodes", self.condition("a-0")["message"])
 
+    def test_a_rule_is_not_met_node_by_node(self):
+        """After the third refusal for the same reason, whatever the numbers in it, the pause is long."""
+        self.world(3)
+        self.start(unschedulable=200, eviction=100)
+        names = self.add_gang("a", 4, 32)
+        for times in (1, 2, 3):
+            self.wait_lifted(*names)
+            self.refuse("a-3", f"0/12 nodes are available: {times} node(s) had volume node affinity conflict, "
+                               f"{12 - times} node(s) didn't match Pod's node affinity/selector. preemption: 0/12 nodes are available.")
+            self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.api.evicted)
+            self.api.evicted.clear()
+            for name in names:
+                self.end(name)
+                self.add_pod(name, indexed_pod("a", int(name[-1]), group=32))
+        self.assertTrue(wait_for(lambda: "always the same" in (self.condition("a-0") or {}).get("message", "")), self.condition("a-0"))
+        self.assertTrue(self.condition("a-0")["message"].endswith("not tried now: node(s) had volume node affinity conflict"),
+                        self.condition("a-0"))
+        time.sleep(2)
+        self.assertFalse(self.is_lifted("a-0"))
+
+    def test_nodes_whose_kubelets_refuse_pods_are_left_out(self):
+        """Each time for the next pod; after the third one the job waits, and says why."""
+        self.world(2)
+        self.start(unschedulable=200)
+        reasons = ("TopologyAffinityError", "UnexpectedAdmissionError", "OutOfmetax-tech.com/gpu")
+        seen = set()
+        self.add_gang("a", 1, 8)
+        for reason in reasons:
+            self.wait_lifted("a-0")
+            node = planned_node(self.pod("a-0"))
+            self.assertNotIn(node, seen)
+            seen.add(node)
+            self.change_pod("a-0", spec={**self.pod("a-0")["spec"], "nodeName": node},
+                            status={"phase": "Failed", "reason": reason, "message": "Pod was rejected"})
+            self.assertTrue(wait_for(lambda r=reason: any(
+                e.get("reason") == "RefusedByKubelet" and f"({r})" in e.get("note", "") for e in self.events())), self.events())
+            self.api.remove(PODS, "a-0")
+            self.add_pod("a-0", indexed_pod("a", 0, group=8))
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "RefusedByKubelet"), self.condition("a-0"))
+        self.assertIn("kubelets have refused 3 of its pods within 10 minutes", self.condition("a-0")["message"])
+        self.assertFalse(self.is_lifted("a-0"))
+
     def test_planning_again_does_not_use_up_a_job(self):
         """Its controller would count four more failed pods."""
         self.world(2)

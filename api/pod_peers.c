@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/pod_peers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json_get.h"
+
+static const char required[] = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/* ---- from the spec to the text ---- */
+
+static const cJSON *list_of(const cJSON *object, const char *key)
+{
+    const cJSON *list = gt_get(object, key);
+    return cJSON_IsArray(list) ? list->child : NULL;
+}
+
+/* {"port":..,"protocol":..,"ip":..} of each host port of containers that run beside each other. */
+static bool add_ports(const cJSON *spec, const char *containers, bool of_host, cJSON *to)
+{
+    bool only_sidecars = strcmp(containers, "initContainers") == 0;
+    for (const cJSON *item = list_of(spec, containers); item; item = item->next)
+        for (const cJSON *port = list_of(item, "ports"); port; port = port->next) {
+            uint64_t number = 0;
+            const char *ip = gt_get_string(port, "hostIP"), *protocol = gt_get_string(port, "protocol");
+            gt_json_is_unsigned(gt_get(port, "hostPort"), UINT16_MAX, &number);
+            if (!number && of_host) /* the API server fills it in */
+                gt_json_is_unsigned(gt_get(port, "containerPort"), UINT16_MAX, &number);
+            if (!number || (only_sidecars && strcmp(gt_get_string(item, "restartPolicy"), "Always") != 0))
+                continue;
+            cJSON *made = cJSON_CreateObject();
+            if (!made || !cJSON_AddItemToArray(to, made) ||
+                !cJSON_AddNumberToObject(made, "port", (double)number) ||
+                !cJSON_AddStringToObject(made, "protocol", *protocol ? protocol : "TCP") ||
+                !cJSON_AddStringToObject(made, "ip", *ip ? ip : "0.0.0.0"))
+                return false;
+        }
+    return true;
+}
+
+/* A label key for which pods must have the pod's own value (`how` In), or another one. */
+static bool add_own_values(const cJSON *keys, const cJSON *labels, const char *how, cJSON *selector)
+{
+    for (const cJSON *key = cJSON_IsArray(keys) ? keys->child : NULL; key; key = key->next) {
+        const char *name = cJSON_GetStringValue(key);
+        const char *value = name ? cJSON_GetStringValue(gt_get(labels, name)) : NULL;
+        cJSON *list = cJSON_GetObjectItemCaseSensitive(selector, "matchExpressions");
+        cJSON *made = value ? cJSON_CreateObject() : NULL;
+        if (!value)
+            continue;
+        if (!list)
+            list = cJSON_AddArrayToObject(selector, "matchExpressions");
+        cJSON *values =
+            list && made && cJSON_AddItemToArray(list, made) ? cJSON_AddArrayToObject(made, "values") : NULL;
+        if (!values || !cJSON_AddStringToObject(made, "key", name) ||
+            !cJSON_AddStringToObject(made, "operator", how) ||
+            !cJSON_AddItemToArray(values, cJSON_CreateString(value)))
+            return false;
+    }
+    return true;
+}
+
+/* The term as it is, with its kind, and with the pod's own labels in its selector. */
+static bool add_term(const cJSON *term, enum gt_peer_term_kind kind, const cJSON *labels, cJSON *to)
+{
+    cJSON *made = cJSON_CreateObject();
+    if (!made || !cJSON_AddItemToArray(to, made) || !cJSON_AddNumberToObject(made, "kind", kind))
+        return false;
+    for (const cJSON *item = term->child; item; item = item->next)
+        if (item->string && strcmp(item->string, "kind") != 0 && !cJSON_IsNull(item) &&
+            !cJSON_AddItemToObject(made, item->string, cJSON_Duplicate(item, true)))
+            return false;
+    cJSON *selector = cJSON_GetObjectItemCaseSensitive(made, "labelSelector");
+    return !selector || (add_own_values(gt_get(made, "matchLabelKeys"), labels, "In", selector) &&
+                         add_own_values(gt_get(made, "mismatchLabelKeys"), labels, "NotIn", selector));
+}
+
+static bool pod_peers_add_terms(const cJSON *spec, const cJSON *labels, cJSON *to)
+{
+    static const char *const kinds[] = {
+        [GT_PEER_TERM_APART] = "podAntiAffinity", [GT_PEER_TERM_TOGETHER] = "podAffinity"};
+    for (unsigned kind = 0; kind < GT_COUNT(kinds); kind++)
+        for (const cJSON *term = list_of(gt_get_at(spec, "affinity", kinds[kind]), required); term;
+             term = term->next)
+            if (!add_term(term, (enum gt_peer_term_kind)kind, labels, to))
+                return false;
+    for (const cJSON *term = list_of(spec, "topologySpreadConstraints"); term; term = term->next)
+        if (strcmp(gt_get_string(term, "whenUnsatisfiable"), "ScheduleAnyway") != 0 &&
+            !add_term(term, GT_PEER_TERM_SPREAD, labels, to))
+            return false;
+    return true;
+}
+
+/* Most pods ask for nothing: that is seen without any memory. */
+static bool pod_peers_asks(const cJSON *spec)
+{
+    if (gt_get(gt_get_at(spec, "affinity", "podAntiAffinity"), required) ||
+        gt_get(gt_get_at(spec, "affinity", "podAffinity"), required) ||
+        gt_get(spec, "topologySpreadConstraints") || cJSON_IsTrue(gt_get(spec, "hostNetwork")))
+        return true;
+    static const char *const lists[] = {"containers", "initContainers"};
+    for (unsigned i = 0; i < GT_COUNT(lists); i++)
+        for (const cJSON *item = list_of(spec, lists[i]); item; item = item->next)
+            for (const cJSON *port = list_of(item, "ports"); port; port = port->next)
+                if (gt_get(port, "hostPort"))
+                    return true;
+    return false;
+}
+
+int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const cJSON *labels, char **ret)
+{
+    *ret = NULL;
+    if (!pod_peers_asks(spec))
+        return 0;
+    cJSON *parts = cJSON_CreateObject(), *ports = cJSON_AddArrayToObject(parts, "ports"),
+          *terms = cJSON_AddArrayToObject(parts, "terms");
+    bool of_host = cJSON_IsTrue(gt_get(spec, "hostNetwork"));
+    bool made = ports && terms && cJSON_AddStringToObject(parts, "of", namespace_) &&
+                add_ports(spec, "containers", of_host, ports) &&
+                add_ports(spec, "initContainers", of_host, ports) && pod_peers_add_terms(spec, labels, terms);
+    int port_count = cJSON_GetArraySize(ports), term_count = cJSON_GetArraySize(terms);
+    int r = made ? 0 : -ENOMEM;
+    if (made && (port_count || term_count)) {
+        *ret = cJSON_PrintUnformatted(parts);
+        r = !*ret ? -ENOMEM : 0;
+    }
+    cJSON_Delete(parts);
+    if (*ret && (port_count > GT_PEER_PORTS_MAX || term_count > GT_PEER_TERMS_MAX ||
+                 strlen(*ret) > GT_PEERS_TEXT_MAX)) {
+        cJSON_free(*ret);
+        *ret = NULL;
+        r = -EINVAL;
+    }
+    return r;
+}
+
+/* ---- from the text ---- */
+
+static uint32_t number_of(const cJSON *item, const char *key)
+{
+    uint64_t number = 0;
+    gt_json_is_unsigned(gt_get(item, key), INT32_MAX, &number);
+    return (uint32_t)number;
+}
+
+static void read_term(const cJSON *item, struct gt_peer_term *to)
+{
+    *to = (struct gt_peer_term){
+        .kind = (enum gt_peer_term_kind)number_of(item, "kind"),
+        .key = gt_get_string(item, "topologyKey"),
+        .selector = gt_get(item, "labelSelector"),
+        .namespaces = list_of(item, "namespaces") ? gt_get(item, "namespaces") : NULL,
+        .of_namespace = gt_get(item, "namespaceSelector"),
+        .skew = number_of(item, "maxSkew"),
+        .fewest = number_of(item, "minDomains"),
+        .any_node = strcmp(gt_get_string(item, "nodeAffinityPolicy"), "Ignore") == 0,
+        .untainted = strcmp(gt_get_string(item, "nodeTaintsPolicy"), "Honor") == 0,
+    };
+}
+
+int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret)
+{
+    size_t size = strlen(text) + 1;
+    struct gt_pod_peers *peers = calloc(1, sizeof(*peers) + size);
+    if (peers)
+        peers->parts = cJSON_Parse(text);
+    if (!peers || !peers->parts) {
+        free(peers);
+        return -ENOMEM;
+    }
+    peers->of = gt_get_string(peers->parts, "of");
+    peers->text = memcpy(peers + 1, text, size);
+    for (const cJSON *item = list_of(peers->parts, "ports"); item && peers->port_count < GT_PEER_PORTS_MAX;
+         item = item->next)
+        peers->ports[peers->port_count++] = (struct gt_peer_port){
+            (uint16_t)number_of(item, "port"), gt_get_string(item, "protocol")[0], gt_get_string(item, "ip")};
+    for (const cJSON *item = list_of(peers->parts, "terms"); item && peers->term_count < GT_PEER_TERMS_MAX;
+         item = item->next)
+        read_term(item, &peers->terms[peers->term_count++]);
+    *ret = peers;
+    return 0;
+}
+
+void gt_pod_peers_free(struct gt_pod_peers *peers)
+{
+    if (peers)
+        cJSON_Delete(peers->parts);
+    free(peers);
+}
+
+size_t gt_pod_peers_bytes(const struct gt_pod_peers *peers)
+{
+    return sizeof(*peers) + 16 * strlen(peers->text);
+}
+
+bool gt_peer_ports_conflict(const struct gt_pod_peers *a, const struct gt_pod_peers *b)
+{
+    for (unsigned i = 0; a && b && i < a->port_count; i++)
+        for (unsigned k = 0; k < b->port_count; k++) {
+            const struct gt_peer_port *x = &a->ports[i], *y = &b->ports[k];
+            if (x->port == y->port && x->protocol == y->protocol &&
+                (strcmp(x->ip, y->ip) == 0 || strcmp(x->ip, "0.0.0.0") == 0 || strcmp(y->ip, "0.0.0.0") == 0))
+                return true;
+        }
+    return false;
+}
+
+/* ---- selectors ---- */
+
+/* "NAMESPACE\nKEY=VALUE\n...": neither has a newline, and no key has "=". */
+char *gt_peer_labels_text(const char *namespace_, const cJSON *labels)
+{
+    struct gt_buf text = GT_BUF(1 << 20);
+    gt_buf_puts(&text, namespace_);
+    gt_buf_puts(&text, "\n");
+    for (const cJSON *item = cJSON_IsObject(labels) ? labels->child : NULL; item; item = item->next) {
+        if (!item->string || !cJSON_IsString(item))
+            continue;
+        gt_buf_puts(&text, item->string);
+        gt_buf_puts(&text, "=");
+        gt_buf_puts(&text, item->valuestring);
+        gt_buf_puts(&text, "\n");
+    }
+    if (text.failed) {
+        gt_buf_done(&text);
+        return NULL;
+    }
+    return text.data;
+}
+
+/* Whether the label has the value; `value` NULL: any. */
+static bool has_label(const char *labels, const char *key, const char *value)
+{
+    size_t key_len = strlen(key), len = value ? strlen(value) : 0;
+    for (const char *line = strchr(labels, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
+        const char *at = line + 1;
+        if (strncmp(at, key, key_len) != 0 || at[key_len] != '=')
+            continue;
+        at += key_len + 1;
+        return !value || (strncmp(at, value, len) == 0 && at[len] == '\n');
+    }
+    return false;
+}
+
+static bool has_one_of(const char *labels, const char *key, const cJSON *values)
+{
+    for (const cJSON *item = cJSON_IsArray(values) ? values->child : NULL; item; item = item->next)
+        if (cJSON_IsString(item) && has_label(labels, key, item->valuestring))
+            return true;
+    return false;
+}
+
+static bool selects(const cJSON *selector, const char *labels)
+{
+    const cJSON *pairs = gt_get(selector, "matchLabels");
+    for (const cJSON *item = cJSON_IsObject(pairs) ? pairs->child : NULL; item; item = item->next)
+        if (!cJSON_IsString(item) || !has_label(labels, item->string, item->valuestring))
+            return false;
+    for (const cJSON *item = list_of(selector, "matchExpressions"); item; item = item->next) {
+        const char *how = gt_get_string(item, "operator"), *key = gt_get_string(item, "key");
+        const cJSON *values = gt_get(item, "values");
+        bool holds = strcmp(how, "In") == 0             ? has_one_of(labels, key, values)
+                     : strcmp(how, "NotIn") == 0        ? !has_one_of(labels, key, values)
+                     : strcmp(how, "Exists") == 0       ? has_label(labels, key, NULL)
+                     : strcmp(how, "DoesNotExist") == 0 ? !has_label(labels, key, NULL)
+                                                        : false;
+        if (!holds)
+            return false;
+    }
+    return true;
+}
+
+static bool is_namespace(const char *labels, const char *name)
+{
+    size_t len = strlen(name);
+    return strncmp(labels, name, len) == 0 && labels[len] == '\n';
+}
+
+static bool means_namespace(const struct gt_peer_term *term, const char *of, const char *labels)
+{
+    if (!term->namespaces && !term->of_namespace)
+        return is_namespace(labels, of);
+    for (const cJSON *item = term->namespaces ? term->namespaces->child : NULL; item; item = item->next)
+        if (cJSON_IsString(item) && is_namespace(labels, item->valuestring))
+            return true;
+    if (!term->of_namespace)
+        return false;
+    char text[320];
+    size_t len = strcspn(labels, "\n");
+    snprintf(text, sizeof(text), "\nkubernetes.io/metadata.name=%.*s\n", (int)len, labels);
+    return selects(term->of_namespace, text);
+}
+
+bool gt_peer_term_matches(const struct gt_pod_peers *peers, const struct gt_peer_term *term,
+                          const char *labels)
+{
+    return term->selector && means_namespace(term, peers->of, labels) && selects(term->selector, labels);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_POD_PEERS_H
+#define GPUTOPO_API_POD_PEERS_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What a pod's spec asks of the pods around it, as far as a scheduler refuses nodes for it: host ports,
+ * required affinity and anti-affinity between pods, spread constraints with DoNotSchedule. Preferred rules
+ * are not read.
+ */
+enum { GT_PEER_PORTS_MAX = 64, GT_PEER_TERMS_MAX = 16, GT_PEERS_TEXT_MAX = 1 << 15 };
+
+enum gt_peer_term_kind { GT_PEER_TERM_APART, GT_PEER_TERM_TOGETHER, GT_PEER_TERM_SPREAD };
+
+struct gt_peer_port {
+    uint16_t port;
+    char protocol;  /* its first letter: T, U, S */
+    const char *ip; /* "0.0.0.0": all */
+};
+
+struct gt_peer_term {
+    enum gt_peer_term_kind kind;
+    const char *key;           /* of the label that names domains */
+    const cJSON *selector;     /* of pods; NULL: none */
+    const cJSON *namespaces;   /* an array; NULL: the pod's own, unless there is a selector of them */
+    const cJSON *of_namespace; /* NULL: none */
+    uint32_t skew, fewest;     /* SPREAD */
+    bool any_node, untainted;  /* SPREAD: nodes that its affinity excludes count; nodes that its tolerations
+                                  exclude do not */
+};
+
+struct gt_pod_peers {
+    uint32_t refs, hash; /* for the user of these rules */
+    const char *text;    /* the source; pods with the same one ask for the same */
+    cJSON *parts;        /* what the others point into */
+    const char *of;      /* the namespace of its pods */
+    struct gt_peer_port ports[GT_PEER_PORTS_MAX];
+    struct gt_peer_term terms[GT_PEER_TERMS_MAX];
+    unsigned port_count, term_count;
+};
+
+/* The parts as one text, which the caller frees; NULL: there are none. -EINVAL where one is invalid or they
+ * are more than the limits above, -ENOMEM. Namespace and labels are the pod's own. */
+int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const cJSON *labels, char **ret);
+/* Reads the text. -ENOMEM. gt_pod_peers_free() frees it. */
+int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret);
+void gt_pod_peers_free(struct gt_pod_peers *peers);
+size_t gt_pod_peers_bytes(const struct gt_pod_peers *peers); /* about what it takes */
+
+/* Whether pods with these ports cannot be on one node. */
+bool gt_peer_ports_conflict(const struct gt_pod_peers *a, const struct gt_pod_peers *b);
+
+/* Where a pod is found for selectors: its namespace and labels, as one text. The caller frees it; NULL
+ * without memory. */
+char *gt_peer_labels_text(const char *namespace_, const cJSON *labels);
+
+/* Whether a term of such a pod means a pod with that text. */
+bool gt_peer_term_matches(const struct gt_pod_peers *peers, const struct gt_peer_term *term,
+                          const char *labels);
+
+#endif

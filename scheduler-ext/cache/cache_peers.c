@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "api/pod_peers.h"
+#include "scheduler-ext/cache/cache_internal.h"
+#include "scheduler-ext/cache/peers.h"
+
+/* What pods ask of the pods around them is read once and shared by all that ask for the same. */
+
+static bool peers_is(const void *item, const void *key)
+{
+    return strcmp(((const struct gt_pod_peers *)item)->text, key) == 0;
+}
+
+static void count_terms(struct gt_cache *cache, const struct gt_pod_peers *peers, uint32_t by)
+{
+    bool apart = false;
+    for (unsigned i = 0; i < peers->term_count; i++)
+        apart |= peers->terms[i].kind == GT_PEER_TERM_APART;
+    cache->peers_apart += apart ? by : 0;
+    cache->peers_with_terms += peers->term_count ? by : 0;
+}
+
+static int share(struct gt_cache *cache, const char *text, struct gt_pod_peers **ret)
+{
+    uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
+    struct gt_pod_peers *peers = gt_table_find(&cache->peers, hash, peers_is, text);
+    int r = peers ? 0 : gt_pod_peers_read(text, &peers);
+    if (r >= 0 && !peers->refs) {
+        r = gt_table_add(&cache->peers, hash, peers);
+        if (r < 0)
+            gt_pod_peers_free(peers);
+        else {
+            peers->hash = hash;
+            cache->bytes += gt_pod_peers_bytes(peers);
+            count_terms(cache, peers, 1);
+        }
+    }
+    if (r < 0)
+        return r;
+    peers->refs++;
+    *ret = peers;
+    return 0;
+}
+
+int gt_cache_peers_of(struct gt_cache *cache, const struct gt_pod *pod, struct cache_peers *ret)
+{
+    gt_auto_free char *text = NULL;
+    gt_auto_free char *labels = gt_peer_labels_text(pod->meta.namespace_, pod->labels);
+    *ret = (struct cache_peers){.labels = gt_cache_string(cache, labels)};
+    int r = ret->labels ? gt_pod_peers_text(pod->spec, pod->meta.namespace_, pod->labels, &text) : -ENOMEM;
+    if (r >= 0 && text)
+        r = share(cache, text, &ret->rules);
+    return r;
+}
+
+void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers)
+{
+    struct gt_pod_peers *rules = peers->rules;
+    gt_cache_string_drop(cache, peers->labels);
+    if (rules && !--rules->refs) {
+        gt_table_remove(&cache->peers, rules->hash, rules);
+        cache->bytes -= gt_pod_peers_bytes(rules);
+        count_terms(cache, rules, UINT32_MAX);
+        gt_pod_peers_free(rules);
+    }
+    *peers = (struct cache_peers){0};
+}
+
+void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peers)
+{
+    cache->room |= peers->rules || cache->peers_with_terms;
+}
+
+bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_pod *pod)
+{
+    return ((const struct cache_pod *)pod)->peers.rules || cache->peers_apart;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/plan_rules_work.h"
+
+#include <stdlib.h>
+
+void gt_plan_rules_done(struct gt_plan_rules *rules)
+{
+    free(rules->sort);
+    for (unsigned i = 0; i < rules->sorts; i++)
+        gt_node_set_done(&rules->barred[i]);
+    for (unsigned i = 0; i < rules->count; i++) {
+        free(rules->rules[i].domain);
+        free(rules->rules[i].there);
+    }
+    *rules = (struct gt_plan_rules){0};
+}
+
+/* ---- rules about single nodes ---- */
+
+/* The sort and GPUs of all pods to be placed; false: they differ, or none is. */
+static bool only_sort(const struct rule_work *work, unsigned *ret_sort, unsigned *ret_gpus)
+{
+    const struct gt_plan_request *request = work->request;
+    *ret_sort = *ret_gpus = 0;
+    bool any = false;
+    for (uint32_t u = 0; u < request->unit_count; u++)
+        for (uint32_t i = request->units[u].first; i < request->units[u].first + request->units[u].pods;
+             i++) {
+            if (request->pods[i].running)
+                continue;
+            unsigned sort = work->rules->sort[i], gpus = request->units[u].gpus;
+            if (any && (sort != *ret_sort || gpus != *ret_gpus))
+                return false;
+            any = true;
+            *ret_sort = sort;
+            *ret_gpus = gpus;
+        }
+    return any && *ret_sort < work->rules->sorts;
+}
+
+/* Whether the rule only limits the pods of this sort on each node, wherever its other pods are placed. */
+static bool is_separable(const struct rule_work *work, unsigned at, unsigned sort)
+{
+    const struct gt_plan_rule *rule = &work->rules->rules[at];
+    const struct rule_tally *tally = &work->tallies[at];
+    if (rule->kind == GT_PEER_APART)
+        return !rule->domain || !gt_rule_has(rule->who & rule->with, sort);
+    return !gt_rule_has(rule->who, sort) ||
+           (rule->kind == GT_PEER_TOGETHER && !tally->begins && !tally->seeded);
+}
+
+/* Lowers the limits: nodes barred to all, and one pod on each where pods are apart. Returns their number. */
+static uint32_t rule_limits(struct rule_work *work, unsigned sort, unsigned gpus,
+                            struct gt_plan_limit *limits)
+{
+    uint32_t count = 0;
+    const struct gt_cluster *cluster = work->cluster;
+    bool apart = false;
+    for (unsigned i = 0; i < work->rules->count; i++) {
+        const struct gt_plan_rule *rule = &work->rules->rules[i];
+        apart |= rule->kind == GT_PEER_APART && !rule->domain && gt_rule_has(rule->who & rule->with, sort);
+    }
+    for (uint32_t n = 0; n < cluster->node_count; n++) {
+        unsigned most = !cluster->usable[n]              ? 0
+                        : !gt_rule_allows(work, sort, n) ? 0
+                        : apart                          ? gpus
+                                                         : GT_GPUS_MAX;
+        if (most < cluster->usable[n])
+            limits[count++] = (struct gt_plan_limit){n, most};
+    }
+    return count;
+}
+
+/* Both lists have a node at most once; `of` is in order of nodes. */
+static uint32_t merge_limits(const struct gt_plan_request *request, uint32_t nodes, uint32_t *of,
+                             struct gt_plan_limit *limits, uint32_t count)
+{
+    for (uint32_t n = 0; n < nodes; n++)
+        of[n] = GT_NONE;
+    for (uint32_t i = 0; i < count; i++)
+        of[limits[i].node] = i;
+    for (uint32_t i = 0; i < request->limit_count; i++) {
+        const struct gt_plan_limit *limit = &request->limits[i];
+        uint32_t at = limit->node < nodes ? of[limit->node] : GT_NONE;
+        if (at == GT_NONE)
+            limits[count++] = *limit;
+        else if (limit->gpus < limits[at].gpus)
+            limits[at].gpus = limit->gpus;
+    }
+    return count;
+}
+
+/* Plans by node sets and limits alone. *ret_exact: where that fails, there is no plan. */
+static bool plan_by_limits(struct rule_work *work, struct gt_plan_failure *ret_failure, bool *ret_exact)
+{
+    unsigned sort, gpus;
+    uint32_t nodes = work->cluster->node_count;
+    struct gt_plan_request limited = *work->request;
+    struct gt_plan_limit *limits = malloc(((size_t)nodes + work->request->limit_count + 1) * sizeof(*limits));
+    uint32_t *of = malloc(((size_t)nodes + 1) * sizeof(*of));
+    bool one = only_sort(work, &sort, &gpus), made = gt_rule_work_make(work) && limits && of;
+    *ret_exact = made && one;
+    for (unsigned i = 0; i < work->rules->count && *ret_exact; i++)
+        *ret_exact = is_separable(work, i, sort);
+    if (made && one) {
+        limited.limit_count =
+            merge_limits(work->request, nodes, of, limits, rule_limits(work, sort, gpus, limits));
+        limited.limits = limits;
+    }
+    bool placed = made && gt_plan_job(work->cluster, &limited, ret_failure);
+    gt_rule_work_done(work);
+    free(limits);
+    free(of);
+    if (placed && !*ret_exact) {
+        placed = gt_rule_work_make(work) && gt_rules_are_kept(work);
+        gt_rule_work_done(work);
+    }
+    return placed;
+}
+
+bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *request,
+                   struct gt_plan_failure *ret_failure)
+{
+    if (!request->rules)
+        return gt_plan_job(cluster, request, ret_failure);
+    struct rule_work work = {.cluster = cluster, .request = request, .rules = request->rules};
+    bool exact;
+    for (uint32_t i = 0; i < request->pod_count; i++)
+        if (!request->pods[i].running)
+            request->pods[i].node = GT_NONE;
+    ret_failure->inexact = false; /* where there is no memory to plan */
+    if (plan_by_limits(&work, ret_failure, &exact))
+        return true;
+    exact = exact && !ret_failure->inexact;
+    if (!exact && gt_rule_search(&work, &exact))
+        return true;
+    if (gt_plan_job(cluster, request, ret_failure))
+        *ret_failure =
+            (struct gt_plan_failure){.reason = GT_PLAN_RULED, .supernode = GT_NONE, .could_fit = true};
+    ret_failure->inexact = !exact;
+    return false;
+}

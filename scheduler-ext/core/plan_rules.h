@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CORE_PLAN_RULES_H
+#define GPUTOPO_CORE_PLAN_RULES_H
+
+#include "scheduler-ext/core/plan.h"
+
+/*
+ * Rules between pods, as the scheduler will check them: pods that share no domain, pods that belong into one,
+ * pods that are spread. A plan keeps them, or is not made.
+ *
+ * Pods are of sorts: those of one sort have the same rules and count for the same ones. A domain is a set of
+ * nodes, such as a zone; nodes may lie in none.
+ *
+ * Where all pods to be placed are of one sort and ask for as many GPUs, and each rule is about single nodes,
+ * it is known exactly whether the job fits. Otherwise a plan is searched for, and `inexact` says where the
+ * search was cut short.
+ */
+enum { GT_PLAN_SORTS_MAX = 64, GT_PLAN_RULES_MAX = 64, GT_PLAN_SORT_NONE = 255 };
+
+enum gt_peer_kind {
+    GT_PEER_APART,    /* a pod of `who` shares no domain with another pod of `with` */
+    GT_PEER_TOGETHER, /* a pod of `who` is in a domain where a pod of `with` is, or one that is there */
+    GT_PEER_SPREAD,   /* where a pod of `who` is placed, no more than `skew` above the least domain */
+};
+
+struct gt_plan_rule {
+    enum gt_peer_kind kind;
+    uint32_t *domain;   /* [node], GT_NONE: in none; NULL: each node is a domain */
+    uint32_t domains;   /* how many there are */
+    uint64_t who, with; /* sorts: bits */
+    uint32_t *there;    /* [domain] pods that are there already; GT_NONE: the domain does not count (SPREAD).
+                           NULL: none, and all count. APART: nodes are barred instead */
+    uint32_t skew, fewest; /* SPREAD; with fewer domains than `fewest` the least one counts as empty */
+};
+
+struct gt_plan_rules {
+    uint8_t
+        *sort; /* [pod of the request]; GT_PLAN_SORT_NONE: a running pod that `there` and `barred` count */
+    unsigned sorts;
+    struct gt_node_set barred[GT_PLAN_SORTS_MAX]; /* [sort] nodes where its pods must not be placed */
+    struct gt_plan_rule rules[GT_PLAN_RULES_MAX];
+    unsigned count;
+    bool incomplete; /* there are more sorts or rules than these */
+};
+void gt_plan_rules_done(struct gt_plan_rules *rules);
+
+/* gt_plan_job() within request->rules, which may be NULL. Where the job would fit without them, the failure
+ * is GT_PLAN_RULED. */
+bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *request,
+                   struct gt_plan_failure *ret_failure);
+
+#endif

@@ -1,0 +1,254 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rules between pods that a scheduler will check: a plan keeps them, or is not made.
+
+Usage: test_placement_rules.py PLACEMENT_HOST [unittest arguments]
+"""
+
+import unittest
+
+from daemon_driver import wait_for
+from placement_case import PODS, PlacementCase
+from placement_driver import indexed_pod, node_status, planned_node
+
+LONG = 600000  # ms: what comes sooner comes of an event
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def term(key, labels, **more):
+    return {"topologyKey": key, "labelSelector": {"matchLabels": labels}, **more}
+
+
+def apart(*terms):
+    return {"affinity": {"podAntiAffinity": {REQUIRED: list(terms)}}}
+
+
+def together(*terms):
+    return {"affinity": {"podAffinity": {REQUIRED: list(terms)}}}
+
+
+def spread(key, labels, **more):
+    return {"topologySpreadConstraints": [{"topologyKey": key, "labelSelector": {"matchLabels": labels}, "maxSkew": 1,
+                                           "whenUnsatisfiable": "DoNotSchedule", **more}]}
+
+
+class PlacementRulesTest(PlacementCase):
+    def label(self, node, **labels):
+        self.api.add("/api/v1/nodes", node, status=node_status(), spec={}, metadata={
+            "labels": {HOSTNAME: node, **{key.replace("zone", ZONE): value for key, value in labels.items()}}})
+
+    def zones(self, **nodes):
+        for node, zone in nodes.items():
+            self.label(node.replace("_", "-"), **({"zone": zone} if zone else {}))
+
+    def gang(self, name, pods, gpus=4, group=None, ports=(), labels=None, made=None, **spec):
+        """An Indexed Job of one unit whose pods have the rules; the first `made` of them are there."""
+        group = group or pods * gpus
+        self.add_job(name, pods, group, gpus)
+        names = [f"{name}-{i}" for i in range(pods)]
+        for i, pod_name in enumerate(names[:made]):
+            pod = indexed_pod(name, i, gpus=gpus, group=group)
+            pod["metadata"]["labels"].update(labels or {})
+            pod["spec"]["containers"][0]["ports"] = [dict(port) for port in ports]
+            pod["spec"].update(spec)
+            self.add_pod(pod_name, pod)
+        return names
+
+    def other(self, name, node, labels=None, ports=(), phase="Running", **spec):
+        """A pod without GPUs on a node."""
+        self.add_pod(name, {"metadata": {"labels": labels or {}}, "status": {"phase": phase}, "spec": {
+            "nodeName": node, "containers": [{"name": "main", "ports": list(ports)}], **spec}})
+
+    def wait_waits(self, name, *texts, reason="PodRules"):
+        def is_so():
+            job = self.host.job(f"ns/Job/{name}")
+            return job.get("reason") == reason and all(text in job.get("text", "") for text in texts)
+        self.assertTrue(wait_for(is_so), (self.host.job(f"ns/Job/{name}"), self.host.counters()))
+
+    def nodes_of(self, names):
+        return sorted(planned_node(self.pod(name)) for name in names)
+
+    def count_of(self, names):
+        nodes = self.nodes_of(names)
+        return sorted(nodes.count(node) for node in set(nodes))
+
+    # -- host ports --
+
+    PORT = {"containerPort": 29500, "hostPort": 29500, "protocol": "TCP"}
+
+    def test_pods_with_a_host_port_do_not_share_a_node(self):
+        self.world(1, nodes_each=4)
+        self.start(retry=LONG)
+        names = self.gang("job-a", 4, ports=[self.PORT])
+        self.wait_lifted(*names)
+        self.assertEqual(self.count_of(names), [1, 1, 1, 1])
+
+    def test_ports_differ_by_protocol_and_address(self):
+        """What conflicts is one number of one protocol, on one address or on all of them."""
+        self.world(1, nodes_each=1)
+        self.other("a", "s0-n0", ports=[{**self.PORT, "protocol": "UDP"}])
+        self.other("b", "s0-n0", ports=[{**self.PORT, "hostIP": "10.0.0.1"}])
+        self.start(retry=LONG)
+        names = self.gang("job-a", 1, ports=[{**self.PORT, "hostIP": "10.0.0.2"}])
+        self.wait_lifted(*names)
+        self.gang("job-b", 1, ports=[self.PORT])
+        self.wait_waits("job-b", "its pods have host port 29500, so a node holds one of them, and on 1 node a host port is taken")
+
+    def test_a_port_that_is_taken_is_waited_for(self):
+        """By a pod without GPUs, and by one of another job; the waiting job gets the node when the port is free."""
+        self.world(1, nodes_each=2)
+        self.other("daemon", "s0-n1", hostNetwork=True, ports=[{"containerPort": 29500}])
+        self.start(retry=LONG)
+        self.gang("job-a", 2, ports=[self.PORT])
+        self.wait_waits("job-a", "GPUs for it are free, on nodes where rules of pods do not allow it",
+                        "so a node holds one of them, and on 1 node a host port is taken")
+        self.other("daemon", "s0-n1", hostNetwork=True, ports=[{"containerPort": 29500}], phase="Failed")
+        self.wait_lifted("job-a-0", "job-a-1")
+        self.gang("job-b", 1, ports=[self.PORT])
+        self.wait_waits("job-b", "on 2 nodes a host port is taken")
+
+    def test_a_reserved_place_whose_port_was_taken_is_left(self):
+        """The second pod comes later; its place was reserved on a node where a pod with its port runs by now."""
+        self.world(1, nodes_each=3)
+        self.start(retry=LONG)
+        names = self.gang("job-a", 2, made=1, ports=[self.PORT])
+        self.wait_lifted("job-a-0")
+        self.assertTrue(wait_for(lambda: 1 in self.named("job-job-a")), self.objects())
+        held = self.named("job-job-a")[1][0]
+        free, = set(self.nodes) - {held, planned_node(self.pod("job-a-0"))}
+        self.other("daemon", held, ports=[self.PORT])
+        pod = indexed_pod("job-a", 1, gpus=4, group=8)
+        pod["spec"]["containers"][0]["ports"] = [self.PORT]
+        self.add_pod("job-a-1", pod)
+        self.wait_lifted(*names)
+        self.assertEqual(planned_node(self.pod("job-a-1")), free)
+
+    # -- runtime class --
+
+    def test_a_runtime_class_as_admission_writes_it(self):
+        """Its overhead and its node selector are in the pod's spec."""
+        self.world(1, nodes_each=2)
+        for node, cpu in (("s0-n0", "10"), ("s0-n1", "64")):
+            status = node_status()
+            status["allocatable"]["cpu"] = cpu
+            self.api.add("/api/v1/nodes", node, spec={}, status=status, metadata={"labels": {HOSTNAME: node}})
+        self.start(retry=LONG)
+        names = self.gang("job-a", 1, runtimeClassName="kata", overhead={"cpu": "12"})
+        self.wait_lifted(*names)
+        self.assertEqual(self.nodes_of(names), ["s0-n1"])
+        self.gang("job-b", 1, runtimeClassName="kata", nodeSelector={"kata": "yes"})
+        self.wait_waits("job-b", "its node selector, affinity or tolerations exclude", reason="NeverFits")
+
+    # -- anti-affinity --
+
+    def test_pods_that_are_apart_by_host_do_not_share_a_node(self):
+        self.world(1, nodes_each=4)
+        self.start(retry=LONG)
+        names = self.gang("job-a", 4, labels={"app": "a"}, **apart(term(HOSTNAME, {"app": "a"})))
+        self.wait_lifted(*names)
+        self.assertEqual(self.count_of(names), [1, 1, 1, 1])
+
+    def test_pods_that_are_apart_by_zone(self):
+        self.world(1, nodes_each=4)
+        self.zones(s0_n0="a", s0_n1="a", s0_n2="b", s0_n3="b")
+        self.start(retry=LONG)
+        names = self.gang("job-a", 2, labels={"app": "a"}, **apart(term(ZONE, {"app": "a"})))
+        self.wait_lifted(*names)
+        self.assertEqual([node in ("s0-n0", "s0-n1") for node in self.nodes_of(names)], [True, False])
+        self.gang("job-b", 3, labels={"app": "b"}, **apart(term(ZONE, {"app": "b"})))
+        self.wait_waits("job-b", "; anti-affinity of pods keeps them apart by topology.kubernetes.io/zone")
+
+    def test_other_pods_are_kept_away_from_in_both_directions(self):
+        """One that the job's rule means, and one whose rule means the job."""
+        self.world(1, nodes_each=4)
+        self.other("theirs", "s0-n0", **apart(term(HOSTNAME, {"app": "a"})))
+        self.other("meant", "s0-n1", labels={"noisy": "yes"})
+        self.start(retry=LONG)
+        names = self.gang("job-a", 2, gpus=8, labels={"app": "a"}, **apart(term(HOSTNAME, {"noisy": "yes"})))
+        self.wait_lifted(*names)
+        self.assertEqual(self.nodes_of(names), ["s0-n2", "s0-n3"])
+        self.gang("job-b", 2, gpus=8, labels={"app": "a"})
+        self.wait_waits("job-b", "; anti-affinity of pods keeps them apart by kubernetes.io/hostname, from pods in 1 of 4 places too")
+
+    def test_pods_of_other_namespaces(self):
+        """They count where a selector or a list of namespaces means theirs."""
+        self.world(1, nodes_each=2)
+        self.api.add("/api/v1/namespaces/far/pods", "elsewhere", metadata={"namespace": "far", "labels": {"noisy": "yes"}},
+                     spec={"nodeName": "s0-n0", "containers": [{"name": "main"}]}, status={"phase": "Running"})
+        self.start(retry=LONG)
+        for name, node, more in (("job-a", "s0-n1", {"namespaceSelector": {}}), ("job-b", "s0-n1", {"namespaces": ["far"]}),
+                                 ("job-c", "s0-n0", {})):
+            names = self.gang(name, 1, **apart(term(HOSTNAME, {"noisy": "yes"}, **more)))
+            self.wait_lifted(*names)
+            self.assertEqual(self.nodes_of(names), [node])
+
+    # -- affinity --
+
+    def test_pods_that_belong_together_are_in_one_zone(self):
+        """The supernode that is chosen otherwise has two zones; and a unit is not torn for it."""
+        self.world(2, nodes_each=2)
+        self.zones(s0_n0="a", s0_n1="b", s1_n0="c", s1_n1="c")
+        self.start(retry=LONG)
+        names = self.gang("job-a", 4, labels={"app": "a"}, **together(term(ZONE, {"app": "a"})))
+        self.wait_lifted(*names)
+        self.assertEqual(set(self.nodes_of(names)), {"s1-n0", "s1-n1"})
+
+    def test_a_pod_that_another_wants_near(self):
+        self.world(2, nodes_each=2)
+        self.zones(s0_n0="a", s0_n1="a", s1_n0="b", s1_n1="b")
+        self.start(retry=LONG)
+        self.gang("job-a", 2, gpus=8, **together(term(ZONE, {"app": "db"})))
+        self.wait_waits("job-a", "; required affinity wants its pods in one place, by topology.kubernetes.io/zone")
+        self.other("db", "s1-n0", labels={"app": "db"})
+        self.wait_lifted("job-a-0", "job-a-1")
+        self.assertEqual(self.nodes_of(["job-a-0", "job-a-1"]), ["s1-n0", "s1-n1"])
+
+    # -- spread --
+
+    def test_pods_are_spread_by_host(self):
+        self.world(1, nodes_each=4)
+        self.start(retry=LONG)
+        names = self.gang("job-a", 4, labels={"app": "a"}, **spread(HOSTNAME, {"app": "a"}))
+        self.wait_lifted(*names)
+        self.assertEqual(self.count_of(names), [1, 1, 1, 1])
+
+    def test_pods_are_spread_by_zone(self):
+        """4 pods over 2 zones, of which one has more room."""
+        self.world(1, nodes_each=4)
+        self.zones(s0_n0="a", s0_n1="a", s0_n2="a", s0_n3="b")
+        self.start(retry=LONG)
+        names = self.gang("job-a", 4, labels={"app": "a"}, **spread(ZONE, {"app": "a"}))
+        self.wait_lifted(*names)
+        self.assertEqual(self.nodes_of(names).count("s0-n3"), 2)
+        self.gang("job-b", 2, gpus=8, labels={"app": "b"}, **spread(ZONE, {"app": "b"}))
+        self.wait_waits("job-b", "; its pods must be spread by topology.kubernetes.io/zone (maxSkew 1)")
+
+    def test_more_domains_than_there_are(self):
+        """With minDomains 2 and one zone, its least domain counts as empty."""
+        self.world(1, nodes_each=2)
+        self.zones(s0_n0="a", s0_n1="a")
+        self.start(retry=LONG)
+        self.gang("job-a", 2, labels={"app": "a"}, **spread(ZONE, {"app": "a"}, minDomains=2))
+        self.wait_waits("job-a", "; its pods must be spread by topology.kubernetes.io/zone (maxSkew 1, minDomains 2)")
+        self.label("s0-n1", zone="b")
+        self.wait_lifted("job-a-0", "job-a-1")
+
+    def test_soft_rules_change_nothing(self):
+        self.world(1, nodes_each=4)
+        self.start(retry=LONG)
+        names = self.gang("job-a", 4, labels={"app": "a"}, **spread(HOSTNAME, {"app": "a"}, whenUnsatisfiable="ScheduleAnyway"))
+        self.wait_lifted(*names)
+        self.assertEqual(self.count_of(names), [2, 2])
+
+    def test_too_many_rules_are_said(self):
+        self.world(1)
+        self.start(retry=LONG)
+        self.gang("job-a", 1, **apart(*[term(HOSTNAME, {"app": f"a{i}"}) for i in range(17)]))
+        self.assertTrue(wait_for(lambda: any("more than 16 required rules on other pods" in str(e) for e in self.api.objects.values())),
+                        self.host.counters())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler-ext/core/plan_rules.h"
+#include "tests/unit/core/core_world.h"
+
+/* Plans under rules between pods, against every way to place them, each bound pod by pod as a scheduler does
+ * it: a plan is good if all its pods get bound in the end. In any order, and a job that waits has no good
+ * plan, unless rules wait for each other: then in the order of ranks. */
+
+enum { NODES = 5, PODS = 5, SORTS = 2, RULES = 2, ZONES = 3 };
+
+struct ruled {
+    struct gt_cluster *cluster;
+    unsigned nodes, free[NODES], super[NODES], supers;
+    struct gt_plan_unit units[PODS];
+    struct gt_plan_pod pods[PODS];
+    uint8_t sort[PODS];
+    unsigned unit_count, pod_count, gpus[PODS], run[PODS]; /* of each pod */
+    struct gt_plan_rules rules;
+    bool tangled; /* several rules by which pods wait for others, or for others than their own sort */
+    uint32_t domain[RULES][NODES], there[RULES][NODES];
+};
+
+static unsigned draw(uint64_t *random, unsigned below)
+{
+    return (unsigned)(random_next(random) % below);
+}
+
+static void make_rule(struct ruled *ruled, unsigned at, uint64_t *random)
+{
+    struct gt_plan_rule *rule = &ruled->rules.rules[at];
+    *rule = (struct gt_plan_rule){.kind = (enum gt_peer_kind)draw(random, 3),
+                                  .domains = ZONES,
+                                  .who = 1 + draw(random, 3),
+                                  .with = 1 + draw(random, 3),
+                                  .skew = 1 + draw(random, 2),
+                                  .fewest = draw(random, 4)};
+    bool by_node = rule->kind != GT_PEER_TOGETHER && draw(random, 3) == 0;
+    unsigned domains = by_node ? ruled->nodes : ZONES;
+    for (unsigned n = 0; n < ruled->nodes; n++)
+        ruled->domain[at][n] = by_node ? n : draw(random, 9) ? draw(random, ZONES) : GT_NONE;
+    for (unsigned d = 0; d < domains; d++) {
+        unsigned there = draw(random, 3);
+        ruled->there[at][d] = rule->kind == GT_PEER_SPREAD ? (draw(random, 8) ? there : GT_NONE)
+                              : rule->kind == GT_PEER_TOGETHER && draw(random, 2) ? there / 2
+                                                                                  : 0;
+    }
+    if (rule->kind == GT_PEER_TOGETHER && draw(random, 2))
+        memset(ruled->there[at], 0, sizeof(ruled->there[at]));
+    if (!by_node) {
+        rule->domain = calloc(NODES, sizeof(*rule->domain));
+        memcpy(rule->domain, ruled->domain[at], sizeof(ruled->domain[at]));
+    }
+    rule->there = calloc(NODES, sizeof(*rule->there));
+    memcpy(rule->there, ruled->there[at], sizeof(ruled->there[at]));
+}
+
+static void make(struct ruled *ruled, uint64_t *random)
+{
+    *ruled = (struct ruled){.cluster = world_new(), .nodes = 2 + draw(random, NODES - 1)};
+    uint32_t class = world_class(ruled->cluster, 8, 4), supers[ZONES];
+    char name[16];
+    ruled->supers = 1 + draw(random, 2);
+    for (unsigned s = 0; s < ruled->supers; s++) {
+        snprintf(name, sizeof(name), "s%u", s);
+        supers[s] = world_super(ruled->cluster, name, 1, GT_NONE);
+    }
+    for (unsigned n = 0; n < ruled->nodes; n++) {
+        snprintf(name, sizeof(name), "n%u", n);
+        ruled->super[n] = draw(random, ruled->supers);
+        uint32_t node = world_node(ruled->cluster, name, class, supers[ruled->super[n]]);
+        ruled->free[n] = draw(random, 3) ? 8 : draw(random, 9);
+        gt_cluster_set_free(ruled->cluster, node, world_mask(ruled->free[n], 8, random));
+    }
+    unsigned gpus = 2 + draw(random, 3), sorts = 1 + draw(random, SORTS);
+    while (ruled->pod_count < PODS && (!ruled->unit_count || draw(random, 3))) {
+        unsigned most = PODS - ruled->pod_count, pods = 1 + draw(random, most < 4 ? most : 4);
+        unsigned atom = pods % 2 == 0 && draw(random, 3) == 0 ? pods / 2 : 0;
+        if (!draw(random, 6))
+            gpus = 1 + draw(random, 6);
+        ruled->units[ruled->unit_count] =
+            (struct gt_plan_unit){.first = ruled->pod_count, .pods = pods, .gpus = gpus, .atom = atom};
+        for (unsigned p = 0; p < pods; p++) {
+            ruled->gpus[ruled->pod_count] = gpus;
+            ruled->run[ruled->pod_count] = ruled->unit_count * 8 + (atom ? p / atom : 0);
+            ruled->sort[ruled->pod_count] = (uint8_t)draw(random, sorts);
+            ruled->pods[ruled->pod_count++] = (struct gt_plan_pod){.node = draw(random, NODES)};
+        }
+        ruled->unit_count++;
+    }
+    ruled->rules = (struct gt_plan_rules){.sorts = SORTS, .count = 1 + draw(random, RULES)};
+    ruled->rules.sort = calloc(PODS, 1);
+    memcpy(ruled->rules.sort, ruled->sort, PODS);
+    for (unsigned s = 0; s < SORTS; s++)
+        for (unsigned n = 0; n < ruled->nodes; n++)
+            if (!draw(random, 8))
+                gt_node_set_add(&ruled->rules.barred[s], n, NULL);
+    for (unsigned i = 0, waits = 0; i < ruled->rules.count; i++) {
+        make_rule(ruled, i, random);
+        const struct gt_plan_rule *rule = &ruled->rules.rules[i];
+        if (rule->kind == GT_PEER_APART)
+            continue;
+        bool seeds = rule->kind == GT_PEER_TOGETHER && !(rule->who & rule->with);
+        ruled->tangled |= waits++ || (rule->who != rule->with && !seeds);
+    }
+}
+
+/* ---- the scheduler, as it is documented ---- */
+
+struct bound {
+    const struct ruled *ruled;
+    const unsigned *node; /* of each pod */
+    bool is[PODS];
+};
+
+static unsigned pods_in(const struct bound *bound, unsigned at, uint64_t sorts, uint32_t domain)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < bound->ruled->pod_count; i++)
+        count += bound->is[i] && sorts >> bound->ruled->sort[i] & 1 &&
+                 bound->ruled->domain[at][bound->node[i]] == domain;
+    return count;
+}
+
+static bool passes(const struct bound *bound, unsigned pod, unsigned at)
+{
+    const struct ruled *ruled = bound->ruled;
+    const struct gt_plan_rule *rule = &ruled->rules.rules[at];
+    bool who = rule->who >> ruled->sort[pod] & 1, with = rule->with >> ruled->sort[pod] & 1;
+    uint32_t domain = ruled->domain[at][bound->node[pod]], domains = rule->domain ? ZONES : ruled->nodes;
+    const uint32_t *there = ruled->there[at];
+    if (rule->kind == GT_PEER_APART)
+        return domain == GT_NONE || ((!who || !pods_in(bound, at, rule->with, domain)) &&
+                                     (!with || !pods_in(bound, at, rule->who, domain)));
+    if (!who)
+        return true;
+    if (domain == GT_NONE)
+        return false;
+    if (rule->kind == GT_PEER_TOGETHER) {
+        bool any = false;
+        for (uint32_t d = 0; d < domains; d++)
+            any |= there[d] || pods_in(bound, at, rule->with, d);
+        return there[domain] || pods_in(bound, at, rule->with, domain) || (!any && with);
+    }
+    uint32_t least = UINT32_MAX, counted = 0;
+    for (uint32_t d = 0; d < domains; d++)
+        if (there[d] != GT_NONE) {
+            uint32_t pods = there[d] + pods_in(bound, at, rule->with, d);
+            least = pods < least ? pods : least;
+            counted++;
+        }
+    if (there[domain] == GT_NONE)
+        return false;
+    if (counted < rule->fewest)
+        least = 0;
+    return there[domain] + pods_in(bound, at, rule->with, domain) + with - least <= rule->skew;
+}
+
+/* Whether the others get bound whatever the order; `seen` has a bit for each set of bound pods. */
+static bool gets_bound(struct bound *bound, unsigned pods, uint32_t *seen)
+{
+    const struct ruled *ruled = bound->ruled;
+    if (*seen >> pods & 1)
+        return true;
+    *seen |= UINT32_C(1) << pods;
+    bool any = pods == (1u << ruled->pod_count) - 1;
+    for (unsigned pod = 0; pod < ruled->pod_count && !(any && ruled->tangled); pod++) {
+        bool may = !bound->is[pod];
+        for (unsigned r = 0; r < ruled->rules.count && may; r++)
+            may = passes(bound, pod, r);
+        if (!may)
+            continue;
+        any = true;
+        bound->is[pod] = true;
+        bool all = gets_bound(bound, pods | 1u << pod, seen);
+        bound->is[pod] = false;
+        if (!all)
+            return false;
+    }
+    return any;
+}
+
+static bool is_good(const struct ruled *ruled, const unsigned *node)
+{
+    unsigned taken[NODES] = {0};
+    for (unsigned i = 0; i < ruled->pod_count; i++) {
+        taken[node[i]] += ruled->gpus[i];
+        if (taken[node[i]] > ruled->free[node[i]] ||
+            gt_node_set_has(&ruled->rules.barred[ruled->sort[i]], node[i]) ||
+            (i && ruled->run[i] == ruled->run[i - 1] && ruled->super[node[i]] != ruled->super[node[i - 1]]))
+            return false;
+    }
+    struct bound bound = {.ruled = ruled, .node = node};
+    uint32_t seen = 0;
+    return gets_bound(&bound, 0, &seen);
+}
+
+static bool any_is_good(const struct ruled *ruled, unsigned *node, unsigned pod)
+{
+    if (pod == ruled->pod_count || pod == PODS)
+        return is_good(ruled, node);
+    for (node[pod] = 0; node[pod] < ruled->nodes; node[pod]++)
+        if (ruled->gpus[pod] <= ruled->free[node[pod]] && any_is_good(ruled, node, pod + 1))
+            return true;
+    return false;
+}
+
+static void keeps_the_rules(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned placed = 0, waits = 0, ruled_out = 0, searched = 0;
+    (void)state;
+    for (unsigned round = 0; round < test_rounds(20000); round++) {
+        struct ruled ruled;
+        struct gt_plan_failure failure;
+        unsigned node[PODS];
+        make(&ruled, &random);
+        bool found = gt_plan_ruled(ruled.cluster,
+                                   &(struct gt_plan_request){.units = ruled.units,
+                                                             .unit_count = ruled.unit_count,
+                                                             .pods = ruled.pods,
+                                                             .pod_count = ruled.pod_count,
+                                                             .rules = &ruled.rules},
+                                   &failure);
+        if (found) {
+            uint64_t masks[NODES] = {0};
+            for (unsigned i = 0; i < ruled.pod_count; i++) {
+                struct gt_cluster_node info;
+                node[i] = ruled.pods[i].node;
+                assert_true(gt_cluster_get_node(ruled.cluster, node[i], &info));
+                assert_int_equal(__builtin_popcountll(ruled.pods[i].mask), ruled.gpus[i]);
+                assert_int_equal(ruled.pods[i].mask & ~(info.available & ~masks[node[i]]), 0);
+                masks[node[i]] |= ruled.pods[i].mask;
+            }
+            assert_true(is_good(&ruled, node));
+            placed++;
+            searched += ruled.units[0].searched;
+        } else {
+            assert_false(failure.inexact); /* so small a job is searched for to the end */
+            assert_true(ruled.tangled || !any_is_good(&ruled, node, 0));
+            waits += !ruled.tangled;
+            ruled_out += failure.reason == GT_PLAN_RULED;
+        }
+        gt_plan_rules_done(&ruled.rules);
+        gt_cluster_free(ruled.cluster);
+    }
+    printf("%u placed, %u of them by search; %u wait for good, %u wait for rules\n", placed, searched, waits,
+           ruled_out);
+    assert_true(placed > test_rounds(20000) / 10 && ruled_out > test_rounds(20000) / 20);
+    assert_true(searched > test_rounds(20000) / 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(keeps_the_rules)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
