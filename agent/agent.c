@@ -50,10 +50,9 @@ static int gt_probe_start(const struct gt_agent_options *options, struct gt_prob
         return 0;
     }
     if (program && probe_start_is_socket(program)) {
-        int r = gt_probe_client_new(program, ret, err);
-        if (r >= 0)
-            gt_probe_client_patience(*ret, (int)options->probe_patience_s * 1000);
-        return r;
+        GT_TRY(gt_probe_client_new(program, ret, err));
+        gt_probe_client_patience(*ret, (int)options->probe_patience_s * 1000);
+        return 0;
     }
     if (!program) {
         if (!gt_file_beside_program("gputopo-probe", beside, sizeof(beside))) {

@@ -102,10 +102,9 @@ int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, stru
     GT_TRY(gt_cdi_new(&cdi, &agent->cdi, err));
     if (!agent_cdi_is_used(agent) && !gt_cdi_exists(agent->cdi))
         return 0;
-    int r = gt_loop_add_timer(agent->loop, on_timer, agent, &agent->cdi_timer, err);
-    if (r >= 0)
-        gt_source_arm(agent->cdi_timer, CDI_CHECK_MS);
-    return r;
+    GT_TRY(gt_loop_add_timer(agent->loop, on_timer, agent, &agent->cdi_timer, err));
+    gt_source_arm(agent->cdi_timer, CDI_CHECK_MS);
+    return 0;
 }
 
 void gt_agent_cdi_stop(struct gt_agent *agent)

@@ -38,16 +38,13 @@ int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_v
     struct gt_volcano_queue made = {.capability = UINT64_MAX};
     const struct gt_at at = {GT_KIND_VOLCANO_QUEUE, "metadata", err};
     const char *version = "";
-    int r = gt_api_meta(&at, object, &made.name, &version);
-    if (r >= 0)
-        r = pod_group_read_amount(gt_get_at(object, "spec", "capability"), resource,
-                                  "spec.capability of a Queue", &made.capability, err);
-    if (r >= 0)
-        r = pod_group_read_amount(gt_get_at(object, "status", "allocated"), resource,
-                                  "status.allocated of a Queue", &made.allocated, err);
-    if (r >= 0)
-        *ret = made;
-    return r;
+    GT_TRY(gt_api_meta(&at, object, &made.name, &version));
+    GT_TRY(pod_group_read_amount(gt_get_at(object, "spec", "capability"), resource,
+                                 "spec.capability of a Queue", &made.capability, err));
+    GT_TRY(pod_group_read_amount(gt_get_at(object, "status", "allocated"), resource,
+                                 "status.allocated of a Queue", &made.allocated, err));
+    *ret = made;
+    return 0;
 }
 
 bool gt_pod_group_is_made_for_pods(const char *name)

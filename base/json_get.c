@@ -130,10 +130,9 @@ int gt_get_int(const struct gt_at *at, const cJSON *object, const char *key, int
 int gt_get_unsigned(const struct gt_at *at, const cJSON *object, const char *key, unsigned max, unsigned *ret)
 {
     uint64_t number = *ret;
-    int r = gt_get_integer(at, object, key, max, &number);
-    if (r >= 0)
-        *ret = (unsigned)number;
-    return r;
+    GT_TRY(gt_get_integer(at, object, key, max, &number));
+    *ret = (unsigned)number;
+    return 0;
 }
 
 int gt_get_bool(const struct gt_at *at, const cJSON *object, const char *key, bool *ret)

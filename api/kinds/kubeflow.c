@@ -65,29 +65,24 @@ static int identify_mpi(const struct gt_kind *kind, const struct gt_pod_meta *po
 static int read_kubeflow(struct gt_template_reader *reader, const cJSON *spec)
 {
     uint32_t minimum = 0;
-    int r = gt_template_add_roles(reader, gt_get(spec, reader->kind->roles), "");
-    if (r >= 0)
-        r = gt_template_count(gt_get(gt_get_at(spec, "runPolicy", "schedulingPolicy"), "minAvailable"),
-                              "schedulingPolicy.minAvailable", 0, &minimum, reader->err);
-    if (r >= 0)
-        gt_template_set_minimum(reader->owner, "schedulingPolicy.minAvailable", minimum);
-    return r;
+    GT_TRY(gt_template_add_roles(reader, gt_get(spec, reader->kind->roles), ""));
+    GT_TRY(gt_template_count(gt_get(gt_get_at(spec, "runPolicy", "schedulingPolicy"), "minAvailable"),
+                             "schedulingPolicy.minAvailable", 0, &minimum, reader->err));
+    gt_template_set_minimum(reader->owner, "schedulingPolicy.minAvailable", minimum);
+    return 0;
 }
 
 static int read_pytorch(struct gt_template_reader *reader, const cJSON *spec)
 {
     const cJSON *policy = gt_get(spec, "elasticPolicy");
     uint32_t least = 0, most = 0;
-    int r = read_kubeflow(reader, spec);
-    if (r >= 0)
-        r = gt_template_count(gt_get(policy, "minReplicas"), "elasticPolicy.minReplicas", 0, &least,
-                              reader->err);
-    if (r >= 0)
-        r = gt_template_count(gt_get(policy, "maxReplicas"), "elasticPolicy.maxReplicas", 0, &most,
-                              reader->err);
-    if (r >= 0)
-        gt_template_set_least_workers(reader, "elasticPolicy.minReplicas", least, most);
-    return r;
+    GT_TRY(read_kubeflow(reader, spec));
+    GT_TRY(gt_template_count(gt_get(policy, "minReplicas"), "elasticPolicy.minReplicas", 0, &least,
+                             reader->err));
+    GT_TRY(
+        gt_template_count(gt_get(policy, "maxReplicas"), "elasticPolicy.maxReplicas", 0, &most, reader->err));
+    gt_template_set_least_workers(reader, "elasticPolicy.minReplicas", least, most);
+    return 0;
 }
 
 static int read_with_master(struct gt_template_reader *reader, const cJSON *spec, const char *master)

@@ -84,10 +84,8 @@ static int read_project(const struct gt_option *option, const char *value, void 
     static const char *const words[] = {"hypernodes", "nodefeatures", "none", NULL};
     struct gt_companion_options *to = field;
     unsigned mask = 0;
-    int r = is_none(value) ? 0 : companion_options_read_list(option, words, value, &mask, err);
+    GT_TRY(is_none(value) ? 0 : companion_options_read_list(option, words, value, &mask, err));
     bool afresh = !mask || mask & 4;
-    if (r < 0)
-        return r;
     to->project_hypernodes = (!afresh && to->project_hypernodes) || mask & 1;
     to->project_nodefeatures = (!afresh && to->project_nodefeatures) || mask & 2;
     return 0;
