@@ -128,8 +128,9 @@ static bool other_plugins_on_other(void *arg, const char *name, const struct gt_
         return false;
     other->is_there = true;
     snprintf(other->name, sizeof(other->name), "%s", name);
-    if (!other->is_known && gt_rpc_call_first(others->rpc, gt_steal_fd(&connection), GT_PATH_LIST, "", 0,
-                                              GT_OTHER_PLUGINS_MS, on_list, other, &other->call, NULL) == 0)
+    const struct gt_rpc_ask list = {GT_PATH_LIST, "", 0, GT_OTHER_PLUGINS_MS, true, on_list, other};
+    if (!other->is_known &&
+        gt_rpc_call_new(others->rpc, gt_steal_fd(&connection), &list, &other->call, NULL) == 0)
         others->pending++;
     return true;
 }

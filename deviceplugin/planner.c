@@ -48,8 +48,9 @@ static bool planner_ask(struct gt_planner *planner, struct kubelet_answer *answe
     uint64_t now = gt_clock_ns();
     unsigned left_ms = end_ns > now ? (unsigned)((end_ns - now) / 1000000) : 0;
     GT_CLEANUP(gt_rpc_call_free) struct gt_rpc_call *call = NULL;
+    const struct gt_pod_ask ask = {left_ms, planner_on_done, answer};
     if (left_ms < LEAST_MS ||
-        gt_pod_call_list(planner->rpc, planner->socket, left_ms, planner_on_done, answer, &call, NULL) < 0)
+        gt_pod_call_new(planner->rpc, planner->socket, GT_POD_LIST, &ask, &call, NULL) < 0)
         return false;
     pthread_mutex_lock(&answer->lock);
     while (!answer->is_here && gt_cond_wait_until(&answer->come, &answer->lock, end_ns) == 0)

@@ -158,14 +158,19 @@ static void podresources_take_offer(struct gt_podresources *client, const struct
         client->events.offered(client->events.arg, others);
 }
 
+static int podresources_call(struct gt_podresources *client, enum gt_pod_method method, struct gt_err **err)
+{
+    const struct gt_pod_ask ask = {client->options.timeout_ms, podresources_on_done, client};
+    client->method = method;
+    return gt_pod_call_new(client->rpc, client->socket, method, &ask, &client->call, err);
+}
+
 static void query_offer(struct gt_podresources *client)
 {
     if (!client->other || gt_clock_ms() < client->offer_due_ms)
         return;
     client->offer_due_ms = gt_clock_ms() + client->options.poll_ms * 3 / 2; /* every second time */
-    client->method = GT_POD_ALLOCATABLE;
-    if (gt_pod_call_allocatable(client->rpc, client->socket, client->options.timeout_ms, podresources_on_done,
-                                client, &client->call, NULL) < 0)
+    if (podresources_call(client, GT_POD_ALLOCATABLE, NULL) < 0)
         podresources_take_offer(client, NULL);
     else
         gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
@@ -222,8 +227,7 @@ static void podresources_ask(struct gt_podresources *client)
         r = gt_rpc_new(&client->rpc, &err);
     client->method = GT_POD_LIST;
     if (r == 0)
-        r = gt_pod_call_list(client->rpc, client->socket, client->options.timeout_ms, podresources_on_done,
-                             client, &client->call, &err);
+        r = podresources_call(client, GT_POD_LIST, &err);
     if (r < 0) {
         podresources_fail(client, gt_err_text(err), false);
         return;

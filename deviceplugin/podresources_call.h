@@ -6,15 +6,21 @@
 
 /* Single calls of the pod-resources API v1, and what their answers mean. podresources.c decides when. */
 
+enum gt_pod_method { GT_POD_LIST, GT_POD_ALLOCATABLE };
+
+struct gt_pod_ask {
+    unsigned timeout_ms;
+    gt_rpc_done *done;
+    void *arg;
+};
+
 /*
  * Starts a call; `done` is called as gt_rpc_call_new() says, on gRPC's thread. podresources.h says when it
  * may be started. On a negative error `done` is not called: the socket is missing, the kubelet does not
  * listen...
  */
-int gt_pod_call_list(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
-                     void *arg, struct gt_rpc_call **ret, struct gt_err **err);
-int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
-                            void *arg, struct gt_rpc_call **ret, struct gt_err **err);
+int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method method,
+                    const struct gt_pod_ask *ask, struct gt_rpc_call **ret, struct gt_err **err);
 
 /*
  * An answer's bytes as holdings of one resource. Invalid protobuf, a message that would unpack to more than
@@ -27,7 +33,6 @@ struct gt_pod_answer {
     struct gt_holder *holders; /* owned, as the message */
     void *message;
 };
-enum gt_pod_method { GT_POD_LIST, GT_POD_ALLOCATABLE };
 struct gt_pod_wanted {
     const char *resource; /* whose devices are listed */
     const char *other;    /* whose devices are only counted; NULL: none */

@@ -12,25 +12,16 @@
 #define PATH_ALLOCATABLE "/v1.PodResourcesLister/GetAllocatableResources"
 
 /* Either request is an empty message. */
-static int podresources_call(struct gt_rpc *rpc, const char *socket, const char *path, unsigned timeout_ms,
-                             gt_rpc_done *done, void *arg, struct gt_rpc_call **ret, struct gt_err **err)
+int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method method,
+                    const struct gt_pod_ask *ask, struct gt_rpc_call **ret, struct gt_err **err)
 {
+    const struct gt_rpc_ask call = {.path = method == GT_POD_ALLOCATABLE ? PATH_ALLOCATABLE : PATH_LIST,
+                                    .request = "",
+                                    .timeout_ms = ask->timeout_ms,
+                                    .done = ask->done,
+                                    .arg = ask->arg};
     int fd = gt_unix_connect(socket, err);
-    if (fd < 0)
-        return fd;
-    return gt_rpc_call_new(rpc, fd, path, "", 0, timeout_ms, done, arg, ret, err);
-}
-
-int gt_pod_call_list(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
-                     void *arg, struct gt_rpc_call **ret, struct gt_err **err)
-{
-    return podresources_call(rpc, socket, PATH_LIST, timeout_ms, done, arg, ret, err);
-}
-
-int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
-                            void *arg, struct gt_rpc_call **ret, struct gt_err **err)
-{
-    return podresources_call(rpc, socket, PATH_ALLOCATABLE, timeout_ms, done, arg, ret, err);
+    return fd < 0 ? fd : gt_rpc_call_new(rpc, fd, &call, ret, err);
 }
 
 enum { UNPACKED_MAX = 64 << 20 };

@@ -226,9 +226,10 @@ static int call_register(struct gt_registration *registration, const char *endpo
     int fd = gt_unix_connect(gt_kubelet_dir_socket_path(registration->dir), err);
     if (fd < 0)
         return fd;
-    return gt_rpc_call_new(registration->rpc, fd, GT_PATH_REGISTER, request.data, request.len,
-                           registration->options.register_timeout_ms, registration_on_done, registration,
-                           &registration->call, err);
+    const struct gt_rpc_ask ask = {
+        GT_PATH_REGISTER,     request.data, request.len, registration->options.register_timeout_ms, false,
+        registration_on_done, registration};
+    return gt_rpc_call_new(registration->rpc, fd, &ask, &registration->call, err);
 }
 
 static void register_now(struct gt_registration *registration)
@@ -335,8 +336,9 @@ static void on_offer(void *arg, int status, const char *message, const uint8_t *
 /* Asks the kubelet what it offers of the resource; false: it cannot be asked. */
 static bool registration_query(struct gt_registration *registration)
 {
-    if (gt_pod_call_allocatable(registration->rpc, registration->pod_resources, QUERY_MS, on_offer,
-                                registration, &registration->call, NULL) < 0)
+    const struct gt_pod_ask ask = {QUERY_MS, on_offer, registration};
+    if (gt_pod_call_new(registration->rpc, registration->pod_resources, GT_POD_ALLOCATABLE, &ask,
+                        &registration->call, NULL) < 0)
         return false;
     gt_source_arm(registration->timer, QUERY_MS + 1000ULL); /* in case its message gets lost */
     return true;

@@ -109,16 +109,20 @@ struct gt_rpc_call;
 /* Called once, on gRPC's thread; `message` is the server's error text. */
 typedef void gt_rpc_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len);
 
-/* Calls `path` over the connected socket `fd`, which belongs to gRPC from now on, also after a failure. */
-int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
-                    unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
-                    struct gt_err **err);
+struct gt_rpc_ask {
+    const char *path;
+    const void *request; /* `len` bytes */
+    size_t len;
+    unsigned timeout_ms;
+    bool
+        first; /* of a method that streams: `reply` is its first message, with GT_RPC_OK, and the call ends */
+    gt_rpc_done *done;
+    void *arg;
+};
 
-/* The same for a method that streams: `reply` is the first message, with GT_RPC_OK, and the call ends there.
- */
-int gt_rpc_call_first(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
-                      unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
-                      struct gt_err **err);
+/* Calls over the connected socket `fd`, which belongs to gRPC from now on, also after a failure. */
+int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const struct gt_rpc_ask *ask, struct gt_rpc_call **ret,
+                    struct gt_err **err);
 
 /* Frees a call, and cancels it if it is still running; when this returns, `done` is not called any more. Must
  * not be called within `done`. */

@@ -138,54 +138,39 @@ static grpc_call_error rpc_client_start(struct gt_rpc *rpc, struct gt_rpc_call *
     return r;
 }
 
-static int start_call(struct gt_rpc *rpc, int fd, const char *path, bool streams, const void *request,
-                      size_t len, unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
-                      struct gt_err **err)
+int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const struct gt_rpc_ask *ask, struct gt_rpc_call **ret,
+                    struct gt_err **err)
 {
     struct gt_rpc_call *call = calloc(1, sizeof(*call));
     if (!call) {
         close(fd);
-        return gt_fail_sys(err, ENOMEM, "call %s", path);
+        return gt_fail_sys(err, ENOMEM, "call %s", ask->path);
     }
     pthread_mutex_init(&call->lock, NULL);
     call->tag = (struct gt_rpc_tag){rpc_client_on_event, call};
     call->message_tag = (struct gt_rpc_tag){on_message, call};
-    call->streams = streams;
-    call->pending = streams ? 2 : 1;
-    call->done = done;
-    call->arg = arg;
+    call->streams = ask->first;
+    call->pending = ask->first ? 2 : 1;
+    call->done = ask->done;
+    call->arg = ask->arg;
     call->owners = 2;
     call->details = grpc_empty_slice();
     grpc_metadata_array_init(&call->initial);
     grpc_metadata_array_init(&call->trailing);
-    grpc_slice bytes = grpc_slice_from_copied_buffer(request, len);
+    grpc_slice bytes = grpc_slice_from_copied_buffer(ask->request, ask->len);
     call->request = grpc_raw_byte_buffer_create(&bytes, 1);
     grpc_slice_unref(bytes);
 
     sigset_t old = gt_rpc_block_signals();
     call->channel = connect_channel(fd);
-    grpc_call_error r = rpc_client_start(rpc, call, path, timeout_ms);
+    grpc_call_error r = rpc_client_start(rpc, call, ask->path, ask->timeout_ms);
     gt_rpc_restore_signals(&old);
     if (r != GRPC_CALL_OK) {
         destroy(call);
-        return gt_fail(err, EIO, "call %s: gRPC refuses it: %s", path, grpc_call_error_to_string(r));
+        return gt_fail(err, EIO, "call %s: gRPC refuses it: %s", ask->path, grpc_call_error_to_string(r));
     }
     *ret = call;
     return 0;
-}
-
-int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
-                    unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
-                    struct gt_err **err)
-{
-    return start_call(rpc, fd, path, false, request, len, timeout_ms, done, arg, ret, err);
-}
-
-int gt_rpc_call_first(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
-                      unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
-                      struct gt_err **err)
-{
-    return start_call(rpc, fd, path, true, request, len, timeout_ms, done, arg, ret, err);
 }
 
 void gt_rpc_call_free(struct gt_rpc_call *call)

@@ -403,8 +403,8 @@ static void gets_what_can_be_had(void **state)
     struct single single = {.loop = kubelet.loop, .answered = {.embedded = true, .deliver = stop_loop}};
     assert_return_code(gt_mailbox_new(kubelet.loop, &single, &single.mailbox, NULL), 0);
     struct gt_rpc_call *call = NULL;
-    assert_return_code(
-        gt_pod_call_allocatable(rpc, kubelet.socket, PATIENCE_MS, on_single, &single, &call, NULL), 0);
+    const struct gt_pod_ask ask = {PATIENCE_MS, on_single, &single};
+    assert_return_code(gt_pod_call_new(rpc, kubelet.socket, GT_POD_ALLOCATABLE, &ask, &call, NULL), 0);
     assert_int_equal(run_for(kubelet.loop, PATIENCE_MS), 0);
     gt_rpc_call_free(call);
     gt_mailbox_free(single.mailbox);

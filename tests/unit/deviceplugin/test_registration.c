@@ -244,31 +244,26 @@ const char *gt_rpc_status_name(int status)
     return status ? "UNAVAILABLE" : "OK";
 }
 
-int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
-                    unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
+int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const struct gt_rpc_ask *ask, struct gt_rpc_call **ret,
                     struct gt_err **err)
 {
     (void)rpc;
     (void)fd;
-    (void)path;
-    (void)request;
-    (void)len;
-    (void)timeout_ms;
     (void)err;
-    w.reg = (struct gt_rpc_call){done, arg};
+    w.reg = (struct gt_rpc_call){ask->done, ask->arg};
     w.registers++;
     *ret = &w.reg;
     return 0;
 }
 
-int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
-                            void *arg, struct gt_rpc_call **ret, struct gt_err **err)
+int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method method,
+                    const struct gt_pod_ask *ask, struct gt_rpc_call **ret, struct gt_err **err)
 {
     (void)rpc;
     (void)socket;
-    (void)timeout_ms;
     (void)err;
-    w.ask = (struct gt_rpc_call){done, arg};
+    assert_int_equal(method, GT_POD_ALLOCATABLE);
+    w.ask = (struct gt_rpc_call){ask->done, ask->arg};
     w.asks++;
     *ret = &w.ask;
     return 0;
