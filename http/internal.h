@@ -44,7 +44,7 @@ struct gt_http_peer {
     bool in_request;
     bool end_shown; /* the library was shown that the peer sends no more */
     bool cut;       /* its socket is shut down already */
-    bool linger;    /* answered before its body was read: close through linger.h */
+    bool linger;    /* answered before its body was read: close through gt_linger */
 
     enum { AT_HEADER, AT_DISCARD, AT_COLLECT, AT_CONSUME, AT_REST } stage;
     char *query;

@@ -10,6 +10,19 @@
 #include "cli/simulate/simulate.h"
 #include "scheduler-ext/core/score.h"
 
+enum cli_sim_format { CLI_SIM_TABLE, CLI_SIM_CSV, CLI_SIM_JSON };
+
+struct cli_simulation {
+    struct cli_parse parse;
+    const char *cluster, *trace;
+    const char *policy; /* NULL: all */
+    double load;        /* 0: the default */
+    double mtbf_hours, repair_hours;
+    unsigned format;
+    const struct gt_group_policy *const *known; /* what --policy may name; NULL at the end */
+    struct gt_experiment experiment;            /* without site, trace, policies and load */
+};
+
 static const char *const formats[] = {"table", "csv", "json", NULL};             /* as enum cli_sim_format */
 static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL}; /* as enum gt_queue_policy */
 static const char *const losses[] = {"restart", "wait", "unit", NULL}; /* as enum gt_sim_node_loss */
@@ -84,37 +97,6 @@ static const struct gt_command command = {
     .options = own_options,
     .count = GT_COUNT(own_options),
 };
-
-int cli_simulate_main(int argc, char **argv, const struct gt_group_policy *const *known)
-{
-    struct cli_simulation options = {
-        .parse = {.verb = "simulate"},
-        .known = known,
-        .repair_hours = 12,
-        .experiment = {.seed = 42,
-                       .seeds = 1,
-                       .draw = {.jobs = 20000, .departures = true},
-                       .group = {.queue = GT_QUEUE_BACKFILL,
-                                 .patience = 60,
-                                 .reservation = 600,
-                                 .reserved_percent = 50,
-                                 .warm_up = 0.3,
-                                 .lost_after = 300,
-                                 .restart = 300,
-                                 .loss_weight = GT_AWARE_DEFAULT.loss_weight}},
-    };
-    const char *verb = options.parse.verb;
-    int exit_code;
-    cli_keep_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error of write() */
-    if (argc < 1)
-        return cli_usage(verb, "expected options, see gputopo-simulate --help");
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    if (!options.cluster || !options.trace)
-        return cli_usage(verb, "%s: expected one", options.cluster ? "--trace" : "--cluster");
-    return cli_simulate_run(&options);
-}
 
 /* ---- inputs ---- */
 
@@ -295,7 +277,8 @@ static int simulate(struct cli_simulation *options, struct gt_err **err, struct 
     return r;
 }
 
-int cli_simulate_run(struct cli_simulation *options)
+/* Reads cluster and trace, runs and prints. Returns the exit code. */
+static int simulate_run(struct cli_simulation *options)
 {
     struct gt_experiment *experiment = &options->experiment;
     const char *verb = options->parse.verb;
@@ -332,4 +315,35 @@ int cli_simulate_run(struct cli_simulation *options)
     if (simulate(options, &err, &text) < 0)
         return cli_failed(verb, err);
     return cli_print(verb, &text);
+}
+
+int cli_simulate_main(int argc, char **argv, const struct gt_group_policy *const *known)
+{
+    struct cli_simulation options = {
+        .parse = {.verb = "simulate"},
+        .known = known,
+        .repair_hours = 12,
+        .experiment = {.seed = 42,
+                       .seeds = 1,
+                       .draw = {.jobs = 20000, .departures = true},
+                       .group = {.queue = GT_QUEUE_BACKFILL,
+                                 .patience = 60,
+                                 .reservation = 600,
+                                 .reserved_percent = 50,
+                                 .warm_up = 0.3,
+                                 .lost_after = 300,
+                                 .restart = 300,
+                                 .loss_weight = GT_AWARE_DEFAULT.loss_weight}},
+    };
+    const char *verb = options.parse.verb;
+    int exit_code;
+    cli_keep_standard_streams();
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error of write() */
+    if (argc < 1)
+        return cli_usage(verb, "expected options, see gputopo-simulate --help");
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
+        return exit_code;
+    if (!options.cluster || !options.trace)
+        return cli_usage(verb, "%s: expected one", options.cluster ? "--trace" : "--cluster");
+    return simulate_run(&options);
 }

@@ -264,7 +264,7 @@ bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *p
 }
 
 /* The search above 16 GPUs: modules first (loss_parts.c), which mostly gives the answer; else a good set by
- * growing and swapping, then the proof by branch and bound (loss_bound.c). */
+ * growing and swapping, then the proof by branch and bound. */
 
 /* A set under way, with what each GPU of the class would add to it. */
 struct set {

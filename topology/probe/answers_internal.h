@@ -21,8 +21,7 @@ struct gt_gpu *gt_reading_gpu(const struct gt_reading *reading, const struct gt_
 
 void gt_read_identities(struct gt_reading *reading);
 void gt_read_devices(struct gt_reading *reading);
-/* Evidence about health: answers_health.c reads what is reported, answers_silence.c finds devices that do not
- * answer. */
+/* Evidence about health: what is reported, and devices that do not answer. */
 void gt_read_health(struct gt_reading *reading);
 void gt_read_silence(struct gt_reading *reading);
 void gt_read_links(struct gt_reading *reading);
