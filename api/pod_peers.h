@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_API_POD_PEERS_H
-#define GPUTOPO_API_POD_PEERS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -60,5 +59,3 @@ char *gt_peer_labels_text(const char *namespace_, const cJSON *labels);
 /* Whether a term of such a pod means a pod with that text. */
 bool gt_peer_term_matches(const struct gt_pod_peers *peers, const struct gt_peer_term *term,
                           const char *labels);
-
-#endif

@@ -278,7 +278,7 @@ static int simulate(struct cli_simulation *options, struct gt_err **err, struct 
 }
 
 /* Reads cluster and trace, runs and prints. Returns the exit code. */
-static int simulate_run(struct cli_simulation *options)
+static int simulation_run(struct cli_simulation *options)
 {
     struct gt_experiment *experiment = &options->experiment;
     const char *verb = options->parse.verb;
@@ -345,5 +345,5 @@ int cli_simulate_main(int argc, char **argv, const struct gt_group_policy *const
         return exit_code;
     if (!options.cluster || !options.trace)
         return cli_usage(verb, "%s: expected one", options.cluster ? "--trace" : "--cluster");
-    return simulate_run(&options);
+    return simulation_run(&options);
 }
