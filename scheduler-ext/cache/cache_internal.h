@@ -191,7 +191,7 @@ struct cache_peers {
 /* -EINVAL where its rules are invalid or too many: then it has none. -ENOMEM. */
 int gt_cache_peers_of(struct gt_cache *cache, const struct gt_pod *pod, struct cache_peers *ret);
 void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers);
-/* A pod with these came to a node or left it: jobs may wait for that. */
+/* A pod with these came to a node or left it: jobs whose rules were asked for may wait for that. */
 void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peers);
 
 /* cache_charges.c: pods of all kinds that are on nodes. */
@@ -388,11 +388,13 @@ struct gt_cache {
     bool *row_short;                            /* [row] a plan lacked resources there */
     struct cache_bound_table bound;
     struct cache_foreign foreign;
-    uint32_t foreign_gpus;                  /* that are assumed for it */
-    uint32_t peers_apart, peers_with_terms; /* of `peers`: those with anti-affinity, with any term */
-    uint32_t by_plugin;                     /* nodes with a topology whose `by_claims` is false */
-    uint32_t outlived;                      /* nodes whose CR is */
-    bool has_spares;                        /* some supernode was given them */
+    uint32_t foreign_gpus; /* that are assumed for it */
+    uint32_t peers_apart;  /* of `peers`: those with anti-affinity */
+    bool peers_asked;      /* a job's rules were asked for since the last notice about that */
+    bool peers_by_labels;  /* likewise, rules by which any pod may matter */
+    uint32_t by_plugin;    /* nodes with a topology whose `by_claims` is false */
+    uint32_t outlived;     /* nodes whose CR is */
+    bool has_spares;       /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;

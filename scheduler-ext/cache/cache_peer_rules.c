@@ -533,6 +533,8 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
         return gt_fail_sys(err, ENOMEM, "plan");
     if (said)
         say_rules(&work, said);
+    cache->peers_asked = true;
+    cache->peers_by_labels |= work.own_terms > 0;
     *ret = work.rules;
     work.rules = NULL;
     return 0;

@@ -19,7 +19,6 @@ static void count_terms(struct gt_cache *cache, const struct gt_pod_peers *peers
     for (unsigned i = 0; i < peers->term_count; i++)
         apart |= peers->terms[i].kind == GT_PEER_TERM_APART;
     cache->peers_apart += apart ? by : 0;
-    cache->peers_with_terms += peers->term_count ? by : 0;
 }
 
 static int share(struct gt_cache *cache, const char *text, struct gt_pod_peers **ret)
@@ -70,10 +69,22 @@ void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers)
 
 void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peers)
 {
-    cache->room |= peers->rules || cache->peers_with_terms;
+    if (!cache->peers_by_labels && !(cache->peers_asked && peers->rules))
+        return;
+    cache->room = true;
+    cache->peers_asked = cache->peers_by_labels = false;
 }
 
 bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
-    return ((const struct cache_pod *)pod)->peers.rules || cache->peers_apart;
+    const struct cache_peers *own = &((const struct cache_pod *)pod)->peers;
+    if (own->rules || !cache->peers_apart)
+        return own->rules;
+    for (const struct gt_pod_peers *peers = gt_table_after(&cache->peers, 0, NULL); peers;
+         peers = gt_table_after(&cache->peers, peers->hash, peers))
+        for (unsigned t = 0; t < peers->term_count; t++)
+            if (peers->terms[t].kind == GT_PEER_TERM_APART &&
+                gt_peer_term_matches(peers, &peers->terms[t], own->labels))
+                return true;
+    return false;
 }

@@ -9,7 +9,7 @@
 /* The rules that a scheduler will check between a job's pods and the pods that are there (api/pod_peers.h).
  */
 
-/* Whether the pod has such rules, or others have that may be about it. */
+/* Whether the pod has such rules, or others have anti-affinity that means it. */
 bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 
 /* Whether rules between pods forbid the pod to be on the node, with the pods that are there. */

@@ -137,6 +137,6 @@ bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *req
     if (gt_plan_job(cluster, request, ret_failure))
         *ret_failure =
             (struct gt_plan_failure){.reason = GT_PLAN_RULED, .supernode = GT_NONE, .could_fit = true};
-    ret_failure->inexact = !exact;
+    ret_failure->inexact = !exact || request->rules->incomplete;
     return false;
 }
