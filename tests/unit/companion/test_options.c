@@ -160,7 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
         cmocka_unit_test(test_wrong),    cmocka_unit_test(test_a_label_that_would_feed_itself),
-        cmocka_unit_test(test_gone),   cmocka_unit_test(test_help),
+        cmocka_unit_test(test_gone),     cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
