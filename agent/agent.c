@@ -297,6 +297,7 @@ static int agent_start(struct gt_agent *agent, struct gt_err **err)
     GT_TRY(gt_probe_start(options, &agent->probe, &agent->no_probe_why, err));
     struct gt_scanner_options scanner = {
         .stale_links_s = options->stale_links_s,
+        .kubelet_config = options->kubelet_config,
         .kubelet_dir = options->device_plugin && !options->from ? options->kubelet_dir : NULL,
         .scan = scan_options(options, &agent->faults, agent->probe, agent->no_probe_why),
     };

@@ -139,6 +139,33 @@ static void say_usage(const struct gt_condition_facts *facts, struct gt_agent_co
         conditions_say(to, GT_CONDITION_TRUE, "Answering", "the kubelet says who uses the GPUs");
 }
 
+/* Whether the kubelet's topology manager admits pods of every size. */
+static void say_numa(const struct gt_inventory *inventory, struct gt_agent_condition *to)
+{
+    const struct gt_kubelet *kubelet = &inventory->node->kubelet;
+    const struct gt_numa *numa = inventory->class ? gt_class_numa(inventory->class) : NULL;
+    unsigned all = inventory->node->gpu_count, most = numa && numa->count ? gt_numa_most(numa) : all;
+    if (!kubelet->policy[0])
+        conditions_say(to, GT_CONDITION_UNKNOWN, "PolicyUnknown",
+                       "it is not known whether the kubelet refuses pods for their NUMA nodes: %s",
+                       kubelet->unknown[0] ? kubelet->unknown : "nobody has looked");
+    else if (most < all)
+        conditions_say(
+            to, GT_CONDITION_FALSE, "PodsTooLarge",
+            "with the policy %s the kubelet gives one %s at most %u of the %u GPUs, which lie on %u "
+            "NUMA nodes; it refuses more with TopologyAffinityError. The policy best-effort would not",
+            kubelet->policy, kubelet->scope, most, all, numa->count);
+    else if (numa && numa->count)
+        conditions_say(
+            to, GT_CONDITION_TRUE, "SizesFit",
+            "the kubelet's policy %s admits each number of GPUs where few enough NUMA nodes have them",
+            kubelet->policy);
+    else
+        conditions_say(to, GT_CONDITION_TRUE, "NotRestricted",
+                       "with the policy %s the kubelet refuses no pod for the NUMA nodes of its GPUs",
+                       kubelet->policy);
+}
+
 void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                           const struct gt_condition_facts *facts, const char *now)
 {
@@ -150,6 +177,7 @@ void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOG
     say_links(node, next[GT_TOPOLOGY_VENDOR_LIBRARY].status == GT_CONDITION_TRUE,
               &next[GT_TOPOLOGY_LINKS_HEALTHY]);
     say_usage(facts, &next[GT_TOPOLOGY_USAGE_KNOWN]);
+    say_numa(facts->inventory, &next[GT_TOPOLOGY_NUMA]);
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
         bool same = conditions[i].since[0] && conditions[i].status == next[i].status;
         snprintf(next[i].since, sizeof(next[i].since), "%s", same ? conditions[i].since : now);

@@ -63,6 +63,8 @@ static const struct gt_option table[] = {
      AGENT_FIELD(dev_root)},
     {"kubelet-dir", "DIR", "the kubelet's directory, may appear later (/var/lib/kubelet)", gt_option_text,
      AGENT_FIELD(kubelet_dir)},
+    {"kubelet-config", "FILE", "the kubelet's configuration, for its policies (config.yaml in its directory)",
+     gt_option_text, AGENT_FIELD(kubelet_config)},
     {"resource", "NAME", "the extended resource to advertise (metax-tech.com/gpu)", read_resource,
      AGENT_FIELD(resource)},
     {"advertise", "HOW",
@@ -191,5 +193,8 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
     *ret = options;
     if (!ret->node_name)
         ret->node_name = ret->host_name;
+    snprintf(ret->config_path, sizeof(ret->config_path), "%.240s/config.yaml", ret->kubelet_dir);
+    if (!ret->kubelet_config)
+        ret->kubelet_config = ret->config_path;
     return 0;
 }

@@ -27,6 +27,7 @@ struct gt_agent_options {
     const char *from; /* NULL: the live machine */
     const char *root; /* NULL: "/" */
     const char *dev_root, *kubelet_dir, *resource, *cdi_dir;
+    const char *kubelet_config; /* NULL: config.yaml in kubelet_dir */
     const char *probe;          /* a program or a socket; "none"; NULL: the program beside the agent's own */
     const char *probe_resource; /* NULL: none */
     const char *http;           /* NULL: off */
@@ -48,7 +49,7 @@ struct gt_agent_options {
     bool device_plugin, honour_plan, oneshot;
     bool print_fault_table;
     bool help, version; /* print help or version and do nothing else */
-    char host_name[256];
+    char host_name[256], config_path[256];
 };
 
 /* Reads and checks the command line; `environment_node` is $NODE_NAME or NULL. -EINVAL with one line that

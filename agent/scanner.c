@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "agent/health_file.h"
+#include "agent/kubelet_config.h"
 #include "agent/stale_links.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -137,6 +138,17 @@ static int keep_links(struct gt_scanner *scanner, struct gt_node *node, struct g
     return r;
 }
 
+/* What a recording says of its own node stays, unless there is a file. */
+static void scanner_read_kubelet(const struct gt_scanner *scanner, struct gt_node *node)
+{
+    struct gt_kubelet kubelet;
+    if (!scanner->options.scan.from)
+        gt_numa_nodes_read(scanner->options.scan.root, node);
+    if (scanner->options.kubelet_config &&
+        (gt_kubelet_config_read(scanner->options.kubelet_config, &kubelet) >= 0 || !node->kubelet.policy[0]))
+        node->kubelet = kubelet;
+}
+
 static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret,
                         struct gt_err **err)
 {
@@ -146,6 +158,7 @@ static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inve
     options.probe_wait_ms = scanner->begun ? 0 : GT_SCAN_EARLY_MS;
     scanner->begun = true;
     GT_TRY(gt_scan(&options, &node, &raw, err));
+    scanner_read_kubelet(scanner, node);
     scanner->digest = gt_raw_digest(&raw);
     gt_raw_done(&raw);
 

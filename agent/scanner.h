@@ -20,6 +20,7 @@ enum { GT_SCAN_EARLY_MS = 2000 };
 struct gt_scanner_options {
     unsigned stale_links_s;      /* how long direct links are kept while the vendor library does not answer */
     struct gt_scan_options scan; /* `faults` must not be NULL */
+    const char *kubelet_config;  /* the file */
     const char *kubelet_dir; /* unhealthy GPUs are stored below it for the next process; NULL: they are not */
 };
 

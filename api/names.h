@@ -22,6 +22,7 @@
 #define GT_CONDITION_REGISTERED     "Registered"
 #define GT_CONDITION_LINKS_HEALTHY  "LinksHealthy"
 #define GT_CONDITION_USAGE_KNOWN    "UsageKnown"
+#define GT_CONDITION_NUMA           "NUMAAlignment"
 #define GT_REASON_NO_GPU            "NoGPU"
 #define GT_REASON_GPU_LOST          "GPULost"
 #define GT_REASON_NO_DEVICE_PLUGIN  "NoDevicePlugin"

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "base/bits.h"
 #include "base/compare.h"
 #include "base/err.h"
 
@@ -15,7 +14,7 @@ int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **r
     struct gt_cluster_node node;
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
         if (gt_cluster_get_node(cluster, id, &node))
-            room[node.supernode] += gt_bit_count(node.available) / gpus;
+            room[node.supernode] += gt_class_pods(node.class, node.available, gpus);
     *ret = room;
     return 0;
 }
@@ -30,7 +29,9 @@ int gt_capacity_empty(const struct gt_cluster *cluster, const struct gt_empty_sp
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
         if (gt_node_set_has(spec->excluded, id) || !gt_cluster_get_node(cluster, id, &node))
             continue;
-        uint32_t pods = gt_bit_count(node.all) / spec->gpus,
+        bool open = spec->several && !gt_class_numa(node.class)->by_pod;
+        uint32_t pods = open ? gt_class_gpus(node.class) / spec->gpus
+                             : gt_class_pods(node.class, node.all, spec->gpus),
                  most = pods && spec->most ? spec->most(spec->arg, id) : pods;
         room[node.supernode] += pods < most ? pods : most;
     }

@@ -327,6 +327,7 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     cluster->first_promise[id] = GT_NONE;
     cluster->count[id] = cluster->usable[id] = cluster->draft_count[id] = 0;
     cluster->nodes_of[gpus]++;
+    cluster->numa_nodes += gt_class_numa(cluster->classes[class])->count > 0;
     cluster_join(cluster, id, leaf);
     if (cluster->class_nodes[class]++ == 0)
         cluster->generation++; /* the best score of an empty node may change */
@@ -359,6 +360,7 @@ void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
         gt_cluster_end_promise(cluster, cluster->first_promise[node]);
     cluster_leave(cluster, node);
     cluster->nodes_of[cluster->size[node]]--;
+    cluster->numa_nodes -= gt_class_numa(cluster->classes[cluster->class[node]])->count > 0;
     if (--cluster->class_nodes[cluster->class[node]] == 0)
         cluster->generation++;
     gt_names_remove(&cluster->node_names, node);

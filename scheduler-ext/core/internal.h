@@ -76,6 +76,7 @@ struct gt_cluster {
     /* [n]: nodes with n > 0 GPUs available, and those among them that have no others */
     uint32_t nodes_with[GT_GPUS_MAX + 1], idle_with[GT_GPUS_MAX + 1];
     uint32_t nodes_of[GT_GPUS_MAX + 1]; /* nodes of n GPUs */
+    uint32_t numa_nodes;                /* nodes with a verdict (numa_room.h) */
 
     /* supernodes, [id] */
     uint32_t super_count, super_capacity;
@@ -143,6 +144,15 @@ static inline unsigned gt_core_bits(uint64_t mask)
     mask = (mask & UINT64_C(0x3333333333333333)) + (mask >> 2 & UINT64_C(0x3333333333333333));
     mask = (mask + (mask >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
     return (unsigned)(mask * UINT64_C(0x0101010101010101) >> 56);
+}
+
+/* The lowest `count` bits of a mask; all of them if it has fewer. */
+static inline uint64_t gt_core_lowest(uint64_t mask, unsigned count)
+{
+    uint64_t rest = mask;
+    for (; count && rest; count--)
+        rest &= rest - 1;
+    return mask & ~rest;
 }
 
 /* All GPUs of a node. */

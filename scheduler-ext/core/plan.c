@@ -146,7 +146,8 @@ struct job gt_plan_begin(struct gt_cluster *cluster, const struct gt_plan_reques
                       .excluded = request->excluded,
                       .freed = request->freed,
                       .limits = request->limits,
-                      .limit_count = request->limit_count};
+                      .limit_count = request->limit_count,
+                      .several = request->several};
     for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)
         job.any_running = job.pods[i].running;
     return job;
@@ -181,7 +182,7 @@ void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *
                    uint64_t *ret_masks)
 {
     for (unsigned i = 0; i < containers; i++) {
-        struct gt_choice choice = {.mask = 0};
+        struct gt_choice choice = {.mask = gt_core_lowest(mask, counts[i])};
         gt_choose(class, mask, 0, counts[i], 0, &choice);
         ret_masks[i] = choice.mask;
         mask &= ~choice.mask;

@@ -93,7 +93,8 @@ struct gt_plan_failure {
     bool inexact;    /* pods or units of several sizes, or rules: the search was not exhaustive, it may fit */
     unsigned gpus;   /* of a pod */
     uint32_t needed; /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
-    uint32_t together; /* runs that `available` GPUs would hold without regard to supernodes */
+    uint32_t together;   /* runs that `available` GPUs would hold without regard to supernodes */
+    uint32_t numa_nodes; /* nodes with enough free GPUs for such a pod that their kubelets would refuse */
     bool could_fit; /* all such runs would fit if the nodes were empty that are eligible and not excluded */
 };
 
@@ -113,6 +114,9 @@ struct gt_plan_request {
     const struct gt_plan_limit *limits; /* at most one for each node */
     uint32_t limit_count;
     const struct gt_plan_rules *rules; /* for gt_plan_ruled(): NULL: none */
+    /* Its pods have several containers with GPUs: a kubelet that judges each container by itself is not
+     * predicted. */
+    bool several;
 };
 
 /*

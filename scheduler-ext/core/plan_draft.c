@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/core/slots.h"
 
 /*
@@ -53,6 +54,38 @@ static uint32_t next_excluded(const struct job *job, uint32_t from)
     return node < job->cluster->node_count ? node : GT_NONE;
 }
 
+/* The GPUs of a pod where these divide those of every larger one, else 0: then not every mix of pods that has
+ * room by its number of GPUs is admitted. *ret_all: how many GPUs the largest pod has. */
+static bool sizes_divide(const struct job *job, unsigned *ret_largest)
+{
+    unsigned largest = 0;
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        largest = job->units[u].gpus > largest ? job->units[u].gpus : largest;
+    *ret_largest = largest;
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        if (!job->units[u].gpus || largest % job->units[u].gpus)
+            return false;
+    return largest <= GT_GPUS_MAX;
+}
+
+/* On nodes whose kubelets judge NUMA nodes, only pods that these admit have room. */
+static void draft_numa(struct job *job)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    unsigned gpus;
+    bool divide = sizes_divide(job, &gpus);
+    for (uint32_t n = 0; cluster->numa_nodes && n < cluster->node_count; n++) {
+        const struct gt_numa *numa = gt_class_numa(cluster->classes[cluster->class[n]]);
+        unsigned count = gt_draft_count(job, n);
+        if (!count || !numa->count || (job->several && !numa->by_pod))
+            continue;
+        uint64_t mask = gt_draft_available(job, n);
+        unsigned most = divide ? gt_numa_pods(cluster, n, mask, gpus) * gpus : 0;
+        if (most < count)
+            set_available(job, n, mask, most);
+    }
+}
+
 void gt_draft_begin(struct job *job)
 {
     struct gt_cluster *cluster = job->cluster;
@@ -75,6 +108,7 @@ void gt_draft_begin(struct job *job)
             uint64_t mask = (cluster->free[n] | job->freed[n]) & cluster->healthy[n] & ~cluster->assumed[n];
             set_available(job, n, mask, gt_core_bits(mask));
         }
+    draft_numa(job);
     /* Fewer may be used than are available: which of them a pod gets is decided later. */
     for (uint32_t i = 0; i < job->limit_count; i++) {
         const struct gt_plan_limit *limit = &job->limits[i];

@@ -34,6 +34,7 @@ struct job {
     const uint64_t *freed;
     const struct gt_plan_limit *limits;
     uint32_t limit_count;
+    bool several;
     bool any_running;
     bool any_open; /* some pod does not take all GPUs of its node */
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/core/plan_work.h"
 
 static uint32_t saturated(uint64_t n)
@@ -55,6 +56,7 @@ static uint64_t slots_before(struct job *job, unsigned gpus)
 
 void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
 {
+    const struct gt_cluster *cluster = job->cluster;
     const struct gt_plan_unit *unit = &job->units[number];
     uint32_t size = gt_unit_run(unit), placed;
     struct gt_plan_failure failure = {
@@ -81,7 +83,10 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
         }
     }
     failure.largest = largest * unit->gpus;
-    failure.could_fit = whole_runs >= failure.wanted && whole_pods >= needed;
+    for (uint32_t n = 0; cluster->numa_nodes && unit->gpus && n < cluster->node_count; n++)
+        failure.numa_nodes += cluster->count[n] >= unit->gpus && !gt_node_set_has(job->excluded, n) &&
+                              !gt_numa_pods(cluster, n, cluster->available[n], unit->gpus);
+    failure.could_fit = !cluster->numa_nodes && whole_runs >= failure.wanted && whole_pods >= needed;
     slots = slots_before(job, unit->gpus);
     failure.held = saturated(held);
     failure.available = saturated(slots * unit->gpus);

@@ -35,6 +35,11 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
         gt_buf_printf(to, "; the cluster has %u GPUs for pods of %u, %u %s%s if they lay together",
                       failure->available, failure->gpus, failure->together, what,
                       gt_plural(failure->together));
+    if (failure->numa_nodes)
+        gt_buf_printf(to,
+                      "; %u node%s enough free GPUs, but not on the NUMA nodes that the kubelet's topology "
+                      "manager asks for",
+                      failure->numa_nodes, failure->numa_nodes == 1 ? " has" : "s have");
     add_inexact(failure, to);
 }
 

@@ -258,6 +258,7 @@ void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_query 
     const struct gt_class *class = cluster->classes[query->class];
     bool alone = query->batches == 1 && query->batch[0].pods == 1 && !query->held;
     /* For one pod the search is gt_choose(), which has the answer ready. */
-    if (alone || gt_class_gpus(class) > GT_EXACT_GPUS_MAX || !choose_exact(cluster, query, ret_masks))
+    if (alone || gt_class_gpus(class) > GT_EXACT_GPUS_MAX || gt_class_numa(class)->count ||
+        !choose_exact(cluster, query, ret_masks))
         gt_search_pod_gpus(class, query, ret_masks);
 }

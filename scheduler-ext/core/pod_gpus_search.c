@@ -23,8 +23,10 @@ static void choose_in_turn(struct draft *draft, const struct pod_gpus_query *que
         draft->batch[q] = 0;
         for (unsigned i = 0; i < query->batch[q].pods; i++) {
             struct gt_choice choice = {.mask = draft->left};
-            if (gt_bit_count(draft->left) > query->batch[q].gpus)
-                gt_choose(draft->class, draft->left, 0, query->batch[q].gpus, CHOICE_LIMIT_US, &choice);
+            unsigned gpus = query->batch[q].gpus;
+            if (gt_bit_count(draft->left) > gpus &&
+                !gt_choose(draft->class, draft->left, 0, gpus, CHOICE_LIMIT_US, &choice))
+                choice.mask = gt_core_lowest(draft->left, gpus);
             draft->batch_of[draft->pods] = (uint8_t)q;
             draft->pod[draft->pods++] = choice.mask;
             draft->batch[q] |= choice.mask;
@@ -116,7 +118,8 @@ void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_quer
     draft.left = query->free;
     draft.pods = 0;
     choose_in_turn(&draft, query);
-    bool changed = draft.pods > 1 || query->held;
+    /* A kubelet with a verdict serves one pod after the other, and swaps nothing. */
+    bool changed = (draft.pods > 1 || query->held) && !gt_class_numa(class)->count;
     if (changed)
         find_weights(&draft, query->free | query->held);
     for (unsigned pass = 0; changed && pass < PASSES; pass++) {

@@ -163,7 +163,8 @@ struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const 
                                     .pods = attempt->pods,
                                     .pod_count = view->count,
                                     .excluded = &attempt->excluded,
-                                    .rules = attempt->rules};
+                                    .rules = attempt->rules,
+                                    .several = gt_job_view_has_several(view)};
 }
 
 uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view *view,

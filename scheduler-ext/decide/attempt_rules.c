@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/err.h"
 #include "scheduler-ext/decide/attempt_rules.h"
+#include "base/err.h"
 
 #include <errno.h>
 

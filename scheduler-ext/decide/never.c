@@ -66,16 +66,28 @@ static bool node_is_too_small(const struct never_search *search, unsigned gpus)
     const struct gt_cluster *cluster = gt_cache_cluster(search->cache);
     unsigned most = 0;
     uint32_t large = 0, open = 0;
+    bool judged = false; /* by a kubelet that has refused it */
     for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
         struct gt_cluster_node node;
         if (!gt_cluster_get_node(cluster, n, &node))
             continue;
+        const struct gt_numa *numa = gt_class_numa(node.class);
         unsigned own = gt_bit_count(node.all);
+        if (numa->count && (numa->by_pod || !search->spec->several) && gt_numa_most(numa) < own) {
+            judged |= own >= gpus;
+            own = gt_numa_most(numa);
+        }
         most = own > most ? own : most;
         large += own >= gpus;
         open += own >= gpus && !gt_node_set_has(search->spec->excluded, n);
     }
-    if (!large)
+    if (!large && judged)
+        gt_buf_printf(
+            search->text,
+            "no kubelet gives a pod more than %u GPUs, by the policies of their topology managers, a "
+            "pod asks for %u: pods of up to %u would do",
+            most, gpus, most);
+    else if (!large)
         gt_buf_printf(search->text,
                       "no node has more than %u GPUs, a pod asks for %u: pods of up to %u would do", most,
                       gpus, most);
@@ -220,8 +232,11 @@ static bool job_is_too_large(const struct never_search *search, const struct nev
 static bool sort_is_too_large(struct never_search *search, const struct never_sort *sort)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(search->cache);
-    const struct gt_empty_spec spec = {
-        .gpus = sort->gpus, .excluded = search->spec->excluded, .most = most_on, .arg = search};
+    const struct gt_empty_spec spec = {.gpus = sort->gpus,
+                                       .excluded = search->spec->excluded,
+                                       .several = search->spec->several,
+                                       .most = most_on,
+                                       .arg = search};
     gt_auto_free uint32_t *room = NULL;
     struct gt_bounds bounds;
     search->gpus = sort->gpus;

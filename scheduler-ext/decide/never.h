@@ -13,6 +13,7 @@ struct gt_never_spec {
     const struct gt_node_set *excluded; /* nodes where its pods may not run; NULL: none */
     const struct gt_cache_demand *demands; /* of its pods */
     unsigned demand_count;                 /* 0: nothing besides GPUs limits them */
+    bool several;                          /* as in struct gt_plan_request */
 };
 
 /* True: it can never be placed; a sentence says which fact forbids it, and what would do. False also where

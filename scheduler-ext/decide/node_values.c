@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "scheduler-ext/core/numa_room.h"
 
 static unsigned node_values_bits(uint64_t mask)
 {
@@ -22,6 +23,23 @@ bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remo
      * that have become free since the last report. */
     return node_values_bits(gt_node_available(node, remote)) < gpus &&
            node_values_bits(node->free & node->healthy) >= gpus && node->assumed | remote;
+}
+
+bool gt_verdict_is_open(const struct gt_class *class, const struct gt_cache_pod *pod)
+{
+    return pod && pod->meta.containers > 1 && !gt_class_numa(class)->by_pod;
+}
+
+bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t id, uint64_t remote,
+                             const struct gt_cache_pod *pod, unsigned gpus)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_cluster_node node;
+    if (!gpus || !gt_cluster_get_node(cluster, id, &node) || !gt_class_numa(node.class)->count ||
+        gt_verdict_is_open(node.class, pod))
+        return false;
+    uint64_t available = gt_node_available(&node, remote);
+    return node_values_bits(available) >= gpus && !gt_numa_pods(cluster, id, available, gpus);
 }
 
 /* The available GPUs that are left when the scheduler has allocated some already: those are taken to be the

@@ -13,6 +13,14 @@ uint64_t gt_node_available(const struct gt_cluster_node *node, uint64_t remote);
 /* Whether the free GPUs would be enough for a pod of `gpus` GPUs if they were not reserved for others. */
 bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
 
+/* Whether the kubelet of the class judges the containers of a pod each by itself, and the pod has several
+ * with GPUs: then its verdict is not predicted. `pod` NULL: not known, one container. */
+bool gt_verdict_is_open(const struct gt_class *class, const struct gt_cache_pod *pod);
+/* Whether enough GPUs are free for the pod on the node, but its kubelet would refuse the pod, since they are
+ * spread over NUMA nodes. */
+bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote,
+                             const struct gt_cache_pod *pod, unsigned gpus);
+
 /*
  * The values of nodes, in the order of the names: the gpu-aware value (score.h) for the pod; where it has a
  * plan (`planned` is not GT_NONE) +INFINITY on its node. NAN where the node is unknown, has no room, or is

@@ -37,7 +37,7 @@ struct gt_extender {
     uint32_t capacity;
 
     uint64_t answered[GT_WIRE_VERBS], refused[GT_WIRE_VERBS], unready[GT_WIRE_VERBS],
-        forbidden[GT_WIRE_VERBS], refused_by[GT_NODE_RESERVED + 1];
+        forbidden[GT_WIRE_VERBS], refused_by[GT_FEASIBILITIES];
     uint64_t buckets[BUCKETS];
     double seconds;
 };
@@ -412,6 +412,8 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
                   (unsigned long long)e->refused_by[GT_GPUS_RESERVED]);
     gt_buf_printf(to, "%s{reason=\"node_reserved\"} %llu\n", refused_by,
                   (unsigned long long)e->refused_by[GT_NODE_RESERVED]);
+    gt_buf_printf(to, "%s{reason=\"numa\"} %llu\n", refused_by,
+                  (unsigned long long)e->refused_by[GT_NUMA_REFUSED]);
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
                       "Time for a decision, from the end of its body to the answer.", limits, e->buckets,
                       BUCKETS, e->seconds);

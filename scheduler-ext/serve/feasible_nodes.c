@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "scheduler-ext/cache/resources.h"
+#include "scheduler-ext/core/numa_room.h"
 
 static unsigned feasibility_bits(uint64_t mask)
 {
@@ -40,7 +41,9 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
     if (placement && gt_placement_is_reserved(placement, pod->known, node))
         return GT_NODE_RESERVED;
     uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) : 0;
-    return gt_node_gpus_are_reserved(&known, remote, pod->gpus) ? GT_GPUS_RESERVED : GT_FEASIBLE;
+    return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                  ? GT_GPUS_RESERVED
+           : gt_node_kubelet_refuses(cache, node, remote, pod->known, pod->gpus) ? GT_NUMA_REFUSED
+                                                                                 : GT_FEASIBLE;
 }
 
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,
@@ -57,6 +60,12 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
         gt_buf_puts(to, "this node is a spare: it waits for pods whose nodes are lost");
     else if (feasibility == GT_NODE_RESERVED)
         gt_buf_puts(to, "gputopo has reserved this node for a larger job that has waited for long");
+    else if (feasibility == GT_NUMA_REFUSED)
+        gt_buf_printf(
+            to,
+            "the kubelet's topology manager would refuse the pod (TopologyAffinityError): its %u GPUs "
+            "would be spread over too many NUMA nodes",
+            pod->gpus);
     else if (feasibility == GT_GPUS_RESERVED) {
         uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) & known.free : 0;
         gt_buf_printf(to,
@@ -102,11 +111,15 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
     *ret = spare                             ? GT_REFUSED_SPARE
            : feasibility == GT_NODE_RESERVED ? GT_REFUSED_NODE_RESERVED
            : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_GPUS_RESERVED
+           : feasibility == GT_NUMA_REFUSED  ? GT_REFUSED_NUMA
                                              : GT_REFUSED_TOO_FEW;
     if (feasibility != GT_FEASIBLE)
         return 0;
     uint64_t remote = view->placement ? gt_placement_remote_gpus(view->placement, id) : 0;
-    uint32_t slots = gt_bit_count(gt_node_available(&node, remote)) / pod->gpus;
+    uint64_t available = gt_node_available(&node, remote);
+    uint32_t slots = gt_verdict_is_open(node.class, pod->known)
+                         ? gt_bit_count(available) / pod->gpus
+                         : gt_numa_pods(gt_cache_cluster(view->cache), id, available, pod->gpus);
     uint32_t room = gt_cache_room_for(view->cache, id, gt_cache_pod_request(pod->known), GT_CACHE_ROOM_NOW);
     bool offered = pod->known->claim_template || gt_cache_gpus_left(view->cache, id) >= pod->gpus;
     *ret = !slots ? GT_REFUSED_TOO_FEW : offered ? GT_REFUSED_RESOURCES : GT_REFUSED_OFFERED;
@@ -250,6 +263,10 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
     case GT_REFUSED_NODE_RESERVED:
         gt_buf_printf(to, "%s reserved for a larger job that has waited for long", are);
         break;
+    case GT_REFUSED_NUMA:
+        gt_buf_printf(to, "%s enough GPUs free, but spread over NUMA nodes so that %s would refuse the pod",
+                      have, count == 1 ? "its kubelet" : "their kubelets");
+        break;
     case GT_REFUSED_RESOURCES:
         gt_buf_printf(to, "%s too little besides GPUs left for the pod", have);
         break;
@@ -300,6 +317,7 @@ const char *gt_refusal_name(enum gt_refusal refusal)
         [GT_REFUSED_TOO_FEW] = "tooFew",
         [GT_REFUSED_GPUS_RESERVED] = "gpusReserved",
         [GT_REFUSED_NODE_RESERVED] = "nodeReserved",
+        [GT_REFUSED_NUMA] = "numa",
         [GT_REFUSED_RESOURCES] = "tooFewResources",
         [GT_REFUSED_SPARE] = "spare",
         [GT_REFUSED_UNSUITED] = "unsuited",

@@ -11,9 +11,10 @@
  * The feasibility of nodes for one pod, as the extenders report it to every scheduler. No I/O.
  *
  * Whether a node has enough GPUs, is healthy and is tolerated is checked by the scheduler itself, which knows
- * it earlier. Three checks are ours: a planned pod may run on its planned node only; GPUs that are reserved
+ * it earlier. Four checks are ours: a planned pod may run on its planned node only; GPUs that are reserved
  * for planned pods are refused to other pods; and so are nodes that are reserved for a large job that has
- * waited for long. A node without a NodeGPUTopology is unknown: it is feasible, with the lowest score.
+ * waited for long; and so are nodes whose kubelets would refuse the pod. A node without a NodeGPUTopology is
+ * unknown: it is feasible, with the lowest score.
  */
 enum { GT_FEASIBILITY_REASON_MAX = 192 };
 
@@ -22,6 +23,8 @@ enum gt_feasibility {
     GT_PLANNED_ELSEWHERE, /* the pod is planned for another node */
     GT_GPUS_RESERVED,     /* its free GPUs are reserved for others */
     GT_NODE_RESERVED,     /* the node is reserved for a waiting job */
+    GT_NUMA_REFUSED, /* its kubelet would refuse the pod, since the free GPUs are spread over NUMA nodes */
+    GT_FEASIBILITIES,
 };
 
 struct gt_extender_pod {
@@ -54,6 +57,7 @@ enum gt_refusal {
     GT_REFUSED_TOO_FEW,       /* it has fewer available GPUs, reserved ones included */
     GT_REFUSED_GPUS_RESERVED, /* for planned or starting pods */
     GT_REFUSED_NODE_RESERVED, /* for a waiting job */
+    GT_REFUSED_NUMA,          /* by its kubelet, since the free GPUs are spread over NUMA nodes */
     GT_REFUSED_RESOURCES,     /* it lacks CPU, memory or another resource for the pod */
     GT_REFUSED_SPARE,         /* only for replacements of pods on lost nodes */
     GT_REFUSED_UNSUITED,      /* excluded by the pod's selector, affinity or tolerations */

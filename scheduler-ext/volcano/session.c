@@ -347,7 +347,8 @@ void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t number, uint8_t *re
         struct gt_cluster_node node;
         uint32_t at = session->node_of[id];
         if (at < node_count && gt_cluster_get_node(cluster, id, &node))
-            ret[at] = !gt_node_gpus_are_reserved(&node, 0, task->pod->gpus);
+            ret[at] = !gt_node_gpus_are_reserved(&node, 0, task->pod->gpus) &&
+                      !gt_node_kubelet_refuses(volcano->cache, id, 0, task->pod, task->pod->gpus);
     }
     if (task && task->pod)
         gt_volcano_room_forbid(volcano, task->pod->gpus, ret, node_count);

@@ -17,6 +17,9 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-never
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_never.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-never PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-numa
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_numa.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-numa PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-kinds
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_kinds.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-kinds PROPERTIES LABELS integration TIMEOUT 1500)

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "topology/model/node.h"
+#include "topology/model/numa.h"
 
 /*
  * Chooses GPUs for a request. With pair weights w(i,j) and S(A) = the sum of w over the pairs in A, a request
@@ -16,9 +17,12 @@
  * Source: docs/reference/loss.md; the cut is the only published form of the vendor's loss (HAMi's sGPU
  * score).
  *
- * Nodes with equal weights share a class. Up to 16 GPUs an answer comes from all sets of k GPUs (at most
- * 12,870) and is exact; the class keeps the latest answers. Above 16 GPUs each answer is a search with a time
- * limit.
+ * Where the kubelet of the node refuses sets that are spread over its NUMA nodes (numa.h), F in 1 is what the
+ * kubelet's verdict leaves of it, and there is no choice where it refuses.
+ *
+ * Nodes with equal weights and verdicts share a class. Up to 16 GPUs an answer comes from all sets of k GPUs
+ * (at most 12,870) and is exact; the class keeps the latest answers. Above 16 GPUs each answer is a search
+ * with a time limit.
  */
 
 enum { GT_EXACT_GPUS_MAX = 16 };
@@ -26,6 +30,7 @@ enum { GT_EXACT_GPUS_MAX = 16 };
 struct gt_weights {
     unsigned n;                           /* GPUs, at most 64 */
     uint16_t w[GT_GPUS_MAX][GT_GPUS_MAX]; /* symmetric, 0 on the diagonal */
+    struct gt_numa numa;
 };
 
 struct gt_choice {
@@ -39,7 +44,7 @@ struct gt_choice {
  * is shared by reference count between threads. */
 struct gt_class;
 
-/* The weights of a node. */
+/* The weights of a node, and the verdict of its kubelet. */
 void gt_weights_of(const struct gt_node *node, struct gt_weights *ret);
 
 /* Makes the class, in a few microseconds. -EINVAL for weights that are not symmetric,
@@ -52,6 +57,7 @@ GT_DEFINE_CLEANUP(struct gt_class *, gt_class_unref)
 #define gt_auto_class GT_CLEANUP(gt_class_unref)
 
 unsigned gt_class_gpus(const struct gt_class *class);
+const struct gt_numa *gt_class_numa(const struct gt_class *class);
 /* Whether it is the class of these weights. */
 bool gt_class_is_of(const struct gt_class *class, const struct gt_weights *weights);
 size_t gt_class_bytes(const struct gt_class *class);
@@ -71,6 +77,9 @@ uint32_t gt_class_best_score(const struct gt_class *class, unsigned k);
  */
 bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsigned k, unsigned limit_us,
                struct gt_choice *ret);
+
+/* How many pods of k GPUs, 1 or more, the node takes one after the other with these GPUs free. */
+unsigned gt_class_pods(const struct gt_class *class, uint64_t free, unsigned k);
 
 /* The best choice and the second best in the same order. If there is only one set, *ret_has_second is false
  * and *ret_second untouched. False, with nothing written, as in gt_choose(). `limit_us` limits each of the

@@ -60,13 +60,13 @@ static inline uint32_t next_of_size(uint32_t bits)
     return (filled + 1) | (((~filled & -~filled) - 1) >> (gt_bit_first(bits) + 1));
 }
 
-/* The best of `free` that hold `must`, one or two as `wanted` says, by trying all; returns how many there
- * are. They are compared by S(A), then S(F \ A): the least cut is the highest S(F \ A) among equal S(A). The
- * masks come in ascending order, so an equal one never replaces an earlier one. */
-static unsigned enumerate(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k,
-                          unsigned wanted, uint32_t ret[static 2])
+/* The best of `from`, a part of `free`, that hold `must`, one or two as `wanted` says, by trying all; returns
+ * how many there are. They are compared by S(A), then S(F \ A): the least cut is the highest S(F \ A) among
+ * equal S(A). The masks come in ascending order, so an equal one never replaces an earlier one. */
+static unsigned enumerate(const struct gt_class *class, uint32_t free, uint32_t from, uint32_t must,
+                          unsigned k, unsigned wanted, uint32_t ret[static 2])
 {
-    uint32_t open = free & ~must, end = UINT32_C(1) << gt_bit_count(open);
+    uint32_t open = from & ~must, end = UINT32_C(1) << gt_bit_count(open);
     unsigned picks = k - gt_bit_count(must), found = 0;
     uint64_t best[2] = {0, 0};
     struct spread_tables spread;
@@ -110,7 +110,8 @@ static atomic_uint *loss_choose_place_of(const struct gt_class *class, uint32_t 
     return &kept->answers[place & (class->answer_count - 1)];
 }
 
-static uint32_t small_choice(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k)
+static uint32_t small_choice(const struct gt_class *class, uint32_t free, uint32_t from, uint32_t must,
+                             unsigned k)
 {
     atomic_uint *place = loss_choose_place_of(class, free, k);
     uint32_t kept = atomic_load_explicit(place, memory_order_relaxed), mask = kept & 0xffff;
@@ -119,7 +120,7 @@ static uint32_t small_choice(const struct gt_class *class, uint32_t free, uint32
     /* The best of all is the best of those that hold `must`, if it does. */
     if (kept >> 16 == free && gt_bit_count(mask) == k && (mask & must) == must)
         return mask;
-    enumerate(class, free, must, k, 1, two);
+    enumerate(class, free, from, must, k, 1, two);
     if (!must)
         atomic_store_explicit(place, free << 16 | two[0], memory_order_relaxed);
     return two[0];
@@ -140,17 +141,21 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
 {
     uint32_t deg[GT_GPUS_MAX];
     struct gt_loss_option best;
+    uint64_t from;
     bool exact;
 
     free &= gt_low_bits(class->n);
-    if (!k || k > gt_bit_count(free) || (must & ~free) || gt_bit_count(must) > k)
+    if (!k || k > gt_bit_count(free) || (must & ~free) || gt_bit_count(must) > k ||
+        !gt_numa_admits(&class->numa, free, must, k, &from))
         return false;
+    from |= must;
     if (class->sums) {
-        *ret = choice_of_mask(class, (uint32_t)free, small_choice(class, (uint32_t)free, (uint32_t)must, k));
+        *ret = choice_of_mask(class, (uint32_t)free,
+                              small_choice(class, (uint32_t)free, (uint32_t)from, (uint32_t)must, k));
         return true;
     }
     gt_degrees(class, free, deg);
-    gt_search(&(struct gt_loss_query){class, free, must, k, deg, deadline_after(limit_us)}, &best, &exact);
+    gt_search(&(struct gt_loss_query){class, from, must, k, deg, deadline_after(limit_us)}, &best, &exact);
     *ret = loss_choose_choice_of(&best, exact);
     return true;
 }
@@ -186,11 +191,11 @@ static bool second_best(struct gt_loss_query query, uint64_t first, struct gt_lo
     return true;
 }
 
-static bool large_two(const struct gt_class *class, uint64_t free, unsigned k, unsigned limit_us,
-                      struct gt_choice *ret_first, struct gt_choice *ret_second)
+static bool large_two(const struct gt_class *class, uint64_t free, uint64_t from, unsigned k,
+                      unsigned limit_us, struct gt_choice *ret_first, struct gt_choice *ret_second)
 {
     uint32_t deg[GT_GPUS_MAX];
-    struct gt_loss_query query = {class, free, 0, k, deg, deadline_after(limit_us)};
+    struct gt_loss_query query = {class, from, 0, k, deg, deadline_after(limit_us)};
     struct gt_loss_option first, second = {0, 0, 0};
     bool exact;
 
@@ -213,15 +218,16 @@ bool gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsi
                    struct gt_choice *ret_first, struct gt_choice *ret_second, bool *ret_has_second)
 {
     uint32_t two[2] = {0, 0};
+    uint64_t from;
 
     free &= gt_low_bits(class->n);
-    if (!k || k > gt_bit_count(free))
+    if (!k || k > gt_bit_count(free) || !gt_numa_admits(&class->numa, free, 0, k, &from))
         return false;
     if (!class->sums) {
-        *ret_has_second = large_two(class, free, k, limit_us, ret_first, ret_second);
+        *ret_has_second = large_two(class, free, from, k, limit_us, ret_first, ret_second);
         return true;
     }
-    *ret_has_second = enumerate(class, (uint32_t)free, 0, k, 2, two) == 2;
+    *ret_has_second = enumerate(class, (uint32_t)free, (uint32_t)from, 0, k, 2, two) == 2;
     *ret_first = choice_of_mask(class, (uint32_t)free, two[0]);
     if (*ret_has_second)
         *ret_second = choice_of_mask(class, (uint32_t)free, two[1]);
@@ -273,4 +279,21 @@ void gt_hami_maps(const struct gt_class *class, uint64_t free, struct gt_hami_ma
             ret->losses[k] = HAMI_MOST;
         }
     }
+}
+
+unsigned gt_class_pods(const struct gt_class *class, uint64_t free, unsigned k)
+{
+    struct gt_choice choice;
+    unsigned pods = 0;
+
+    free &= gt_low_bits(class->n);
+    if (!class->numa.count)
+        return gt_bit_count(free) / k;
+    for (unsigned d = 0; k <= gt_numa_largest(&class->numa) && d < class->numa.count; d++)
+        pods += gt_bit_count(free & class->numa.gpus[d]) / k;
+    if (k <= gt_numa_largest(&class->numa))
+        return pods;
+    for (; gt_choose(class, free, 0, k, LIMIT_US / GT_GPUS_MAX, &choice); free &= ~choice.mask)
+        pods++;
+    return pods;
 }

@@ -55,10 +55,41 @@ static void sums_fill(struct gt_class *class)
 
 enum { ANSWERS_MAX = 2048 };
 
+static bool is_spread(const struct gt_kubelet *kubelet)
+{
+    return strcmp(kubelet->policy, GT_POLICY_RESTRICTED) != 0 &&
+           strcmp(kubelet->policy, GT_POLICY_SINGLE) != 0;
+}
+
+/* NUMA nodes by ascending number; more of them than have a place are not judged. */
+static void numa_of(const struct gt_node *node, struct gt_numa *ret)
+{
+    struct gt_numa numa = {.single = strcmp(node->kubelet.policy, GT_POLICY_SINGLE) == 0,
+                           .by_pod = strcmp(node->kubelet.scope, "pod") == 0};
+    for (int last = -1, next; !is_spread(&node->kubelet); last = next) {
+        uint64_t gpus = 0;
+        next = -1;
+        for (unsigned i = 0; i < node->gpu_count; i++) {
+            int at = node->gpus[i].numa_node;
+            if (at <= last || (next >= 0 && at > next))
+                continue;
+            gpus = (at == next ? gpus : 0) | UINT64_C(1) << i;
+            next = at;
+        }
+        if (next < 0)
+            break;
+        if (numa.count == GT_NUMA_DOMAINS_MAX)
+            return;
+        numa.gpus[numa.count++] = gpus;
+    }
+    *ret = numa;
+}
+
 void gt_weights_of(const struct gt_node *node, struct gt_weights *ret)
 {
     memset(ret, 0, sizeof(*ret));
     ret->n = node->gpu_count;
+    numa_of(node, &ret->numa);
     for (unsigned i = 0; i < node->link_count; i++) {
         const struct gt_link *link = &node->links[i];
         uint16_t w = (uint16_t)(link->weight > UINT16_MAX ? UINT16_MAX : link->weight);
@@ -118,6 +149,7 @@ int gt_class_new(const struct gt_weights *weights, struct gt_class **ret, struct
     class = loss_class_reserve(weights->n);
     if (!class)
         return gt_fail(err, ENOMEM, "no memory for a class of %u GPUs", weights->n);
+    class->numa = weights->numa;
     for (unsigned i = 0; i < class->n; i++)
         memcpy(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t));
     if (class->sums)
@@ -146,9 +178,18 @@ unsigned gt_class_gpus(const struct gt_class *class)
     return class->n;
 }
 
+const struct gt_numa *gt_class_numa(const struct gt_class *class)
+{
+    return &class->numa;
+}
+
 bool gt_class_is_of(const struct gt_class *class, const struct gt_weights *weights)
 {
-    if (class->n != weights->n)
+    const struct gt_numa *own = &class->numa, *numa = &weights->numa;
+    if (class->n != weights->n || own->count != numa->count)
+        return false;
+    if (own->count && (own->single != numa->single || own->by_pod != numa->by_pod ||
+                       memcmp(own->gpus, numa->gpus, own->count * sizeof(*own->gpus)) != 0))
         return false;
     for (unsigned i = 0; i < class->n; i++)
         if (memcmp(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t)) != 0)

@@ -22,6 +22,7 @@ enum {
     GT_PATH_MAX_DEPTH = 16,
     GT_REMOTES_MAX = 128,
     GT_MISSING_MAX = 64,
+    GT_NUMA_NODES_MAX = 64,
     GT_ID_SIZE = 97,  /* a UUID with its NUL; the kubelet documents at most 63 characters for a device ID */
     GT_BDF_SIZE = 17, /* "0000:0e:00.0", domains of up to 32 bits */
 };
@@ -120,6 +121,24 @@ struct gt_missing {
     char why[192];
 };
 
+/* The names of the topology manager's policies that refuse pods. */
+#define GT_POLICY_SINGLE     "single-numa-node"
+#define GT_POLICY_RESTRICTED "restricted"
+
+/* How the node's kubelet is configured; all "": nobody has looked. */
+struct gt_kubelet {
+    char policy[32], scope[32]; /* of its topology manager; "" unknown */
+    char cpu_policy[32];        /* of its CPU manager; "" unknown */
+    char source[160];           /* where this was read */
+    char unknown[224];          /* why it is not known; "" it is */
+};
+
+struct gt_numa_node {
+    unsigned id;
+    char cpus[256];        /* "0-31,64-95"; "" it has none */
+    uint64_t memory_bytes; /* 0 unknown */
+};
+
 struct gt_node {
     char name[256];                               /* the node's name, "" unknown */
     char driver_version[64], library_version[64]; /* "" unknown */
@@ -137,6 +156,9 @@ struct gt_node {
     unsigned remote_count;
     struct gt_missing missing[GT_MISSING_MAX];
     unsigned missing_count;
+    struct gt_kubelet kubelet;
+    struct gt_numa_node numa_nodes[GT_NUMA_NODES_MAX]; /* with CPUs or memory, by ascending id */
+    unsigned numa_node_count;
     unsigned references; /* use gt_node_ref/unref */
 };
 

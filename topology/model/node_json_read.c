@@ -304,6 +304,34 @@ static int node_json_read_lists(struct node_reader *r, const struct gt_at *at, c
     return 0;
 }
 
+static int node_json_read_kubelet(const struct gt_at *at, const cJSON *json, struct gt_node *node)
+{
+    const cJSON *object, *array;
+    unsigned count;
+    TRY(gt_get_object(at, json, "kubelet", &object));
+    if (object) {
+        struct gt_at below = {at->source, "kubelet", at->err};
+        struct gt_kubelet *to = &node->kubelet;
+        TRY(gt_get_text(&below, object, "topologyManagerPolicy", to->policy, sizeof(to->policy)));
+        TRY(gt_get_text(&below, object, "topologyManagerScope", to->scope, sizeof(to->scope)));
+        TRY(gt_get_text(&below, object, "cpuManagerPolicy", to->cpu_policy, sizeof(to->cpu_policy)));
+        TRY(gt_get_text(&below, object, "source", to->source, sizeof(to->source)));
+        TRY(gt_get_text(&below, object, "unknown", to->unknown, sizeof(to->unknown)));
+    }
+    TRY(gt_get_array(at, json, "numaNodes", GT_NUMA_NODES_MAX, &array, &count));
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
+        char path[32];
+        snprintf(path, sizeof(path), "numaNodes[%u]", node->numa_node_count);
+        struct gt_at below = {at->source, path, at->err};
+        struct gt_numa_node *to = &node->numa_nodes[node->numa_node_count++];
+        TRY(need_object(&below, item));
+        TRY(gt_get_unsigned(&below, item, "id", GT_NUMA_MAX, &to->id));
+        TRY(gt_get_text(&below, item, "cpus", to->cpus, sizeof(to->cpus)));
+        TRY(gt_get_integer(&below, item, "memoryBytes", GT_EXACT_MAX, &to->memory_bytes));
+    }
+    return 0;
+}
+
 static int read_reported_time(const struct gt_at *at, const cJSON *json, int64_t *ret)
 {
     char text[GT_TIME_TEXT_SIZE] = "";
@@ -338,6 +366,7 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
     TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
     TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));
     TRY(read_reported_time(at, json, &node->links_reported_s));
+    TRY(node_json_read_kubelet(at, json, node));
     TRY(node_json_read_gpus(&reader, gpus));
     unsigned i = 0;
     for (const cJSON *item = nics ? nics->child : NULL; item; item = item->next)

@@ -160,6 +160,27 @@ static void write_link(struct node_writer *w, cJSON *array, const struct gt_link
     node_json_write_add_number(w, o, "weight", link->weight);
 }
 
+static void write_kubelet(struct node_writer *w, cJSON *root, const struct gt_node *node)
+{
+    const struct gt_kubelet *kubelet = &node->kubelet;
+    if (kubelet->policy[0] || kubelet->unknown[0]) {
+        cJSON *o = node_json_write_add(w, root, "kubelet", cJSON_CreateObject());
+        node_json_write_add_text(w, o, "topologyManagerPolicy", kubelet->policy);
+        node_json_write_add_text(w, o, "topologyManagerScope", kubelet->scope);
+        node_json_write_add_text(w, o, "cpuManagerPolicy", kubelet->cpu_policy);
+        node_json_write_add_text(w, o, "source", kubelet->source);
+        node_json_write_add_text(w, o, "unknown", kubelet->unknown);
+    }
+    cJSON *array =
+        node->numa_node_count ? node_json_write_add(w, root, "numaNodes", cJSON_CreateArray()) : NULL;
+    for (unsigned i = 0; i < node->numa_node_count; i++) {
+        cJSON *o = node_json_write_add(w, array, NULL, cJSON_CreateObject());
+        node_json_write_add_number(w, o, "id", node->numa_nodes[i].id);
+        node_json_write_add_text(w, o, "cpus", node->numa_nodes[i].cpus);
+        add_number_if(w, o, "memoryBytes", exact(node->numa_nodes[i].memory_bytes));
+    }
+}
+
 struct cJSON *gt_node_to_json(const struct gt_node *node)
 {
     struct node_writer writer = {0}, *w = &writer;
@@ -194,6 +215,7 @@ struct cJSON *gt_node_to_json(const struct gt_node *node)
         node_json_write_add(w, o, "what", cJSON_CreateString(node->missing[i].what));
         node_json_write_add(w, o, "why", cJSON_CreateString(node->missing[i].why));
     }
+    write_kubelet(w, root, node);
     if (writer.failed) {
         cJSON_Delete(root);
         return NULL;

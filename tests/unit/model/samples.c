@@ -131,6 +131,11 @@ static struct gt_node *dead_link(const char *name)
     gt_node_link(node, 1, 3)->state = GT_LINK_STATE_DOWN;
     gt_node_link(node, 0, 2)->stale = true;
     node->links_reported_s = 1767225600;
+    node->kubelet =
+        (struct gt_kubelet){"single-numa-node", "pod", "static", "/var/lib/kubelet/config.yaml", ""};
+    node->numa_nodes[0] = (struct gt_numa_node){0, "0-31,64-95", UINT64_C(549755813888)};
+    node->numa_nodes[1] = (struct gt_numa_node){1, "", 0};
+    node->numa_node_count = 2;
     add_nic(node, 0, 0, 1);
     add_nic(node, 1, 2, 1);
     node->gpus[2].pcie_now = (struct gt_pcie_link){16, 8};
@@ -171,6 +176,8 @@ static struct gt_node *no_vendor(const char *name)
         add_nic(node, i, 2 * i, 1);
     node->driver_version[0] = node->library_version[0] = '\0';
     gt_node_missing(node, "vendor library", "no libmxsml.so below /opt");
+    snprintf(node->kubelet.unknown, sizeof(node->kubelet.unknown),
+             "config.yaml: this is no KubeletConfiguration");
     gt_node_missing(node, "MetaXLink", "only the vendor library tells");
     return node;
 }
