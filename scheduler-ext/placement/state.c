@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/text.h"
 
@@ -173,9 +174,32 @@ static char *whole_text(const struct pjob *pjob, enum gt_placement_state state, 
     return strdup(cut);
 }
 
+bool gt_placement_may_follow(const struct pjob *pjob, enum gt_placement_state state, const char *reason)
+{
+    enum { ANY = -1, QUEUED = ~(1 << GT_PLACEMENT_NONE | 1 << GT_PLACEMENT_REFUSED), CHANGED = 0 };
+    enum { OUT = 1, IN = 2, EITHER = 3 }; /* a bit for each value of `queued` */
+    static const struct {
+        const char *reason;
+        enum gt_placement_state to;
+        int from, queued;
+    } events[] = {
+#define JOB_EVENT(word, to, from, queue, why) {word, GT_PLACEMENT_##to, from, queue},
+#include "scheduler-ext/placement/job_states.def"
+#undef JOB_EVENT
+    };
+    for (size_t i = 0; i < GT_COUNT(events); i++) {
+        int from = events[i].from == CHANGED ? ~(1 << state) : events[i].from;
+        if (events[i].to == state && from & 1 << pjob->state && events[i].queued & 1 << pjob->wait.queued &&
+            strcmp(events[i].reason, reason) == 0)
+            return true;
+    }
+    return false;
+}
+
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text)
 {
+    GT_ASSERT(gt_placement_may_follow(pjob, state, reason));
     if (pjob->state != state) {
         pjob->report.since_ms = gt_clock_ms();
         pjob->report.since_s = since_when(pjob, state);

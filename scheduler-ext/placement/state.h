@@ -254,8 +254,10 @@ void gt_placement_list(struct pjob *pjob, enum pjob_list list, bool in);
 /* The job is reconciled at `when` at the latest. */
 void gt_placement_due(struct pjob *pjob, uint64_t when);
 void gt_placement_mark_no_gpus(struct gt_placement *placement);
-/* Where the last reason and text were reported a moment ago, new ones of the same state wait: everybody reads
- * the same, and not too often something new. */
+/* Whether the table of events (job_states.def) allows this now. */
+bool gt_placement_may_follow(const struct pjob *pjob, enum gt_placement_state state, const char *reason);
+/* The table of events must allow it. Where the last reason and text were reported a moment ago, new ones of
+ * the same state wait: everybody reads the same, and not too often something new. */
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text);
 /* Its reason and text are reported now. */
