@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 enum { ERR_TEXT_MAX = 1024 };
 
 struct gt_err {
@@ -30,6 +32,7 @@ __attribute__((format(printf, 4, 0))) static int err_fail(struct gt_err **err, i
         errnum = EIO;
     if (!err)
         return -errnum;
+    GT_ASSERT(!*err);
     struct gt_err *e = malloc(sizeof(*e));
     if (!e) {
         *err = &out_of_memory;

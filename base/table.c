@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
+
 static void table_insert(struct gt_table *table, uint32_t hash, void *item)
 {
     uint32_t i = gt_table_home(hash, table->size);
@@ -45,8 +47,10 @@ int gt_table_add(struct gt_table *table, uint32_t hash, void *item)
 static uint32_t table_place_of(const struct gt_table *table, uint32_t hash, const void *item)
 {
     uint32_t i = gt_table_home(hash, table->size);
-    while (table->items[i] != item)
+    while (table->items[i] != item) {
+        GT_ASSERT(table->items[i]); /* else it would be looked for for ever */
         i = gt_table_next(i, table->size);
+    }
     return i;
 }
 

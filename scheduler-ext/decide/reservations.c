@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/digest.h"
 #include "base/err.h"
@@ -139,6 +140,7 @@ uint64_t gt_reservations_offered_ms(const struct gt_reservations *reservations, 
 
 bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
 {
+    GT_ASSERT(at < reservations->count);
     bool reserved = is_reserved(&reservations->reservations[at]);
     if (reserved)
         gt_cluster_end_promise(cluster, promise_of(reservations, cluster, at));

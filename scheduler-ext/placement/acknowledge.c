@@ -101,7 +101,7 @@ void gt_placement_collect(struct gt_placement *placement)
             gt_write_object_get(placement, object, NULL);
         } else if (gt_placement_is_left_over(placement, object)) {
             gt_write_object_delete(placement, object);
-        } else if (object->content && placement->term_ms + placement->times.request_ms <= now &&
+        } else if (object->content && placement->term.began_ms + placement->times.request_ms <= now &&
                    !gt_cache_find_job(placement->spec.cache, object->content->job)) {
             gt_write_object_delete(placement, object);
         } else if (!object->content && !object->job) {
@@ -402,7 +402,7 @@ static bool is_certain(struct reconcile *reconcile)
 uint64_t gt_placement_offer_end(const struct gt_placement *placement, uint64_t offered_ms)
 {
     uint64_t own_end_ms = offered_ms ? offered_ms + placement->times.request_ms : 0;
-    return own_end_ms > placement->earlier_end_ms ? own_end_ms : placement->earlier_end_ms;
+    return own_end_ms > placement->term.earlier_end_ms ? own_end_ms : placement->term.earlier_end_ms;
 }
 
 /* Changes of reserved places wait until no pod can be created any more to which one was offered. */
@@ -412,7 +412,7 @@ static void wait_for_offers(struct reconcile *reconcile, struct comparison *comp
     const struct gt_placement *placement = reconcile->placement;
     char text[160], when[GT_TIME_TEXT_SIZE];
     uint64_t end_ms = gt_placement_offer_end(placement, comparison->offered_ms);
-    bool own = end_ms > placement->earlier_end_ms;
+    bool own = end_ms > placement->term.earlier_end_ms;
     pjob->lift.offers_end_ms = 0;
     if (!comparison->moves || reconcile->now >= end_ms)
         return;
@@ -456,7 +456,7 @@ static void give_back_unwritten(struct reconcile *reconcile)
     }
     if (!given)
         return;
-    reconcile->placement->room = true;
+    reconcile->placement->round.room = true;
     gt_placement_wait_refused(reconcile);
     gt_placement_mark(pjob);
 }

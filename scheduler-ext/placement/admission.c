@@ -120,7 +120,7 @@ static bool lacks_room(struct reconcile *reconcile, const struct gt_pod_group *g
     uint64_t used = queue ? queue->allocated : 0, needed = unbound_gpus(reconcile, false);
     if (!queue || queue->capability == UINT64_MAX)
         return false;
-    for (const struct pjob *other = reconcile->placement->lists[PJOBS_UNBOUND].first; other;
+    for (const struct pjob *other = reconcile->placement->jobs.lists[PJOBS_UNBOUND].first; other;
          other = other->links[PJOBS_UNBOUND].next)
         if (other != reconcile->pjob && other->wait.volcano_queue &&
             strcmp(other->wait.volcano_queue, group->queue) == 0)
@@ -275,9 +275,9 @@ bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile)
 
 void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_)
 {
-    if (placement->started)
+    if (placement->round.started)
         gt_queue_wake(placement->queue);
-    for (struct pjob *pjob = placement->started ? placement->jobs : NULL; pjob; pjob = pjob->next)
+    for (struct pjob *pjob = placement->round.started ? placement->jobs.first : NULL; pjob; pjob = pjob->next)
         if (pjob->wait.awaits_admission &&
             (!namespace_ || strcmp(pjob->tenant->namespace_->name, namespace_) == 0))
             gt_placement_mark(pjob);

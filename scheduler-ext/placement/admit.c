@@ -131,7 +131,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
         admit_make_texts(placement, &place, model, node, &ret->texts) < 0)
         return false;
     ret->reservation = reservation;
-    ret->offered_ms = &placement->offered_ms;
+    ret->offered_ms = &placement->term.offered_ms;
     ret->taken = gt_reservation_is_offered(reservation, gt_clock_ms());
     return true;
 }
@@ -148,7 +148,7 @@ void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *
     auto_place struct reserved_place place = {0};
     struct gt_pod_identity identity;
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    if (!placement->started || pod->invalid || gt_pod_identify(&pod->meta, &identity, NULL) < 0 ||
+    if (!placement->round.started || pod->invalid || gt_pod_identify(&pod->meta, &identity, NULL) < 0 ||
         !admit_find_place(placement, &pod->meta, &identity, pod->owner_api_version, &place))
         return;
     struct gt_reservations *reservations = &place.pjob->place.reservations;

@@ -48,7 +48,7 @@ static void remember_ranks(struct reconcile *reconcile)
          i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
         if (pod)
-            gt_ranks_set(&reconcile->placement->ranks, pod->meta.namespace_, pod->meta.name,
+            gt_ranks_set(&reconcile->placement->jobs.ranks, pod->meta.namespace_, pod->meta.name,
                          reconcile->view->job->members[i].rank);
     }
 }
@@ -86,7 +86,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     struct gt_plan_failure failure = {0};
     char reserved[PLACEMENT_HOLDER_SIZE];
     struct gt_decide_spec spec = {
-        .avoid = restricted && placement->reserved_nodes.nodes ? &placement->reserved_nodes : NULL,
+        .avoid = restricted && placement->nodes.reserved.nodes ? &placement->nodes.reserved : NULL,
         .avoid_for = reserved,
         .reserve_until = reconcile->now + gt_reserve_missing_ms(reconcile),
         .leave = &reconcile->pinned,
@@ -151,7 +151,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         unblock(reconcile, &failure);
         if (!never)
             gt_yield_ask(reconcile);
-        placement->room = placement->room || reconcile->view->gave_up;
+        placement->round.room = placement->round.room || reconcile->view->gave_up;
         return never ? GT_QUEUE_NEVER : GT_QUEUE_BLOCKED;
     case GT_DECISION_BOUND:
     case GT_DECISION_FAILED:
@@ -190,19 +190,19 @@ static bool fits_now(struct pjob *pjob)
     struct gt_placement *placement = pjob->placement;
     auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
     gt_auto_free struct gt_plan_pod *places = NULL;
-    bool restricted = placement->holder && placement->holder != pjob;
+    bool restricted = placement->nodes.holder && placement->nodes.holder != pjob;
     if (pjob->state == GT_PLACEMENT_WRITES) /* it has places just now */
         return true;
     return gt_reconcile_make(&reconcile, NULL) == 0 &&
            gt_decide_fits(placement->spec.cache, reconcile.view, &pjob->place.reservations,
-                          restricted ? &placement->reserved_nodes : NULL, &places);
+                          restricted ? &placement->nodes.reserved : NULL, &places);
 }
 
 /* The others are tried so often anyway, or have a plan. */
 void gt_placement_look(struct gt_placement *placement)
 {
     uint64_t end_ms = gt_clock_ms() + FITS_LOOK_MS;
-    for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
+    for (struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         enum gt_fits_reason reason = gt_waits_for(pjob);
         bool asks = reason != GT_FITS_REASONS && reason != GT_FITS_RESERVED && reason != GT_FITS_PLANNED &&
                     gt_wait_age_s(pjob) >= FITS_AFTER_S && gt_clock_ms() < end_ms;
@@ -216,8 +216,8 @@ static uint64_t digest_of_kept(const struct gt_placement *placement)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint64_t digest = GT_DIGEST_EMPTY;
-    for (uint32_t n = gt_node_set_next(&placement->reserved_nodes, 0); n != GT_NONE;
-         n = gt_node_set_next(&placement->reserved_nodes, n + 1)) {
+    for (uint32_t n = gt_node_set_next(&placement->nodes.reserved, 0); n != GT_NONE;
+         n = gt_node_set_next(&placement->nodes.reserved, n + 1)) {
         struct gt_cluster_node node;
         bool there = gt_cluster_get_node(cluster, n, &node);
         digest = gt_digest_number(digest, there ? gt_digest_keyed(node.name) : 0);
@@ -251,7 +251,8 @@ static uint32_t beyond_limit(const struct gt_placement *placement, const struct 
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms)
 {
     auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
-    if (pjob && placement->holder == pjob && placement->reserved_digest == digest_of_kept(placement))
+    if (pjob && placement->nodes.holder == pjob &&
+        placement->nodes.reserved_digest == digest_of_kept(placement))
         return true;
     struct gt_node_set chosen = {0};
     bool found = false;
@@ -262,13 +263,13 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     found = found && !pjob->place.too_many_gpus;
     if (!found)
         gt_node_set_done(&chosen);
-    if (pjob && !found && placement->holder != pjob)
+    if (pjob && !found && placement->nodes.holder != pjob)
         return false; /* the current holder goes on */
-    gt_node_set_done(&placement->reserved_nodes);
-    placement->reserved_nodes = chosen;
-    placement->holder = found ? pjob : NULL;
-    placement->reserved_digest = digest_of_kept(placement);
-    placement->counters.reserved_node_count = gt_node_set_count(&placement->reserved_nodes);
+    gt_node_set_done(&placement->nodes.reserved);
+    placement->nodes.reserved = chosen;
+    placement->nodes.holder = found ? pjob : NULL;
+    placement->nodes.reserved_digest = digest_of_kept(placement);
+    placement->counters.reserved_node_count = gt_node_set_count(&placement->nodes.reserved);
     if (found) {
         if (pjob->place.reserved_until_ms != reserved_until_ms)
             pjob->place.reserved_until_s = gt_placement_unix_s(reserved_until_ms);

@@ -53,7 +53,7 @@ void gt_placement_observe_quota(struct gt_placement *placement, const cJSON *obj
     }
     if (gt_quotas_put(&placement->quotas, gt_steal(quota), &error) < 0)
         gt_placement_note_error(placement, "quotas", error);
-    else if (placement->lacking)
+    else if (placement->jobs.lacking)
         gt_placement_wake(placement);
 }
 
@@ -61,7 +61,7 @@ void gt_placement_observe_quota_deleted(struct gt_placement *placement, const ch
                                         const char *name)
 {
     gt_quotas_remove(&placement->quotas, namespace_, name);
-    if (placement->lacking)
+    if (placement->jobs.lacking)
         gt_placement_wake(placement);
 }
 
@@ -94,7 +94,7 @@ static uint64_t reserved_for(const struct pjob *pjob, const struct gt_resource_q
     uint64_t gpus = 0;
     if (!quota->scope_count && !last)
         return pjob->tenant->reserved;
-    for (const struct pjob *other = pjob->placement->jobs; other; other = other->next)
+    for (const struct pjob *other = pjob->placement->jobs.first; other; other = other->next)
         if (other->tenant == pjob->tenant && gt_reservations_charged(&other->place.reservations) &&
             is_charged(other, quota) && (!last || charge_is_before(other, last)))
             gpus += gt_reservations_charged(&other->place.reservations);
@@ -181,7 +181,7 @@ static uint64_t charge_digest_of(const struct pjob *pjob)
 
 static void set_lacking(struct pjob *pjob, uint64_t gpus)
 {
-    pjob->placement->lacking += (gpus != 0) - (pjob->wait.lacking_gpus != 0);
+    pjob->placement->jobs.lacking += (gpus != 0) - (pjob->wait.lacking_gpus != 0);
     pjob->wait.lacking_gpus = gpus;
     pjob->wait.lacking_digest = charge_digest_of(pjob);
 }
@@ -236,7 +236,7 @@ void gt_placement_forget_lacking(struct pjob *pjob)
 
 void gt_placement_retry_lacking(struct gt_placement *placement)
 {
-    for (struct pjob *pjob = placement->jobs; pjob && placement->lacking; pjob = pjob->next) {
+    for (struct pjob *pjob = placement->jobs.first; pjob && placement->jobs.lacking; pjob = pjob->next) {
         struct bound bound;
         uint64_t digest = pjob->wait.lacking_gpus ? charge_digest_of(pjob) : 0;
         if (!pjob->wait.lacking_gpus || digest == pjob->wait.lacking_digest)
@@ -296,7 +296,7 @@ bool gt_placement_give_back(struct reconcile *reconcile)
              gpus - gt_reservations_charged(&pjob->place.reservations), quota->name,
              (unsigned long long)quota->hard);
     gt_placement_event(pjob, pjob->job->pods, true, "QuotaExceeded", "Place", text);
-    reconcile->placement->room = true;
+    reconcile->placement->round.room = true;
     gt_placement_mark(pjob);
     return true;
 }

@@ -322,46 +322,50 @@ static void adopt_pod(struct gt_cache *cache, struct gt_job_view *view, uint32_t
         gt_job_view_set_state(view, at, GT_MEMBER_PLANNED);
 }
 
-static bool adopt_place(struct gt_cluster *cluster, struct gt_job_view *view,
-                        struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
-                        uint64_t until)
+/* Where the places of one object go. */
+struct adoption {
+    struct gt_cluster *cluster;
+    struct gt_job_view *view;
+    struct gt_reservations *reservations;
+    const struct placement_adopt *how;
+};
+
+static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, uint64_t mask, uint64_t until)
 {
     struct gt_cluster_node info;
-    if (!gt_cluster_get_node(cluster, node, &info) || mask & ~info.available)
+    if (!gt_cluster_get_node(to->cluster, node, &info) || mask & ~info.available)
         return false;
-    gt_reservations_reserve(reservations, cluster, at, node, mask, until);
-    gt_job_view_set_state(view, at, GT_MEMBER_RESERVED);
+    gt_reservations_reserve(to->reservations, to->cluster, at, node, mask, until);
+    gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;
 }
 
 /* A missing member. The plan has its reserved place; while its old pod is still ending, and the job leaves
  * lost nodes, the reservation lasts until the successor exists. */
-static void adopt_missing(struct gt_cluster *cluster, struct gt_job_view *view,
-                          struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
-                          const struct placement_adopt *how)
+static void adopt_missing(const struct adoption *to, uint32_t at, uint32_t node, uint64_t mask)
 {
-    bool moves = how->moving_until && view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT;
+    const struct placement_adopt *how = to->how;
+    bool moves = how->moving_until && to->view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT;
     uint64_t until =
         moves && how->moving_until > how->promised_until ? how->moving_until : how->promised_until;
-    if (adopt_place(cluster, view, reservations, at, node, mask, until) && moves)
-        gt_reservations_set_moving(reservations, at);
+    if (adopt_place(to, at, node, mask, until) && moves)
+        gt_reservations_set_moving(to->reservations, at);
 }
 
 /* A pod that has to leave, as recorded by the last leader. */
-static void adopt_move(struct gt_cluster *cluster, struct gt_job_view *view,
-                       struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
-                       const struct placement_adopt *how)
+static void adopt_move(const struct adoption *to, uint32_t at, uint32_t node, uint64_t mask)
 {
     uint64_t has;
-    struct gt_job_view_member *member = &view->members[at];
+    const struct placement_adopt *how = to->how;
+    const struct gt_job_view_member *member = &to->view->members[at];
     if (!how->moves || !gt_job_view_stays(member) || member->pod->created_s > how->leave_before_s)
         return;
-    bool elsewhere = gt_job_view_place(view, reservations, cluster, at, &has) != node || (has && has != mask);
-    if (elsewhere ? !adopt_place(cluster, view, reservations, at, node, mask, how->moving_until)
-                  : !how->all_move)
+    bool elsewhere =
+        gt_job_view_place(to->view, to->reservations, to->cluster, at, &has) != node || (has && has != mask);
+    if (elsewhere ? !adopt_place(to, at, node, mask, how->moving_until) : !how->all_move)
         return;
-    gt_reservations_set_moving(reservations, at);
-    gt_job_view_set_state(view, at, GT_MEMBER_MOVING);
+    gt_reservations_set_moving(to->reservations, at);
+    gt_job_view_set_state(to->view, at, GT_MEMBER_MOVING);
 }
 
 void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
@@ -369,6 +373,7 @@ void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const 
                         const struct placement_adopt *how)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
+    const struct adoption to = {.cluster = cluster, .view = view, .reservations = reservations, .how = how};
     if (!view->grouped)
         return;
     for (uint32_t i = 0; i < view->count; i++) {
@@ -382,14 +387,14 @@ void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const 
             adopt_pod(cache, view, i, node, gpus);
             break;
         case GT_MEMBER_TO_RESERVE:
-            adopt_place(cluster, view, reservations, i, node, gpus, how->until);
+            adopt_place(&to, i, node, gpus, how->until);
             break;
         case GT_MEMBER_ABSENT:
             if (how->promised_until && !gt_job_view_has_ended(view, owner, i))
-                adopt_missing(cluster, view, reservations, i, node, gpus, how);
+                adopt_missing(&to, i, node, gpus);
             break;
         default:
-            adopt_move(cluster, view, reservations, i, node, gpus, how);
+            adopt_move(&to, i, node, gpus);
         }
     }
     gt_reservations_sync(reservations, cluster, 0);

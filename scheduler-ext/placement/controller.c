@@ -60,16 +60,16 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
     *pjob = (struct pjob){.placement = placement,
                           .job = job,
                           .tenant = tenant,
-                          .next = placement->jobs,
+                          .next = placement->jobs.first,
                           .report = {.since_ms = gt_clock_ms(), .reason = ""},
                           .due_ms = UINT64_MAX,
                           .lift = {.new_pod_ms = gt_clock_ms(),
-                                   .began_in_term = placement->in_term,
-                                   .adopted = placement->in_term}}; /* it begins again */
+                                   .began_in_term = placement->term.is_on,
+                                   .adopted = placement->term.is_on}}; /* it begins again */
     pjob->place.reservations.charged = &tenant->reserved;
     if (pjob->next)
         pjob->next->previous = pjob;
-    placement->jobs = pjob;
+    placement->jobs.first = pjob;
     job->user = pjob;
     gt_placement_attach(pjob);
     return pjob;
@@ -77,7 +77,7 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
 
 static void unmark(struct pjob *pjob)
 {
-    struct pjob **at = &pjob->placement->marked;
+    struct pjob **at = &pjob->placement->jobs.marked;
     while (*at && *at != pjob)
         at = &(*at)->next_marked;
     if (*at)
@@ -88,22 +88,21 @@ static void unmark(struct pjob *pjob)
 static void placement_drop(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
-    placement->waiting -= pjob->state == GT_PLACEMENT_WAITS;
+    placement->jobs.waiting -= pjob->state == GT_PLACEMENT_WAITS;
     while (pjob->lift.writes)
         gt_write_drop(pjob->lift.writes);
-    gt_write_forget_job(pjob);
     if (pjob->wait.queued)
         gt_queue_remove(placement->queue, pjob);
     if (pjob->marked)
         unmark(pjob);
     gt_placement_forget_lacking(pjob);
-    gt_placement_set_lost(pjob, false);
-    gt_placement_forget_kept(pjob);
+    for (enum pjob_list list = 0; list < PJOB_LISTS; list++)
+        gt_placement_list(pjob, list, false);
     gt_yield_forget(pjob);
     if (pjob->previous)
         pjob->previous->next = pjob->next;
     else
-        placement->jobs = pjob->next;
+        placement->jobs.first = pjob->next;
     if (pjob->next)
         pjob->next->previous = pjob->previous;
     if (gt_reservations_gpus(&pjob->place.reservations))
@@ -145,9 +144,9 @@ static bool placement_concerns_us(const struct gt_placement *placement, const st
 
 void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod)
 {
-    if (!placement->started)
+    if (!placement->round.started)
         return;
-    if (placement->lacking)
+    if (placement->jobs.lacking)
         gt_placement_wake(placement); /* a quota may be used less */
     struct pjob *pjob = pjob_of(placement, pod->job, placement_concerns_us(placement, pod));
     if (!pjob)
@@ -163,9 +162,9 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
     struct pjob *pjob = pod->job->user;
     gt_backoff_forget_node(&placement->backoffs, gt_cache_cluster(placement->spec.cache), pod->job->key,
                            pod->node);
-    if (placement->lacking)
+    if (placement->jobs.lacking)
         gt_placement_wake(placement);
-    if (!placement->started || !pjob)
+    if (!placement->round.started || !pjob)
         return;
     pjob->lift.pods_seen = pod->job->pod_count;
     /* It may have ended slowly: its GPUs are free from now on. */
@@ -178,7 +177,7 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
         placement_drop(pjob);
         if (object && object->content && !object->write && !object->is_unknown)
             gt_write_object_delete(placement, object); /* now, since a new pod of this name is another job */
-        placement->has_orphans = true;
+        placement->jobs.has_orphans = true;
     }
 }
 
@@ -187,7 +186,7 @@ static void object_changed(struct gt_placement *placement, const struct placemen
     if (object->job)
         gt_placement_mark(object->job);
     else
-        placement->has_orphans = true;
+        placement->jobs.has_orphans = true;
 }
 
 void gt_placement_observe_object(struct gt_placement *placement, const cJSON *object)
@@ -203,7 +202,7 @@ void gt_placement_observe_object(struct gt_placement *placement, const cJSON *ob
     if (!known)
         return;
     struct placement_object *before = gt_placement_object_head(&placement->objects, known);
-    if (gt_placement_object_observe(known, gt_steal(content), gt_clock_ms()) && placement->started) {
+    if (gt_placement_object_observe(known, gt_steal(content), gt_clock_ms()) && placement->round.started) {
         object_changed(placement, before);
         object_changed(placement, gt_placement_object_head(&placement->objects, known));
         gt_placement_wake(placement);
@@ -218,7 +217,7 @@ void gt_placement_observe_object_deleted(struct gt_placement *placement, const c
         return;
     struct placement_object *head = gt_placement_object_head(&placement->objects, object);
     gt_placement_object_observe(object, NULL, gt_clock_ms());
-    if (placement->started && head->job)
+    if (placement->round.started && head->job)
         gt_placement_mark(head->job);
     if (!object->write && !object->job)
         gt_placement_object_drop(&placement->objects, object);
@@ -229,18 +228,19 @@ void gt_placement_on_relist(struct gt_placement *placement)
     size_t slot = 0;
     for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));)
         object->relisted = true;
-    for (uint32_t i = 0; i < placement->record_count; i++)
-        if (placement->records[i])
-            placement->records[i]->relisted = true;
+    for (uint32_t i = 0; i < placement->pods.count; i++)
+        if (placement->pods.records[i])
+            placement->pods.records[i]->relisted = true;
 }
 
 void gt_placement_on_capacity(struct gt_placement *placement)
 {
-    if (!placement->started)
+    if (!placement->round.started)
         return;
     gt_queue_wake(placement->queue);
-    for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->place.wants || pjob->place.reserves || pjob->move.wanted) /* reserved places may be gone */
+    for (struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next)
+        if (pjob->place.wants || gt_reservations_gpus(&pjob->place.reservations) ||
+            pjob->move.wanted) /* reserved places may be gone */
             gt_placement_mark(pjob);
     gt_placement_wake(placement);
 }
@@ -248,7 +248,7 @@ void gt_placement_on_capacity(struct gt_placement *placement)
 void gt_placement_on_owner(struct gt_placement *placement, enum gt_job_kind kind, const char *namespace_,
                            const char *name)
 {
-    if (!placement->started)
+    if (!placement->round.started)
         return;
     const struct gt_owner *owner = gt_owners_find(placement->spec.owners, kind, namespace_, name, NULL);
     for (unsigned number = 0;; number++) {
@@ -305,8 +305,8 @@ static uint64_t on_now(void *arg)
 static void reconcile_marked(struct gt_placement *placement)
 {
     /* Jobs that are marked during this are reconciled in the next round. */
-    struct pjob *pjob = placement->marked;
-    placement->marked = NULL;
+    struct pjob *pjob = placement->jobs.marked;
+    placement->jobs.marked = NULL;
     while (pjob) {
         struct pjob *next = pjob->next_marked;
         pjob->marked = false;
@@ -318,21 +318,21 @@ static void reconcile_marked(struct gt_placement *placement)
 
 static void mark_due(struct gt_placement *placement, uint64_t now)
 {
-    if (now < placement->next_due_ms)
+    if (now < placement->round.due_ms)
         return;
-    placement->next_due_ms = UINT64_MAX;
-    for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
+    placement->round.due_ms = UINT64_MAX;
+    for (struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         if (pjob->due_ms <= now)
             gt_placement_mark(pjob);
-        else if (pjob->due_ms < placement->next_due_ms)
-            placement->next_due_ms = pjob->due_ms;
+        else if (pjob->due_ms < placement->round.due_ms)
+            placement->round.due_ms = pjob->due_ms;
     }
 }
 
 static void mark_reserving(struct gt_placement *placement)
 {
-    for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->place.reserves || pjob->move.wanted)
+    for (struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next)
+        if (gt_reservations_gpus(&pjob->place.reservations) || pjob->move.wanted)
             gt_placement_mark(pjob);
 }
 
@@ -348,8 +348,8 @@ static void report_unread(struct gt_placement *placement, struct record *record)
 static void handle_jobless(struct gt_placement *placement, uint64_t now)
 {
     bool left = false;
-    for (uint32_t i = 0; i < placement->record_count; i++) {
-        struct record *record = placement->records[i];
+    for (uint32_t i = 0; i < placement->pods.count; i++) {
+        struct record *record = placement->pods.records[i];
         if (!record || !record->object.gated || (!record->no_gpus && !record->unread))
             continue;
         left = true;
@@ -364,55 +364,55 @@ static void handle_jobless(struct gt_placement *placement, uint64_t now)
         else
             gt_write_lift_no_gpus(placement, record);
     }
-    placement->no_gpus_ms = left ? now + placement->times.retry_ms : UINT64_MAX;
+    placement->round.no_gpus_ms = left ? now + placement->times.retry_ms : UINT64_MAX;
 }
 
 static void on_round(void *arg)
 {
     struct gt_placement *placement = arg;
     uint64_t now = gt_clock_ms();
-    if (!placement->started)
+    if (!placement->round.started)
         return;
-    placement->in_round = true;
+    placement->round.running = true;
     gt_placement_find_spares(placement);
-    if (now >= placement->next_wake_ms) {
+    if (now >= placement->round.wake_ms) {
         gt_placement_report_spares(placement);
         gt_placement_look(placement);
         gt_queue_wake(placement->queue);
         mark_reserving(placement);
-        placement->next_wake_ms = now + placement->times.retry_ms;
-        placement->has_orphans = true;
+        placement->round.wake_ms = now + placement->times.retry_ms;
+        placement->jobs.has_orphans = true;
     }
-    if (placement->has_orphans)
+    if (placement->jobs.has_orphans)
         gt_placement_collect(placement);
-    placement->has_orphans = false;
-    if (now >= placement->yield_ms) {
-        placement->yield_ms = UINT64_MAX; /* those that wait set it again */
+    placement->jobs.has_orphans = false;
+    if (now >= placement->round.yield_ms) {
+        placement->round.yield_ms = UINT64_MAX; /* those that wait set it again */
         gt_queue_wake(placement->queue);
     }
-    if (now >= placement->no_gpus_ms)
+    if (now >= placement->round.no_gpus_ms)
         handle_jobless(placement, now);
     mark_due(placement, now);
     reconcile_marked(placement);
     bool more = gt_queue_run(placement->queue, ROUND_BUDGET_MS);
-    if (placement->room) {
-        placement->room = false;
+    if (placement->round.room) {
+        placement->round.room = false;
         gt_queue_wake(placement->queue);
     }
     gt_placement_retry_lacking(placement);
     gt_writes_send(placement);
-    placement->in_round = false;
-    if (placement->marked || more) {
-        gt_source_arm(placement->timer, 0);
+    placement->round.running = false;
+    if (placement->jobs.marked || more) {
+        gt_source_arm(placement->round.timer, 0);
         return;
     }
-    const uint64_t times[] = {placement->next_wake_ms, placement->next_due_ms, placement->yield_ms,
+    const uint64_t times[] = {placement->round.wake_ms, placement->round.due_ms, placement->round.yield_ms,
                               gt_queue_next_ms(placement->queue)};
     uint64_t next = UINT64_MAX;
     for (unsigned i = 0; i < GT_COUNT(times); i++)
         next = times[i] < next ? times[i] : next;
     now = gt_clock_ms();
-    gt_source_arm(placement->timer, next > now ? next - now : 0);
+    gt_source_arm(placement->round.timer, next > now ? next - now : 0);
 }
 
 /* ---- creation and end ---- */
@@ -445,7 +445,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     if (!placement)
         return gt_fail_sys(err, ENOMEM, "placement controller");
     placement->spec = *spec;
-    placement->index.max = GT_CACHE_PODS_MAX;
+    placement->pods.index.max = GT_CACHE_PODS_MAX;
     set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
                                         .reservation_ms = placement->spec.options.reserve_waiting_ms,
@@ -457,7 +457,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
                                         .arg = placement};
     int r = gt_queue_new(&queue, &placement->queue, err);
     if (r >= 0)
-        r = gt_loop_add_timer(spec->loop, on_round, placement, &placement->timer, err);
+        r = gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err);
     if (r < 0)
         return r;
     *ret = gt_steal(placement);
@@ -474,36 +474,36 @@ void gt_placement_free(struct gt_placement *placement)
     gt_records_done(placement);
     if (placement->queue)
         gt_queue_free(placement->queue);
-    gt_node_set_done(&placement->reserved_nodes);
-    gt_node_set_done(&placement->spares);
-    gt_noted_done(&placement->remote);
-    gt_source_free(placement->timer);
+    gt_node_set_done(&placement->nodes.reserved);
+    gt_node_set_done(&placement->nodes.spares);
+    gt_noted_done(&placement->term.remote);
+    gt_source_free(placement->round.timer);
     free(placement);
 }
 
 void gt_placement_start(struct gt_placement *placement)
 {
-    if (placement->started)
+    if (placement->round.started)
         return;
-    placement->started = true;
-    placement->term_ms = gt_clock_ms();
+    placement->round.started = true;
+    placement->term.began_ms = gt_clock_ms();
     /* Without the note of a leader that ended in order: one may have offered places until now. */
-    if (!placement->note_is_fresh || !placement->earlier_known)
-        placement->earlier_end_ms = placement->term_ms + placement->times.request_ms;
-    placement->earlier_known = true;
-    placement->note_is_fresh = false;
-    for (uint32_t i = 0; i < placement->record_count; i++)
-        if (placement->records[i])
-            placement->records[i]->own_fence = 0;
-    gt_noted_done(&placement->remote);
-    placement->next_due_ms = placement->yield_ms = UINT64_MAX;
-    placement->no_gpus_ms = 0;
-    placement->next_wake_ms = gt_clock_ms() + placement->times.retry_ms;
+    if (!placement->term.note_is_fresh || !placement->term.earlier_known)
+        placement->term.earlier_end_ms = placement->term.began_ms + placement->times.request_ms;
+    placement->term.earlier_known = true;
+    placement->term.note_is_fresh = false;
+    for (uint32_t i = 0; i < placement->pods.count; i++)
+        if (placement->pods.records[i])
+            placement->pods.records[i]->own_fence = 0;
+    gt_noted_done(&placement->term.remote);
+    placement->round.due_ms = placement->round.yield_ms = UINT64_MAX;
+    placement->round.no_gpus_ms = 0;
+    placement->round.wake_ms = gt_clock_ms() + placement->times.retry_ms;
     for (struct gt_cache_job *job = gt_cache_next_job(placement->spec.cache, NULL); job;
          job = gt_cache_next_job(placement->spec.cache, job))
         for (struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
             gt_placement_on_pod(placement, pod);
-    placement->in_term = true;
+    placement->term.is_on = true;
     gt_placement_wake(placement);
 }
 
@@ -522,22 +522,22 @@ static void forget_unwritten(struct pjob *pjob)
 
 void gt_placement_stop(struct gt_placement *placement)
 {
-    if (!placement->started)
+    if (!placement->round.started)
         return;
-    placement->started = placement->in_term = false;
-    placement->in_round = true; /* no round is to be started */
-    while (placement->jobs) {
-        while (placement->jobs->lift.writes)
-            gt_write_drop(placement->jobs->lift.writes);
-        forget_unwritten(placement->jobs);
-        placement_drop(placement->jobs);
+    placement->round.started = placement->term.is_on = false;
+    placement->round.running = true; /* no round is to be started */
+    while (placement->jobs.first) {
+        while (placement->jobs.first->lift.writes)
+            gt_write_drop(placement->jobs.first->lift.writes);
+        forget_unwritten(placement->jobs.first);
+        placement_drop(placement->jobs.first);
     }
-    for (uint32_t i = 0; i < placement->record_count; i++)
-        if (placement->records[i] && placement->records[i]->write)
-            gt_write_drop(placement->records[i]->write); /* of pods without GPUs */
+    for (uint32_t i = 0; i < placement->pods.count; i++)
+        if (placement->pods.records[i] && placement->pods.records[i]->write)
+            gt_write_drop(placement->pods.records[i]->write); /* of pods without GPUs */
     gt_placement_forget_acknowledged(placement);
-    placement->in_round = false;
-    gt_source_disarm(placement->timer);
+    placement->round.running = false;
+    gt_source_disarm(placement->round.timer);
 }
 
 /* ---- state for other parts ---- */
@@ -545,9 +545,9 @@ void gt_placement_stop(struct gt_placement *placement)
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret)
 {
-    const struct pjob *pjob = placement->started ? job->user : NULL;
+    const struct pjob *pjob = placement->round.started ? job->user : NULL;
     *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
-    if (!placement->started)
+    if (!placement->round.started)
         gt_placement_read_job(placement, job, ret);
     if (!pjob)
         return;
@@ -556,7 +556,7 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->reason = pjob->report.reason;
     ret->text = pjob->report.text ? pjob->report.text : "";
     ret->plan = pjob->report.plan ? pjob->report.plan : "";
-    ret->holds_until_ms = placement->holder == pjob ? pjob->place.reserved_until_ms : 0;
+    ret->holds_until_ms = placement->nodes.holder == pjob ? pjob->place.reserved_until_ms : 0;
     ret->reserved_gpus = gt_reservations_gpus(&pjob->place.reservations);
     uint64_t end = gt_reservations_reserved_end(&pjob->place.reservations);
     ret->reserved_until_ms = end == UINT64_MAX ? 0 : end;
@@ -568,9 +568,9 @@ bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)
 {
     if (!placement->spec.options.spare_nodes && !gt_cache_has_spares(placement->spec.cache))
         return false;
-    if (gt_clock_ms() >= placement->spares_ms + SPARES_MS)
+    if (gt_clock_ms() >= placement->nodes.spares_ms + SPARES_MS)
         gt_placement_find_spares((struct gt_placement *)(uintptr_t)placement);
-    return gt_node_set_has(&placement->spares, node);
+    return gt_node_set_has(&placement->nodes.spares, node);
 }
 
 bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
@@ -578,10 +578,10 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
 {
     if (gt_placement_is_spare(placement, node))
         return true;
-    if (!placement->started)
-        return gt_node_set_has(&placement->remote.nodes, node);
-    return placement->holder && gt_node_set_has(&placement->reserved_nodes, node) &&
-           (!pod || pod->job->user != placement->holder);
+    if (!placement->round.started)
+        return gt_node_set_has(&placement->term.remote.nodes, node);
+    return placement->nodes.holder && gt_node_set_has(&placement->nodes.reserved, node) &&
+           (!pod || pod->job->user != placement->nodes.holder);
 }
 
 const struct gt_owners *gt_placement_owners(const struct gt_placement *placement)
@@ -592,9 +592,9 @@ const struct gt_owners *gt_placement_owners(const struct gt_placement *placement
 void gt_placement_counters(const struct gt_placement *placement, struct gt_placement_counters *ret)
 {
     *ret = placement->counters;
-    ret->leads = placement->started;
+    ret->leads = placement->round.started;
     ret->writes_waiting = placement->writes_waiting + placement->writes_running;
-    for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
+    for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         ret->jobs[pjob->state]++;
         ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);
     }

@@ -13,26 +13,15 @@ enum {
     PLANNED_LAG_MS = 10000, /* pods that were planned later will soon be on their nodes, and are not named */
 };
 
-static void set_kept(struct pjob *pjob, uint32_t gpus)
-{
-    bool had = pjob->place.kept_gpus, has = gpus;
-    pjob->place.kept_gpus = gpus;
-    if (had != has)
-        pjob->place.kept_ms = gt_clock_ms();
-    gt_placement_list(pjob, PJOBS_KEPT, has);
-}
-
 void gt_placement_count_kept(struct pjob *pjob)
 {
     uint32_t gpus = gt_reservations_gpus(&pjob->place.reservations);
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
         gpus += pod->plan == GT_CACHE_PLAN_ASSUMED && pod->node == GT_NONE ? pod->gpus : 0;
-    set_kept(pjob, gpus);
-}
-
-void gt_placement_forget_kept(struct pjob *pjob)
-{
-    set_kept(pjob, 0);
+    if (!pjob->place.kept_gpus != !gpus)
+        pjob->place.kept_ms = gt_clock_ms();
+    pjob->place.kept_gpus = gpus;
+    gt_placement_list(pjob, PJOBS_KEPT, gpus);
 }
 
 /* How many of its GPUs are to be named; *ret_reserved of them are for pods that do not exist. */
@@ -68,7 +57,7 @@ void gt_placement_say_kept(const struct pjob *than, uint64_t now, struct gt_buf 
     const struct pjob *named[NAMED_MAX] = {0};
     uint32_t gpus_of[NAMED_MAX] = {0}, jobs = 0, reserved;
     uint64_t more = 0;
-    for (const struct pjob *pjob = than->placement->lists[PJOBS_KEPT].first; pjob;
+    for (const struct pjob *pjob = than->placement->jobs.lists[PJOBS_KEPT].first; pjob;
          pjob = pjob->links[PJOBS_KEPT].next) {
         uint32_t gpus = pjob == than ? 0 : named_gpus(pjob, now, &reserved);
         unsigned at = NAMED_MAX;

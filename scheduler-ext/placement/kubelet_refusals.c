@@ -13,7 +13,7 @@ void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cac
                              const struct gt_pod *pod)
 {
     /* The cache forgets a pod that has ended: later states of its object do not come here. */
-    if (!placement->started || !known || !known->job->user || !pod->node_name ||
+    if (!placement->round.started || !known || !known->job->user || !pod->node_name ||
         !gt_pod_is_refused_by_kubelet(pod))
         return;
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);

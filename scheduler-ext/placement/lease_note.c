@@ -19,11 +19,12 @@ static void add_word(const struct gt_cluster *cluster, uint32_t id, uint64_t mas
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    for (uint32_t n = placement->holder ? gt_node_set_next(&placement->reserved_nodes, 0) : GT_NONE;
-         n != GT_NONE; n = gt_node_set_next(&placement->reserved_nodes, n + 1))
+    for (uint32_t n = placement->nodes.holder ? gt_node_set_next(&placement->nodes.reserved, 0) : GT_NONE;
+         n != GT_NONE; n = gt_node_set_next(&placement->nodes.reserved, n + 1))
         add_word(cluster, n, 0, to);
-    for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        for (uint32_t i = 0; pjob->place.reserves && i < pjob->place.reservations.count; i++)
+    for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next)
+        for (uint32_t i = 0;
+             gt_reservations_gpus(&pjob->place.reservations) && i < pjob->place.reservations.count; i++)
             if (pjob->place.reservations.reservations[i].state == GT_RESERVATION_HELD)
                 add_word(cluster, gt_reservations_node(&pjob->place.reservations, cluster, i),
                          pjob->place.reservations.reservations[i].mask, to);
@@ -33,34 +34,34 @@ void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf
 void gt_placement_write_last_note(const struct gt_placement *placement, struct gt_buf *to)
 {
     uint64_t now = gt_clock_ms(), request_ms = placement->times.request_ms;
-    uint64_t end = placement->offered_ms ? placement->offered_ms + request_ms : 0;
-    if (!placement->earlier_known)
+    uint64_t end = placement->term.offered_ms ? placement->term.offered_ms + request_ms : 0;
+    if (!placement->term.earlier_known)
         return;
-    end = placement->earlier_end_ms > end ? placement->earlier_end_ms : end;
+    end = placement->term.earlier_end_ms > end ? placement->term.earlier_end_ms : end;
     gt_lease_note_add_quiet(to, end > now ? (request_ms - (end - now)) / 1000 : UINT32_MAX);
 }
 
 static void read_quiet(struct gt_placement *placement, const char *note)
 {
     uint64_t quiet_s, request_ms = placement->times.request_ms;
-    placement->note_is_fresh = true;
-    placement->earlier_known = gt_lease_note_quiet(note, &quiet_s);
-    if (placement->earlier_known)
-        placement->earlier_end_ms =
+    placement->term.note_is_fresh = true;
+    placement->term.earlier_known = gt_lease_note_quiet(note, &quiet_s);
+    if (placement->term.earlier_known)
+        placement->term.earlier_end_ms =
             quiet_s * 1000 < request_ms ? gt_clock_ms() + request_ms - quiet_s * 1000 : 0;
 }
 
 void gt_placement_read_note(struct gt_placement *placement, const char *note)
 {
-    if (placement->started) {
-        gt_noted_done(&placement->remote);
+    if (placement->round.started) {
+        gt_noted_done(&placement->term.remote);
         return;
     }
     read_quiet(placement, note);
-    gt_noted_read(&placement->remote, gt_cache_cluster(placement->spec.cache), note);
+    gt_noted_read(&placement->term.remote, gt_cache_cluster(placement->spec.cache), note);
 }
 
 uint64_t gt_placement_remote_gpus(const struct gt_placement *placement, uint32_t node)
 {
-    return gt_noted_gpus(&placement->remote, node);
+    return gt_noted_gpus(&placement->term.remote, node);
 }

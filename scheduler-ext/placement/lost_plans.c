@@ -173,7 +173,7 @@ void gt_lost_plans_handle(struct reconcile *reconcile)
     }
     if (first_reason)
         set_stalled(reconcile, first_reason, first);
-    gt_placement_set_lost(reconcile->pjob, reconcile->lost > 0);
+    gt_placement_list(reconcile->pjob, PJOBS_LOST, reconcile->lost > 0);
 }
 
 /* ---- planning it again ---- */

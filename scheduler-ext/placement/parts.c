@@ -135,7 +135,8 @@ int gt_placement_make_parts(struct reconcile *reconcile, struct placement_conten
 bool gt_placement_is_left_over(const struct gt_placement *placement, struct placement_object *object)
 {
     const struct placement_object *head = gt_placement_object_head(&placement->objects, object);
-    bool is_ours = head->acknowledged || placement->term_ms + placement->times.request_ms <= gt_clock_ms();
+    bool is_ours =
+        head->acknowledged || placement->term.began_ms + placement->times.request_ms <= gt_clock_ms();
     return head != object && is_ours && !head->write && !head->is_unknown && head->content &&
            object->content->epoch <= head->content->epoch && !gt_placement_object_names(head, object->name);
 }

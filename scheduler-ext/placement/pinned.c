@@ -9,14 +9,9 @@
  * A pod without its gate is pinned to its node. Where its plan is lost nothing is reserved there, but others
  * should avoid the node, since the pod can only run when that node has room.
  */
-void gt_placement_set_lost(struct pjob *pjob, bool lost)
-{
-    gt_placement_list(pjob, PJOBS_LOST, lost);
-}
-
 int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err)
 {
-    for (const struct pjob *other = pjob->placement->lists[PJOBS_LOST].first; other;
+    for (const struct pjob *other = pjob->placement->jobs.lists[PJOBS_LOST].first; other;
          other = other->links[PJOBS_LOST].next) {
         if (other == pjob)
             continue;
@@ -73,8 +68,8 @@ void gt_placement_say_holder(const struct gt_placement *placement, char to[stati
 {
     char until[GT_TIME_TEXT_SIZE];
     *to = '\0';
-    if (!placement->holder)
+    if (!placement->nodes.holder)
         return;
-    gt_time_text(placement->holder->place.reserved_until_s, until);
-    snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->holder->job->key, until);
+    gt_time_text(placement->nodes.holder->place.reserved_until_s, until);
+    snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->nodes.holder->job->key, until);
 }

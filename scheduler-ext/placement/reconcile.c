@@ -99,9 +99,9 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
                      &reconcile->refused);
     const struct gt_job_view_spec spec = {
         .owner = reconcile->owner,
-        .ranks = &reconcile->placement->ranks,
+        .ranks = &reconcile->placement->jobs.ranks,
         .refused = &reconcile->refused,
-        .spares = &reconcile->placement->spares,
+        .spares = &reconcile->placement->nodes.spares,
         .is_lifted = is_lifted,
         .arg = reconcile,
         .now = reconcile->now,
@@ -116,13 +116,12 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
                              &reconcile->pjob->place.reservations, &reconcile->view, err);
     if (gt_reservations_gpus(&reconcile->pjob->place.reservations) < reserved_nodes)
-        reconcile->placement->room = true;
+        reconcile->placement->round.room = true;
     if (r < 0)
         return r;
     reconcile_adopt(reconcile);
     gt_placement_due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->place.reservations));
     reconcile->pjob->place.wants = gt_reservations_wanted(&reconcile->pjob->place.reservations);
-    reconcile->pjob->place.reserves = gt_reservations_gpus(&reconcile->pjob->place.reservations) > 0;
     gt_placement_count_kept(reconcile->pjob);
     gt_yield_count(reconcile);
     return r;
@@ -263,7 +262,7 @@ static uint64_t shape_of(const struct reconcile *reconcile)
             shape = gt_digest_number(shape, (uintptr_t)gt_cache_pod_request(pod));
     }
     shape = gt_digest_number(shape, view->minimum);
-    if (reconcile->placement->reserving) /* what others have to give up depends on it */
+    if (reconcile->placement->jobs.reserving) /* what others have to give up depends on it */
         shape = gt_digest_number(shape, (uintptr_t)reconcile->pjob->tenant);
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];

@@ -71,7 +71,6 @@ enum gt_fits_reason gt_waits_for(const struct pjob *pjob);
 uint64_t gt_wait_age_s(const struct pjob *pjob);
 
 /* ---- pinned.c ---- */
-void gt_placement_set_lost(struct pjob *pjob, bool lost);
 /* Adds the nodes to which other jobs' pods are pinned that have no gate and have lost their plan. */
 int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err);
 /* Adds the nodes of the supernodes where other jobs of its object lie, where these are to be spread. */
@@ -83,7 +82,6 @@ void gt_placement_say_holder(const struct gt_placement *placement, char to[stati
 /* ---- kept.c ---- */
 /* Counts the GPUs that the job keeps from others without running on them. */
 void gt_placement_count_kept(struct pjob *pjob);
-void gt_placement_forget_kept(struct pjob *pjob);
 /* "; 16 GPUs are reserved for NAMESPACE/KIND/NAME until TIME, 8 for ..." of other jobs than this one, or
  * nothing. */
 void gt_placement_say_kept(const struct pjob *than, uint64_t now, struct gt_buf *to);

@@ -24,32 +24,33 @@ struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *
 
 static bool records_grow(struct gt_placement *placement)
 {
-    uint32_t capacity = placement->record_capacity ? placement->record_capacity * 2 : 64;
-    struct record **records = realloc(placement->records, sizeof(struct record *) * capacity);
+    uint32_t capacity = placement->pods.capacity ? placement->pods.capacity * 2 : 64;
+    struct record **records = realloc(placement->pods.records, sizeof(struct record *) * capacity);
     if (!records)
         return false;
-    placement->records = records;
-    uint32_t *gaps = realloc(placement->gaps, sizeof(*gaps) * capacity);
+    placement->pods.records = records;
+    uint32_t *gaps = realloc(placement->pods.gaps, sizeof(*gaps) * capacity);
     if (!gaps)
         return false;
-    placement->gaps = gaps;
-    placement->record_capacity = capacity;
+    placement->pods.gaps = gaps;
+    placement->pods.capacity = capacity;
     return true;
 }
 
 static struct record *records_make(struct gt_placement *placement, const char *namespace_, const char *name)
 {
-    if (!placement->gap_count && placement->record_count == placement->record_capacity &&
+    if (!placement->pods.gap_count && placement->pods.count == placement->pods.capacity &&
         !records_grow(placement))
         return NULL;
     struct record *record = calloc(1, sizeof(*record));
-    struct gt_index_entry *entry = record ? gt_index_add(&placement->index, namespace_, name) : NULL;
+    struct gt_index_entry *entry = record ? gt_index_add(&placement->pods.index, namespace_, name) : NULL;
     if (!entry) {
         free(record);
         return NULL;
     }
-    entry->mark = placement->gap_count ? placement->gaps[--placement->gap_count] : placement->record_count++;
-    placement->records[entry->mark] = record;
+    entry->mark = placement->pods.gap_count ? placement->pods.gaps[--placement->pods.gap_count]
+                                            : placement->pods.count++;
+    placement->pods.records[entry->mark] = record;
     record->entry = entry;
     return record;
 }
@@ -68,22 +69,22 @@ static void remove_record(struct gt_placement *placement, const char *namespace_
     if (!record)
         return;
     gt_write_worked(record->write, WRITE_DELETE);
-    placement->gaps[placement->gap_count++] = record->entry->mark;
-    placement->records[record->entry->mark] = NULL;
-    struct gt_index_entry *entry = gt_index_take(&placement->index, namespace_, name);
+    placement->pods.gaps[placement->pods.gap_count++] = record->entry->mark;
+    placement->pods.records[record->entry->mark] = NULL;
+    struct gt_index_entry *entry = gt_index_take(&placement->pods.index, namespace_, name);
     free_record(record);
     free(entry);
 }
 
 void gt_records_done(struct gt_placement *placement)
 {
-    for (uint32_t i = 0; i < placement->record_count; i++)
-        if (placement->records[i])
-            free_record(placement->records[i]);
-    gt_ranks_done(&placement->ranks);
-    gt_index_done(&placement->index);
-    free(placement->records);
-    free(placement->gaps);
+    for (uint32_t i = 0; i < placement->pods.count; i++)
+        if (placement->pods.records[i])
+            free_record(placement->pods.records[i]);
+    gt_ranks_done(&placement->jobs.ranks);
+    gt_index_done(&placement->pods.index);
+    free(placement->pods.records);
+    free(placement->pods.gaps);
 }
 
 /* Takes over the contents of the object. */
@@ -131,7 +132,7 @@ static void see_eviction(struct gt_placement *placement, const struct gt_cache_p
                          const struct gt_pod *pod)
 {
     const struct gt_condition *disrupted = &pod->conditions[GT_POD_DISRUPTED];
-    if (!placement->started || !known || !known->job->user || disrupted->status != GT_CONDITION_TRUE ||
+    if (!placement->round.started || !known || !known->job->user || disrupted->status != GT_CONDITION_TRUE ||
         !gt_condition_has(disrupted, "PreemptionByScheduler"))
         return;
     gt_backoff_job(&placement->backoffs, known->job->key, gt_clock_ms() + placement->times.eviction_ms);
@@ -144,7 +145,7 @@ void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_po
     const struct gt_cache_pod *known = gt_cache_find_pod(placement->spec.cache, namespace_, name);
     struct gt_pod_object object;
     bool planned = gt_pod_is_planned(pod);
-    gt_ranks_read(&placement->ranks, pod);
+    gt_ranks_read(&placement->jobs.ranks, pod);
     see_eviction(placement, known, pod);
     gt_kubelet_refusals_see(placement, known, pod);
     if (planned && !pod->gated && !pod->ended && !known)
@@ -154,7 +155,7 @@ void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_po
         put_record(placement, namespace_, name, &object);
         report_no_gpus(placement, pod, gt_record_find(placement, namespace_, name));
         /* The cache reports its own changes; conditions and versions are only stored here. */
-        if (placement->started && known && known->job->user)
+        if (placement->round.started && known && known->job->user)
             gt_placement_mark(known->job->user);
     } else {
         /* The scheduler may bind a pod before we get the answer to the write that removed its gate. */
@@ -179,5 +180,5 @@ void gt_placement_observe_pod_deleted(struct gt_placement *placement, const char
                                       const char *name)
 {
     remove_record(placement, namespace_, name);
-    gt_ranks_remove(&placement->ranks, namespace_, name);
+    gt_ranks_remove(&placement->jobs.ranks, namespace_, name);
 }

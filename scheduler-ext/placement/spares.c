@@ -10,10 +10,10 @@
 
 void gt_placement_find_spares(struct gt_placement *placement)
 {
-    placement->spares_ms = gt_clock_ms();
+    placement->nodes.spares_ms = gt_clock_ms();
     if (gt_cache_spares(placement->spec.cache, (uint32_t)placement->spec.options.spare_nodes,
-                        &placement->spares, NULL) < 0)
-        gt_node_set_clear(&placement->spares);
+                        &placement->nodes.spares, NULL) < 0)
+        gt_node_set_clear(&placement->nodes.spares);
 }
 
 void gt_placement_report_spares(struct gt_placement *placement)

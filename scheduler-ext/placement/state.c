@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/text.h"
 
@@ -40,13 +41,13 @@ uint64_t gt_placement_time_of_text(const char *text)
 bool gt_placement_may_write(const struct gt_placement *placement)
 {
     const struct gt_placement_spec *spec = &placement->spec;
-    return placement->started && (!spec->may_write || spec->may_write(spec->may_write_arg));
+    return placement->round.started && (!spec->may_write || spec->may_write(spec->may_write_arg));
 }
 
 void gt_placement_wake(struct gt_placement *placement)
 {
-    if (!placement->in_round)
-        gt_source_arm(placement->timer, 0);
+    if (!placement->round.running)
+        gt_source_arm(placement->round.timer, 0);
 }
 
 void gt_placement_mark(struct pjob *pjob)
@@ -54,14 +55,14 @@ void gt_placement_mark(struct pjob *pjob)
     if (pjob->marked)
         return;
     pjob->marked = true;
-    pjob->next_marked = pjob->placement->marked;
-    pjob->placement->marked = pjob;
+    pjob->next_marked = pjob->placement->jobs.marked;
+    pjob->placement->jobs.marked = pjob;
     gt_placement_wake(pjob->placement);
 }
 
 void gt_placement_list(struct pjob *pjob, enum pjob_list list, bool in)
 {
-    struct pjob_ends *ends = &pjob->placement->lists[list];
+    struct pjob_ends *ends = &pjob->placement->jobs.lists[list];
     struct pjob_link *link = &pjob->links[list];
     if (link->in == in)
         return;
@@ -76,14 +77,14 @@ void gt_placement_due(struct pjob *pjob, uint64_t when)
 {
     if (when < pjob->due_ms)
         pjob->due_ms = when;
-    if (when < pjob->placement->next_due_ms)
-        pjob->placement->next_due_ms = when;
+    if (when < pjob->placement->round.due_ms)
+        pjob->placement->round.due_ms = when;
 }
 
 void gt_placement_mark_no_gpus(struct gt_placement *placement)
 {
-    placement->no_gpus_ms = 0;
-    if (placement->started)
+    placement->round.no_gpus_ms = 0;
+    if (placement->round.started)
         gt_placement_wake(placement);
 }
 
@@ -155,7 +156,7 @@ static uint64_t rests_until(const struct pjob *pjob, bool same_reason)
 {
     const struct gt_placement *placement = pjob->placement;
     uint64_t until = pjob->report.told_ms + placement->times.report_ms +
-                     (same_reason ? (uint64_t)placement->waiting * EACH_WAITING_MS : 0);
+                     (same_reason ? (uint64_t)placement->jobs.waiting * EACH_WAITING_MS : 0);
     return pjob->report.told_ms && until > gt_clock_ms() ? until : 0;
 }
 
@@ -173,15 +174,38 @@ static char *whole_text(const struct pjob *pjob, enum gt_placement_state state, 
     return strdup(cut);
 }
 
+bool gt_placement_may_follow(const struct pjob *pjob, enum gt_placement_state state, const char *reason)
+{
+    enum { ANY = -1, QUEUED = ~(1 << GT_PLACEMENT_NONE | 1 << GT_PLACEMENT_REFUSED), CHANGED = 0 };
+    enum { OUT = 1, IN = 2, EITHER = 3 }; /* a bit for each value of `queued` */
+    static const struct {
+        const char *reason;
+        enum gt_placement_state to;
+        int from, queued;
+    } events[] = {
+#define JOB_EVENT(word, to, from, queue, why) {word, GT_PLACEMENT_##to, from, queue},
+#include "scheduler-ext/placement/job_states.def"
+#undef JOB_EVENT
+    };
+    for (size_t i = 0; i < GT_COUNT(events); i++) {
+        int from = events[i].from == CHANGED ? ~(1 << state) : events[i].from;
+        if (events[i].to == state && from & 1 << pjob->state && events[i].queued & 1 << pjob->wait.queued &&
+            strcmp(events[i].reason, reason) == 0)
+            return true;
+    }
+    return false;
+}
+
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text)
 {
+    GT_ASSERT(gt_placement_may_follow(pjob, state, reason));
     if (pjob->state != state) {
         pjob->report.since_ms = gt_clock_ms();
         pjob->report.since_s = since_when(pjob, state);
         pjob->report.told_ms = 0;
-        pjob->placement->waiting += state == GT_PLACEMENT_WAITS;
-        pjob->placement->waiting -= pjob->state == GT_PLACEMENT_WAITS;
+        pjob->placement->jobs.waiting += state == GT_PLACEMENT_WAITS;
+        pjob->placement->jobs.waiting -= pjob->state == GT_PLACEMENT_WAITS;
     }
     pjob->state = state;
     free(pjob->report.next_text);

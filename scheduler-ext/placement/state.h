@@ -100,7 +100,6 @@ struct pjob_wait {
 struct pjob_place {
     struct gt_reservations reservations;
     bool wants;             /* some of them are WANTED */
-    bool reserves;          /* it has some */
     bool is_reserving;      /* some of them are for pods that never existed */
     uint32_t too_many_gpus; /* GPUs of missing pods, where they exceed the limit for reservations; else 0 */
     uint64_t over_limit_ms; /* since when its reservations exceed a quota; 0: they do not */
@@ -185,52 +184,76 @@ struct pjob {
     struct pjob_report report;
 };
 
-struct gt_placement {
-    struct gt_placement_spec spec;
-    struct gt_placement_times times;
-    struct gt_noted remote; /* of the leader, while this replica is not active */
-    struct backoffs backoffs;
-    struct gt_quotas quotas;
-    uint32_t reserving; /* jobs with places for pods that never existed */
-    uint32_t lacking;   /* jobs that wait until more may be reserved */
+/* The jobs, and how many of them are in some way. */
+struct placement_jobs {
+    struct pjob *first, *marked;
     struct pjob_ends {
         struct pjob *first, *last;
     } lists[PJOB_LISTS];
-    struct gt_source *timer;
-    bool started, in_round;
-    struct pjob *jobs, *marked;
-    struct gt_queue *queue;
     struct gt_ranks ranks;
-    struct placement_objects objects;
-    uint64_t term_ms; /* when its term began */
+    uint32_t reserving; /* they have places for pods that never existed */
+    uint32_t lacking;   /* they wait until more may be reserved */
+    uint32_t waiting;   /* in GT_PLACEMENT_WAITS */
+    bool has_orphans;   /* a job is gone: its object is to be deleted */
+};
+
+/* What it knows of its term as the leader, and of the leader while another replica is. */
+struct placement_term {
+    struct gt_noted remote; /* of the leader, while this replica is not active */
+    bool is_on;             /* new jobs began in its term */
+    uint64_t began_ms;
     /* Pods to which an earlier leader has offered a place exist by then; 0: there are none. */
     uint64_t earlier_end_ms;
     bool earlier_known;  /* that time is known */
     bool note_is_fresh;  /* it is from the note that was read since the last term */
     uint64_t offered_ms; /* the last offer of any place in this process; 0: none */
-    bool in_term;        /* new jobs began in its term */
-    bool has_orphans;    /* a job is gone: its object is to be deleted */
+};
+
+struct placement_pods {
     struct gt_index index;
     struct record **records; /* by an entry's mark */
     uint32_t *gaps;
-    uint32_t record_count, record_capacity, gap_count;
-    struct write_line acting, reporting;
-    uint32_t writes_waiting, writes_running, reporting_running;
-    uint32_t plans_waiting; /* writes of GPUPlacements with a plan, among those */
-    uint32_t evictions_running;
-    uint32_t unhealthy_node;    /* where pods are evicted for its unhealthy GPUs */
+    uint32_t count, capacity, gap_count;
+};
+
+/* Nodes that not every job may use, or whose pods are to leave. */
+struct placement_nodes {
+    uint32_t unhealthy;         /* where pods are evicted for its unhealthy GPUs */
     uint64_t unhealthy_next_ms; /* when it is the next node's turn */
     struct gt_node_set spares;
     uint64_t spares_ms; /* time of the last search for them */
     struct pjob *holder;
-    struct gt_node_set reserved_nodes;
+    struct gt_node_set reserved;
     uint64_t reserved_digest;
-    uint64_t next_wake_ms; /* when waiting jobs are tried at the latest */
-    uint64_t next_due_ms;  /* the earliest due_ms */
-    uint64_t no_gpus_ms;   /* when pods without GPUs are reconciled; UINT64_MAX: there are none */
-    uint64_t yield_ms;     /* when a job may have to give up places; UINT64_MAX: none */
-    bool room;             /* a reservation was given up while the queue ran */
-    uint32_t waiting;      /* jobs in GT_PLACEMENT_WAITS */
+};
+
+/* When there is something to do. */
+struct placement_round {
+    struct gt_source *timer;
+    bool started, running;
+    bool room;           /* a reservation was given up while the queue ran */
+    uint64_t wake_ms;    /* when waiting jobs are tried at the latest */
+    uint64_t due_ms;     /* the earliest due_ms */
+    uint64_t no_gpus_ms; /* when pods without GPUs are reconciled; UINT64_MAX: there are none */
+    uint64_t yield_ms;   /* when a job may have to give up places; UINT64_MAX: none */
+};
+
+struct gt_placement {
+    struct gt_placement_spec spec;
+    struct gt_placement_times times;
+    struct backoffs backoffs;
+    struct gt_quotas quotas;
+    struct gt_queue *queue;
+    struct placement_objects objects;
+    struct placement_jobs jobs;
+    struct placement_term term;
+    struct placement_pods pods;
+    struct placement_nodes nodes;
+    struct placement_round round;
+    struct write_line acting, reporting;
+    uint32_t writes_waiting, writes_running, reporting_running;
+    uint32_t plans_waiting; /* writes of GPUPlacements with a plan, among those */
+    uint32_t evictions_running;
     struct gt_placement_counters counters;
 };
 
@@ -254,8 +277,10 @@ void gt_placement_list(struct pjob *pjob, enum pjob_list list, bool in);
 /* The job is reconciled at `when` at the latest. */
 void gt_placement_due(struct pjob *pjob, uint64_t when);
 void gt_placement_mark_no_gpus(struct gt_placement *placement);
-/* Where the last reason and text were reported a moment ago, new ones of the same state wait: everybody reads
- * the same, and not too often something new. */
+/* Whether the table of events (job_states.def) allows this now. */
+bool gt_placement_may_follow(const struct pjob *pjob, enum gt_placement_state state, const char *reason);
+/* The table of events must allow it. Where the last reason and text were reported a moment ago, new ones of
+ * the same state wait: everybody reads the same, and not too often something new. */
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text);
 /* Its reason and text are reported now. */
@@ -302,8 +327,8 @@ void gt_placement_report_spares(struct gt_placement *placement);
 static inline struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_,
                                             const char *name)
 {
-    const struct gt_index_entry *entry = gt_index_find(&placement->index, namespace_, name);
-    return entry ? placement->records[entry->mark] : NULL;
+    const struct gt_index_entry *entry = gt_index_find(&placement->pods.index, namespace_, name);
+    return entry ? placement->pods.records[entry->mark] : NULL;
 }
 
 /* ---- records.c ---- */

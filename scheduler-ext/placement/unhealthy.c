@@ -59,14 +59,14 @@ static const char *why_it_stays(struct reconcile *reconcile, const struct gt_cac
 static bool takes_turn(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     struct gt_placement *placement = reconcile->placement;
-    bool waits = reconcile->now < placement->unhealthy_next_ms;
-    if (waits && pod->node != placement->unhealthy_node) {
-        gt_placement_due(reconcile->pjob, placement->unhealthy_next_ms);
+    bool waits = reconcile->now < placement->nodes.unhealthy_next_ms;
+    if (waits && pod->node != placement->nodes.unhealthy) {
+        gt_placement_due(reconcile->pjob, placement->nodes.unhealthy_next_ms);
         return false;
     }
     if (!waits)
-        placement->unhealthy_next_ms = reconcile->now + placement->times.node_turn_ms;
-    placement->unhealthy_node = pod->node;
+        placement->nodes.unhealthy_next_ms = reconcile->now + placement->times.node_turn_ms;
+    placement->nodes.unhealthy = pod->node;
     return true;
 }
 

@@ -98,7 +98,7 @@ static void keep_oldest(const struct tenant *tenant, struct gt_placement_waits *
 void gt_placement_waits(const struct gt_placement *placement, struct gt_placement_waits *ret)
 {
     *ret = (struct gt_placement_waits){0};
-    for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
+    for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         enum gt_fits_reason reason = gt_waits_for(pjob);
         uint64_t age_s = gt_wait_age_s(pjob), *oldest_s = &pjob->tenant->oldest_wait_s;
         bool waits = pjob->state == GT_PLACEMENT_WAITS || reason == GT_FITS_WRITE_REFUSED,
@@ -108,7 +108,7 @@ void gt_placement_waits(const struct gt_placement *placement, struct gt_placemen
         if (reason != GT_FITS_REASONS && fits && age_s > ret->fitting_s[reason])
             ret->fitting_s[reason] = age_s;
     }
-    for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
+    for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         if (pjob->tenant->oldest_wait_s)
             keep_oldest(pjob->tenant, ret);
         pjob->tenant->oldest_wait_s = 0; /* each namespace once */

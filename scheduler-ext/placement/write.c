@@ -259,17 +259,12 @@ bool gt_write_has_room(struct pjob *pjob)
     return false;
 }
 
-void gt_write_forget_job(struct pjob *pjob)
-{
-    gt_placement_list(pjob, PJOBS_DELAYED, false);
-}
-
 static void resume_delayed(struct gt_placement *placement)
 {
     for (uint32_t i = placement->plans_waiting;
-         i < PLANS_WAITING_MAX && placement->lists[PJOBS_DELAYED].first; i++) {
-        struct pjob *pjob = placement->lists[PJOBS_DELAYED].first;
-        gt_write_forget_job(pjob);
+         i < PLANS_WAITING_MAX && placement->jobs.lists[PJOBS_DELAYED].first; i++) {
+        struct pjob *pjob = placement->jobs.lists[PJOBS_DELAYED].first;
+        gt_placement_list(pjob, PJOBS_DELAYED, false);
         gt_placement_mark(pjob);
     }
 }

@@ -45,7 +45,7 @@ static bool is_for_new_pod(const struct gt_reservation *reservation)
 static void set_reserving(struct pjob *pjob, bool reserving)
 {
     pjob->tenant->reserving += reserving - pjob->place.is_reserving;
-    pjob->placement->reserving += reserving - pjob->place.is_reserving;
+    pjob->placement->jobs.reserving += reserving - pjob->place.is_reserving;
     pjob->place.is_reserving = reserving;
 }
 
@@ -100,7 +100,8 @@ static uint32_t list_yielding(const struct reconcile *reconcile, struct yielding
 {
     struct gt_placement *placement = reconcile->placement;
     uint32_t count = 0;
-    for (struct pjob *pjob = placement->lists[PJOBS_KEPT].first; pjob; pjob = pjob->links[PJOBS_KEPT].next) {
+    for (struct pjob *pjob = placement->jobs.lists[PJOBS_KEPT].first; pjob;
+         pjob = pjob->links[PJOBS_KEPT].next) {
         if (pjob->tenant == reconcile->pjob->tenant || !pjob->place.is_reserving)
             continue;
         count_silence(pjob, reconcile->now);
@@ -110,7 +111,8 @@ static uint32_t list_yielding(const struct reconcile *reconcile, struct yielding
                 continue;
             uint64_t when = yields_at(pjob, i, reconcile->now);
             if (when > reconcile->now)
-                placement->yield_ms = when < placement->yield_ms ? when : placement->yield_ms;
+                placement->round.yield_ms =
+                    when < placement->round.yield_ms ? when : placement->round.yield_ms;
             else if (to)
                 to[count++] = (struct yielding){pjob, i, *reservation};
             else
@@ -135,11 +137,11 @@ static bool fits_there(struct reconcile *reconcile, const struct yielding *list,
     const struct gt_placement *placement = reconcile->placement;
     struct gt_cache *cache = placement->spec.cache;
     struct gt_cluster *cluster = gt_cache_cluster(cache);
-    bool is_holder = !placement->holder || placement->holder == reconcile->pjob;
+    bool is_holder = !placement->nodes.holder || placement->nodes.holder == reconcile->pjob;
     for (uint32_t i = 0; i < count; i++)
         gt_reservations_release(&list[i].pjob->place.reservations, cluster, list[i].at);
     bool fits = gt_decide_fits(cache, reconcile->view, &reconcile->pjob->place.reservations,
-                               is_holder ? NULL : &placement->reserved_nodes, ret_places);
+                               is_holder ? NULL : &placement->nodes.reserved, ret_places);
     for (uint32_t i = 0; i < count; i++) {
         struct gt_reservations *reservations = &list[i].pjob->place.reservations;
         gt_reservations_reserve(reservations, cluster, list[i].at, list[i].was.node, list[i].was.mask,
@@ -156,7 +158,7 @@ void gt_yield_ask(struct reconcile *reconcile)
     struct gt_placement *placement = reconcile->placement;
     gt_auto_free struct yielding *list = NULL;
     gt_auto_free struct gt_plan_pod *places = NULL;
-    if (!placement->reserving || !gt_job_view_is_complete(reconcile->view))
+    if (!placement->jobs.reserving || !gt_job_view_is_complete(reconcile->view))
         return;
     uint32_t count = list_yielding(reconcile, NULL);
     list = count ? calloc(count, sizeof(*list)) : NULL;
@@ -214,7 +216,7 @@ bool gt_yield_give_up(struct reconcile *reconcile)
         "another namespace can start there",
         gpus, (unsigned long long)(silence_max_ms(pjob) / 1000));
     gt_placement_event(pjob, pjob->job->pods, true, "ReservationYielded", "Place", text);
-    reconcile->placement->room = true;
+    reconcile->placement->round.room = true;
     gt_placement_mark(pjob);
     return true;
 }

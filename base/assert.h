@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_ASSERT_H
+#define GPUTOPO_BASE_ASSERT_H
+
+#include <assert.h>
+
+/* What a header promises or asks for. A build for debugging, with sanitizers or for fuzzing aborts where it
+ * does not hold. It is gone from release builds, so `holds` must have no effects. */
+#ifdef NDEBUG
+#define GT_ASSERT(holds) ((void)sizeof(!(holds)))
+#else
+#define GT_ASSERT(holds) assert(holds)
+#endif
+
+#endif
