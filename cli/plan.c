@@ -230,7 +230,8 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
     plan->placed = true;
     for (uint32_t i = 0; i < plan->pod_count && plan->placed && r >= 0; i++) {
         struct gt_score_parts parts;
-        uint32_t promise, node = gt_score_rank_best(rank);
+        struct gt_promise_id promise;
+        uint32_t node = gt_score_rank_best(rank);
         plan->placed = node != GT_NONE && gt_score_one(plan->cluster, node, plan->gpus, &parts);
         if (!plan->placed)
             break;
@@ -242,8 +243,8 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
         plan->units[i].tier = 1;
         plan->units[i].supernodes = 1;
         plan->found++;
-        r = gt_cluster_promise(plan->cluster, node, &(struct gt_promise){.mask = parts.choice.mask}, &promise,
-                               err);
+        r = gt_cluster_promise(plan->cluster, &(struct gt_promise){.node = node, .mask = parts.choice.mask},
+                               &promise, err);
     }
     if (!plan->placed)
         say_no_node(plan);

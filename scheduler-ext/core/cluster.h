@@ -135,21 +135,27 @@ enum gt_promise_kind {
 };
 struct gt_promise {
     enum gt_promise_kind kind;
+    uint32_t node;
     uint64_t owner; /* a number of the caller */
     uint64_t mask;
 };
+/* Names one promise, and no later one; {0}: none. */
+struct gt_promise_id {
+    uint32_t slot, generation;
+};
 /* -EBUSY when a GPU of the mask is not available; then nothing has changed. */
-int gt_cluster_promise(struct gt_cluster *cluster, uint32_t node, const struct gt_promise *promise,
-                       uint32_t *ret, struct gt_err **err);
-void gt_cluster_end_promise(struct gt_cluster *cluster, uint32_t id);
+int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *promise,
+                       struct gt_promise_id *ret, struct gt_err **err);
+/* NULL: it has ended. Valid until the next change of the ledger. */
+const struct gt_promise *gt_cluster_find_promise(const struct gt_cluster *cluster, struct gt_promise_id id);
+/* Ends it, unless it has ended. */
+void gt_cluster_end_promise(struct gt_cluster *cluster, struct gt_promise_id id);
 /* All of this kind to that owner; returns how many. */
 uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner);
-/* Exactly this one; GT_NONE: none. */
-uint32_t gt_cluster_find_promise(const struct gt_cluster *cluster, uint32_t node,
-                                 const struct gt_promise *promise);
-/* The promise of a GPU. False: it has none. */
-bool gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu,
-                           struct gt_promise *ret);
+/* The GPUs of a node that are promised in this way. */
+uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind);
+/* The promise of a GPU; NULL: it has none. Valid until the next change of the ledger. */
+const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu);
 
 /* Bytes allocated, class tables not counted. */
 size_t gt_cluster_bytes(const struct gt_cluster *cluster);

@@ -508,7 +508,7 @@ static void say_holder(const struct gt_debug_view *view, uint32_t id, const stru
 {
     uint64_t bit = UINT64_C(1) << gpu;
     const struct gt_cache_pod *user = gt_cache_gpu_user(view->cache, id, gpu);
-    struct gt_promise promise;
+    const struct gt_promise *promise;
     if (!(node->healthy & bit))
         gt_buf_puts(to, node->free & ~node->assumed & bit ? "unhealthy" : "unhealthy, ");
     if (user && (!(node->free & bit) || node->assumed & bit))
@@ -516,8 +516,8 @@ static void say_holder(const struct gt_debug_view *view, uint32_t id, const stru
                       user->meta.namespace_, user->meta.name, user->job->key);
     else if (!(node->free & bit))
         gt_buf_puts(to, "used by a pod that is not known here");
-    else if (gt_cluster_promise_of(gt_cache_cluster(view->cache), id, gpu, &promise))
-        say_promise(view, &promise, to);
+    else if ((promise = gt_cluster_promise_of(gt_cache_cluster(view->cache), id, gpu)))
+        say_promise(view, promise, to);
     else if (node->healthy & bit)
         gt_buf_puts(to, node->eligible ? "free" : "not used, but nothing is placed here");
 }

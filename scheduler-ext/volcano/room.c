@@ -55,10 +55,10 @@ static void volcano_room_hold(struct gt_volcano *volcano, const struct volcano_r
     for (uint32_t i = 0; i < room->place_count; i++) {
         const struct volcano_place *place = &room->places[i];
         struct gt_cluster_node node;
-        uint32_t id;
+        struct gt_promise_id id;
         if (gt_cluster_get_node(cluster, place->node, &node) && (place->mask & node.available))
-            gt_cluster_promise(cluster, place->node,
-                               &(struct gt_promise){GT_PROMISE_VACATED, room->job->job->number,
+            gt_cluster_promise(cluster,
+                               &(struct gt_promise){GT_PROMISE_VACATED, place->node, room->job->job->number,
                                                     place->mask & node.available},
                                &id, NULL);
     }

@@ -22,7 +22,7 @@ struct input {
 
 struct world {
     struct gt_cluster *cluster;
-    uint32_t assumptions[ASSUMPTIONS];
+    struct gt_promise_id assumptions[ASSUMPTIONS];
     unsigned assumption_count;
     unsigned names;
 };
@@ -117,9 +117,9 @@ static void assume(struct world *world, struct input *input)
     uint32_t node = some_node(world, input);
     uint64_t mask = next(input), owner = next(input) % 4;
     enum gt_promise_kind kind = (enum gt_promise_kind)(next(input) % (GT_PROMISE_FOREIGN + 1));
-    uint32_t id;
+    struct gt_promise_id id;
     if (node != GT_NONE && world->assumption_count < ASSUMPTIONS &&
-        gt_cluster_promise(world->cluster, node, &(struct gt_promise){kind, owner, mask}, &id, &err) == 0)
+        gt_cluster_promise(world->cluster, &(struct gt_promise){kind, node, owner, mask}, &id, &err) == 0)
         world->assumptions[world->assumption_count++] = id;
 }
 
@@ -128,7 +128,7 @@ static void end_assumption(struct world *world, struct input *input, bool confir
     if (!world->assumption_count)
         return;
     unsigned at = next(input) % world->assumption_count;
-    uint32_t id = world->assumptions[at];
+    struct gt_promise_id id = world->assumptions[at];
     world->assumptions[at] = world->assumptions[--world->assumption_count];
     if (confirm)
         gt_cluster_confirm(world->cluster, id);
@@ -165,7 +165,8 @@ static void plan(struct world *world, struct input *input)
     gt_auto_err struct gt_err *err = NULL;
     struct gt_plan_unit units[4] = {{0}};
     struct gt_plan_pod pods[32] = {{0}};
-    uint32_t assumed[32], first = 0;
+    struct gt_promise_id assumed[32];
+    uint32_t first = 0;
     unsigned count = 1 + next(input) % 4;
     uint8_t running = next(input);
     for (unsigned i = 0; i < count; i++) {
