@@ -132,6 +132,10 @@ enum gt_promise_kind {
     GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in */
     GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
+    /* By the leading replica, as its note says. Plans are seen as soon as they are written, while the note
+     * may be older: these take no GPUs, and may overlap others. */
+    GT_PROMISE_NOTED,      /* to pods that are to come */
+    GT_PROMISE_NOTED_NODE, /* to a waiting job, or to pods that have lost their node */
 };
 struct gt_promise {
     enum gt_promise_kind kind;

@@ -25,7 +25,7 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
     uint32_t node = promise->node;
     if (!gt_core_has_node(cluster, node))
         return gt_fail(err, ENOENT, "there is no node %u", node);
-    if (!promise->mask || promise->mask & ~cluster->available[node])
+    if (!promise->mask || gt_core_taken(promise) & ~cluster->available[node])
         return gt_fail(err, EBUSY, "node %s: GPUs %#llx are not available, only %#llx are",
                        cluster->node_names.text[node], (unsigned long long)promise->mask,
                        (unsigned long long)cluster->available[node]);
@@ -43,7 +43,7 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
     if (first != GT_NONE)
         cluster->promises[first].previous = slot;
     cluster->first_promise[node] = slot;
-    cluster->assumed[node] |= promise->mask;
+    cluster->assumed[node] |= gt_core_taken(promise);
     gt_core_refresh(cluster, node);
     *ret = (struct gt_promise_id){slot, generation};
     return 0;
@@ -59,7 +59,7 @@ void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot)
         cluster->first_promise[node] = promise->next;
     if (promise->next != GT_NONE)
         cluster->promises[promise->next].previous = promise->previous;
-    cluster->assumed[node] &= ~promise->told.mask;
+    cluster->assumed[node] &= ~gt_core_taken(&promise->told);
     gt_core_refresh(cluster, node);
     promise->told.node = GT_NONE;
     promise->next = cluster->promise_free;

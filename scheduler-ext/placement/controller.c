@@ -476,7 +476,6 @@ void gt_placement_free(struct gt_placement *placement)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->reserved_nodes);
     gt_node_set_done(&placement->spares);
-    gt_noted_done(&placement->remote);
     gt_source_free(placement->timer);
     free(placement);
 }
@@ -495,7 +494,7 @@ void gt_placement_start(struct gt_placement *placement)
     for (uint32_t i = 0; i < placement->record_count; i++)
         if (placement->records[i])
             placement->records[i]->own_fence = 0;
-    gt_noted_done(&placement->remote);
+    gt_noted_read(gt_cache_cluster(placement->spec.cache), "");
     placement->next_due_ms = placement->yield_ms = UINT64_MAX;
     placement->no_gpus_ms = 0;
     placement->next_wake_ms = gt_clock_ms() + placement->times.retry_ms;
@@ -579,7 +578,7 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
     if (gt_placement_is_spare(placement, node))
         return true;
     if (!placement->started)
-        return gt_node_set_has(&placement->remote.nodes, node);
+        return gt_cluster_promised(gt_cache_cluster(placement->spec.cache), node, GT_PROMISE_NOTED_NODE);
     return placement->holder && gt_node_set_has(&placement->reserved_nodes, node) &&
            (!pod || pod->job->user != placement->holder);
 }

@@ -3,30 +3,17 @@
 #include "base/clock.h"
 #include "scheduler-ext/placement/state.h"
 
-/*
- * The reservations of the leader, written for the other replicas. They do not assume these GPUs in their
- * caches: they see the plan of a pod as soon as it is written, while the note may be older.
- */
-
-/* `mask` 0: the whole node. */
-static void add_word(const struct gt_cluster *cluster, uint32_t id, uint64_t mask, struct gt_buf *to)
-{
-    struct gt_cluster_node node;
-    if (gt_cluster_get_node(cluster, id, &node))
-        gt_lease_note_add(to, node.name, mask);
-}
+/* The reservations of the leader, written for the other replicas. */
 
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    struct gt_cluster_node node;
     for (uint32_t n = placement->holder ? gt_node_set_next(&placement->reserved_nodes, 0) : GT_NONE;
          n != GT_NONE; n = gt_node_set_next(&placement->reserved_nodes, n + 1))
-        add_word(cluster, n, 0, to);
-    for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        for (uint32_t i = 0; pjob->place.reserves && i < pjob->place.reservations.count; i++)
-            if (pjob->place.reservations.reservations[i].state == GT_RESERVATION_HELD)
-                add_word(cluster, gt_reservations_node(&pjob->place.reservations, cluster, i),
-                         pjob->place.reservations.reservations[i].mask, to);
+        if (gt_cluster_get_node(cluster, n, &node))
+            gt_lease_note_add(to, node.name, 0);
+    gt_noted_write(cluster, to);
 }
 
 /* Called after the end of a term. */
@@ -52,15 +39,8 @@ static void read_quiet(struct gt_placement *placement, const char *note)
 
 void gt_placement_read_note(struct gt_placement *placement, const char *note)
 {
-    if (placement->started) {
-        gt_noted_done(&placement->remote);
+    if (placement->started)
         return;
-    }
     read_quiet(placement, note);
-    gt_noted_read(&placement->remote, gt_cache_cluster(placement->spec.cache), note);
-}
-
-uint64_t gt_placement_remote_gpus(const struct gt_placement *placement, uint32_t node)
-{
-    return gt_noted_gpus(&placement->remote, node);
+    gt_noted_read(gt_cache_cluster(placement->spec.cache), note);
 }

@@ -188,7 +188,6 @@ struct pjob {
 struct gt_placement {
     struct gt_placement_spec spec;
     struct gt_placement_times times;
-    struct gt_noted remote; /* of the leader, while this replica is not active */
     struct backoffs backoffs;
     struct gt_quotas quotas;
     uint32_t reserving; /* jobs with places for pods that never existed */

@@ -496,6 +496,12 @@ static void say_promise(const struct gt_debug_view *view, const struct gt_promis
     case GT_PROMISE_FOREIGN:
         gt_buf_puts(to, "reserved by the other scheduler");
         return;
+    case GT_PROMISE_NOTED:
+        gt_buf_puts(to, "reserved by the leading replica for pods to come");
+        return;
+    case GT_PROMISE_NOTED_NODE:
+        gt_buf_puts(to, "reserved by the leading replica for a waiting job");
+        return;
     case GT_PROMISE_PLANNED:
     case GT_PROMISE_VACATED:
         job = job_numbered(view->cache, promise->owner);

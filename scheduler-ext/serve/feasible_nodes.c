@@ -39,7 +39,7 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
         return GT_FEASIBLE;
     if (placement && gt_placement_is_reserved(placement, pod->known, node))
         return GT_NODE_RESERVED;
-    uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) : 0;
+    uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
     return gt_node_gpus_are_reserved(&known, remote, pod->gpus) ? GT_GPUS_RESERVED : GT_FEASIBLE;
 }
 
@@ -58,7 +58,7 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
     else if (feasibility == GT_NODE_RESERVED)
         gt_buf_puts(to, "gputopo has reserved this node for a larger job that has waited for long");
     else if (feasibility == GT_GPUS_RESERVED) {
-        uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) & known.free : 0;
+        uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED) & known.free;
         gt_buf_printf(to,
                       "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
                       feasibility_bits(known.assumed | remote),
@@ -105,7 +105,7 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
                                              : GT_REFUSED_TOO_FEW;
     if (feasibility != GT_FEASIBLE)
         return 0;
-    uint64_t remote = view->placement ? gt_placement_remote_gpus(view->placement, id) : 0;
+    uint64_t remote = gt_cluster_promised(gt_cache_cluster(view->cache), id, GT_PROMISE_NOTED);
     uint32_t slots = gt_bit_count(gt_node_available(&node, remote)) / pod->gpus;
     uint32_t room = gt_cache_room_for(view->cache, id, gt_cache_pod_request(pod->known), GT_CACHE_ROOM_NOW);
     bool offered = pod->known->claim_template || gt_cache_gpus_left(view->cache, id) >= pod->gpus;

@@ -116,7 +116,7 @@ static void assume(struct world *world, struct input *input)
     gt_auto_err struct gt_err *err = NULL;
     uint32_t node = some_node(world, input);
     uint64_t mask = next(input), owner = next(input) % 4;
-    enum gt_promise_kind kind = (enum gt_promise_kind)(next(input) % (GT_PROMISE_FOREIGN + 1));
+    enum gt_promise_kind kind = (enum gt_promise_kind)(next(input) % (GT_PROMISE_NOTED_NODE + 1));
     struct gt_promise_id id;
     if (node != GT_NONE && world->assumption_count < ASSUMPTIONS &&
         gt_cluster_promise(world->cluster, &(struct gt_promise){kind, node, owner, mask}, &id, &err) == 0)
