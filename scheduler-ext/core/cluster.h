@@ -122,6 +122,17 @@ bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t superno
  * none. */
 bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t *common);
 
+/* A pod that runs, where it is asked which ones are to move or to be evicted. */
+struct gt_running_pod {
+    uint32_t node;
+    uint32_t job;     /* a number of the caller; for relocate.h GT_NONE is a job by itself */
+    uint64_t mask;    /* GPUs it uses */
+    int32_t priority; /* for victims.h */
+    bool movable;     /* for advise.h and relocate.h */
+    bool tied;   /* for relocate.h: it must stay in its supernode, since other pods of its unit are there */
+    bool chosen; /* out of victims.h: it is a victim */
+};
+
 /*
  * The ledger: GPUs that are promised to somebody and not used yet. They are not available to others until the
  * promise ends; that ends, too, when its node is removed.

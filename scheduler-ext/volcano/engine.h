@@ -155,7 +155,8 @@ void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, b
 /* Searches room for the job on GPUs that are free or becoming free, and on those of victims, which get
  * `chosen`; the victims have at least `gpus` GPUs. -EAGAIN: there is none. */
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
-                           struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus);
+                           struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count,
+                           uint32_t gpus);
 bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod);
 
 /* ---- lease.c ---- */

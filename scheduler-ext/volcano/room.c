@@ -230,7 +230,7 @@ static int add_evicted_pod(struct volcano_room *room, const struct gt_cache_pod 
 
 /* Makes the room of a plan: its places, and the pods that are evicted from them or leave anyway. */
 static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, const struct gt_plan_pod *plan,
-                     const struct gt_victim *victims, const uint32_t *tasks, uint32_t count)
+                     const struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count)
 {
     const struct gt_job_view *view = room->job->view;
     const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
@@ -252,7 +252,7 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
 }
 
 static int volcano_room_add(struct gt_volcano *volcano, struct volcano_job *job,
-                            const struct gt_plan_pod *plan, const struct gt_victim *victims,
+                            const struct gt_plan_pod *plan, const struct gt_running_pod *victims,
                             const uint32_t *tasks, uint32_t count)
 {
     struct volcano_room *room = calloc(1, sizeof(*room));
@@ -325,8 +325,8 @@ static int nodes_to_avoid(const struct volcano_session *session, const uint8_t *
 
 static int by_priority_and_job(const void *a, const void *b, void *arg)
 {
-    const struct gt_victim *victims = arg, *x = &victims[*(const uint32_t *)a],
-                           *y = &victims[*(const uint32_t *)b];
+    const struct gt_running_pod *victims = arg, *x = &victims[*(const uint32_t *)a],
+                                *y = &victims[*(const uint32_t *)b];
     if (x->priority != y->priority)
         return x->priority < y->priority ? -1 : 1;
     if (x->job != y->job)
@@ -336,7 +336,7 @@ static int by_priority_and_job(const void *a, const void *b, void *arg)
 
 /* Chooses further victims until all chosen ones have so many GPUs; false: all together have fewer. Further
  * ones that are not needed are removed again. */
-static bool choose_more(struct gt_victim *victims, uint32_t count, uint32_t gpus)
+static bool choose_more(struct gt_running_pod *victims, uint32_t count, uint32_t gpus)
 {
     gt_auto_free uint32_t *order = calloc((size_t)count + 1, sizeof(*order));
     gt_auto_free bool *more = calloc((size_t)count + 1, sizeof(*more));
@@ -354,7 +354,7 @@ static bool choose_more(struct gt_victim *victims, uint32_t count, uint32_t gpus
             sum += gt_bit_count(victims[order[i]].mask);
         }
     for (uint32_t i = 0; i < count; i++) {
-        struct gt_victim *victim = &victims[order[count - 1 - i]];
+        struct gt_running_pod *victim = &victims[order[count - 1 - i]];
         if (more[victim - victims] && sum - gt_bit_count(victim->mask) >= gpus) {
             victim->chosen = false;
             sum -= gt_bit_count(victim->mask);
@@ -364,7 +364,8 @@ static bool choose_more(struct gt_victim *victims, uint32_t count, uint32_t gpus
 }
 
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
-                           struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus)
+                           struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count,
+                           uint32_t gpus)
 {
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
     gt_auto_free uint64_t *freed = gpus_that_leave(volcano);

@@ -205,11 +205,11 @@ static void plan(struct world *world, struct input *input)
 static void advise(struct world *world, struct input *input)
 {
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_advise_pod pods[8];
+    struct gt_running_pod pods[8];
     struct gt_cluster_node node;
     uint32_t count = next(input) % 9, kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        struct gt_advise_pod pod = {
+        struct gt_running_pod pod = {
             .node = next(input) % 64, .mask = next(input), .movable = next(input) % 4 != 0};
         if (gt_cluster_get_node(world->cluster, pod.node, &node) && (pod.mask &= node.all & ~node.free))
             pods[kept++] = pod;
@@ -222,14 +222,14 @@ static void advise(struct world *world, struct input *input)
     for (uint32_t i = 0; i < advice.count; i++)
         must(advice.moved[i] < kept && pods[advice.moved[i]].movable, "moves what it may not", NULL);
     free(advice.moved);
-    struct gt_relocate_pod candidates[8];
+    struct gt_running_pod candidates[8];
     struct gt_relocation relocation = {0};
     for (uint32_t i = 0; i < kept; i++)
-        candidates[i] = (struct gt_relocate_pod){.node = pods[i].node,
-                                                 .mask = pods[i].mask,
-                                                 .job = i % 3 ? i / 3 : GT_NONE,
-                                                 .movable = pods[i].movable,
-                                                 .tied = i % 2};
+        candidates[i] = (struct gt_running_pod){.node = pods[i].node,
+                                                .mask = pods[i].mask,
+                                                .job = i % 3 ? i / 3 : GT_NONE,
+                                                .movable = pods[i].movable,
+                                                .tied = i % 2};
     if (gt_relocate(world->cluster, candidates, kept, &job, 20000, &relocation, &err) < 0)
         return;
     for (uint32_t i = 0; i < relocation.count; i++)
