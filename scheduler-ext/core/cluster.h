@@ -141,7 +141,7 @@ enum gt_promise_kind {
     GT_PROMISE_PLANNED,  /* to a pod that is planned, by the number of its job */
     GT_PROMISE_RESERVED, /* to pods of that job that are to come, or wait for more room */
     GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in */
-    GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others */
+    GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others: takes those that are available */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
     /* By the leading replica, as its note says. Plans are seen as soon as they are written, while the note
      * may be older: these take no GPUs, and may overlap others. */

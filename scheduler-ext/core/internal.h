@@ -26,6 +26,7 @@ struct names {
 
 struct promise {
     struct gt_promise told; /* node GT_NONE: not in use */
+    uint64_t taken;         /* GPUs of it that are not available to others */
     uint32_t next;          /* of its node, or in the free list */
     uint32_t previous;
     uint32_t generation; /* how many promises its slot has had, this one included */
@@ -125,12 +126,6 @@ struct gt_cluster {
 
 /* Recomputes the available GPUs of a node and updates all counts. */
 void gt_core_refresh(struct gt_cluster *cluster, uint32_t node);
-
-/* The GPUs that a promise takes from others. */
-static inline uint64_t gt_core_taken(const struct gt_promise *promise)
-{
-    return promise->kind < GT_PROMISE_NOTED ? promise->mask : 0;
-}
 
 /* Ends the promise of a slot that is in use. */
 void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot);

@@ -25,7 +25,10 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
     uint32_t node = promise->node;
     if (!gt_core_has_node(cluster, node))
         return gt_fail(err, ENOENT, "there is no node %u", node);
-    if (!promise->mask || gt_core_taken(promise) & ~cluster->available[node])
+    uint64_t taken = promise->kind >= GT_PROMISE_NOTED     ? 0
+                     : promise->kind == GT_PROMISE_VACATED ? promise->mask & cluster->available[node]
+                                                           : promise->mask;
+    if (!promise->mask || taken & ~cluster->available[node])
         return gt_fail(err, EBUSY, "node %s: GPUs %#llx are not available, only %#llx are",
                        cluster->node_names.text[node], (unsigned long long)promise->mask,
                        (unsigned long long)cluster->available[node]);
@@ -39,11 +42,11 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
         slot = cluster->promise_count++;
     }
     uint32_t first = cluster->first_promise[node], generation = cluster->promises[slot].generation + 1;
-    cluster->promises[slot] = (struct promise){*promise, first, GT_NONE, generation};
+    cluster->promises[slot] = (struct promise){*promise, taken, first, GT_NONE, generation};
     if (first != GT_NONE)
         cluster->promises[first].previous = slot;
     cluster->first_promise[node] = slot;
-    cluster->assumed[node] |= gt_core_taken(promise);
+    cluster->assumed[node] |= taken;
     gt_core_refresh(cluster, node);
     *ret = (struct gt_promise_id){slot, generation};
     return 0;
@@ -59,7 +62,7 @@ void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot)
         cluster->first_promise[node] = promise->next;
     if (promise->next != GT_NONE)
         cluster->promises[promise->next].previous = promise->previous;
-    cluster->assumed[node] &= ~gt_core_taken(&promise->told);
+    cluster->assumed[node] &= ~promise->taken;
     gt_core_refresh(cluster, node);
     promise->told.node = GT_NONE;
     promise->next = cluster->promise_free;

@@ -7,7 +7,8 @@
 void gt_noted_write(const struct gt_cluster *cluster, struct gt_buf *to)
 {
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
-        uint64_t mask = gt_cluster_promised(cluster, id, GT_PROMISE_RESERVED);
+        uint64_t mask = gt_cluster_promised(cluster, id, GT_PROMISE_RESERVED) |
+                        gt_cluster_promised(cluster, id, GT_PROMISE_VACATED);
         struct gt_cluster_node node;
         if (mask && gt_cluster_get_node(cluster, id, &node))
             gt_lease_note_add(to, node.name, mask);

@@ -23,11 +23,10 @@ enum volcano_resource {
     VOLCANO_RESOURCES = VOLCANO_OWNERS + GT_JOB_KINDS,
 };
 
-struct volcano_place {    /* of a task */
-    uint64_t uid;         /* digest digest of its pod's UID */
-    uint64_t node_digest; /* of the node's name, since ids are reused */
-    uint64_t mask;
-    uint32_t node;
+struct volcano_place {         /* of a task */
+    uint64_t uid;              /* digest of its pod's UID */
+    uint64_t node_digest;      /* of the node's name, since ids are reused */
+    struct gt_promise promise; /* of all its GPUs, also of those that are not available yet */
 };
 
 struct volcano_evicted_pod { /* a pod that was evicted */

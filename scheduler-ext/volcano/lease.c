@@ -36,18 +36,6 @@ void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_)
 
 /* ---- ours ---- */
 
-static void volcano_lease_write_note(struct gt_volcano *volcano, struct gt_buf *to)
-{
-    const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
-    gt_noted_write(cluster, to);
-    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
-        for (uint32_t i = 0; i < room->place_count; i++) {
-            struct gt_cluster_node at;
-            if (room->places[i].mask && gt_cluster_get_node(cluster, room->places[i].node, &at))
-                gt_lease_note_add(to, at.name, room->places[i].mask);
-        }
-}
-
 const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_namespace)
 {
     gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
@@ -55,7 +43,7 @@ const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_name
     struct gt_lease lease = {.holder = "vc-scheduler", .duration_s = DURATION_S};
     if (!volcano->has_companion)
         return NULL;
-    volcano_lease_write_note(volcano, &note);
+    gt_noted_write(gt_cache_cluster(volcano->cache), &note);
     const char *text = note.data ? note.data : "", *before = volcano->note ? volcano->note : "";
     if (note.failed || (strcmp(text, before) == 0 && (!*text || now < volcano->published_ms + RENEW_MS)))
         return NULL;

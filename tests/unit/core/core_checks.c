@@ -19,9 +19,9 @@ static int check_masks(const struct gt_cluster *cluster, uint32_t id, struct gt_
     uint32_t previous = GT_NONE;
     for (uint32_t a = cluster->first_promise[id]; a != GT_NONE; a = cluster->promises[a].next) {
         const struct promise *at = &cluster->promises[a];
-        if (at->told.node != id || gt_core_taken(&at->told) & assumed || at->previous != previous)
+        if (at->told.node != id || at->taken & assumed || at->previous != previous)
             return gt_fail(err, EUCLEAN, "node %s: its assumptions overlap or are not its own", name);
-        assumed |= gt_core_taken(&at->told);
+        assumed |= at->taken;
         previous = a;
     }
     if (assumed != cluster->assumed[id])

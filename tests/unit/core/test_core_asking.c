@@ -111,9 +111,9 @@ static uint64_t digest_of(const struct gt_cluster *c, unsigned sizes)
         digest = gt_digest_bytes(digest, parts[i].bytes, parts[i].size);
     for (uint32_t i = 0; i < c->promise_count; i++) { /* without what only fills up the struct */
         const struct promise *promise = &c->promises[i];
-        const uint64_t members[] = {promise->told.kind, promise->told.owner, promise->told.mask,
-                                    promise->told.node, promise->next,       promise->previous,
-                                    promise->generation};
+        const uint64_t members[] = {promise->told.kind,  promise->told.owner, promise->told.mask,
+                                    promise->told.node,  promise->next,       promise->previous,
+                                    promise->generation, promise->taken};
         digest = gt_digest_bytes(digest, members, sizeof(members));
     }
     for (unsigned t = 0; t < sizes; t++) {

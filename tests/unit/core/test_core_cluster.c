@@ -120,6 +120,17 @@ static void keeps_handles_apart(void **state)
     assert_null(gt_cluster_find_promise(cluster, old));
     gt_cluster_end_promise(cluster, old);
     assert_non_null(gt_cluster_find_promise(cluster, new));
+
+    /* Of GPUs that come free, those are taken that are available, and all of them are promised. */
+    struct gt_cluster_node node;
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, 0, 2, 0xe}, &old, NULL), 0);
+    assert_true(gt_cluster_get_node(cluster, 0, &node));
+    assert_int_equal(node.assumed, 0xf);
+    assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_VACATED), 0xe);
+    gt_cluster_end_promise(cluster, old);
+    assert_true(gt_cluster_get_node(cluster, 0, &node));
+    assert_int_equal(node.assumed, 0x3);
     world_check(cluster);
     gt_cluster_free(cluster);
 }
