@@ -21,7 +21,7 @@ static int plan_relocate_by_job(const void *a, const void *b, void *pods)
 }
 
 /* A number for each named job; a pod without a name of a job is a job by itself. */
-static int number_jobs(const struct gt_cluster_file *file, struct gt_relocate_pod *pods, struct gt_err **err)
+static int number_jobs(const struct gt_cluster_file *file, struct gt_err **err)
 {
     gt_auto_free uint32_t *order = calloc((size_t)file->pod_count + 1, sizeof(*order));
     if (!order)
@@ -32,7 +32,7 @@ static int number_jobs(const struct gt_cluster_file *file, struct gt_relocate_po
     for (uint32_t i = 0, job = 0; i < file->pod_count; i++) {
         const struct gt_cluster_pod *pod = &file->pods[order[i]];
         job += i && strcmp(pod->job, file->pods[order[i - 1]].job) != 0;
-        pods[order[i]].job = pod->job[0] ? job : GT_NONE;
+        file->running[order[i]].job = pod->job[0] ? job : GT_NONE;
     }
     return 0;
 }
@@ -40,18 +40,8 @@ static int number_jobs(const struct gt_cluster_file *file, struct gt_relocate_po
 static int plan_relocate_find(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
-    gt_auto_free struct gt_relocate_pod *pods = calloc((size_t)file->pod_count + 1, sizeof(*pods));
-    if (!pods)
-        return gt_fail_sys(err, ENOMEM, "plan");
-    for (uint32_t i = 0; i < file->pod_count; i++) {
-        const struct gt_cluster_pod *pod = &file->pods[i];
-        pods[i] = (struct gt_relocate_pod){.node = pod->node,
-                                           .mask = pod->mask,
-                                           .movable = pod->movable,
-                                           .tied = pod->together > gt_bit_count(pod->mask)};
-    }
-    GT_TRY(number_jobs(file, pods, err));
-    return gt_relocate(plan->cluster, pods, file->pod_count, job, 0, &plan->relocation, err);
+    GT_TRY(number_jobs(file, err));
+    return gt_relocate(plan->cluster, file->running, file->pod_count, job, 0, &plan->relocation, err);
 }
 
 /* All pods stop, then each starts on its new node, on the GPUs that the agent there would choose. */
@@ -59,13 +49,13 @@ static void plan_relocate_move(struct cli_plan *plan)
 {
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < plan->relocation.count; i++) {
-        const struct gt_cluster_pod *pod = &plan->file->pods[plan->relocation.moves[i].pod];
+        const struct gt_running_pod *pod = &plan->file->running[plan->relocation.moves[i].pod];
         if (gt_cluster_get_node(plan->cluster, pod->node, &node))
             gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
     }
     for (uint32_t i = 0; i < plan->relocation.count; i++) {
         uint32_t to = plan->relocation.moves[i].node;
-        unsigned gpus = gt_bit_count(plan->file->pods[plan->relocation.moves[i].pod].mask);
+        unsigned gpus = gt_bit_count(plan->file->running[plan->relocation.moves[i].pod].mask);
         struct gt_choice choice;
         if (!gt_cluster_get_node(plan->cluster, to, &node) ||
             !gt_choose(node.class, node.available, 0, gpus, 0, &choice))
@@ -230,7 +220,8 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
     plan->placed = true;
     for (uint32_t i = 0; i < plan->pod_count && plan->placed && r >= 0; i++) {
         struct gt_score_parts parts;
-        uint32_t promise, node = gt_score_rank_best(rank);
+        struct gt_promise_id promise;
+        uint32_t node = gt_score_rank_best(rank);
         plan->placed = node != GT_NONE && gt_score_one(plan->cluster, node, plan->gpus, &parts);
         if (!plan->placed)
             break;
@@ -242,8 +233,8 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
         plan->units[i].tier = 1;
         plan->units[i].supernodes = 1;
         plan->found++;
-        r = gt_cluster_promise(plan->cluster, node, &(struct gt_promise){.mask = parts.choice.mask}, &promise,
-                               err);
+        r = gt_cluster_promise(plan->cluster, &(struct gt_promise){.node = node, .mask = parts.choice.mask},
+                               &promise, err);
     }
     if (!plan->placed)
         say_no_node(plan);
@@ -273,7 +264,7 @@ static void move_away(const struct cli_plan *plan)
 {
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < plan->advice.count; i++) {
-        const struct gt_cluster_pod *pod = &plan->file->pods[plan->advice.moved[i]];
+        const struct gt_running_pod *pod = &plan->file->running[plan->advice.moved[i]];
         if (gt_cluster_get_node(plan->cluster, pod->node, &node))
             gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
     }
@@ -282,12 +273,7 @@ static void move_away(const struct cli_plan *plan)
 static int find_evicted_pods(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
-    gt_auto_free struct gt_advise_pod *pods = calloc((size_t)file->pod_count + 1, sizeof(*pods));
-    if (!pods)
-        return gt_fail_sys(err, ENOMEM, "plan");
-    for (uint32_t i = 0; i < file->pod_count; i++)
-        pods[i] = (struct gt_advise_pod){file->pods[i].node, file->pods[i].mask, file->pods[i].movable};
-    int r = gt_advise(plan->cluster, pods, file->pod_count, job, 0, &plan->advice, err);
+    int r = gt_advise(plan->cluster, file->running, file->pod_count, job, 0, &plan->advice, err);
     if (r >= 0 && plan->advice.possible)
         move_away(plan);
     return r;

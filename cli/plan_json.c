@@ -121,11 +121,12 @@ static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
     begin_member(to, 4, "move", '[');
     for (uint32_t i = 0; i < advice->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[advice->moved[i]];
+        const struct gt_running_pod *at = &plan->file->running[advice->moved[i]];
         begin_member(to, 6, NULL, '{');
         gt_json_add_text(to, "name", pod->name);
         gt_json_add_text_if(to, "job", pod->job);
-        gt_json_add_text(to, "node", cli_plan_node(plan, pod->node));
-        gt_json_add_mask(to, "gpus", pod->mask);
+        gt_json_add_text(to, "node", cli_plan_node(plan, at->node));
+        gt_json_add_mask(to, "gpus", at->mask);
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
@@ -143,11 +144,12 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
     begin_member(to, 4, "move", '[');
     for (uint32_t i = 0; i < relocation->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
+        const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
         begin_member(to, 6, NULL, '{');
         gt_json_add_text(to, "name", pod->name);
         gt_json_add_text_if(to, "job", pod->job);
-        gt_json_add_text(to, "node", cli_plan_node(plan, pod->node));
-        gt_json_add_mask(to, "gpus", pod->mask);
+        gt_json_add_text(to, "node", cli_plan_node(plan, at->node));
+        gt_json_add_mask(to, "gpus", at->mask);
         gt_json_add_text(to, "toNode", cli_plan_node(plan, relocation->moves[i].node));
         gt_json_add_mask(to, "toGpus", plan->moved_to[i]);
         gt_json_end(to, '}');

@@ -162,8 +162,9 @@ static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *p
                                 : " (a smaller set may exist: the search was cut short)");
     for (uint32_t i = 0; i < advice->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[advice->moved[i]];
-        gt_buf_printf(to, "  %s on %s, GPUs ", pod->name, cli_plan_node(plan, pod->node));
-        gt_text_add_mask(to, pod->mask);
+        const struct gt_running_pod *at = &plan->file->running[advice->moved[i]];
+        gt_buf_printf(to, "  %s on %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
+        gt_text_add_mask(to, at->mask);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
     }
     if (plan->after) {
@@ -189,8 +190,9 @@ static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_pla
                   relocation->exact ? "; fewer will not do" : " (fewer may do: the search was cut short)");
     for (uint32_t i = 0; i < relocation->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
-        gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, pod->node));
-        gt_text_add_mask(to, pod->mask);
+        const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
+        gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
+        gt_text_add_mask(to, at->mask);
         gt_buf_printf(to, ", to %s, GPUs ", cli_plan_node(plan, relocation->moves[i].node));
         gt_text_add_mask(to, plan->moved_to[i]);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);

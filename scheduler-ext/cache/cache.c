@@ -126,7 +126,7 @@ const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint3
             return pod && pod->node == node && gt_cache_may_be_named(node, pod) ? &pod->pub : NULL;
         }
     for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
-        if (pod->hold & bit)
+        if (gt_cache_promised(cache, pod) & bit)
             return &pod->pub;
     return NULL;
 }
@@ -166,7 +166,7 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .outlived = node->outlived,
                                   .offered = node->offered,
                                   .sliced = gt_cache_sliced_gpus(cache, node),
-                                  .foreign = node->foreign_hold,
+                                  .foreign = gt_cluster_promised(cache->cluster, node_id, GT_PROMISE_FOREIGN),
                                   .health_unknown = node->health_unknown,
                                   .observed_ms = node->observed_ms,
                                   .product = node->product};

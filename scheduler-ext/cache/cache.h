@@ -174,9 +174,9 @@ struct gt_cache_pod {
     uint32_t node; /* where it is; GT_NONE: nowhere, or on an unknown node */
     const char *node_name;
 
-    uint64_t plan_mask; /* the plan's GPUs that exist on its node */
-    uint32_t plan_node; /* GT_NONE: the node is unknown, or the pod is on another one */
-    uint32_t promise; /* its entry in the ledger; GT_NONE: none. It may change whenever an object is added */
+    uint64_t plan_mask;           /* the plan's GPUs that exist on its node */
+    uint32_t plan_node;           /* GT_NONE: the node is unknown, or the pod is on another one */
+    struct gt_promise_id promise; /* its entry in the ledger. It may change whenever an object is added */
 
     struct gt_pod_identity identity;
     const char *identity_error; /* a sentence where jobs/ refused it; then the pod is a job by itself */

@@ -129,8 +129,8 @@ struct cache_node {
     struct cache_supernode *supernode; /* in which it is in the cluster */
     struct cache_pod *pods; /* pods on it, and pods without a node that are planned for it; oldest first */
     uint64_t freed;         /* GPUs of pods that left since it was last recomputed */
-    uint64_t foreign, foreign_hold; /* reserved by the other scheduler; of them assumed */
-    uint32_t foreign_promise;       /* of foreign_hold */
+    uint64_t foreign;       /* reserved by the other scheduler */
+    struct gt_promise_id foreign_promise; /* of those that no pod has */
 };
 
 /* The record of that name, made if need be; NULL without memory. */
@@ -140,6 +140,8 @@ struct cache_node *gt_cache_find_node(const struct gt_cache *cache, const char *
 void gt_cache_node_drop(struct gt_cache *cache, struct cache_node *node);
 void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node);
 struct cache_node *gt_cache_node_of(const struct gt_cache *cache, uint32_t id);
+/* The GPUs that are promised to a pod. */
+uint64_t gt_cache_promised(const struct gt_cache *cache, const struct cache_pod *pod);
 void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node);
 /* Ends `rewires` where the last changes are long ago. */
 void gt_cache_calm_wiring(const struct gt_cache *cache, struct cache_node *node);
@@ -264,9 +266,8 @@ struct cache_pod {
     uint64_t reported;       /* digest of the object's plan, 0: none */
     uint64_t overridden;     /* with `overrides`: digest of the object's plan that is no longer in force */
     uint64_t resolved;       /* the plan's GPUs */
-    uint64_t hold;           /* the mask of pub.promise */
     uint64_t owned;          /* during recompute: GPUs for which the CR names the pod */
-    uint64_t next_hold;      /* during recompute: the next `hold` */
+    uint64_t next_hold;      /* during recompute: the next mask of pub.promise */
     struct cache_node *node;
     struct cache_pod *node_next, *node_previous;
     struct cache_pod *job_previous;

@@ -129,7 +129,7 @@ int gt_cache_plan_pod(struct gt_cache *cache, struct gt_cache_pod *pub, uint32_t
     if (gt_bit_count(mask) != pub->gpus || mask & ~at.all)
         return gt_fail(err, EINVAL, "plan of pod %s/%s: it asks for %u GPUs, the plan has others",
                        pub->meta.namespace_, pub->meta.name, pub->gpus);
-    uint64_t own = pod->node == node && at.eligible ? pod->hold : 0;
+    uint64_t own = pod->node == node && at.eligible ? gt_cache_promised(cache, pod) : 0;
     if (mask & ~(at.available | own))
         return gt_fail(err, EBUSY,
                        "plan of pod %s/%s: GPUs %#llx of node %s are not available, only %#llx are",

@@ -279,7 +279,7 @@ static struct cache_pod *cache_pods_make(struct gt_cache *cache, const struct ca
     if (!pod)
         return NULL;
     pod->pub.state = GT_CACHE_WAITING;
-    pod->pub.node = pod->pub.plan_node = pod->pub.promise = GT_NONE;
+    pod->pub.node = pod->pub.plan_node = GT_NONE;
     pod->hash = gt_cache_pod_hash(cache, new->pub.meta.namespace_, new->pub.meta.name);
     if (gt_cache_join_namespace(cache, pod, new->pub.meta.namespace_) < 0) {
         gt_cache_release(&cache->bytes, pod);

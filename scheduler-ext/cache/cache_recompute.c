@@ -28,16 +28,11 @@ static unsigned recompute_bits(uint64_t mask)
 
 static void recompute_take_out(struct gt_cache *cache, struct cache_node *node)
 {
+    cache->foreign_gpus -= recompute_bits(gt_cluster_promised(cache->cluster, node->id, GT_PROMISE_FOREIGN));
     gt_cluster_remove_node(cache->cluster, node->id);
     cache->by_id[node->id] = NULL;
     node->id = GT_NONE;
     node->supernode = NULL;
-    for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
-        pod->pub.promise = GT_NONE;
-        pod->hold = 0;
-    }
-    cache->foreign_gpus -= gt_bit_count(node->foreign_hold);
-    node->foreign_hold = 0;
 }
 
 static bool reserve_id(struct gt_cache *cache)
@@ -369,54 +364,40 @@ static void locate_all(struct scene *scene)
 
 static void forget_holds(const struct scene *scene)
 {
-    for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next)
-        if (pod->hold && pod->hold != pod->next_hold) {
-            gt_cluster_end_promise(scene->cache->cluster, pod->pub.promise);
-            pod->pub.promise = GT_NONE;
-            pod->hold = 0;
-        }
+    struct gt_cluster *cluster = scene->cache->cluster;
+    struct cache_node *node = scene->node;
+    for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
+        if (gt_cache_promised(scene->cache, pod) != pod->next_hold)
+            gt_cluster_end_promise(cluster, pod->pub.promise);
+    scene->cache->foreign_gpus -= recompute_bits(gt_cluster_promised(cluster, node->id, GT_PROMISE_FOREIGN));
+    gt_cluster_end_promise(cluster, node->foreign_promise);
+}
+
+/* False: it was refused. */
+static bool recompute_promise(const struct scene *scene, enum gt_promise_kind kind, uint64_t owner,
+                              uint64_t mask, struct gt_promise_id *ret)
+{
+    struct gt_cluster *cluster = scene->cache->cluster;
+    /* Only available GPUs can be promised, and those of an ineligible node are not available. */
+    gt_cluster_set_eligible(cluster, scene->node->id, true);
+    return gt_cluster_promise(cluster, &(struct gt_promise){kind, scene->node->id, owner, mask}, ret, NULL) ==
+           0;
 }
 
 static void recompute_assume_holds(const struct scene *scene)
 {
-    struct gt_cluster *cluster = scene->cache->cluster;
-    for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
-        if (pod->hold == pod->next_hold)
-            continue;
-        /* Only available GPUs can be assumed, and those of an ineligible node are not available. */
-        gt_cluster_set_eligible(cluster, scene->node->id, true);
-        if (gt_cluster_promise(cluster, scene->node->id,
-                               &(struct gt_promise){GT_PROMISE_PLANNED, pod->pub.job->number, pod->next_hold},
-                               &pod->pub.promise, NULL) == 0)
-            pod->hold = pod->next_hold;
-        else
+    for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next)
+        if (gt_cache_promised(scene->cache, pod) != pod->next_hold &&
+            !recompute_promise(scene, GT_PROMISE_PLANNED, pod->pub.job->number, pod->next_hold,
+                               &pod->pub.promise))
             scene->cache->refused++;
-    }
 }
 
 /* GPUs that pods have or are planned for do not count as reserved by the other scheduler. */
 static void hold_foreign(const struct scene *scene, uint64_t hold)
 {
-    struct gt_cluster *cluster = scene->cache->cluster;
-    struct cache_node *node = scene->node;
-    if (!hold)
-        return;
-    gt_cluster_set_eligible(cluster, node->id, true);
-    if (gt_cluster_promise(cluster, node->id, &(struct gt_promise){GT_PROMISE_FOREIGN, 0, hold},
-                           &node->foreign_promise, NULL) == 0) {
-        node->foreign_hold = hold;
+    if (hold && recompute_promise(scene, GT_PROMISE_FOREIGN, 0, hold, &scene->node->foreign_promise))
         scene->cache->foreign_gpus += recompute_bits(hold);
-    }
-}
-
-static void forget_foreign(const struct scene *scene)
-{
-    struct cache_node *node = scene->node;
-    if (!node->foreign_hold)
-        return;
-    gt_cluster_end_promise(scene->cache->cluster, node->foreign_promise);
-    scene->cache->foreign_gpus -= recompute_bits(node->foreign_hold);
-    node->foreign_hold = 0;
 }
 
 static bool is_eligible(const struct cache_node *node)
@@ -441,12 +422,12 @@ static int64_t offered_gpus(const struct cache_node *node)
 }
 
 /* The mask of callers' promises on the node. */
-static uint64_t others_assumed(const struct cache_node *node, const struct gt_cluster_node *at)
+static uint64_t others_assumed(const struct gt_cluster *cluster, const struct cache_node *node,
+                               const struct gt_cluster_node *at)
 {
-    uint64_t ours = node->foreign_hold;
-    for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
-        ours |= pod->hold;
-    return at->assumed & ~ours;
+    return at->assumed ? at->assumed & ~gt_cluster_promised(cluster, node->id, GT_PROMISE_PLANNED) &
+                             ~gt_cluster_promised(cluster, node->id, GT_PROMISE_FOREIGN)
+                       : 0;
 }
 
 static uint64_t recompute_usable(const struct gt_cluster_node *at)
@@ -472,7 +453,7 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
     uint64_t sliced = gt_cache_sliced_gpus(cache, node);
     if (in) {
-        uint64_t others = others_assumed(node, &at);
+        uint64_t others = others_assumed(cache->cluster, node, &at);
         node->is_shared = others != 0;
         scene.room = at.all & node->healthy & sliced & ~node->used & ~others;
         scene.unnamed = node->used & ~node->owned;
@@ -488,7 +469,6 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
         return;
     }
     forget_holds(&scene);
-    forget_foreign(&scene);
     gt_cluster_set_free(cache->cluster, node->id, sliced & ~(node->used | claimed));
     gt_cluster_set_healthy(cache->cluster, node->id, node->healthy);
     recompute_assume_holds(&scene);
@@ -496,6 +476,6 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     gt_cluster_set_eligible(cache->cluster, node->id, is_eligible(node));
     gt_cluster_get_node(cache->cluster, node->id, &at);
     if (at.available & ~before.available ||
-        others_assumed(node, &at) & recompute_usable(&before) & ~recompute_usable(&at))
+        others_assumed(cache->cluster, node, &at) & recompute_usable(&before) & ~recompute_usable(&at))
         cache->room = true;
 }

@@ -134,6 +134,12 @@ void gt_cache_attach_pod(struct cache_pod *pod)
         node->pods = pod;
 }
 
+uint64_t gt_cache_promised(const struct gt_cache *cache, const struct cache_pod *pod)
+{
+    const struct gt_promise *promise = gt_cluster_find_promise(cache->cluster, pod->pub.promise);
+    return promise ? promise->mask : 0;
+}
+
 void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_node *node = pod->node;
@@ -147,10 +153,6 @@ void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod)
         pod->node_next->node_previous = pod->node_previous;
     pod->node = NULL;
     pod->node_next = pod->node_previous = NULL;
-    if (pod->hold) {
-        gt_cluster_end_promise(cache->cluster, pod->pub.promise);
-        node->freed |= pod->hold;
-    }
-    pod->pub.promise = GT_NONE;
-    pod->hold = 0;
+    node->freed |= gt_cache_promised(cache, pod);
+    gt_cluster_end_promise(cache->cluster, pod->pub.promise);
 }

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "kube/informer.h"
-#include "scheduler-ext/decide/foreign_lease.h"
+#include "scheduler-ext/decide/noted.h"
 
 enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
 
@@ -133,7 +133,7 @@ static void informers_came(void *arg, cJSON *object)
         gt_cache_node(informers->cache, object);
         break;
     case GT_INFORMER_LEASES:
-        gt_foreign_lease_take(informers->cache, object, gt_clock_ms());
+        gt_noted_take_foreign(informers->cache, object, gt_clock_ms());
         break;
     case GT_INFORMER_PLACEMENTS:
         NOTIFY(informers, observe_placement, informers->handlers[i_].arg, object);
@@ -184,7 +184,7 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         gt_cache_node_deleted(informers->cache, name);
         break;
     case GT_INFORMER_LEASES:
-        gt_foreign_lease_take(informers->cache, NULL, 0);
+        gt_noted_take_foreign(informers->cache, NULL, 0);
         break;
     case GT_INFORMER_PLACEMENTS:
         NOTIFY(informers, observe_placement_deleted, informers->handlers[i_].arg, namespace_, name);

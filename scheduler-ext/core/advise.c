@@ -23,7 +23,7 @@ static int advise_by_place(const void *a, const void *b)
 
 /* The movable pods that would free GPUs a job can use: neither broken nor assumed, on an eligible node. */
 static void find_items(struct advisor *advisor, const struct gt_cluster *cluster,
-                       const struct gt_advise_pod *pods, uint32_t count)
+                       const struct gt_running_pod *pods, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct gt_cluster_node node;
@@ -122,7 +122,7 @@ static int advise_collect(const struct advisor *advisor, struct gt_advice *advic
     return 0;
 }
 
-int gt_advise(const struct gt_cluster *cluster, const struct gt_advise_pod *pods, uint32_t pod_count,
+int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
               const struct gt_advise_job *job, uint64_t work, struct gt_advice *ret, struct gt_err **err)
 {
     if (!job->runs || !job->pods || !job->gpus)

@@ -14,11 +14,6 @@
  * set: by GPUs on a node, by pods in a supernode, by runs in the cluster. Best is the set with the fewest
  * pods, and of those the one with the fewest GPUs taken from them.
  */
-struct gt_advise_pod {
-    uint32_t node;
-    uint64_t mask; /* GPUs it uses */
-    bool movable;
-};
 
 struct gt_advise_job {
     uint32_t runs, pods;
@@ -35,7 +30,7 @@ struct gt_advice {
 
 /* `work` bounds the steps of the tables (0: 100 million, a fraction of a second). The caller frees
  * ret->moved. A job that fits already needs no pod to move: possible, exact, count 0. */
-int gt_advise(const struct gt_cluster *cluster, const struct gt_advise_pod *pods, uint32_t pod_count,
+int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
               const struct gt_advise_job *job, uint64_t work, struct gt_advice *ret, struct gt_err **err);
 
 #endif

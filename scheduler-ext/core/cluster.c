@@ -357,7 +357,7 @@ void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
     if (!gt_core_has_node(cluster, node))
         return;
     while (cluster->first_promise[node] != GT_NONE)
-        gt_cluster_end_promise(cluster, cluster->first_promise[node]);
+        gt_core_end_promise(cluster, cluster->first_promise[node]);
     cluster_leave(cluster, node);
     cluster->nodes_of[cluster->size[node]]--;
     cluster->numa_nodes -= gt_class_numa(cluster->classes[cluster->class[node]])->count > 0;

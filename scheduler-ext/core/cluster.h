@@ -122,6 +122,17 @@ bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t superno
  * none. */
 bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t *common);
 
+/* A pod that runs, where it is asked which ones are to move or to be evicted. */
+struct gt_running_pod {
+    uint32_t node;
+    uint32_t job;     /* a number of the caller; for relocate.h GT_NONE is a job by itself */
+    uint64_t mask;    /* GPUs it uses */
+    int32_t priority; /* for victims.h */
+    bool movable;     /* for advise.h and relocate.h */
+    bool tied;   /* for relocate.h: it must stay in its supernode, since other pods of its unit are there */
+    bool chosen; /* out of victims.h: it is a victim */
+};
+
 /*
  * The ledger: GPUs that are promised to somebody and not used yet. They are not available to others until the
  * promise ends; that ends, too, when its node is removed.
@@ -130,26 +141,36 @@ enum gt_promise_kind {
     GT_PROMISE_PLANNED,  /* to a pod that is planned, by the number of its job */
     GT_PROMISE_RESERVED, /* to pods of that job that are to come, or wait for more room */
     GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in */
-    GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others */
+    GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others: takes those that are available */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
+    /* By the leading replica, as its note says. Plans are seen as soon as they are written, while the note
+     * may be older: these take no GPUs, and may overlap others. */
+    GT_PROMISE_NOTED,      /* to pods that are to come */
+    GT_PROMISE_NOTED_NODE, /* to a waiting job, or to pods that have lost their node */
 };
 struct gt_promise {
     enum gt_promise_kind kind;
+    uint32_t node;
     uint64_t owner; /* a number of the caller */
     uint64_t mask;
 };
+/* Names one promise, and no later one; {0}: none. */
+struct gt_promise_id {
+    uint32_t slot, generation;
+};
 /* -EBUSY when a GPU of the mask is not available; then nothing has changed. */
-int gt_cluster_promise(struct gt_cluster *cluster, uint32_t node, const struct gt_promise *promise,
-                       uint32_t *ret, struct gt_err **err);
-void gt_cluster_end_promise(struct gt_cluster *cluster, uint32_t id);
+int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *promise,
+                       struct gt_promise_id *ret, struct gt_err **err);
+/* NULL: it has ended. Valid until the next change of the ledger. */
+const struct gt_promise *gt_cluster_find_promise(const struct gt_cluster *cluster, struct gt_promise_id id);
+/* Ends it, unless it has ended. */
+void gt_cluster_end_promise(struct gt_cluster *cluster, struct gt_promise_id id);
 /* All of this kind to that owner; returns how many. */
 uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner);
-/* Exactly this one; GT_NONE: none. */
-uint32_t gt_cluster_find_promise(const struct gt_cluster *cluster, uint32_t node,
-                                 const struct gt_promise *promise);
-/* The promise of a GPU. False: it has none. */
-bool gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu,
-                           struct gt_promise *ret);
+/* The GPUs of a node that are promised in this way. */
+uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind);
+/* The promise of a GPU; NULL: it has none. Valid until the next change of the ledger. */
+const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu);
 
 /* Bytes allocated, class tables not counted. */
 size_t gt_cluster_bytes(const struct gt_cluster *cluster);

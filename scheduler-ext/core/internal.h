@@ -25,10 +25,11 @@ struct names {
 };
 
 struct promise {
-    struct gt_promise told;
-    uint32_t node; /* GT_NONE: not in use */
-    uint32_t next; /* of its node, or in the free list */
+    struct gt_promise told; /* node GT_NONE: not in use */
+    uint64_t taken;         /* GPUs of it that are not available to others */
+    uint32_t next;          /* of its node, or in the free list */
     uint32_t previous;
+    uint32_t generation; /* how many promises its slot has had, this one included */
 };
 
 struct super {
@@ -126,6 +127,9 @@ struct gt_cluster {
 
 /* Recomputes the available GPUs of a node and updates all counts. */
 void gt_core_refresh(struct gt_cluster *cluster, uint32_t node);
+
+/* Ends the promise of a slot that is in use. */
+void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot);
 
 /* The same for the usable GPUs; to be called before gt_core_refresh(). */
 void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node);

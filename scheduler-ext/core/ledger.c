@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "scheduler-ext/core/internal.h"
@@ -12,91 +13,105 @@ static int grow_ledger(struct gt_cluster *cluster, struct gt_err **err)
     struct promise *pool = realloc(cluster->promises, new * sizeof(*pool));
     if (!pool)
         return gt_fail_sys(err, ENOMEM, "cluster");
+    memset(pool + old, 0, (new - old) * sizeof(*pool));
     cluster->promises = pool;
     cluster->promise_capacity = new;
     return 0;
 }
 
-int gt_cluster_promise(struct gt_cluster *cluster, uint32_t node, const struct gt_promise *promise,
-                       uint32_t *ret, struct gt_err **err)
+int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *promise,
+                       struct gt_promise_id *ret, struct gt_err **err)
 {
+    uint32_t node = promise->node;
     if (!gt_core_has_node(cluster, node))
         return gt_fail(err, ENOENT, "there is no node %u", node);
-    if (!promise->mask || promise->mask & ~cluster->available[node])
+    uint64_t taken = promise->kind >= GT_PROMISE_NOTED     ? 0
+                     : promise->kind == GT_PROMISE_VACATED ? promise->mask & cluster->available[node]
+                                                           : promise->mask;
+    if (!promise->mask || taken & ~cluster->available[node])
         return gt_fail(err, EBUSY, "node %s: GPUs %#llx are not available, only %#llx are",
                        cluster->node_names.text[node], (unsigned long long)promise->mask,
                        (unsigned long long)cluster->available[node]);
-    uint32_t id = cluster->promise_free;
-    if (id != GT_NONE)
-        cluster->promise_free = cluster->promises[id].next;
+    uint32_t slot = cluster->promise_free;
+    if (slot != GT_NONE)
+        cluster->promise_free = cluster->promises[slot].next;
     else {
         int r = cluster->promise_count == cluster->promise_capacity ? grow_ledger(cluster, err) : 0;
         if (r < 0)
             return r;
-        id = cluster->promise_count++;
+        slot = cluster->promise_count++;
     }
-    uint32_t first = cluster->first_promise[node];
-    cluster->promises[id] = (struct promise){*promise, node, first, GT_NONE};
+    uint32_t first = cluster->first_promise[node], generation = cluster->promises[slot].generation + 1;
+    cluster->promises[slot] = (struct promise){*promise, taken, first, GT_NONE, generation};
     if (first != GT_NONE)
-        cluster->promises[first].previous = id;
-    cluster->first_promise[node] = id;
-    cluster->assumed[node] |= promise->mask;
+        cluster->promises[first].previous = slot;
+    cluster->first_promise[node] = slot;
+    cluster->assumed[node] |= taken;
     gt_core_refresh(cluster, node);
-    *ret = id;
+    *ret = (struct gt_promise_id){slot, generation};
     return 0;
 }
 
-void gt_cluster_end_promise(struct gt_cluster *cluster, uint32_t id)
+void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot)
 {
-    if (id >= cluster->promise_count || cluster->promises[id].node == GT_NONE)
-        return;
-    struct promise *promise = &cluster->promises[id];
-    uint32_t node = promise->node;
+    struct promise *promise = &cluster->promises[slot];
+    uint32_t node = promise->told.node;
     if (promise->previous != GT_NONE)
         cluster->promises[promise->previous].next = promise->next;
     else
         cluster->first_promise[node] = promise->next;
     if (promise->next != GT_NONE)
         cluster->promises[promise->next].previous = promise->previous;
-    cluster->assumed[node] &= ~promise->told.mask;
+    cluster->assumed[node] &= ~promise->taken;
     gt_core_refresh(cluster, node);
-    promise->node = GT_NONE;
+    promise->told.node = GT_NONE;
     promise->next = cluster->promise_free;
-    cluster->promise_free = id;
+    cluster->promise_free = slot;
+}
+
+const struct gt_promise *gt_cluster_find_promise(const struct gt_cluster *cluster, struct gt_promise_id id)
+{
+    const struct promise *promise = id.slot < cluster->promise_count ? &cluster->promises[id.slot] : NULL;
+    return promise && promise->generation == id.generation && promise->told.node != GT_NONE ? &promise->told
+                                                                                            : NULL;
+}
+
+void gt_cluster_end_promise(struct gt_cluster *cluster, struct gt_promise_id id)
+{
+    if (gt_cluster_find_promise(cluster, id))
+        gt_core_end_promise(cluster, id.slot);
 }
 
 uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner)
 {
     uint32_t count = 0;
-    for (uint32_t id = 0; id < cluster->promise_count; id++) {
-        const struct promise *promise = &cluster->promises[id];
-        if (promise->node == GT_NONE || promise->told.kind != kind || promise->told.owner != owner)
+    for (uint32_t slot = 0; slot < cluster->promise_count; slot++) {
+        const struct gt_promise *told = &cluster->promises[slot].told;
+        if (told->node == GT_NONE || told->kind != kind || told->owner != owner)
             continue;
-        gt_cluster_end_promise(cluster, id);
+        gt_core_end_promise(cluster, slot);
         count++;
     }
     return count;
 }
 
-uint32_t gt_cluster_find_promise(const struct gt_cluster *cluster, uint32_t node,
-                                 const struct gt_promise *promise)
+static uint32_t ledger_first(const struct gt_cluster *cluster, uint32_t node)
 {
-    uint32_t id = gt_core_has_node(cluster, node) ? cluster->first_promise[node] : GT_NONE;
-    for (; id != GT_NONE; id = cluster->promises[id].next) {
-        const struct gt_promise *told = &cluster->promises[id].told;
-        if (told->kind == promise->kind && told->owner == promise->owner && told->mask == promise->mask)
-            break;
-    }
-    return id;
+    return gt_core_has_node(cluster, node) ? cluster->first_promise[node] : GT_NONE;
 }
 
-bool gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu,
-                           struct gt_promise *ret)
+uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind)
 {
-    uint32_t id = gt_core_has_node(cluster, node) ? cluster->first_promise[node] : GT_NONE;
-    while (id != GT_NONE && !(cluster->promises[id].told.mask >> gpu & 1))
-        id = cluster->promises[id].next;
-    if (id != GT_NONE)
-        *ret = cluster->promises[id].told;
-    return id != GT_NONE;
+    uint64_t mask = 0;
+    for (uint32_t slot = ledger_first(cluster, node); slot != GT_NONE; slot = cluster->promises[slot].next)
+        mask |= cluster->promises[slot].told.kind == kind ? cluster->promises[slot].told.mask : 0;
+    return mask;
+}
+
+const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu)
+{
+    uint32_t slot = ledger_first(cluster, node);
+    while (slot != GT_NONE && !(cluster->promises[slot].told.mask >> gpu & 1))
+        slot = cluster->promises[slot].next;
+    return slot == GT_NONE ? NULL : &cluster->promises[slot].told;
 }

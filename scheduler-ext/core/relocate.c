@@ -123,7 +123,7 @@ static int relocate_by_job(const void *a, const void *b)
 }
 
 static int find_candidates(struct relocator *r, const struct gt_cluster *cluster,
-                           const struct gt_relocate_pod *pods, uint32_t count)
+                           const struct gt_running_pod *pods, uint32_t count)
 {
     uint32_t alone = GT_NONE;
     r->candidates = calloc((size_t)count + 1, sizeof(*r->candidates));
@@ -136,7 +136,7 @@ static int find_candidates(struct relocator *r, const struct gt_cluster *cluster
         return gt_fail_sys(r->err, ENOMEM, "relocation");
     for (uint32_t i = 0; i < count; i++) {
         struct gt_cluster_node node;
-        const struct gt_relocate_pod *pod = &pods[i];
+        const struct gt_running_pod *pod = &pods[i];
         if (!pod->movable || !gt_cluster_get_node(cluster, pod->node, &node) || !node.eligible)
             continue;
         unsigned gain = gt_bit_count(pod->mask & node.all & node.healthy & ~node.assumed & ~node.free);
@@ -393,17 +393,6 @@ static int by_pod(const void *a, const void *b)
     return (x->pod > y->pod) - (x->pod < y->pod);
 }
 
-static int ask_advice(const struct gt_cluster *cluster, const struct gt_relocate_pod *pods, uint32_t count,
-                      const struct gt_advise_job *job, struct gt_advice *ret, struct gt_err **err)
-{
-    gt_auto_free struct gt_advise_pod *plain = calloc((size_t)count + 1, sizeof(*plain));
-    if (!plain)
-        return gt_fail_sys(err, ENOMEM, "relocation");
-    for (uint32_t i = 0; i < count; i++)
-        plain[i] = (struct gt_advise_pod){pods[i].node, pods[i].mask, pods[i].movable};
-    return gt_advise(cluster, plain, count, job, 0, ret, err);
-}
-
 static void relocator_done(struct relocator *r)
 {
     free(r->available);
@@ -418,14 +407,14 @@ static void relocator_done(struct relocator *r)
     free(r->best);
 }
 
-int gt_relocate(const struct gt_cluster *cluster, const struct gt_relocate_pod *pods, uint32_t pod_count,
+int gt_relocate(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
                 const struct gt_advise_job *job, uint64_t work, struct gt_relocation *ret,
                 struct gt_err **err)
 {
     __attribute__((cleanup(relocator_done))) struct relocator r = {.job = job, .err = err};
     struct gt_relocation relocation = {.exact = true};
     struct gt_advice advice = {0};
-    int result = ask_advice(cluster, pods, pod_count, job, &advice, err);
+    int result = gt_advise(cluster, pods, pod_count, job, 0, &advice, err);
     r.work = UINT64_MAX;
     if (result >= 0)
         result = relocate_read_cluster(&r, cluster);

@@ -11,13 +11,6 @@
  * All moved pods stop first, then they start again. Moving a pod interrupts its job, so the best set has the
  * fewest jobs, then the fewest pods, then the fewest GPUs of moved pods.
  */
-struct gt_relocate_pod {
-    uint32_t node;
-    uint64_t mask; /* GPUs it uses */
-    uint32_t job;  /* the caller's number; GT_NONE: a job by itself */
-    bool movable;
-    bool tied; /* it must stay in its supernode, since other pods of its unit are there */
-};
 
 struct gt_relocation {
     bool possible; /* false: no solution was found */
@@ -30,7 +23,7 @@ struct gt_relocation {
 
 /* `work` bounds the steps of the search (0: 30 million, a fraction of a second). The caller frees ret->moves.
  * A job that fits already needs no moves. */
-int gt_relocate(const struct gt_cluster *cluster, const struct gt_relocate_pod *pods, uint32_t pod_count,
+int gt_relocate(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
                 const struct gt_advise_job *job, uint64_t work, struct gt_relocation *ret,
                 struct gt_err **err);
 

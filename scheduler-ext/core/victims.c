@@ -26,7 +26,7 @@ struct victim_search {
     struct gt_cluster *cluster;
     struct gt_plan_request request;
     const uint64_t *anyway; /* the request's `freed`; may be NULL */
-    struct gt_victim *victims;
+    struct gt_running_pod *victims;
     uint32_t count;
     uint64_t *freed, *used;      /* [node] */
     bool *in, *before, *best;    /* [victim]: in the current set, in it before a step, in the best set */
@@ -211,15 +211,12 @@ static void victims_try_advice(struct victim_search *search)
 {
     struct gt_advise_job job;
     struct gt_advice advice = {0};
-    gt_auto_free struct gt_advise_pod *pods = calloc((size_t)search->count + 1, sizeof(*pods));
-    if (!pods || !advise_job(&search->request, &job))
+    if (!advise_job(&search->request, &job))
         return;
     for (uint32_t i = 0; i < search->count; i++)
-        pods[i] =
-            (struct gt_advise_pod){search->victims[i].node, search->victims[i].mask,
-                                   search->job_of[i] != GT_NONE &&
-                                       !gt_node_set_has(search->request.excluded, search->victims[i].node)};
-    if (gt_advise(search->cluster, pods, search->count, &job, ADVISE_WORK, &advice, NULL) < 0)
+        search->victims[i].movable = search->job_of[i] != GT_NONE &&
+                                     !gt_node_set_has(search->request.excluded, search->victims[i].node);
+    if (gt_advise(search->cluster, search->victims, search->count, &job, ADVISE_WORK, &advice, NULL) < 0)
         return;
     begin_set(search, false);
     for (uint32_t i = 0; i < advice.count; i++)
@@ -362,7 +359,7 @@ static bool victims_choose(struct victim_search *search, int32_t *priorities)
 }
 
 bool gt_victims_choose(struct gt_cluster *cluster, const struct gt_plan_request *request,
-                       struct gt_victim *victims, uint32_t count)
+                       struct gt_running_pod *victims, uint32_t count)
 {
     size_t n = (size_t)count + 1, nodes = (size_t)gt_cluster_nodes(cluster) + 1;
     gt_auto_free uint64_t *freed = calloc(nodes, sizeof(*freed)), *used = calloc(nodes, sizeof(*used));

@@ -16,13 +16,6 @@
  * For a job with equal units a solution is found whenever one exists, and it is optimal where each pod is a
  * job by itself. Otherwise a smaller one may exist: the problem is then as hard as set cover.
  */
-struct gt_victim {
-    uint32_t node; /* of the cluster */
-    uint64_t mask; /* GPUs it uses */
-    int32_t priority;
-    uint32_t job; /* pods with equal numbers are of one job */
-    bool chosen;  /* out: it is a victim */
-};
 
 /*
  * True: the plan is in the pods of the request, as if the victims were gone; none is chosen where the job
@@ -30,6 +23,6 @@ struct gt_victim {
  * the request are GPUs that become free anyway.
  */
 bool gt_victims_choose(struct gt_cluster *cluster, const struct gt_plan_request *request,
-                       struct gt_victim *victims, uint32_t count);
+                       struct gt_running_pod *victims, uint32_t count);
 
 #endif

@@ -75,7 +75,7 @@ bool gt_decide_fits(struct gt_cache *cache, const struct gt_job_view *view,
 struct gt_decide_victims {
     const struct gt_node_set *avoid; /* nodes that are not used; NULL: none */
     const uint64_t *freed;           /* [node] GPUs that become free anyway; NULL: none */
-    struct gt_victim *victims;       /* candidates, see victims.h; the victims get `chosen` */
+    struct gt_running_pod *victims;  /* candidates, see victims.h; the victims get `chosen` */
     uint32_t count;
 };
 

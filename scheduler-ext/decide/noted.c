@@ -1,61 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/noted.h"
 
-#include <stdlib.h>
-#include <string.h>
-
+#include "api/lease.h"
 #include "api/lease_note.h"
 
-void gt_noted_done(struct gt_noted *noted)
+void gt_noted_write(const struct gt_cluster *cluster, struct gt_buf *to)
 {
-    free(noted->places);
-    gt_node_set_done(&noted->nodes);
-    *noted = (struct gt_noted){0};
+    for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
+        uint64_t mask = gt_cluster_promised(cluster, id, GT_PROMISE_RESERVED) |
+                        gt_cluster_promised(cluster, id, GT_PROMISE_VACATED);
+        struct gt_cluster_node node;
+        if (mask && gt_cluster_get_node(cluster, id, &node))
+            gt_lease_note_add(to, node.name, mask);
+    }
 }
 
-static int by_node(const void *a, const void *b)
-{
-    const struct gt_noted_place *x = a, *y = b;
-    return (x->node > y->node) - (x->node < y->node);
-}
-
-static void take_word(struct gt_noted *noted, const struct gt_cluster *cluster,
-                      const struct gt_lease_note_word *word)
-{
-    uint32_t node = gt_cluster_find_node(cluster, word->node);
-    if (node == GT_NONE)
-        return;
-    if (word->is_whole)
-        gt_node_set_add(&noted->nodes, node, NULL);
-    else
-        noted->places[noted->count++] = (struct gt_noted_place){node, word->mask};
-}
-
-void gt_noted_read(struct gt_noted *noted, const struct gt_cluster *cluster, const char *note)
+void gt_noted_read(struct gt_cluster *cluster, const char *note)
 {
     struct gt_lease_note_word word;
-    gt_noted_done(noted);
-    if (!*note)
-        return;
-    noted->places = calloc(strlen(note) / 4 + 1, sizeof(*noted->places)); /* "n=0 " is the shortest word */
-    while (noted->places && gt_lease_note_next(&note, &word))
-        take_word(noted, cluster, &word);
-    if (noted->places)
-        qsort(noted->places, noted->count, sizeof(*noted->places), by_node);
+    gt_cluster_end_promises(cluster, GT_PROMISE_NOTED, 0);
+    gt_cluster_end_promises(cluster, GT_PROMISE_NOTED_NODE, 0);
+    while (gt_lease_note_next(&note, &word)) {
+        struct gt_promise_id id;
+        gt_cluster_promise(
+            cluster,
+            &(struct gt_promise){.kind = word.is_whole ? GT_PROMISE_NOTED_NODE : GT_PROMISE_NOTED,
+                                 .node = gt_cluster_find_node(cluster, word.node),
+                                 .mask = word.mask},
+            &id, NULL);
+    }
 }
 
-uint64_t gt_noted_gpus(const struct gt_noted *noted, uint32_t node)
+void gt_noted_take_foreign(struct gt_cache *cache, const cJSON *object, uint64_t now_ms)
 {
-    uint32_t low = 0, high = noted->count;
-    uint64_t mask = 0;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (noted->places[middle].node < node)
-            low = middle + 1;
-        else
-            high = middle;
+    struct gt_lease lease;
+    if (!object || gt_lease_read(object, &lease, NULL) < 0) {
+        gt_cache_set_foreign(cache, "", 0);
+        return;
     }
-    for (; low < noted->count && noted->places[low].node == node; low++)
-        mask |= noted->places[low].mask;
-    return mask;
+    /* Clocks of other machines are never compared: it has changed, so it counts as renewed now. */
+    unsigned s = lease.duration_s < GT_LEASE_DURATION_MAX_S ? lease.duration_s : GT_LEASE_DURATION_MAX_S;
+    gt_cache_set_foreign(cache, s ? gt_lease_note(object) : "", now_ms + (uint64_t)s * 1000);
 }

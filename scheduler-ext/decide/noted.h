@@ -2,28 +2,21 @@
 #ifndef GPUTOPO_DECIDE_NOTED_H
 #define GPUTOPO_DECIDE_NOTED_H
 
-#include "scheduler-ext/core/cluster.h"
-#include "scheduler-ext/core/node_set.h"
+#include <cjson/cJSON.h>
+
+#include "scheduler-ext/cache/cache.h"
 
 /*
- * The reservations of the leading replica of gputopo-scheduler, which it writes into its Lease for the others
- * (api/lease_note.h): places for pods that do not exist yet, and nodes for a waiting job or for pods that
- * have lost their node.
+ * The notes in Leases (api/lease_note.h), from the ledger and into it: what only the leading replica of
+ * gputopo-scheduler knows, for the others, and what each scheduler reserves, for the other one.
  */
-struct gt_noted_place {
-    uint32_t node;
-    uint64_t mask;
-};
-struct gt_noted {
-    struct gt_noted_place *places; /* by node */
-    uint32_t count;
-    struct gt_node_set nodes; /* nodes that are reserved as a whole */
-};
 
-/* Reads a note, in place of the last one; invalid words are skipped. */
-void gt_noted_read(struct gt_noted *noted, const struct gt_cluster *cluster, const char *note);
-void gt_noted_done(struct gt_noted *noted);
-/* GPUs of a node that are reserved for pods to come. */
-uint64_t gt_noted_gpus(const struct gt_noted *noted, uint32_t node);
+/* Appends the places that are reserved for pods to come, and those that Volcano vacates, a word a node. */
+void gt_noted_write(const struct gt_cluster *cluster, struct gt_buf *to);
+/* Reads the leader's note, in place of the last one; invalid words and unknown nodes are skipped. */
+void gt_noted_read(struct gt_cluster *cluster, const char *note);
+/* Takes over the reservations in the Lease of the other scheduler that places GPU pods (NULL: it was
+ * deleted). They last for the Lease's leaseDurationSeconds from `now_ms` on, a time of gt_clock_ms(). */
+void gt_noted_take_foreign(struct gt_cache *cache, const cJSON *object, uint64_t now_ms);
 
 #endif

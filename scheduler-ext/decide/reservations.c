@@ -49,19 +49,6 @@ static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool
         gt_cache_unhold(reservations->cache, gt_steal(reservation->hold));
 }
 
-/* The promise of a reservation. Its id is not stored, since ids are reused, and promises end when their node
- * is removed. */
-static uint32_t promise_of(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
-                           uint32_t at)
-{
-    uint32_t node = gt_reservations_node(reservations, cluster, at);
-    return node == GT_NONE
-               ? GT_NONE
-               : gt_cluster_find_promise(cluster, node,
-                                         &(struct gt_promise){GT_PROMISE_RESERVED, reservations->owner,
-                                                              reservations->reservations[at].mask});
-}
-
 int gt_reservations_resize(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t count,
                            struct gt_err **err)
 {
@@ -95,11 +82,12 @@ static bool reservations_is_sound(const struct gt_reservations *reservations,
 static void reservations_keep(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
-    uint32_t id = promise_of(reservations, cluster, at);
-    const struct gt_promise promise = {GT_PROMISE_RESERVED, reservations->owner, reservation->mask};
-    if (id == GT_NONE && gt_cluster_promise(cluster, reservation->node, &promise, &id, NULL) == 0)
+    const struct gt_promise promise = {GT_PROMISE_RESERVED, reservation->node, reservations->owner,
+                                       reservation->mask};
+    bool ended = !gt_cluster_find_promise(cluster, reservation->promise);
+    if (ended && gt_cluster_promise(cluster, &promise, &reservation->promise, NULL) == 0)
         set_reserved(reservations, at, true);
-    else if (is_reserved(reservation) && (id == GT_NONE || !reservations_is_sound(reservations, cluster, at)))
+    else if (is_reserved(reservation) && (ended || !reservations_is_sound(reservations, cluster, at)))
         gt_reservations_release(reservations, cluster,
                                 at); /* another pod took GPUs of it, or one is unhealthy */
 }
@@ -142,8 +130,7 @@ bool gt_reservations_release(struct gt_reservations *reservations, struct gt_clu
 {
     GT_ASSERT(at < reservations->count);
     bool reserved = is_reserved(&reservations->reservations[at]);
-    if (reserved)
-        gt_cluster_end_promise(cluster, promise_of(reservations, cluster, at));
+    gt_cluster_end_promise(cluster, reservations->reservations[at].promise);
     set_reserved(reservations, at, false);
     reservations->reservations[at].state = GT_RESERVATION_NONE;
     reservations->reservations[at].moves = false;

@@ -153,6 +153,7 @@ void gt_cluster_file_free(struct gt_cluster_file *file)
         free(file->pods[i].job);
     }
     free(file->pods);
+    free(file->running);
     free(file);
 }
 

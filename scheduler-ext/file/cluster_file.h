@@ -17,15 +17,12 @@ enum {
 struct gt_cluster_pod {
     char *name;
     char *job; /* "" not known */
-    uint32_t node;
-    uint64_t mask;     /* the GPUs that it uses; none of them is free */
-    uint32_t together; /* GPUs of its atom, else of its unit; 0: none */
-    bool movable;
 };
 
 struct gt_cluster_file {
     struct gt_cluster *cluster; /* node ids are the positions in the file */
     struct gt_cluster_pod *pods;
+    struct gt_running_pod *running; /* [pod] their jobs are not numbered; none of their GPUs is free */
     uint32_t pod_count;
 };
 

@@ -343,7 +343,8 @@ int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array)
 static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON *json, uint64_t *used)
 {
     struct gt_cluster_file *file = reader->file;
-    struct gt_cluster_pod *pod = &file->pods[i];
+    struct gt_cluster_pod *named = &file->pods[i];
+    struct gt_running_pod *pod = &file->running[i];
     unsigned group = 0, atomic = 0;
     char path[READER_PATH_SIZE], name[READER_NAME_SIZE], job[READER_NAME_SIZE] = "", node[READER_NAME_SIZE];
     snprintf(path, sizeof(path), "pods[%u]", i);
@@ -351,9 +352,9 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
     GT_TRY(gt_reader_object(&at, json));
     GT_TRY(reader_name(&at, json, "name", name));
     GT_TRY(gt_get_text(&at, json, "job", job, sizeof(job)));
-    pod->name = strdup(name);
-    pod->job = strdup(job);
-    if (!pod->name || !pod->job)
+    named->name = strdup(name);
+    named->job = strdup(job);
+    if (!named->name || !named->job)
         return gt_fail_sys(reader->err, ENOMEM, "pods");
     GT_TRY(gt_get_bool(&at, json, "movable", &pod->movable));
     GT_TRY(gt_get_unsigned(&at, json, "groupSize", GT_CHAIN_SIZE_MAX, &group));
@@ -374,7 +375,7 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
         return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is free, its node says",
                           gt_bit_first(pod->mask & n.free), node);
     used[pod->node] |= pod->mask;
-    pod->together = atomic ? atomic : group;
+    pod->tied = (atomic ? atomic : group) > gt_bit_count(pod->mask);
     if (!reader->sizes_given) {
         gt_chain_came(file->cluster, group, gt_bit_count(pod->mask));
         gt_chain_came(file->cluster, atomic, gt_bit_count(pod->mask));
@@ -406,7 +407,8 @@ int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t c
     struct gt_cluster_file *file = reader->file;
     gt_auto_free uint64_t *used = calloc((size_t)reader->node_count + 1, sizeof(*used));
     file->pods = calloc((size_t)count + 1, sizeof(*file->pods));
-    if (!used || !file->pods)
+    file->running = calloc((size_t)count + 1, sizeof(*file->running));
+    if (!used || !file->pods || !file->running)
         return gt_fail_sys(reader->err, ENOMEM, "pods");
     file->pod_count = count;
     uint32_t i = 0;

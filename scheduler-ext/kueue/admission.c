@@ -23,8 +23,6 @@ enum {
     TEXT_MAX = 4000,
 };
 
-/* An owner number that no job of the cache and no reservation has. */
-
 struct admission_entry {
     struct gt_workload *workload;
     uint32_t hash;
@@ -33,7 +31,7 @@ struct admission_entry {
     uint64_t hold_ms;  /* until when its places are held; 0: not held */
     bool whole;        /* what its claims ask for is known */
     bool decided;      /* this version of it */
-    bool assumed;      /* for this round */
+    uint32_t assumed;  /* so many of its places are, for this round */
     struct gt_fit_places places;
 };
 
@@ -286,68 +284,46 @@ static bool kueue_admission_is_planned(const struct gt_admission *admission,
     return false;
 }
 
-static bool are_free(const struct gt_cluster *cluster, const struct admission_entry *entry)
+static void forget(struct gt_cache *cache, struct admission_entry *entry)
 {
-    for (uint32_t i = 0; i < entry->places.count; i++) {
-        const struct gt_plan_pod *pod = &entry->places.pods[i];
-        struct gt_cluster_node node;
-        if (!gt_cluster_get_node(cluster, pod->node, &node) || pod->mask & ~node.available)
-            return false;
+    while (entry->assumed) {
+        uint32_t i = --entry->assumed;
+        gt_cluster_end_promise(gt_cache_cluster(cache), entry->places.promises[i]);
+        gt_cache_forget_room(cache, entry->places.pods[i].node, entry->places.requests[i]);
     }
-    return entry->places.count > 0;
-}
-
-static void forget_room(struct gt_cache *cache, const struct gt_fit_places *places, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        gt_cache_forget_room(cache, places->pods[i].node, places->requests[i]);
 }
 
 /* False, and nothing is taken, where its places are not free. */
 static bool assume(struct gt_cache *cache, struct admission_entry *entry)
 {
     const struct gt_fit_places *places = &entry->places;
-    struct gt_cluster *cluster = gt_cache_cluster(cache);
-    uint32_t id;
-    if (!are_free(cluster, entry))
-        return false;
-    for (uint32_t i = 0; i < places->count; i++)
-        if (!gt_cache_assume_room(cache, places->pods[i].node, places->requests[i])) {
-            forget_room(cache, places, i);
+    for (uint32_t i = 0; i < places->count; i++) {
+        const struct gt_plan_pod *pod = &places->pods[i];
+        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->node, 0, pod->mask};
+        bool room = gt_cache_assume_room(cache, pod->node, places->requests[i]);
+        if (!room || gt_cluster_promise(gt_cache_cluster(cache), &promise, &places->promises[i], NULL) < 0) {
+            if (room)
+                gt_cache_forget_room(cache, pod->node, places->requests[i]);
+            forget(cache, entry);
             return false;
         }
-    for (uint32_t i = 0; i < places->count; i++)
-        gt_cluster_promise(cluster, places->pods[i].node,
-                           &(struct gt_promise){.kind = GT_PROMISE_ADMITTED, .mask = places->pods[i].mask},
-                           &id, NULL);
-    return entry->assumed = true;
+        entry->assumed++;
+    }
+    return places->count > 0;
 }
 
 static void forget_all(struct gt_admission *admission)
 {
-    gt_cluster_end_promises(gt_cache_cluster(admission->spec.cache), GT_PROMISE_ADMITTED, 0);
     for (struct admission_entry *entry = kueue_admission_next(admission, NULL); entry;
-         entry = kueue_admission_next(admission, entry)) {
-        if (entry->assumed)
-            forget_room(admission->spec.cache, &entry->places, entry->places.count);
-        entry->assumed = false;
-    }
+         entry = kueue_admission_next(admission, entry))
+        forget(admission->spec.cache, entry);
 }
 
 /* Its own held places are available for itself. */
 static void give_places_back(struct gt_admission *admission, struct gt_fit_spec *fit,
                              struct admission_entry *entry)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(admission->spec.cache);
-    const struct gt_fit_places *places = &entry->places;
-    for (uint32_t i = 0; entry->assumed && i < places->count; i++)
-        gt_cluster_end_promise(cluster,
-                               gt_cluster_find_promise(cluster, places->pods[i].node,
-                                                       &(struct gt_promise){.kind = GT_PROMISE_ADMITTED,
-                                                                            .mask = places->pods[i].mask}));
-    if (entry->assumed)
-        forget_room(admission->spec.cache, places, places->count);
-    entry->assumed = false;
+    forget(admission->spec.cache, entry);
     fit->held -= entry->hold_ms != 0;
     kueue_admission_release(admission, entry);
 }

@@ -213,6 +213,7 @@ void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places)
     for (uint32_t i = 0; i < places->count; i++)
         gt_cache_request_drop(cache, places->requests[i]);
     free(places->requests);
+    free(places->promises);
     free(places->pods);
     *places = (struct gt_fit_places){0};
 }
@@ -233,7 +234,8 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
     struct gt_cache_request *request = NULL;
     to->pods = calloc((size_t)job->member_count + 1, sizeof(*to->pods));
     to->requests = calloc((size_t)job->member_count + 1, sizeof(*to->requests));
-    if (!to->pods || !to->requests)
+    to->promises = calloc((size_t)job->member_count + 1, sizeof(*to->promises));
+    if (!to->pods || !to->requests || !to->promises)
         return gt_fail_sys(err, ENOMEM, "plan");
     to->count = job->member_count;
     for (uint32_t i = 0; i < to->count; i++) {

@@ -29,6 +29,7 @@ enum gt_fit {
 struct gt_fit_places {
     struct gt_plan_pod *pods;
     struct gt_cache_request **requests; /* [pod] other resources; NULL: none */
+    struct gt_promise_id *promises;     /* [pod] scratch of the caller */
     uint32_t count;                     /* 0: none are known */
 };
 /* To be called before the cache is freed; empties *places. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/placement/controller.h"
 
 #include <errno.h>
@@ -476,7 +477,6 @@ void gt_placement_free(struct gt_placement *placement)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->nodes.reserved);
     gt_node_set_done(&placement->nodes.spares);
-    gt_noted_done(&placement->term.remote);
     gt_source_free(placement->round.timer);
     free(placement);
 }
@@ -495,7 +495,7 @@ void gt_placement_start(struct gt_placement *placement)
     for (uint32_t i = 0; i < placement->pods.count; i++)
         if (placement->pods.records[i])
             placement->pods.records[i]->own_fence = 0;
-    gt_noted_done(&placement->term.remote);
+    gt_noted_read(gt_cache_cluster(placement->spec.cache), "");
     placement->round.due_ms = placement->round.yield_ms = UINT64_MAX;
     placement->round.no_gpus_ms = 0;
     placement->round.wake_ms = gt_clock_ms() + placement->times.retry_ms;
@@ -579,7 +579,7 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
     if (gt_placement_is_spare(placement, node))
         return true;
     if (!placement->round.started)
-        return gt_node_set_has(&placement->term.remote.nodes, node);
+        return gt_cluster_promised(gt_cache_cluster(placement->spec.cache), node, GT_PROMISE_NOTED_NODE);
     return placement->nodes.holder && gt_node_set_has(&placement->nodes.reserved, node) &&
            (!pod || pod->job->user != placement->nodes.holder);
 }

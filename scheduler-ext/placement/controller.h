@@ -215,8 +215,6 @@ void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf
 void gt_placement_write_last_note(const struct gt_placement *placement, struct gt_buf *to);
 /* Replaces the last note of the leader; invalid words are skipped. */
 void gt_placement_read_note(struct gt_placement *placement, const char *note);
-/* The mask of a node's GPUs that are reserved by the leader's note, and so are not assumed in the cache. */
-uint64_t gt_placement_remote_gpus(const struct gt_placement *placement, uint32_t node);
 
 enum { GT_PLACEMENT_BUCKETS = 12 };
 /* Upper limits of the buckets in microseconds; the last bucket has none. */

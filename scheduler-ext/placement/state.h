@@ -7,7 +7,6 @@
 #include "kube/index.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
-#include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/reservations.h"
 #include "scheduler-ext/placement/controller.h"
@@ -199,7 +198,6 @@ struct placement_jobs {
 
 /* What it knows of its term as the leader, and of the leader while another replica is. */
 struct placement_term {
-    struct gt_noted remote; /* of the leader, while this replica is not active */
     bool is_on;             /* new jobs began in its term */
     uint64_t began_ms;
     /* Pods to which an earlier leader has offered a place exist by then; 0: there are none. */

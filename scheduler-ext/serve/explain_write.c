@@ -496,6 +496,12 @@ static void say_promise(const struct gt_debug_view *view, const struct gt_promis
     case GT_PROMISE_FOREIGN:
         gt_buf_puts(to, "reserved by the other scheduler");
         return;
+    case GT_PROMISE_NOTED:
+        gt_buf_puts(to, "reserved by the leading replica for pods to come");
+        return;
+    case GT_PROMISE_NOTED_NODE:
+        gt_buf_puts(to, "reserved by the leading replica for a waiting job");
+        return;
     case GT_PROMISE_PLANNED:
     case GT_PROMISE_VACATED:
         job = job_numbered(view->cache, promise->owner);
@@ -508,7 +514,7 @@ static void say_holder(const struct gt_debug_view *view, uint32_t id, const stru
 {
     uint64_t bit = UINT64_C(1) << gpu;
     const struct gt_cache_pod *user = gt_cache_gpu_user(view->cache, id, gpu);
-    struct gt_promise promise;
+    const struct gt_promise *promise;
     if (!(node->healthy & bit))
         gt_buf_puts(to, node->free & ~node->assumed & bit ? "unhealthy" : "unhealthy, ");
     if (user && (!(node->free & bit) || node->assumed & bit))
@@ -516,8 +522,8 @@ static void say_holder(const struct gt_debug_view *view, uint32_t id, const stru
                       user->meta.namespace_, user->meta.name, user->job->key);
     else if (!(node->free & bit))
         gt_buf_puts(to, "used by a pod that is not known here");
-    else if (gt_cluster_promise_of(gt_cache_cluster(view->cache), id, gpu, &promise))
-        say_promise(view, &promise, to);
+    else if ((promise = gt_cluster_promise_of(gt_cache_cluster(view->cache), id, gpu)))
+        say_promise(view, promise, to);
     else if (node->healthy & bit)
         gt_buf_puts(to, node->eligible ? "free" : "not used, but nothing is placed here");
 }

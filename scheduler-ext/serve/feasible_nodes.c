@@ -40,7 +40,7 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
         return GT_FEASIBLE;
     if (placement && gt_placement_is_reserved(placement, pod->known, node))
         return GT_NODE_RESERVED;
-    uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) : 0;
+    uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
     return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                  ? GT_GPUS_RESERVED
            : gt_node_kubelet_refuses(cache, node, remote, pod->known, pod->gpus) ? GT_NUMA_REFUSED
                                                                                  : GT_FEASIBLE;
@@ -67,7 +67,7 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
             "would be spread over too many NUMA nodes",
             pod->gpus);
     else if (feasibility == GT_GPUS_RESERVED) {
-        uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) & known.free : 0;
+        uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED) & known.free;
         gt_buf_printf(to,
                       "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
                       feasibility_bits(known.assumed | remote),
@@ -115,7 +115,7 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
                                              : GT_REFUSED_TOO_FEW;
     if (feasibility != GT_FEASIBLE)
         return 0;
-    uint64_t remote = view->placement ? gt_placement_remote_gpus(view->placement, id) : 0;
+    uint64_t remote = gt_cluster_promised(gt_cache_cluster(view->cache), id, GT_PROMISE_NOTED);
     uint64_t available = gt_node_available(&node, remote);
     uint32_t slots = gt_verdict_is_open(node.class, pod->known)
                          ? gt_bit_count(available) / pod->gpus

@@ -110,9 +110,8 @@ static struct gt_obstacle obstacle_at(const struct gt_debug_view *view, uint32_t
 static void unit_room_read_gpus(struct unit_search *search, const struct gt_cluster_node *node,
                                 struct unit_node *to)
 {
-    const struct gt_placement *placement = search->view->placement;
-    uint64_t remote = placement ? gt_placement_remote_gpus(placement, to->id) : 0,
-             available = gt_node_available(node, remote);
+    uint64_t available = gt_node_available(
+        node, gt_cluster_promised(gt_cache_cluster(search->view->cache), to->id, GT_PROMISE_NOTED));
     to->gpus = gt_class_gpus(node->class);
     for (unsigned gpu = 0; gpu < to->gpus; gpu++) {
         to->by[gpu] = NOBODY;

@@ -23,11 +23,10 @@ enum volcano_resource {
     VOLCANO_RESOURCES = VOLCANO_OWNERS + GT_JOB_KINDS,
 };
 
-struct volcano_place {    /* of a task */
-    uint64_t uid;         /* digest digest of its pod's UID */
-    uint64_t node_digest; /* of the node's name, since ids are reused */
-    uint64_t mask;
-    uint32_t node;
+struct volcano_place {         /* of a task */
+    uint64_t uid;              /* digest of its pod's UID */
+    uint64_t node_digest;      /* of the node's name, since ids are reused */
+    struct gt_promise promise; /* of all its GPUs, also of those that are not available yet */
 };
 
 struct volcano_evicted_pod { /* a pod that was evicted */
@@ -155,7 +154,8 @@ void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, b
 /* Searches room for the job on GPUs that are free or becoming free, and on those of victims, which get
  * `chosen`; the victims have at least `gpus` GPUs. -EAGAIN: there is none. */
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
-                           struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus);
+                           struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count,
+                           uint32_t gpus);
 bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod);
 
 /* ---- lease.c ---- */

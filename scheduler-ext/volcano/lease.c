@@ -6,7 +6,7 @@
 #include "api/meta.h"
 #include "api/names.h"
 #include "base/clock.h"
-#include "scheduler-ext/decide/foreign_lease.h"
+#include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/volcano/engine.h"
 
 /*
@@ -22,7 +22,7 @@ void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object)
 {
     if (strcmp(gt_meta_namespace(object), volcano->trusted) != 0)
         return;
-    gt_foreign_lease_take(volcano->cache, object, gt_clock_ms());
+    gt_noted_take_foreign(volcano->cache, object, gt_clock_ms());
     volcano->has_companion = true;
 }
 
@@ -31,34 +31,10 @@ void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_)
     if (strcmp(namespace_, volcano->trusted) != 0)
         return;
     volcano->has_companion = false;
-    gt_foreign_lease_take(volcano->cache, NULL, 0);
+    gt_noted_take_foreign(volcano->cache, NULL, 0);
 }
 
 /* ---- ours ---- */
-
-static void volcano_lease_add_place(struct gt_volcano *volcano, uint32_t node, uint64_t mask,
-                                    struct gt_buf *to)
-{
-    struct gt_cluster_node at;
-    if (mask && gt_cluster_get_node(gt_cache_cluster(volcano->cache), node, &at))
-        gt_lease_note_add(to, at.name, mask);
-}
-
-static void volcano_lease_write_note(struct gt_volcano *volcano, struct gt_buf *to)
-{
-    const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
-    const struct gt_cache_job *of = gt_cache_next_job(volcano->cache, NULL);
-    for (; of; of = gt_cache_next_job(volcano->cache, of)) {
-        const struct volcano_job *job = of->user;
-        for (uint32_t i = 0; job && job->reservations.gpus && i < job->reservations.count; i++)
-            if (job->reservations.reservations[i].state == GT_RESERVATION_HELD)
-                volcano_lease_add_place(volcano, gt_reservations_node(&job->reservations, cluster, i),
-                                        job->reservations.reservations[i].mask, to);
-    }
-    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
-        for (uint32_t i = 0; i < room->place_count; i++)
-            volcano_lease_add_place(volcano, room->places[i].node, room->places[i].mask, to);
-}
 
 const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_namespace)
 {
@@ -67,7 +43,7 @@ const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_name
     struct gt_lease lease = {.holder = "vc-scheduler", .duration_s = DURATION_S};
     if (!volcano->has_companion)
         return NULL;
-    volcano_lease_write_note(volcano, &note);
+    gt_noted_write(gt_cache_cluster(volcano->cache), &note);
     const char *text = note.data ? note.data : "", *before = volcano->note ? volcano->note : "";
     if (note.failed || (strcmp(text, before) == 0 && (!*text || now < volcano->published_ms + RENEW_MS)))
         return NULL;

@@ -28,8 +28,8 @@ int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
 }
 
 /* Collects the tasks that may be evicted and use known GPUs. */
-static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_go, struct gt_victim *victims,
-                                uint32_t *tasks)
+static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_go,
+                                struct gt_running_pod *victims, uint32_t *tasks)
 {
     struct volcano_session *session = &volcano->session;
     uint32_t count = 0;
@@ -38,8 +38,10 @@ static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_g
         const struct gt_cache_pod *pod = task->pod;
         if (!may_go[i] || !pod || pod->node >= session->ids || gt_volcano_is_leaving(session, pod))
             continue;
-        victims[count] = (struct gt_victim){pod->node, gt_cache_pod_gpus(volcano->cache, pod), pod->priority,
-                                            task->group, false};
+        victims[count] = (struct gt_running_pod){.node = pod->node,
+                                                 .mask = gt_cache_pod_gpus(volcano->cache, pod),
+                                                 .priority = pod->priority,
+                                                 .job = task->group};
         tasks[count] = i;
         count += victims[count].mask != 0;
     }
@@ -47,7 +49,7 @@ static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_g
 }
 
 /* Adds the evictions from a node of the session; GT_VOLCANO_NO_NODE: from all others. */
-static uint32_t add_victims(const struct volcano_session *session, struct gt_victim *victims,
+static uint32_t add_victims(const struct volcano_session *session, struct gt_running_pod *victims,
                             const uint32_t *tasks, uint32_t count, uint32_t node, struct gt_volcano_step *ret)
 {
     uint32_t steps = 0;
@@ -62,7 +64,7 @@ static uint32_t add_victims(const struct volcano_session *session, struct gt_vic
 
 /* Tasks for which pods are evicted come first: until then the queue may lack their GPUs. */
 static int list_steps(const struct gt_volcano *volcano, const struct volcano_job *job,
-                      struct gt_victim *victims, const uint32_t *tasks, uint32_t count, bool all_first,
+                      struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count, bool all_first,
                       struct gt_volcano_step *ret)
 {
     const struct volcano_session *session = &volcano->session;
@@ -97,7 +99,7 @@ int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint
     bool had_plan = job->planned;
     if (had_plan)
         gt_volcano_give_back(volcano, job);
-    gt_auto_free struct gt_victim *victims = calloc((size_t)session->task_count + 1, sizeof(*victims));
+    gt_auto_free struct gt_running_pod *victims = calloc((size_t)session->task_count + 1, sizeof(*victims));
     gt_auto_free uint32_t *tasks = calloc((size_t)session->task_count + 1, sizeof(*tasks));
     if (!victims || !tasks)
         return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));

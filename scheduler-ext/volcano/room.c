@@ -51,17 +51,9 @@ static void let_go(struct gt_volcano *volcano, const struct volcano_room *room)
 /* Assumes the GPUs of the room that are available already. */
 static void volcano_room_hold(struct gt_volcano *volcano, const struct volcano_room *room)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
-    for (uint32_t i = 0; i < room->place_count; i++) {
-        const struct volcano_place *place = &room->places[i];
-        struct gt_cluster_node node;
-        uint32_t id;
-        if (gt_cluster_get_node(cluster, place->node, &node) && (place->mask & node.available))
-            gt_cluster_promise(cluster, place->node,
-                               &(struct gt_promise){GT_PROMISE_VACATED, room->job->job->number,
-                                                    place->mask & node.available},
-                               &id, NULL);
-    }
+    struct gt_promise_id id;
+    for (uint32_t i = 0; i < room->place_count; i++)
+        gt_cluster_promise(gt_cache_cluster(volcano->cache), &room->places[i].promise, &id, NULL);
 }
 
 static void free_room(struct volcano_room *room)
@@ -100,13 +92,13 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
 {
     struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
     struct gt_cluster_node node;
-    if (!gt_cluster_get_node(cluster, place->node, &node) || !node.eligible ||
-        place->node_digest != gt_digest_keyed(node.name) || (place->mask & ~node.healthy))
+    if (!gt_cluster_get_node(cluster, place->promise.node, &node) || !node.eligible ||
+        place->node_digest != gt_digest_keyed(node.name) || (place->promise.mask & ~node.healthy))
         return false;
     for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++) {
-        if (!((place->mask & ~node.available) >> gpu & 1))
+        if (!((place->promise.mask & ~node.available) >> gpu & 1))
             continue;
-        const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->node, gpu);
+        const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->promise.node, gpu);
         /* Used by no known pod: its pod was deleted, and the agent has not reported it yet. */
         if (user ? !find_evicted_pod(room, user) && !gt_volcano_is_leaving(&volcano->session, user)
                  : node.assumed >> gpu & 1)
@@ -182,9 +174,9 @@ bool gt_volcano_room_place(const struct gt_volcano *volcano, const struct volcan
                            const struct gt_cache_pod *pod, uint32_t *ret_node)
 {
     const struct volcano_place *place = volcano_room_find_place(job, pod);
-    if (!place || place->node >= volcano->session.ids)
+    if (!place || place->promise.node >= volcano->session.ids)
         return false;
-    *ret_node = volcano->session.node_of[place->node];
+    *ret_node = volcano->session.node_of[place->promise.node];
     return *ret_node != GT_VOLCANO_NO_NODE;
 }
 
@@ -204,7 +196,7 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
     const struct volcano_session *session = &volcano->session;
     for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
         for (uint32_t i = 0; i < room->place_count; i++) {
-            uint32_t id = room->places[i].node;
+            uint32_t id = room->places[i].promise.node;
             uint32_t at = id < session->ids ? session->node_of[id] : GT_VOLCANO_NO_NODE;
             struct gt_cluster_node node;
             if (at < count && gt_cluster_get_node(gt_cache_cluster(volcano->cache), id, &node) &&
@@ -230,7 +222,7 @@ static int add_evicted_pod(struct volcano_room *room, const struct gt_cache_pod 
 
 /* Makes the room of a plan: its places, and the pods that are evicted from them or leave anyway. */
 static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, const struct gt_plan_pod *plan,
-                     const struct gt_victim *victims, const uint32_t *tasks, uint32_t count)
+                     const struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count)
 {
     const struct gt_job_view *view = room->job->view;
     const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
@@ -242,7 +234,8 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
         if (plan[i].node != GT_NONE && view->members[i].pod)
             room->places[room->place_count++] = (struct volcano_place){
                 gt_digest_keyed(view->members[i].pod->uid),
-                gt_reservations_node_digest(cluster, plan[i].node), plan[i].mask, plan[i].node};
+                gt_reservations_node_digest(cluster, plan[i].node),
+                {GT_PROMISE_VACATED, plan[i].node, room->job->job->number, plan[i].mask}};
     int r = room->place_count ? 0 : -EAGAIN;
     for (uint32_t i = 0; i < count && r >= 0; i++)
         if (victims[i].chosen)
@@ -252,7 +245,7 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
 }
 
 static int volcano_room_add(struct gt_volcano *volcano, struct volcano_job *job,
-                            const struct gt_plan_pod *plan, const struct gt_victim *victims,
+                            const struct gt_plan_pod *plan, const struct gt_running_pod *victims,
                             const uint32_t *tasks, uint32_t count)
 {
     struct volcano_room *room = calloc(1, sizeof(*room));
@@ -303,10 +296,8 @@ static uint64_t *gpus_that_leave(struct gt_volcano *volcano)
     if (!freed)
         return NULL;
     memcpy(freed, session->freed, session->ids * sizeof(*freed));
-    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
-        for (uint32_t i = 0; i < room->place_count; i++)
-            if (room->places[i].node < session->ids)
-                freed[room->places[i].node] &= ~room->places[i].mask;
+    for (uint32_t id = 0; volcano->rooms && id < session->ids; id++)
+        freed[id] &= ~gt_cluster_promised(gt_cache_cluster(volcano->cache), id, GT_PROMISE_VACATED);
     return freed;
 }
 
@@ -325,8 +316,8 @@ static int nodes_to_avoid(const struct volcano_session *session, const uint8_t *
 
 static int by_priority_and_job(const void *a, const void *b, void *arg)
 {
-    const struct gt_victim *victims = arg, *x = &victims[*(const uint32_t *)a],
-                           *y = &victims[*(const uint32_t *)b];
+    const struct gt_running_pod *victims = arg, *x = &victims[*(const uint32_t *)a],
+                                *y = &victims[*(const uint32_t *)b];
     if (x->priority != y->priority)
         return x->priority < y->priority ? -1 : 1;
     if (x->job != y->job)
@@ -336,7 +327,7 @@ static int by_priority_and_job(const void *a, const void *b, void *arg)
 
 /* Chooses further victims until all chosen ones have so many GPUs; false: all together have fewer. Further
  * ones that are not needed are removed again. */
-static bool choose_more(struct gt_victim *victims, uint32_t count, uint32_t gpus)
+static bool choose_more(struct gt_running_pod *victims, uint32_t count, uint32_t gpus)
 {
     gt_auto_free uint32_t *order = calloc((size_t)count + 1, sizeof(*order));
     gt_auto_free bool *more = calloc((size_t)count + 1, sizeof(*more));
@@ -354,7 +345,7 @@ static bool choose_more(struct gt_victim *victims, uint32_t count, uint32_t gpus
             sum += gt_bit_count(victims[order[i]].mask);
         }
     for (uint32_t i = 0; i < count; i++) {
-        struct gt_victim *victim = &victims[order[count - 1 - i]];
+        struct gt_running_pod *victim = &victims[order[count - 1 - i]];
         if (more[victim - victims] && sum - gt_bit_count(victim->mask) >= gpus) {
             victim->chosen = false;
             sum -= gt_bit_count(victim->mask);
@@ -364,7 +355,8 @@ static bool choose_more(struct gt_victim *victims, uint32_t count, uint32_t gpus
 }
 
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
-                           struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t gpus)
+                           struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count,
+                           uint32_t gpus)
 {
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
     gt_auto_free uint64_t *freed = gpus_that_leave(volcano);

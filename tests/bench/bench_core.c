@@ -352,7 +352,7 @@ static void release(struct gt_cluster *cluster, const struct group *group)
 static bool bind_group(struct gt_cluster *cluster, struct job *job, uint64_t owner, struct group *ret)
 {
     struct gt_plan_failure failure;
-    uint32_t assumptions[GROUP];
+    struct gt_promise_id assumptions[GROUP];
     struct gt_err *err = NULL;
     const struct gt_plan_request request = {
         .units = job->units, .unit_count = 1, .pods = job->pods, .pod_count = GROUP};
@@ -603,11 +603,12 @@ static void small_pods(void)
         stop("rank", err);
     for (unsigned i = 0; i < PODS; i++) {
         struct gt_score_parts parts;
-        uint32_t assumption, node = gt_score_rank_best(rank);
+        struct gt_promise_id assumption;
+        uint32_t node = gt_score_rank_best(rank);
 
         if (!gt_score_one(cluster, node, 1, &parts) ||
-            gt_cluster_promise(cluster, node, &(struct gt_promise){.mask = parts.choice.mask}, &assumption,
-                               &err) < 0)
+            gt_cluster_promise(cluster, &(struct gt_promise){.node = node, .mask = parts.choice.mask},
+                               &assumption, &err) < 0)
             stop("pod", err);
     }
     measure("each on the best node, ms", (now_ns() - before) / 1e6, "ms", "<300");

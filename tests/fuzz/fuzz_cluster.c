@@ -22,7 +22,7 @@ struct input {
 
 struct world {
     struct gt_cluster *cluster;
-    uint32_t assumptions[ASSUMPTIONS];
+    struct gt_promise_id assumptions[ASSUMPTIONS];
     unsigned assumption_count;
     unsigned names;
 };
@@ -116,10 +116,10 @@ static void assume(struct world *world, struct input *input)
     gt_auto_err struct gt_err *err = NULL;
     uint32_t node = some_node(world, input);
     uint64_t mask = next(input), owner = next(input) % 4;
-    enum gt_promise_kind kind = (enum gt_promise_kind)(next(input) % (GT_PROMISE_FOREIGN + 1));
-    uint32_t id;
+    enum gt_promise_kind kind = (enum gt_promise_kind)(next(input) % (GT_PROMISE_NOTED_NODE + 1));
+    struct gt_promise_id id;
     if (node != GT_NONE && world->assumption_count < ASSUMPTIONS &&
-        gt_cluster_promise(world->cluster, node, &(struct gt_promise){kind, owner, mask}, &id, &err) == 0)
+        gt_cluster_promise(world->cluster, &(struct gt_promise){kind, node, owner, mask}, &id, &err) == 0)
         world->assumptions[world->assumption_count++] = id;
 }
 
@@ -128,7 +128,7 @@ static void end_assumption(struct world *world, struct input *input, bool confir
     if (!world->assumption_count)
         return;
     unsigned at = next(input) % world->assumption_count;
-    uint32_t id = world->assumptions[at];
+    struct gt_promise_id id = world->assumptions[at];
     world->assumptions[at] = world->assumptions[--world->assumption_count];
     if (confirm)
         gt_cluster_confirm(world->cluster, id);
@@ -165,7 +165,8 @@ static void plan(struct world *world, struct input *input)
     gt_auto_err struct gt_err *err = NULL;
     struct gt_plan_unit units[4] = {{0}};
     struct gt_plan_pod pods[32] = {{0}};
-    uint32_t assumed[32], first = 0;
+    struct gt_promise_id assumed[32];
+    uint32_t first = 0;
     unsigned count = 1 + next(input) % 4;
     uint8_t running = next(input);
     for (unsigned i = 0; i < count; i++) {
@@ -204,11 +205,11 @@ static void plan(struct world *world, struct input *input)
 static void advise(struct world *world, struct input *input)
 {
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_advise_pod pods[8];
+    struct gt_running_pod pods[8];
     struct gt_cluster_node node;
     uint32_t count = next(input) % 9, kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        struct gt_advise_pod pod = {
+        struct gt_running_pod pod = {
             .node = next(input) % 64, .mask = next(input), .movable = next(input) % 4 != 0};
         if (gt_cluster_get_node(world->cluster, pod.node, &node) && (pod.mask &= node.all & ~node.free))
             pods[kept++] = pod;
@@ -221,14 +222,14 @@ static void advise(struct world *world, struct input *input)
     for (uint32_t i = 0; i < advice.count; i++)
         must(advice.moved[i] < kept && pods[advice.moved[i]].movable, "moves what it may not", NULL);
     free(advice.moved);
-    struct gt_relocate_pod candidates[8];
+    struct gt_running_pod candidates[8];
     struct gt_relocation relocation = {0};
     for (uint32_t i = 0; i < kept; i++)
-        candidates[i] = (struct gt_relocate_pod){.node = pods[i].node,
-                                                 .mask = pods[i].mask,
-                                                 .job = i % 3 ? i / 3 : GT_NONE,
-                                                 .movable = pods[i].movable,
-                                                 .tied = i % 2};
+        candidates[i] = (struct gt_running_pod){.node = pods[i].node,
+                                                .mask = pods[i].mask,
+                                                .job = i % 3 ? i / 3 : GT_NONE,
+                                                .movable = pods[i].movable,
+                                                .tied = i % 2};
     if (gt_relocate(world->cluster, candidates, kept, &job, 20000, &relocation, &err) < 0)
         return;
     for (uint32_t i = 0; i < relocation.count; i++)

@@ -49,8 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fail_with("unsound", err);
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < file->pod_count; i++)
-        if (!gt_cluster_get_node(file->cluster, file->pods[i].node, &node) || !file->pods[i].mask ||
-            file->pods[i].mask & (node.free | ~node.all))
+        if (!gt_cluster_get_node(file->cluster, file->running[i].node, &node) || !file->running[i].mask ||
+            file->running[i].mask & (node.free | ~node.all))
             abort();
     plan_on(file->cluster);
     if (gt_cluster_check(file->cluster, &err) < 0)

@@ -197,7 +197,7 @@ static void write_state(struct gt_cache *cache, struct gt_buf *to)
                       pod->meta.name, pod->uid, pod->job->key, pod->job->pod_count, pod->state,
                       name_of(cache, pod->node), pod->node_name ? pod->node_name : "-", pod->plan,
                       name_of(cache, pod->plan_node), pod->plan_mask,
-                      pod->promise == GT_NONE ? "" : " assumed");
+                      gt_cluster_find_promise(gt_cache_cluster(cache), pod->promise) ? " assumed" : "");
     }
     gt_cache_counters(cache, &counters);
     gt_buf_printf(to, "nodes %u without %u stale %u supernodes %u jobs %u pods %u %u %u %u\n", counters.nodes,

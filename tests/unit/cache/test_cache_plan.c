@@ -67,7 +67,7 @@ static void test_life(void **state)
     assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(a->plan_node, id_of(cache, "n1"));
     assert_int_equal(a->plan_mask, 0x0f);
-    assert_int_not_equal(a->promise, GT_NONE);
+    assert_non_null(gt_cluster_find_promise(gt_cache_cluster(cache), a->promise));
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     /* An event from before the plan was written changes nothing. */
     give_pod(cache, POD(.name = "a", .gpus = 4, .gated = true, .job = "j", .spec = "\"priority\":1,"));
@@ -82,7 +82,7 @@ static void test_life(void **state)
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .owners = {{"a", 0x0f}}), 2);
     assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_RUNNING);
-    assert_int_equal(a->promise, GT_NONE);
+    assert_null(gt_cluster_find_promise(gt_cache_cluster(cache), a->promise));
     assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 0);
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
 
@@ -332,7 +332,7 @@ static void test_owner_first(void **state)
     /* The NodeGPUTopology names the pod before its binding is observed: the plan's GPUs belong to it. */
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
-    assert_int_equal(pod_of(cache, "a")->promise, GT_NONE);
+    assert_null(gt_cluster_find_promise(gt_cache_cluster(cache), pod_of(cache, "a")->promise));
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03, .node = "n1"));
     assert_plan(cache, "a", GT_CACHE_RUNNING, GT_CACHE_PLAN_RUNNING);
     assert_int_equal(cluster_node(cache, "n1").available, 0xfc);
@@ -504,10 +504,11 @@ static void test_reserved_gpus_become_unhealthy(void **state)
     struct remote_reservations received = {0};
     const struct gt_cache_spec spec = {.on_capacity = on_capacity, .arg = &received};
     gt_auto_cache struct gt_cache *cache = new_cache(&spec);
-    uint32_t own;
+    struct gt_promise_id own;
     give_plain_node(cache, "n1");
-    assert_int_equal(gt_cluster_promise(gt_cache_cluster(cache), id_of(cache, "n1"),
-                                        &(struct gt_promise){GT_PROMISE_RESERVED, 1, 0x0f}, &own, NULL),
+    assert_int_equal(gt_cluster_promise(
+                         gt_cache_cluster(cache),
+                         &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f}, &own, NULL),
                      0);
     received.room = 0;
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0xf0), 2); /* others than those */
@@ -526,11 +527,12 @@ static void test_others_assumptions(void **state)
     (void)state;
     gt_auto_cache struct gt_cache *cache = new_cache(NULL);
     struct gt_cluster *cluster = gt_cache_cluster(cache);
-    uint32_t own;
+    struct gt_promise_id own;
     give_plain_node(cache, "n1");
-    assert_int_equal(gt_cluster_promise(cluster, id_of(cache, "n1"),
-                                        &(struct gt_promise){GT_PROMISE_RESERVED, 1, 0x0f}, &own, NULL),
-                     0);
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f},
+                           &own, NULL),
+        0);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
     give_pod(cache, POD(.name = "b", .gpus = 6, .node = "n1"));
@@ -547,9 +549,10 @@ static void test_others_assumptions(void **state)
     /* Ended by the caller itself: b gets what it lacked with the next tick. */
     gt_cache_pod_deleted(cache, "ns", "a");
     gt_cache_pod_deleted(cache, "ns", "b");
-    assert_int_equal(gt_cluster_promise(cluster, id_of(cache, "n1"),
-                                        &(struct gt_promise){GT_PROMISE_RESERVED, 1, 0x0f}, &own, NULL),
-                     0);
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f},
+                           &own, NULL),
+        0);
     give_pod(cache, POD(.name = "b", .gpus = 6, .node = "n1"));
     assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 1), 1);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").available), 4);
@@ -562,11 +565,12 @@ static void test_assumptions_move(void **state)
 {
     (void)state;
     gt_auto_cache struct gt_cache *cache = new_cache(NULL);
-    uint32_t own;
+    struct gt_promise_id own;
     give_plain_node(cache, "n1");
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
-    assert_int_equal(gt_cluster_promise(gt_cache_cluster(cache), id_of(cache, "n1"),
-                                        &(struct gt_promise){GT_PROMISE_RESERVED, 1, 0xf0}, &own, NULL),
+    assert_int_equal(gt_cluster_promise(
+                         gt_cache_cluster(cache),
+                         &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0xf0}, &own, NULL),
                      0);
     give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "top", .members = {"n1"}));
     assert_int_equal(cluster_node(cache, "n1").assumed, 0xf3);

@@ -107,7 +107,7 @@ static void test_again(void **state)
     assert_true(gt_cluster_get_node(file->cluster, gt_cluster_find_node(file->cluster, "n10"), &node));
     assert_int_equal(node.free, 1);
     assert_int_equal(file->pod_count, 1);
-    assert_true(file->pods[0].movable);
+    assert_true(file->running[0].movable);
 }
 
 /* The deepest tree there can be, in its order. */

@@ -19,9 +19,9 @@ static int check_masks(const struct gt_cluster *cluster, uint32_t id, struct gt_
     uint32_t previous = GT_NONE;
     for (uint32_t a = cluster->first_promise[id]; a != GT_NONE; a = cluster->promises[a].next) {
         const struct promise *at = &cluster->promises[a];
-        if (at->node != id || at->told.mask & assumed || at->previous != previous)
+        if (at->told.node != id || at->taken & assumed || at->previous != previous)
             return gt_fail(err, EUCLEAN, "node %s: its assumptions overlap or are not its own", name);
-        assumed |= at->told.mask;
+        assumed |= at->taken;
         previous = a;
     }
     if (assumed != cluster->assumed[id])
@@ -180,30 +180,30 @@ uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster)
 {
     uint32_t live = 0;
     for (uint32_t a = 0; a < cluster->promise_count; a++)
-        live += cluster->promises[a].node != GT_NONE;
+        live += cluster->promises[a].told.node != GT_NONE;
     return live;
 }
 
-void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption)
+void gt_cluster_confirm(struct gt_cluster *cluster, struct gt_promise_id assumption)
 {
-    if (assumption >= cluster->promise_count || cluster->promises[assumption].node == GT_NONE)
+    const struct gt_promise *it = gt_cluster_find_promise(cluster, assumption);
+    if (!it)
         return;
-    const struct promise it = cluster->promises[assumption];
     /* In this order nothing becomes available in between. */
-    gt_cluster_set_free(cluster, it.node, cluster->free[it.node] & ~it.told.mask);
+    gt_cluster_set_free(cluster, it->node, cluster->free[it->node] & ~it->mask);
     gt_cluster_end_promise(cluster, assumption);
 }
 
 int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
-                   uint64_t owner, uint32_t *ret_assumptions, struct gt_err **err)
+                   uint64_t owner, struct gt_promise_id *ret_assumptions, struct gt_err **err)
 {
     for (uint32_t i = 0; i < pod_count; i++) {
-        ret_assumptions[i] = GT_NONE;
+        ret_assumptions[i] = (struct gt_promise_id){0};
         if (pods[i].running)
             continue;
-        int r = gt_cluster_promise(cluster, pods[i].node,
-                                   &(struct gt_promise){GT_PROMISE_PLANNED, owner, pods[i].mask},
-                                   &ret_assumptions[i], err);
+        int r = gt_cluster_promise(
+            cluster, &(struct gt_promise){GT_PROMISE_PLANNED, pods[i].node, owner, pods[i].mask},
+            &ret_assumptions[i], err);
         if (r < 0) {
             while (i--)
                 gt_cluster_end_promise(cluster, ret_assumptions[i]);

@@ -18,11 +18,11 @@ uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *exc
 uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster);
 
 /* The pod runs there now: its GPUs are in use. */
-void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption);
+void gt_cluster_confirm(struct gt_cluster *cluster, struct gt_promise_id assumption);
 
 /* Assumes every pod that is not running; all or nothing. ret_assumptions has pod_count places (GT_NONE for a
  * running pod). */
 int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
-                   uint64_t owner, uint32_t *ret_assumptions, struct gt_err **err);
+                   uint64_t owner, struct gt_promise_id *ret_assumptions, struct gt_err **err);
 
 #endif

@@ -200,14 +200,13 @@ bool world_plan(struct gt_cluster *cluster, struct world_job *job)
 
 void world_bind(struct gt_cluster *cluster, struct world_job *job, uint64_t owner)
 {
-    uint32_t assumptions[512];
+    struct gt_promise_id assumptions[512];
     struct gt_err *err = NULL;
 
     assert_true(job->placed);
     must(gt_plan_assume(cluster, job->pods, job->pod_count, owner, assumptions, &err), err);
     for (uint32_t p = 0; p < job->pod_count; p++) {
-        if (assumptions[p] != GT_NONE)
-            gt_cluster_confirm(cluster, assumptions[p]);
+        gt_cluster_confirm(cluster, assumptions[p]);
         job->pods[p].running = true;
     }
 }

@@ -29,7 +29,8 @@ static unsigned below(uint64_t *random, unsigned n)
 static struct gt_cluster *cluster_from(uint64_t random)
 {
     struct gt_cluster *cluster = world_new();
-    uint32_t classes[SIZES], supers[SUPERS], nodes, assumption;
+    uint32_t classes[SIZES], supers[SUPERS], nodes;
+    struct gt_promise_id assumption;
     char name[16];
 
     for (unsigned i = 0; i < SIZES; i++)
@@ -56,7 +57,7 @@ static struct gt_cluster *cluster_from(uint64_t random)
         if (draw % 11 == 0)
             gt_cluster_set_eligible(cluster, n, false);
         if (draw % 5 == 0) /* where it is not available, nothing is assumed */
-            gt_cluster_promise(cluster, n, &(struct gt_promise){GT_PROMISE_PLANNED, 1, 3}, &assumption, NULL);
+            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, n, 1, 3}, &assumption, NULL);
     }
     return cluster;
 }
@@ -110,8 +111,9 @@ static uint64_t digest_of(const struct gt_cluster *c, unsigned sizes)
         digest = gt_digest_bytes(digest, parts[i].bytes, parts[i].size);
     for (uint32_t i = 0; i < c->promise_count; i++) { /* without what only fills up the struct */
         const struct promise *promise = &c->promises[i];
-        const uint64_t members[] = {promise->told.kind, promise->told.owner, promise->told.mask,
-                                    promise->node,      promise->next,       promise->previous};
+        const uint64_t members[] = {promise->told.kind,  promise->told.owner, promise->told.mask,
+                                    promise->told.node,  promise->next,       promise->previous,
+                                    promise->generation, promise->taken};
         digest = gt_digest_bytes(digest, members, sizeof(members));
     }
     for (unsigned t = 0; t < sizes; t++) {

@@ -25,6 +25,7 @@ static void refused(int r, struct gt_err **err, int code, const char *part)
 static void refuses_what_makes_no_sense(void **state)
 {
     struct gt_cluster *cluster = world_new();
+    struct gt_promise_id promise = {0};
     struct gt_err *err = NULL;
     uint32_t id = 7, class = world_class(cluster, 8, 4), low = world_super(cluster, "low", 1, GT_NONE),
              high = world_super(cluster, "high", 2, GT_NONE);
@@ -50,17 +51,17 @@ static void refuses_what_makes_no_sense(void **state)
     assert_true(gt_cluster_get_node(cluster, 0, &node));
     refused(gt_cluster_add_node(cluster, "m", class, node.supernode, &id, &err), &err, EINVAL, "supernode");
     refused(gt_cluster_remove_supernode(cluster, node.supernode, &err), &err, ENOENT, "no supernode");
-    refused(gt_cluster_promise(cluster, 0, &(struct gt_promise){.mask = 0}, &id, &err), &err, EBUSY,
-            "node n");
-    refused(gt_cluster_promise(cluster, 0, &(struct gt_promise){.mask = 0x100}, &id, &err), &err, EBUSY,
-            "not available");
-    refused(gt_cluster_promise(cluster, 5, &(struct gt_promise){.mask = 1}, &id, &err), &err, ENOENT,
-            "no node 5");
+    refused(gt_cluster_promise(cluster, &(struct gt_promise){.node = 0, .mask = 0}, &promise, &err), &err,
+            EBUSY, "node n");
+    refused(gt_cluster_promise(cluster, &(struct gt_promise){.node = 0, .mask = 0x100}, &promise, &err), &err,
+            EBUSY, "not available");
+    refused(gt_cluster_promise(cluster, &(struct gt_promise){.node = 5, .mask = 1}, &promise, &err), &err,
+            ENOENT, "no node 5");
     assert_int_equal(id, 7);
     name[253] = '\0';
     world_node(cluster, name, class, low);
-    gt_cluster_confirm(cluster, 12);
-    gt_cluster_end_promise(cluster, GT_NONE);
+    gt_cluster_confirm(cluster, (struct gt_promise_id){12, 1});
+    gt_cluster_end_promise(cluster, (struct gt_promise_id){0});
     gt_cluster_remove_node(cluster, 77);
     world_check(cluster);
     gt_cluster_free(cluster);
@@ -70,13 +71,15 @@ static void refuses_what_makes_no_sense(void **state)
 static void uses_ids_again(void **state)
 {
     struct gt_cluster *cluster = world_new();
-    uint32_t class = world_class(cluster, 8, 4), zone = world_super(cluster, "zone", 2, GT_NONE), assumption;
+    uint32_t class = world_class(cluster, 8, 4), zone = world_super(cluster, "zone", 2, GT_NONE);
+    struct gt_promise_id assumption;
     struct gt_cluster_supernode super;
     struct gt_err *err = NULL;
     (void)state;
 
     world_nodes(cluster, "n", 4, class, zone);
-    assert_int_equal(gt_cluster_promise(cluster, 2, &(struct gt_promise){.mask = 1}, &assumption, NULL), 0);
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){.node = 2, .mask = 1}, &assumption, NULL), 0);
     gt_cluster_remove_node(cluster, 2);
     assert_int_equal(gt_cluster_assumptions(cluster), 0);
     assert_int_equal(gt_cluster_find_node(cluster, "n-2"), GT_NONE);
@@ -101,30 +104,63 @@ static void uses_ids_again(void **state)
     gt_cluster_free(cluster);
 }
 
+/* A handle of an ended promise never ends the one that has its slot now. */
+static void keeps_handles_apart(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    struct gt_promise_id old, new;
+    (void)state;
+
+    world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
+    const struct gt_promise promise = {GT_PROMISE_RESERVED, 0, 1, 0x3};
+    assert_int_equal(gt_cluster_promise(cluster, &promise, &old, NULL), 0);
+    gt_cluster_end_promise(cluster, old);
+    assert_int_equal(gt_cluster_promise(cluster, &promise, &new, NULL), 0);
+    assert_int_equal(old.slot, new.slot);
+    assert_null(gt_cluster_find_promise(cluster, old));
+    gt_cluster_end_promise(cluster, old);
+    assert_non_null(gt_cluster_find_promise(cluster, new));
+
+    /* Of GPUs that come free, those are taken that are available, and all of them are promised. */
+    struct gt_cluster_node node;
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, 0, 2, 0xe}, &old, NULL), 0);
+    assert_true(gt_cluster_get_node(cluster, 0, &node));
+    assert_int_equal(node.assumed, 0xf);
+    assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_VACATED), 0xe);
+    gt_cluster_end_promise(cluster, old);
+    assert_true(gt_cluster_get_node(cluster, 0, &node));
+    assert_int_equal(node.assumed, 0x3);
+    world_check(cluster);
+    gt_cluster_free(cluster);
+}
+
 static void assumptions_end(void **state)
 {
     struct gt_cluster *cluster = world_new();
     struct gt_cluster_node node;
-    uint32_t id[4];
+    struct gt_promise_id id[4];
     (void)state;
 
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
     for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(gt_cluster_promise(cluster, 0,
-                                            &(struct gt_promise){GT_PROMISE_RESERVED, i % 2, 3u << (2 * i)},
-                                            &id[i], NULL),
-                         0);
+        assert_int_equal(
+            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, 0, i % 2, 3u << (2 * i)},
+                               &id[i], NULL),
+            0);
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0);
     assert_int_equal(node.free, 0xff);
     gt_cluster_end_promise(cluster, id[0]);
     assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, 0), 0);
-    struct gt_promise told;
-    assert_false(gt_cluster_promise_of(cluster, 0, 1, &told));
-    assert_true(gt_cluster_promise_of(cluster, 0, 3, &told));
-    assert_int_equal(told.kind, GT_PROMISE_RESERVED);
-    assert_int_equal(told.mask, 0x0c);
-    assert_int_equal(gt_cluster_find_promise(cluster, 0, &told), id[1]);
+    assert_null(gt_cluster_promise_of(cluster, 0, 1));
+    const struct gt_promise *told = gt_cluster_promise_of(cluster, 0, 3);
+    assert_non_null(told);
+    assert_int_equal(told->kind, GT_PROMISE_RESERVED);
+    assert_int_equal(told->mask, 0x0c);
+    assert_ptr_equal(gt_cluster_find_promise(cluster, id[1]), told);
+    assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_RESERVED), 0xfc);
+    assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_PLANNED), 0);
     gt_cluster_confirm(cluster, id[1]);
     gt_cluster_confirm(cluster, id[1]); /* once is enough */
     gt_cluster_get_node(cluster, 0, &node);
@@ -243,8 +279,8 @@ static void moves_nodes(void **state)
     struct gt_err *err = NULL;
     uint64_t random = test_seed();
     uint32_t class = world_class(cluster, 8, 4), row = world_super(cluster, "row", 2, GT_NONE),
-             to[] = {world_super(cluster, "a", 1, row), world_super(cluster, "b", 1, GT_NONE), row, GT_NONE},
-             id;
+             to[] = {world_super(cluster, "a", 1, row), world_super(cluster, "b", 1, GT_NONE), row, GT_NONE};
+    struct gt_promise_id id;
     (void)state;
 
     world_nodes(cluster, "n", NODES, class, GT_NONE);
@@ -253,9 +289,9 @@ static void moves_nodes(void **state)
         gt_cluster_set_free(cluster, node, random_next(&random));
         gt_cluster_set_eligible(cluster, node, random_next(&random) % 4);
         gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, node);
-        gt_cluster_promise(cluster, node,
-                           &(struct gt_promise){GT_PROMISE_PLANNED, node, 1u << random_next(&random) % 8},
-                           &id, NULL);
+        gt_cluster_promise(
+            cluster, &(struct gt_promise){GT_PROMISE_PLANNED, node, node, 1u << random_next(&random) % 8},
+            &id, NULL);
         assert_true(gt_cluster_get_node(cluster, node, &before));
         assert_int_equal(gt_cluster_move_node(cluster, node, super, NULL), 0);
         assert_true(gt_cluster_get_node(cluster, node, &after));
@@ -308,6 +344,7 @@ int main(void)
         cmocka_unit_test(refuses_what_makes_no_sense),
         cmocka_unit_test(uses_ids_again),
         cmocka_unit_test(assumptions_end),
+        cmocka_unit_test(keeps_handles_apart),
         cmocka_unit_test(finds_names),
         cmocka_unit_test(large_clusters),
         cmocka_unit_test(classes_give_way),

@@ -55,7 +55,7 @@ static void work(struct gt_cluster *cluster, uint64_t random)
 {
     static const uint32_t ids[] = {0, 14, GT_NONE};
     static double values[SUPERS * NODES];
-    uint32_t assumptions[64];
+    struct gt_promise_id assumptions[64];
     struct world_job job;
     struct gt_plan_request request;
     uint64_t half = 0x55555555;

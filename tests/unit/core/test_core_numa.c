@@ -93,16 +93,16 @@ static void pods_to_come_are_served_in_any_order(void **state)
 {
     (void)state;
     struct gt_cluster *cluster = world_of(true, false, 1);
-    uint32_t id;
+    struct gt_promise_id id;
     gt_cluster_set_free(cluster, 0, 0x3f);
     assert_int_equal(gt_numa_pods(cluster, 0, 0x3f, 2), 3);
     assert_return_code(
-        gt_cluster_promise(cluster, 0, &(struct gt_promise){GT_PROMISE_PLANNED, 7, 0x0f}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, 0, 7, 0x0f}, &id, NULL), 0);
     assert_int_equal(gt_numa_pods(cluster, 0, 0x30, 2), 0);
     gt_cluster_end_promise(cluster, id);
     gt_cluster_set_free(cluster, 0, 0xff);
     assert_return_code(
-        gt_cluster_promise(cluster, 0, &(struct gt_promise){GT_PROMISE_PLANNED, 7, 0x0f}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, 0, 7, 0x0f}, &id, NULL), 0);
     assert_int_equal(gt_numa_pods(cluster, 0, 0xf0, 2), 2);
     assert_int_equal(gt_numa_pods(cluster, 0, 0xf0, 1), 4);
     gt_cluster_free(cluster);
@@ -146,12 +146,12 @@ static void plans_are_admitted_in_any_order(void **state)
             if (!plans(cluster, &job, 1 + draw(&random, 3), gpus))
                 continue;
             for (uint32_t i = 0; i < job.pod_count; i++) {
-                uint32_t id;
+                struct gt_promise_id id;
                 const struct gt_plan_pod *pod = &job.pods[i];
                 assert_true((pod->mask & 0x0f) == pod->mask || (pod->mask & 0xf0) == pod->mask);
                 assert_return_code(
-                    gt_cluster_promise(cluster, pod->node,
-                                       &(struct gt_promise){GT_PROMISE_PLANNED, jobs, pod->mask}, &id, NULL),
+                    gt_cluster_promise(
+                        cluster, &(struct gt_promise){GT_PROMISE_PLANNED, pod->node, jobs, pod->mask}, &id, NULL),
                     0);
                 sizes[pod->node][count[pod->node]++] = gpus;
                 placed++;

@@ -393,7 +393,7 @@ static void assumes_all_or_nothing(void **state)
 {
     struct gt_cluster *cluster = cluster_of((const unsigned[]){4}, 1);
     struct world_job job;
-    uint32_t assumptions[4];
+    struct gt_promise_id assumptions[4];
     gt_auto_err struct gt_err *err = NULL;
     (void)state;
 

@@ -14,7 +14,8 @@
 enum { NODES = 24, ASSUMED_MAX = 256, STEPS = 400 };
 
 struct reservation {
-    uint32_t id, node;
+    struct gt_promise_id id;
+    uint32_t node;
     uint64_t mask, owner;
 };
 
@@ -104,8 +105,8 @@ static void do_assume(struct world *world, uint32_t node, uint64_t *random)
     struct gt_cluster_node at = node_of(world, node);
     uint64_t mask = random_next(random) & random_next(random) & at.all;
     struct reservation reservation = {.node = node, .mask = mask, .owner = random_next(random) % 5};
-    int r = gt_cluster_promise(world->cluster, node,
-                               &(struct gt_promise){GT_PROMISE_PLANNED, reservation.owner, mask},
+    int r = gt_cluster_promise(world->cluster,
+                               &(struct gt_promise){GT_PROMISE_PLANNED, node, reservation.owner, mask},
                                &reservation.id, NULL);
 
     assert_int_equal(r == 0, mask != 0 && (mask & ~at.available) == 0);
@@ -238,10 +239,10 @@ static void undo(struct world *world, const struct step *step)
         gt_cluster_set_free(world->cluster, reservation->node, UINT64_MAX);
         gt_cluster_set_healthy(world->cluster, reservation->node, UINT64_MAX);
         gt_cluster_set_eligible(world->cluster, reservation->node, true);
-        assert_int_equal(gt_cluster_promise(
-                             world->cluster, reservation->node,
-                             &(struct gt_promise){GT_PROMISE_PLANNED, reservation->owner, reservation->mask},
-                             &again.id, NULL),
+        assert_int_equal(gt_cluster_promise(world->cluster,
+                                            &(struct gt_promise){GT_PROMISE_PLANNED, reservation->node,
+                                                                 reservation->owner, reservation->mask},
+                                            &again.id, NULL),
                          0);
         gt_cluster_set_free(world->cluster, reservation->node, step->confirmed ? step->old : at.free);
         gt_cluster_set_healthy(world->cluster, reservation->node, at.healthy);

@@ -28,7 +28,7 @@ static unsigned below(unsigned n)
 struct world {
     struct gt_cluster *cluster;
     uint32_t nodes[NODES];
-    struct gt_advise_pod pods[PODS_MAX];
+    struct gt_running_pod pods[PODS_MAX];
     uint32_t pod_count;
 };
 
@@ -44,7 +44,8 @@ static void world_new(struct world *world, unsigned supernodes)
 static void add_pod(struct world *world, unsigned node, uint64_t mask, bool movable)
 {
     mesh_cluster_take(world->cluster, world->nodes[node], mask);
-    world->pods[world->pod_count++] = (struct gt_advise_pod){world->nodes[node], mask, movable};
+    world->pods[world->pod_count++] =
+        (struct gt_running_pod){.node = world->nodes[node], .mask = mask, .movable = movable};
 }
 
 static void fill(struct world *world, unsigned tries)
@@ -215,8 +216,9 @@ static void test_fewest_then_smallest(void **state)
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
     assert_false(advice.possible);
     /* Pods that claim the same GPUs or unknown nodes count once and not at all. */
-    world.pods[world.pod_count++] = (struct gt_advise_pod){world.nodes[0], 0xff, true};
-    world.pods[world.pod_count++] = (struct gt_advise_pod){77, 0xff, true};
+    world.pods[world.pod_count++] =
+        (struct gt_running_pod){.node = world.nodes[0], .mask = 0xff, .movable = true};
+    world.pods[world.pod_count++] = (struct gt_running_pod){.node = 77, .mask = 0xff, .movable = true};
     job = (struct gt_advise_job){2, 1, 8};
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
     assert_true(advice.possible);

@@ -168,10 +168,10 @@ static void test_pods(void **state)
     assert_int_equal(file->pod_count, 3);
     assert_string_equal(file->pods[0].name, "x/p");
     assert_string_equal(file->pods[0].job, "j");
-    assert_true(file->pods[0].movable);
-    assert_false(file->pods[1].movable);
+    assert_true(file->running[0].movable);
+    assert_false(file->running[1].movable);
     assert_string_equal(file->pods[1].job, "");
-    assert_int_equal(file->pods[1].mask, 8);
+    assert_int_equal(file->running[1].mask, 8);
     assert_int_equal(node_of(file, "a").free, 0x7c); /* all but what the pods use */
     assert_int_equal(node_of(file, "b").free, 1);    /* what the file says */
 }

@@ -19,7 +19,7 @@ enum { NODES = 5, GPUS = 4, PODS = 6 };
 struct small {
     struct gt_cluster *cluster;
     uint32_t node[NODES];
-    struct gt_relocate_pod pods[PODS];
+    struct gt_running_pod pods[PODS];
     uint32_t count;
 };
 
@@ -47,11 +47,11 @@ static void make(struct small *small, unsigned supernodes, bool unhealthy)
             continue;
         gt_cluster_set_free(small->cluster, at, node.free & ~mask);
         small->pods[small->count++] =
-            (struct gt_relocate_pod){.node = at,
-                                     .mask = mask,
-                                     .job = rand() % 3 ? (uint32_t)rand() % 3 : GT_NONE,
-                                     .movable = rand() % 5 > 0,
-                                     .tied = rand() % 4 == 0};
+            (struct gt_running_pod){.node = at,
+                                    .mask = mask,
+                                    .job = rand() % 3 ? (uint32_t)rand() % 3 : GT_NONE,
+                                    .movable = rand() % 5 > 0,
+                                    .tied = rand() % 4 == 0};
     }
     if (unhealthy)
         gt_cluster_set_healthy(small->cluster, small->node[(unsigned)rand() % NODES], ~UINT64_C(2));
@@ -128,7 +128,7 @@ static void try_all(const struct small *small, const struct gt_advise_job *job, 
             *best = now;
         return;
     }
-    const struct gt_relocate_pod *pod = &small->pods[at];
+    const struct gt_running_pod *pod = &small->pods[at];
     struct gt_cluster_node from, to;
     gt_cluster_get_node(small->cluster, pod->node, &from);
     for (unsigned n = 0; n < NODES; n++) {

@@ -29,7 +29,7 @@ static unsigned below(unsigned n)
 struct world {
     struct gt_cluster *cluster;
     uint32_t nodes[NODES];
-    struct gt_victim victims[VICTIMS_MAX];
+    struct gt_running_pod victims[VICTIMS_MAX];
     uint32_t count;
     struct gt_plan_unit units[UNITS_MAX];
     struct gt_plan_pod pods[PODS_MAX];
@@ -50,7 +50,8 @@ static void run(struct world *world, unsigned node, uint64_t mask, int priority,
 {
     mesh_cluster_take(world->cluster, world->nodes[node], mask);
     if (job != GT_NONE)
-        world->victims[world->count++] = (struct gt_victim){world->nodes[node], mask, priority, job, true};
+        world->victims[world->count++] = (struct gt_running_pod){
+            .node = world->nodes[node], .mask = mask, .priority = priority, .job = job, .chosen = true};
 }
 
 static void ask(struct world *world, unsigned units, unsigned pods, unsigned gpus, unsigned atom)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/serve/extender.h"
 #include "tests/unit/cache/cache_world.h"
 
@@ -242,6 +243,34 @@ static void test_what_another_replica_reserves(void **state)
     answer = post(host, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\",\"n3\""));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 3);
     cJSON_Delete(answer);
+    /* What a leader writes, which leaders of before wrote in several words a node, is read as it was
+     * promised. */
+    struct gt_cluster *cluster = gt_cache_cluster(host->cache);
+    uint32_t n1 = gt_cluster_find_node(cluster, "n1"), n3 = gt_cluster_find_node(cluster, "n3");
+    gt_auto_buf struct gt_buf note = GT_BUF(1000);
+    struct gt_promise_id id;
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 1, 0x30}, &id, NULL), 0);
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 2, 0xc0}, &id, NULL), 0);
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n3, 2, 1}, &id, NULL), 0);
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, n3, 2, 2}, &id, NULL), 0);
+    gt_noted_write(cluster, &note);
+    assert_string_equal(note.data, "n1=4-7 n3=0,1");
+    gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 1);
+    gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 2);
+    gt_cluster_end_promises(cluster, GT_PROMISE_VACATED, 2);
+    gt_noted_read(cluster, note.data);
+    assert_int_equal(gt_cluster_promised(cluster, n1, GT_PROMISE_NOTED), 0xf0);
+    assert_int_equal(gt_cluster_promised(cluster, n3, GT_PROMISE_NOTED), 3);
+    assert_int_equal(cluster_node(host->cache, "n1").available, 0xf0); /* it takes nothing */
+    gt_cache_topology_deleted(host->cache, "n3");
+    give_plain_node(host->cache, "n4"); /* has its id */
+    assert_int_equal(gt_cluster_promised(cluster, gt_cluster_find_node(cluster, "n4"), GT_PROMISE_NOTED), 0);
+    gt_noted_read(cluster, "");
+    assert_int_equal(gt_cluster_promised(cluster, n1, GT_PROMISE_NOTED), 0);
     gt_placement_free(placement);
     gt_owners_free(owners);
     gt_loop_free(loop);
