@@ -55,7 +55,7 @@ static void sums_fill(struct gt_class *class)
 
 enum { ANSWERS_MAX = 2048 };
 
-static bool is_spread(const struct gt_kubelet *kubelet)
+static bool loss_class_is_unjudged(const struct gt_kubelet *kubelet)
 {
     return strcmp(kubelet->policy, GT_POLICY_RESTRICTED) != 0 &&
            strcmp(kubelet->policy, GT_POLICY_SINGLE) != 0;
@@ -66,7 +66,7 @@ static void numa_of(const struct gt_node *node, struct gt_numa *ret)
 {
     struct gt_numa numa = {.single = strcmp(node->kubelet.policy, GT_POLICY_SINGLE) == 0,
                            .by_pod = strcmp(node->kubelet.scope, "pod") == 0};
-    for (int last = -1, next; !is_spread(&node->kubelet); last = next) {
+    for (int last = -1, next; !loss_class_is_unjudged(&node->kubelet); last = next) {
         uint64_t gpus = 0;
         next = -1;
         for (unsigned i = 0; i < node->gpu_count; i++) {
