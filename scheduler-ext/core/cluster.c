@@ -38,19 +38,15 @@ void gt_cluster_free(struct gt_cluster *cluster)
         free(cluster->slots[t]);
         free(cluster->whole[t]);
     }
-    void *const arrays[] = {cluster->free,          cluster->healthy,
-                            cluster->total,         cluster->assumed,
-                            cluster->available,     cluster->count,
-                            cluster->size,          cluster->usable,
-                            cluster->class,         cluster->super,
-                            cluster->next,          cluster->previous,
-                            cluster->same,          cluster->eligible,
-                            cluster->first_promise, cluster->node_gaps,
-                            cluster->supers,        cluster->mark,
-                            cluster->super_gaps,    cluster->heap,
-                            cluster->scratch,       cluster->promises,
-                            cluster->draft_changed, cluster->draft_available,
-                            cluster->draft_count,   cluster};
+    void *const arrays[] = {
+        cluster->free,        cluster->healthy,  cluster->total,         cluster->assumed,
+        cluster->available,   cluster->count,    cluster->size,          cluster->usable,
+        cluster->class,       cluster->super,    cluster->next,          cluster->previous,
+        cluster->same,        cluster->eligible, cluster->first_promise, cluster->node_gaps,
+        cluster->supers,      cluster->mark,     cluster->super_gaps,    cluster->heap,
+        cluster->scratch,     cluster->promises, cluster->draft_changed, cluster->draft_available,
+        cluster->draft_count, cluster->touched,  cluster->touched_unit,  cluster->leaves,
+        cluster->close[0],    cluster->close[1], cluster->close[2],      cluster};
     for (size_t i = 0; i < GT_COUNT(arrays); i++)
         free(arrays[i]);
 }
@@ -91,7 +87,8 @@ static int grow_supers(struct gt_cluster *cluster, struct gt_err **err)
     if (old == SUPERS_MAX)
         return gt_fail(err, E2BIG, "cluster: more than %d supernodes", GT_CLUSTER_SUPERNODES_MAX);
     if (RESIZE(supers, old, new) || RESIZE(super_gaps, old, new) || RESIZE(mark, old, new) ||
-        RESIZE(heap, old, new) || RESIZE(total, old, new) ||
+        RESIZE(heap, old, new) || RESIZE(total, old, new) || RESIZE(touched, old, new) ||
+        RESIZE(leaves, old, new) || RESIZE(touched_unit, old, new) ||
         RESIZE(scratch, (size_t)old * SUPER_SCRATCH, (size_t) new *SUPER_SCRATCH) ||
         gt_names_grow(&cluster->super_names, old, new) < 0)
         return gt_fail_sys(err, ENOMEM, "cluster");
@@ -147,8 +144,58 @@ static int check_name(const char *what, const char *name, struct gt_err **err)
     return 0;
 }
 
+static bool is_in_leaf(const struct gt_cluster *cluster, const struct super *super)
+{
+    return super->tier == 1 && super->parent != GT_NONE && cluster->supers[super->parent].tier == 2;
+}
+
+/* As for nodes, a new one is usually in front. */
+static void link_super(struct gt_cluster *cluster, uint32_t id)
+{
+    struct super *supers = cluster->supers, *super = &supers[id];
+    uint32_t before = GT_NONE, at = super->parent == GT_NONE ? GT_NONE : supers[super->parent].first_below;
+    cluster->uppers += super->tier > 1;
+    cluster->in_leaves += is_in_leaf(cluster, super);
+    uint32_t leaf = cluster->tiers[super->tier]++;
+    for (; super->tier == 2 && leaf && cluster->leaves[leaf - 1] > id; leaf--)
+        cluster->leaves[leaf] = cluster->leaves[leaf - 1];
+    if (super->tier == 2)
+        cluster->leaves[leaf] = id;
+    for (; at != GT_NONE && at > id; at = supers[at].next_beside)
+        before = at;
+    super->previous_beside = before;
+    super->next_beside = at;
+    if (at != GT_NONE)
+        supers[at].previous_beside = id;
+    if (before != GT_NONE)
+        supers[before].next_beside = id;
+    else if (super->parent != GT_NONE)
+        supers[super->parent].first_below = id;
+}
+
+static void unlink_super(struct gt_cluster *cluster, uint32_t id)
+{
+    struct super *supers = cluster->supers;
+    const struct super *super = &supers[id];
+    uint32_t leaf = 0;
+    cluster->uppers -= super->tier > 1;
+    cluster->in_leaves -= is_in_leaf(cluster, super);
+    cluster->tiers[super->tier]--;
+    while (super->tier == 2 && cluster->leaves[leaf] != id)
+        leaf++;
+    for (; super->tier == 2 && leaf < cluster->tiers[2]; leaf++)
+        cluster->leaves[leaf] = cluster->leaves[leaf + 1];
+    if (super->next_beside != GT_NONE)
+        supers[super->next_beside].previous_beside = super->previous_beside;
+    if (super->previous_beside != GT_NONE)
+        supers[super->previous_beside].next_beside = super->next_beside;
+    else if (super->parent != GT_NONE)
+        supers[super->parent].first_below = super->next_beside;
+}
+
 static void free_super(struct gt_cluster *cluster, uint32_t id)
 {
+    unlink_super(cluster, id);
     cluster->supers[id].tier = 0;
     cluster->super_gaps[cluster->super_gap_count++] = id;
 }
@@ -167,8 +214,9 @@ static int new_super(struct gt_cluster *cluster, unsigned tier, uint32_t parent,
         }
         id = cluster->super_count++;
     }
-    cluster->supers[id] = (struct super){parent, GT_NONE, 0, self, (uint8_t)tier};
+    cluster->supers[id] = (struct super){parent, GT_NONE, 0, self, GT_NONE, GT_NONE, GT_NONE, (uint8_t)tier};
     cluster->total[id] = 0;
+    link_super(cluster, id);
     for (unsigned t = 0; t < cluster->slot_sizes; t++)
         cluster->slots[t][id] = cluster->whole[t][id] = 0;
     *ret = id;
@@ -485,11 +533,12 @@ size_t gt_cluster_bytes(const struct gt_cluster *cluster)
 {
     size_t per_node =
         5 * sizeof(uint64_t) + 7 * sizeof(uint32_t) + sizeof(uint16_t) + 4 * sizeof(uint8_t) + sizeof(bool);
-    size_t per_super = sizeof(struct super) + sizeof(uint64_t) + (3 + SUPER_SCRATCH) * sizeof(uint32_t) +
+    size_t per_super = sizeof(struct super) + sizeof(uint64_t) + (6 + SUPER_SCRATCH) * sizeof(uint32_t) +
                        2 * (size_t)cluster->slot_sizes * sizeof(uint32_t);
     return sizeof(*cluster) + cluster->node_capacity * per_node + cluster->super_capacity * per_super +
            gt_names_bytes(&cluster->node_names, cluster->node_capacity) +
            gt_names_bytes(&cluster->super_names, cluster->super_capacity) +
            cluster->promise_capacity * sizeof(struct promise) + cluster->values_bytes +
-           cluster->pod_tables_bytes;
+           cluster->pod_tables_bytes + cluster->close_bytes[0] + cluster->close_bytes[1] +
+           cluster->close_bytes[2];
 }

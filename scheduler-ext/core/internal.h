@@ -37,6 +37,8 @@ struct super {
     uint32_t first_node; /* of a tier-1 one; its list has descending ids */
     uint32_t nodes;      /* with all below */
     uint32_t self;       /* the node that it stands for; GT_NONE: a supernode that was added */
+    uint32_t first_below, next_beside,
+        previous_beside; /* lists of what lies directly in one, descending ids */
     uint8_t tier;        /* 0: not in use */
 };
 
@@ -84,8 +86,15 @@ struct gt_cluster {
     struct super *supers;
     struct names super_names;
     uint32_t *super_gaps;
-    uint32_t *mark; /* equal to `stamp`: visited in this walk */
-    uint32_t super_gap_count, stamp;
+    uint32_t *leaves; /* those of tier 2, ascending ids */
+    uint32_t *mark;   /* equal to `stamp`: visited in this walk */
+    /* Equal to the job's `touch`: its pods are there; those of the unit in progress (plan_close.c). */
+    uint32_t *touched, *touched_unit;
+    uint32_t super_gap_count, stamp, touch;
+    uint32_t tiers[GT_TIERS_MAX + 1], uppers; /* supernodes of each tier, and those above tier 1 */
+    uint32_t in_leaves;                       /* tier-1 ones directly in one of tier 2 */
+    void *close[3];                           /* scratch of plan_close.c, made on demand */
+    size_t close_bytes[3];
     uint64_t *heap;    /* scratch, one entry for each supernode */
     uint32_t *scratch; /* SUPER_SCRATCH entries for each supernode */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan.h"
 
+#include "scheduler-ext/core/plan_close.h"
 #include "scheduler-ext/core/plan_nodes.h"
 
 /* ---- runs with running pods ---- */
@@ -88,6 +89,7 @@ void gt_plan_clear(struct job *job)
         unit->node_in_use = unit->started = unit->searched = false;
         unit->fewest = 1;
     }
+    gt_close_begin(job);
 }
 
 static bool place_all(struct job *job, enum order order, struct gt_plan_failure *ret_failure)

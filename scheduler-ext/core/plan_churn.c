@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "scheduler-ext/core/plan_close.h"
 #include "scheduler-ext/core/plan_nodes.h"
 #include "scheduler-ext/core/plan_rule.h"
 
@@ -207,8 +208,8 @@ static void plan_churn_describe(struct gt_plan_unit *unit, struct churn *churn, 
     unit->next_touched = reach(churn, second, 0, &kept);
 }
 
-/* A single unit. */
-static void place_one(struct job *job, struct gt_plan_unit *unit, const struct room *room)
+/* A single unit. `noted`: its place may still be exchanged for an equal one. */
+static void place_one(struct job *job, struct gt_plan_unit *unit, const struct room *room, bool noted)
 {
     struct churn churn;
     plan_churn_start(&churn, job->cluster, room, unit->pods);
@@ -216,7 +217,10 @@ static void place_one(struct job *job, struct gt_plan_unit *unit, const struct r
     if (!two.count)
         return;
     plan_churn_describe(unit, &churn, &two);
-    gt_place_in_super(job, plan_churn_id_of(two.first), unit->gpus, unit->first, unit->pods);
+    if (noted)
+        gt_close_put(job, unit, plan_churn_id_of(two.first), room);
+    else
+        gt_place_in_super(job, plan_churn_id_of(two.first), unit->gpus, unit->first, unit->pods);
 }
 
 /* ---- units smaller than a node ---- */
@@ -329,7 +333,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
     plan_churn_start(&churn, cluster, nodes, 1); /* a whole idle node is used: it counts as one slot */
     struct two two = choose_alone(&churn);
     if (!two.count) { /* no node holds the unit, but several nodes of one supernode may */
-        place_one(job, unit, room);
+        place_one(job, unit, room, false);
         return;
     }
     describe_small(unit, cluster, room, &two);
@@ -379,7 +383,7 @@ static void place_together(struct job *job, const struct gt_plan_unit *kind, str
             unit->levels_lost = lost_in(churn, super);
             unit->touched = reach(churn, super, 0, &kept);
         }
-        gt_place_in_super(job, super, unit->gpus, unit->first, unit->pods);
+        gt_close_put(job, unit, super, churn->room);
         count--;
     }
 }
@@ -454,7 +458,7 @@ void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const stru
         if (nodes)
             place_small(job, unit, room, nodes, &list, fresh);
         else
-            place_one(job, unit, room);
+            place_one(job, unit, room, true);
         fresh--;
     }
 }

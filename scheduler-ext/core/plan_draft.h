@@ -36,6 +36,9 @@ struct job {
     uint32_t limit_count;
     bool several;
     bool any_running;
+    /* Supernodes have pods of the job, or of the unit that is split: those whose mark is this. */
+    bool any_touched, any_touched_unit;
+    uint32_t touch, touch_unit;
     bool any_open; /* some pod does not take all GPUs of its node */
 
     struct room rooms[ROOMS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_nodes.h"
+#include "scheduler-ext/core/plan_close.h"
 #include "scheduler-ext/core/plan_rule.h"
 
 /* Whole units by the min-loss rule. */
@@ -58,6 +58,7 @@ void gt_place_whole(struct job *job, const struct gt_plan_unit *kind, const stru
         return;
     if (churn) {
         gt_place_churn(job, kind, room, fresh);
+        gt_close_whole(job, kind, room);
         return;
     }
     gt_rule_make(job->cluster, kind->pods, kind->gpus, &rule);
@@ -74,9 +75,10 @@ void gt_place_whole(struct job *job, const struct gt_plan_unit *kind, const stru
             continue;
         uint32_t super = (uint32_t)heap[0];
         describe_choice(unit, room, heap, size);
-        gt_place_in_super(job, super, unit->gpus, unit->first, unit->pods);
+        gt_close_put(job, unit, super, room);
         heap[0] = room->slots[super] >= rule.q ? entry(&rule, room->slots[super], super) : heap[--size];
         if (fresh > 1 && size)
             gt_sift_down(heap, size, 0);
     }
+    gt_close_whole(job, kind, room);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "scheduler-ext/core/plan_close.h"
 #include "scheduler-ext/core/plan_nodes.h"
 #include "scheduler-ext/core/plan_rule.h"
 
@@ -203,11 +204,12 @@ static uint32_t choose_last(const struct spread *spread, uint32_t domain, bool m
     return best;
 }
 
-/* Places atoms in the marked, or in the unmarked, supernodes of the domain: those with most atoms first,
- * until one holds all that are left. */
-static void place_over(struct job *job, struct gt_plan_unit *unit, struct spread *spread, uint32_t domain,
-                       bool marked, uint32_t *left, uint32_t *run)
+/* Chooses the marked, or the unmarked, supernodes of the domain: those with most atoms first, until one holds
+ * all that are left. Returns the number of places. */
+static uint32_t choose_over(struct job *job, struct spread *spread, uint32_t domain, bool marked,
+                            uint32_t *left, struct gt_close_place *places)
 {
+    uint32_t count = 0;
     const struct gt_cluster *cluster = job->cluster;
     for (uint32_t i = 0; i < spread->count && *left; i++) {
         uint32_t super = spread->order[i], own = spread->own[super];
@@ -217,13 +219,11 @@ static void place_over(struct job *job, struct gt_plan_unit *unit, struct spread
             super = choose_last(spread, domain, marked, *left);
             own = *left;
         }
-        if (!unit->slots_before)
-            unit->slots_before = spread->room->slots[super];
-        if (!place_atoms(job, unit, super, own, run))
-            return;
+        places[count++] = (struct gt_close_place){.from = super, .to = super, .load = own};
         spread->own[super] -= own;
         *left -= own;
     }
+    return count;
 }
 
 bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct room *room)
@@ -243,9 +243,10 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
         .needed = scratch + 4 * (size_t)capacity,
         .total = scratch + 5 * (size_t)capacity,
     };
-    uint32_t domain, run = 0, left = spread.left;
+    uint32_t domain, run = 0, left = spread.left, count;
     count_atoms(&spread);
-    if (spread.all < left)
+    struct gt_close_place *chosen = gt_close_places(job->cluster, left);
+    if (spread.all < left || !chosen)
         return false;
     sort_by_atoms(&spread);
     uint32_t places = gt_unit_mark_supernodes(job, unit, &domain);
@@ -256,7 +257,18 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
     unit->started = places > 0;
     unit->feasible = spread.count;
     unit->fewest = fewest(&spread, places);
-    place_over(job, unit, &spread, domain, true, &left, &run);
-    place_over(job, unit, &spread, domain, false, &left, &run);
-    return left == 0;
+    uint32_t started = choose_over(job, &spread, domain, true, &left, chosen);
+    count = started + choose_over(job, &spread, domain, false, &left, chosen + started);
+    if (left)
+        return false;
+    unit->slots_before = room->slots[chosen->from];
+    for (uint32_t i = 0; i < started; i++) /* before the others are chosen: it has no room for them */
+        if (!place_atoms(job, unit, chosen[i].to, chosen[i].load, &run))
+            return false;
+    if (job->cluster->uppers)
+        gt_close_choose(job, room, chosen + started, count - started, unit);
+    for (uint32_t i = started; i < count; i++)
+        if (!place_atoms(job, unit, chosen[i].to, chosen[i].load, &run))
+            return false;
+    return true;
 }

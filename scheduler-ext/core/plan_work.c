@@ -46,3 +46,12 @@ uint32_t gt_unit_mark_supernodes(const struct job *job, const struct gt_plan_uni
     *ret_shared = shared;
     return count;
 }
+
+void gt_run_touch(struct job *job, uint32_t super)
+{
+    struct gt_cluster *cluster = job->cluster;
+    for (; super != GT_NONE && cluster->touched[super] != job->touch; super = cluster->supers[super].parent) {
+        cluster->touched[super] = job->touch;
+        job->any_touched = true;
+    }
+}

@@ -25,6 +25,9 @@ bool gt_run_has_started(const struct job *job, uint32_t first, uint32_t count);
 /* The supernode of a pod that has a node; GT_NONE where that node is gone. */
 uint32_t gt_pod_super(const struct job *job, uint32_t pod);
 
+/* Marks a supernode, and what lies above it, as one where the job has pods (plan_close.h). */
+void gt_run_touch(struct job *job, uint32_t super);
+
 /* Marks the tier-1 supernodes that have pods of the unit with the current stamp, and returns their number.
  * *ret_shared is the lowest supernode that contains all of them; GT_NONE: none. */
 uint32_t gt_unit_mark_supernodes(const struct job *job, const struct gt_plan_unit *unit,

@@ -83,12 +83,14 @@ static struct gt_class *class_of(unsigned gpus)
     return class;
 }
 
-static struct gt_cluster *cluster_of(struct shape shape)
+/* `tiers`: 1, or 3 with leaves of 16 supernodes and halls of 8 leaves. */
+static struct gt_cluster *cluster_of_tiers(struct shape shape, unsigned tiers)
 {
+    enum { PER_LEAF = 16, PER_HALL = 8 };
     gt_auto_class struct gt_class *class = class_of(shape.gpus);
     struct gt_cluster *cluster = NULL;
     struct gt_err *err = NULL;
-    uint32_t id, class_id, super = GT_NONE;
+    uint32_t id, class_id, super = GT_NONE, leaf = GT_NONE, hall = GT_NONE;
     char name[64];
 
     static const struct gt_chain_sizes chain = {5, {8, 16, 32, 64, 128}};
@@ -96,14 +98,29 @@ static struct gt_cluster *cluster_of(struct shape shape)
         gt_cluster_add_class(cluster, class, &class_id, &err) < 0)
         stop("cluster", err);
     for (unsigned i = 0; i < shape.nodes; i++) {
-        snprintf(name, sizeof(name), "supernode-%05u", i / shape.per_super);
-        if (i % shape.per_super == 0 && gt_cluster_add_supernode(cluster, name, 1, GT_NONE, &super, &err) < 0)
+        unsigned at = i / shape.per_super;
+        bool first = i % shape.per_super == 0;
+        snprintf(name, sizeof(name), "hall-%05u", at);
+        if (first && tiers == 3 && at % (PER_LEAF * PER_HALL) == 0 &&
+            gt_cluster_add_supernode(cluster, name, 3, GT_NONE, &hall, &err) < 0)
+            stop("hall", err);
+        snprintf(name, sizeof(name), "leaf-%05u", at);
+        if (first && tiers == 3 && at % PER_LEAF == 0 &&
+            gt_cluster_add_supernode(cluster, name, 2, hall, &leaf, &err) < 0)
+            stop("leaf", err);
+        snprintf(name, sizeof(name), "supernode-%05u", at);
+        if (first && gt_cluster_add_supernode(cluster, name, 1, leaf, &super, &err) < 0)
             stop("supernode", err);
         snprintf(name, sizeof(name), "gpu-worker-%06u", i);
         if (gt_cluster_add_node(cluster, name, class_id, super, &id, &err) < 0)
             stop("node", err);
     }
     return cluster;
+}
+
+static struct gt_cluster *cluster_of(struct shape shape)
+{
+    return cluster_of_tiers(shape, 1);
 }
 
 static void occupy(struct gt_cluster *cluster, uint64_t seed)
@@ -564,6 +581,27 @@ static void growth(unsigned kind, const char *goal, double small, double large, 
     measure(name, large / small, "x", goal);
 }
 
+/* The same job in one tier and in three, in turn. */
+static void costs_of_tiers(void)
+{
+    struct gt_cluster *one = cluster_of((struct shape){WALKED, 32, 8});
+    struct gt_cluster *three = cluster_of_tiers((struct shape){WALKED, 32, 8}, 3);
+    struct job job = job_of(16, 4, 8, 0);
+    double flat = 1e18, tiers = 1e18, took;
+
+    for (unsigned i = 0; i < 3; i++) {
+        took = plan_ns(one, &job);
+        flat = took < flat ? took : flat;
+        took = plan_ns(three, &job);
+        tiers = took < tiers ? took : tiers;
+    }
+    measure("plan 16 units of 4 pods of 8 in three tiers", tiers / 1e3, "us", "-");
+    measure("plan 16 units of 4 pods of 8: three tiers cost", tiers / flat, "x", "<1.3");
+    gt_cluster_free(one);
+    gt_cluster_free(three);
+    job_done(&job);
+}
+
 static void sizes(void)
 {
     enum { SMALL = 0, LARGE = 5 };
@@ -584,6 +622,7 @@ static void sizes(void)
     growth(BOUND, "-", costs[SMALL][BOUND], costs[LARGE][BOUND], "50");
     growth(PLAN, "<50", costs[SMALL][PLAN], costs[LARGE][PLAN], "50");
     growth(CHANGE, "<50", costs[SMALL][CHANGE], costs[LARGE][CHANGE], "50");
+    costs_of_tiers();
     growth(MEMORY, "<50", costs[SMALL][MEMORY], costs[LARGE][MEMORY], "50");
 }
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/plan_close.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler-ext/core/plan_nodes.h"
+
+/* ---- memory ---- */
+
+void *gt_close_memory(struct gt_cluster *cluster, unsigned block, size_t size)
+{
+    if (cluster->close_bytes[block] < size) {
+        free(cluster->close[block]);
+        cluster->close[block] = malloc(size + size / 2);
+        cluster->close_bytes[block] = cluster->close[block] ? size + size / 2 : 0;
+    }
+    return cluster->close[block];
+}
+
+struct gt_close_place *gt_close_places(struct gt_cluster *cluster, uint32_t count)
+{
+    return gt_close_memory(cluster, 0, count * sizeof(struct gt_close_place));
+}
+
+void gt_close_begin(struct job *job)
+{
+    struct gt_cluster *cluster = job->cluster;
+    job->any_touched = false;
+    if (!cluster->uppers)
+        return;
+    job->touch = gt_close_next_touch(cluster);
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        job->units[u].supernode = GT_NONE;
+    for (uint32_t pod = 0; job->any_running && pod < job->pod_count; pod++)
+        if (job->pods[pod].running)
+            gt_run_touch(job, gt_pod_super(job, pod));
+}
+
+/* ---- whole units ---- */
+
+void gt_close_put(struct job *job, struct gt_plan_unit *unit, uint32_t super, const struct room *room)
+{
+    if (!job->cluster->uppers) {
+        gt_place_in_super(job, super, unit->gpus, unit->first, unit->pods);
+        return;
+    }
+    unit->supernode = super;
+    room->slots[super] -= unit->pods;
+}
+
+static uint32_t close_count(const struct job *job, uint32_t from)
+{
+    uint32_t count = 0;
+    for (uint32_t u = from; u < job->unit_count; u++)
+        count += job->units[u].supernode != GT_NONE;
+    return count;
+}
+
+/* One place for each supernode that was noted, and gives its slots back. */
+static uint32_t close_gather(struct job *job, uint32_t from, const struct room *room,
+                             struct gt_close_place *places)
+{
+    struct gt_cluster *cluster = job->cluster;
+    uint32_t count = 0, stamp = gt_core_stamp(cluster), *index = cluster->scratch;
+    for (uint32_t u = from; u < job->unit_count; u++) {
+        uint32_t super = job->units[u].supernode;
+        if (super == GT_NONE)
+            continue;
+        if (cluster->mark[super] != stamp) {
+            cluster->mark[super] = stamp;
+            index[super] = count;
+            places[count++] = (struct gt_close_place){.from = super};
+        }
+        places[index[super]].load++;
+        room->slots[super] += job->units[u].pods;
+    }
+    return count;
+}
+
+/* What the rule said of a unit goes with its place. */
+static void close_move(struct job *job, struct gt_plan_unit *unit, const struct gt_plan_unit *said,
+                       const struct gt_close_place *place, const uint32_t *now)
+{
+    uint32_t first = unit->first;
+    *unit = *said;
+    unit->first = first;
+    unit->supernode = GT_NONE;
+    unit->with = said->with == GT_NONE ? GT_NONE : now[said->with];
+    if (unit->next == place->to)
+        unit->next = place->from;
+    gt_place_in_super(job, place->to, unit->gpus, unit->first, unit->pods);
+}
+
+void gt_close_whole(struct job *job, const struct gt_plan_unit *kind, const struct room *room)
+{
+    struct gt_cluster *cluster = job->cluster;
+    uint32_t from = (uint32_t)(kind - job->units), end = job->unit_count;
+    uint32_t units = cluster->uppers ? close_count(job, from) : 0, at = 0;
+    if (!units)
+        return;
+    size_t said_bytes = end * sizeof(struct gt_plan_unit);
+    struct gt_close_place *places = gt_close_memory(
+        cluster, 0, units * (sizeof(*places) + sizeof(uint32_t)) + end * sizeof(uint32_t) + said_bytes);
+    if (!places) { /* as the rule has it */
+        for (uint32_t u = from; u < end; u++) {
+            struct gt_plan_unit *unit = &job->units[u];
+            uint32_t super = unit->supernode;
+            if (super == GT_NONE)
+                continue;
+            room->slots[super] += unit->pods;
+            unit->supernode = GT_NONE;
+            gt_place_in_super(job, super, unit->gpus, unit->first, unit->pods);
+        }
+        return;
+    }
+    struct gt_plan_unit *said = (struct gt_plan_unit *)(places + units);
+    uint32_t *now = (uint32_t *)(said + end), *order = now + end;
+    uint32_t count = close_gather(job, from, room, places);
+    gt_close_choose(job, room, places, count, NULL);
+    memcpy(said, job->units, said_bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        places[i].first = at;
+        at += places[i].load;
+        cluster->scratch[places[i].from] = i;
+    }
+    for (uint32_t u = from; u < end; u++)
+        if (said[u].supernode != GT_NONE)
+            order[places[cluster->scratch[said[u].supernode]].first++] = u;
+    at = 0;
+    for (uint32_t u = from; u < end; u++)
+        if (said[u].supernode != GT_NONE)
+            now[order[at++]] = u;
+    at = 0;
+    for (uint32_t u = from; u < end; u++) {
+        if (said[u].supernode == GT_NONE)
+            continue;
+        const struct gt_plan_unit *own = &said[order[at++]];
+        close_move(job, &job->units[u], own, &places[cluster->scratch[own->supernode]], now);
+    }
+}

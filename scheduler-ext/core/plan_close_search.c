@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler-ext/core/plan_close.h"
+
+/*
+ * The choice among supernodes of equal kinds: a table for each domain says what it costs least to take a
+ * number of supernodes of each kind in it; the tables are joined from the lowest tier up.
+ */
+
+uint32_t gt_close_next_touch(struct gt_cluster *cluster)
+{
+    if (++cluster->touch == 0) {
+        memset(cluster->touched, 0, cluster->super_capacity * sizeof(*cluster->touched));
+        memset(cluster->touched_unit, 0, cluster->super_capacity * sizeof(*cluster->touched_unit));
+        cluster->touch = 1;
+    }
+    return cluster->touch;
+}
+
+static void close_touch_unit(struct job *job, uint32_t super)
+{
+    struct gt_cluster *cluster = job->cluster;
+    for (; super != GT_NONE && cluster->touched_unit[super] != job->touch_unit;
+         super = cluster->supers[super].parent) {
+        cluster->touched_unit[super] = job->touch_unit;
+        job->any_touched_unit = true;
+    }
+}
+
+enum {
+    CLOSE_KINDS = 16,
+    CLOSE_STATES = 1024,       /* for several kinds together */
+    CLOSE_STATES_MAX = 1 << 16, /* for one kind */
+    CLOSE_CELLS = 1 << 22,
+    CLOSE_WORK = 1 << 24,
+};
+
+/* Domains touched, the highest tier first; then available GPUs in them, tier 2 first. */
+struct close_cost {
+    uint64_t domains, room;
+};
+static const struct close_cost CLOSE_NEVER = {UINT64_MAX, UINT64_MAX};
+
+/* A state is a number of supernodes of each kind, as one number: sum of number x stride. */
+struct close_kind {
+    uint32_t slots, whole, want, stride;
+};
+
+struct close_domain {
+    uint32_t super, parent; /* parent: index, UINT32_MAX: the whole cluster */
+    uint32_t top;           /* the highest state that it holds */
+    uint32_t need;          /* the state that is taken */
+    struct close_cost cost;
+    struct close_cost *table; /* [state] the least cost below it; NULL: it has no domain below it */
+    uint16_t *taken;          /* [state of the parent] the state that is taken here */
+    uint32_t own[CLOSE_KINDS];  /* supernodes directly in it */
+    uint32_t have[CLOSE_KINDS]; /* with all below, at most as many as wanted */
+    bool inner;
+};
+
+struct close_search {
+    struct job *job;
+    const struct room *room;
+    struct close_kind kinds[CLOSE_KINDS];
+    unsigned kind_count, tiers;
+    uint32_t states;
+    struct close_domain *domains;
+    uint32_t count;
+    const uint32_t *total; /* [supernode] available GPUs */
+    uint32_t *index;       /* [supernode] of its domain, where it has the mark */
+    uint32_t stamp;
+    unsigned scale;
+    const struct gt_plan_unit *unit; /* that is split; NULL: whole ones */
+};
+
+static bool close_is_less(struct close_cost a, struct close_cost b)
+{
+    return a.domains != b.domains ? a.domains < b.domains : a.room < b.room;
+}
+
+static struct close_cost close_sum(struct close_cost a, struct close_cost b)
+{
+    return (struct close_cost){a.domains + b.domains, a.room + b.room};
+}
+
+/* What it costs to touch a domain: once for each tier up to its parent's. */
+static struct close_cost close_cost_of(const struct close_search *search, uint32_t super)
+{
+    const struct gt_cluster *cluster = search->job->cluster;
+    const struct super *s = &cluster->supers[super];
+    unsigned bits = 63 / (search->tiers - 1), end = search->tiers + 1;
+    struct close_cost cost = {0, 0};
+    bool touched = cluster->touched[super] == search->job->touch;
+    bool counted = search->unit ? cluster->touched_unit[super] == search->job->touch_unit : touched;
+    if (s->parent != GT_NONE)
+        end = cluster->supers[s->parent].tier;
+    for (unsigned tier = s->tier < 2 ? 2 : s->tier; tier < end; tier++) {
+        if (!counted)
+            cost.domains += UINT64_C(1) << (tier - 2) * bits;
+        if (!touched)
+            cost.room += (uint64_t)(search->total[super] >> search->scale) << (search->tiers - tier) * bits;
+    }
+    return cost;
+}
+
+static uint32_t close_domain_of(struct close_search *search, uint32_t super)
+{
+    struct gt_cluster *cluster = search->job->cluster;
+    if (super == GT_NONE)
+        return UINT32_MAX;
+    if (cluster->mark[super] == search->stamp)
+        return search->index[super];
+    uint32_t parent = close_domain_of(search, cluster->supers[super].parent);
+    struct close_domain *domain = &search->domains[search->count];
+    memset(domain, 0, sizeof(*domain));
+    domain->super = super;
+    domain->parent = parent;
+    domain->cost = close_cost_of(search, super);
+    if (parent != UINT32_MAX)
+        search->domains[parent].inner = true;
+    cluster->mark[super] = search->stamp;
+    return search->index[super] = search->count++;
+}
+
+/* The domain in which a supernode lies directly; one outside of tier 2 is a domain by itself. */
+static uint32_t close_home(const struct close_search *search, uint32_t super)
+{
+    const struct super *supers = search->job->cluster->supers;
+    uint32_t parent = supers[super].parent;
+    return parent != GT_NONE && supers[parent].tier == 2 ? parent : super;
+}
+
+static unsigned close_kind_of(const struct close_search *search, uint32_t super)
+{
+    unsigned k = 0;
+    while (k < search->kind_count && (search->room->slots[super] != search->kinds[k].slots ||
+                                      search->room->whole[super] != search->kinds[k].whole))
+        k++;
+    return k;
+}
+
+/* The kinds of the places that have no supernode yet, as many as one search can take. */
+static void close_take_kinds(struct close_search *search, const struct gt_close_place *places, uint32_t count)
+{
+    search->kind_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned k = places[i].to == GT_NONE ? close_kind_of(search, places[i].from) : CLOSE_KINDS;
+        if (k == CLOSE_KINDS)
+            continue;
+        if (k == search->kind_count)
+            search->kinds[search->kind_count++] =
+                (struct close_kind){search->room->slots[places[i].from], search->room->whole[places[i].from], 0, 0};
+        search->kinds[k].want++;
+    }
+    unsigned k = 0;
+    for (search->states = 1; k < search->kind_count; k++) {
+        uint32_t next = search->kinds[k].want + 1;
+        if (k && (uint64_t)search->states * next > CLOSE_STATES)
+            break;
+        search->kinds[k].stride = search->states;
+        search->states *= next;
+    }
+    search->kind_count = k;
+}
+
+static uint32_t close_digit(const struct close_kind *kind, uint32_t state)
+{
+    return state / kind->stride % (kind->want + 1);
+}
+
+/* Whether each number of `part` is at most that of `state`. */
+static bool close_is_within(const struct close_search *search, uint32_t part, uint32_t state)
+{
+    if (search->kind_count == 1)
+        return part <= state;
+    for (unsigned k = 0; k < search->kind_count; k++)
+        if (close_digit(&search->kinds[k], part) > close_digit(&search->kinds[k], state))
+            return false;
+    return true;
+}
+
+static uint32_t close_state(const struct close_search *search, const uint32_t *numbers)
+{
+    uint32_t state = 0;
+    for (unsigned k = 0; k < search->kind_count; k++)
+        state += (numbers[k] < search->kinds[k].want ? numbers[k] : search->kinds[k].want) *
+                 search->kinds[k].stride;
+    return state;
+}
+
+static void close_collect(struct close_search *search)
+{
+    const uint32_t *slots = search->room->slots;
+    search->count = 0;
+    search->stamp = gt_core_stamp(search->job->cluster);
+    for (uint32_t s = 0; s < search->room->count; s++) {
+        if (!slots[s] || (search->kind_count == 1 && slots[s] != search->kinds[0].slots))
+            continue;
+        unsigned k = close_kind_of(search, s);
+        if (k < search->kind_count)
+            search->domains[close_domain_of(search, close_home(search, s))].own[k]++;
+    }
+}
+
+/* One domain of the lowest tier that holds everything: then nothing is less. UINT32_MAX: there is none. */
+static uint32_t close_single(const struct close_search *search)
+{
+    uint32_t best = UINT32_MAX, full = search->states - 1;
+    struct close_cost least = CLOSE_NEVER;
+    for (uint32_t d = 0; d < search->count; d++) {
+        if (close_state(search, search->domains[d].own) != full)
+            continue;
+        struct close_cost cost = {0, 0};
+        for (uint32_t above = d; above != UINT32_MAX; above = search->domains[above].parent)
+            cost = close_sum(cost, search->domains[above].cost);
+        if (close_is_less(cost, least)) {
+            least = cost;
+            best = d;
+        }
+    }
+    bool any = search->unit ? search->job->any_touched_unit : search->job->any_touched;
+    return !any || !least.domains ? best : UINT32_MAX;
+}
+
+/* Sums up what domains have; the work of the search in steps. */
+static uint64_t close_sum_up(struct close_search *search)
+{
+    const struct super *supers = search->job->cluster->supers;
+    uint64_t work = 0;
+    for (uint32_t d = 0; d < search->count; d++)
+        memcpy(search->domains[d].have, search->domains[d].own, sizeof(search->domains[d].have));
+    for (unsigned tier = 1; tier <= search->tiers; tier++)
+        for (uint32_t d = 0; d < search->count; d++) {
+            struct close_domain *domain = &search->domains[d];
+            if (supers[domain->super].tier != tier)
+                continue;
+            domain->top = close_state(search, domain->have);
+            work += (uint64_t)search->states * (domain->top + 1);
+            for (unsigned k = 0; domain->parent != UINT32_MAX && k < search->kind_count; k++)
+                search->domains[domain->parent].have[k] += domain->have[k];
+        }
+    return work;
+}
+
+/* Adds a domain to what its parent can take. From the highest state down, so that each step reads states
+ * without this domain. */
+static void close_join(const struct close_search *search, struct close_cost *table, struct close_domain *child)
+{
+    uint32_t own = close_state(search, child->own);
+    for (uint32_t state = search->states; state-- > 0;) {
+        struct close_cost best = table[state];
+        child->taken[state] = 0;
+        for (uint32_t part = 1; part <= child->top && part <= state; part++) {
+            struct close_cost below = {0, 0};
+            if (!close_is_within(search, part, state))
+                continue;
+            if (child->table)
+                below = child->table[part];
+            else if (!close_is_within(search, part, own))
+                continue;
+            struct close_cost rest = table[state - part];
+            if (below.domains == UINT64_MAX || rest.domains == UINT64_MAX)
+                continue;
+            struct close_cost cost = close_sum(close_sum(rest, below), child->cost);
+            if (close_is_less(cost, best)) {
+                best = cost;
+                child->taken[state] = (uint16_t)part;
+            }
+        }
+        table[state] = best;
+    }
+}
+
+static bool close_search_all(struct close_search *search)
+{
+    const struct super *supers = search->job->cluster->supers;
+    uint32_t states = search->states, inner = 1;
+    uint64_t work = close_sum_up(search);
+    for (uint32_t d = 0; d < search->count; d++)
+        inner += search->domains[d].inner;
+    uint64_t cells = (uint64_t)states * (inner + search->count);
+    if (work > CLOSE_WORK || cells > CLOSE_CELLS || states > CLOSE_STATES_MAX)
+        return false;
+    struct close_cost *tables = gt_close_memory(
+        search->job->cluster, 2,
+        (size_t)states * (inner * sizeof(struct close_cost) + search->count * sizeof(uint16_t)));
+    if (!tables)
+        return false;
+    uint16_t *taken = (uint16_t *)(tables + (size_t)inner * states);
+    struct close_cost *root = tables, *at = tables + states;
+    for (uint32_t i = 0; i < states; i++)
+        root[i] = i ? CLOSE_NEVER : (struct close_cost){0, 0};
+    for (uint32_t d = 0; d < search->count; d++) {
+        struct close_domain *domain = &search->domains[d];
+        uint32_t own = close_state(search, domain->own);
+        domain->taken = taken + (size_t)d * states;
+        domain->need = 0;
+        if (!domain->inner)
+            continue;
+        domain->table = at;
+        at += states;
+        for (uint32_t i = 0; i < states; i++)
+            domain->table[i] = close_is_within(search, i, own) ? (struct close_cost){0, 0} : CLOSE_NEVER;
+    }
+    for (unsigned tier = 1; tier <= search->tiers; tier++)
+        for (uint32_t d = 0; d < search->count; d++) {
+            struct close_domain *domain = &search->domains[d];
+            if (supers[domain->super].tier == tier)
+                close_join(search, domain->parent == UINT32_MAX ? root : search->domains[domain->parent].table,
+                           domain);
+        }
+    uint32_t rest = states - 1;
+    for (unsigned tier = search->tiers; tier >= 1; tier--) /* the same steps backward */
+        for (uint32_t d = search->count; d-- > 0;) {
+            struct close_domain *domain = &search->domains[d];
+            if (supers[domain->super].tier != tier)
+                continue;
+            uint32_t *from = domain->parent == UINT32_MAX ? &rest : &search->domains[domain->parent].need;
+            domain->need = domain->taken[*from];
+            *from -= domain->need;
+        }
+    return true;
+}
+
+/* Gives the chosen supernodes, the lowest ids of each domain, to places of their kinds. */
+static void close_hand_out(struct close_search *search, struct gt_close_place *places, uint32_t count)
+{
+    const uint32_t *slots = search->room->slots;
+    uint32_t at[CLOSE_KINDS] = {0}, left = 0;
+    for (unsigned k = 0; k < search->kind_count; k++)
+        left += search->kinds[k].want;
+    for (uint32_t s = 0; s < search->room->count && left; s++) {
+        if (!slots[s] || (search->kind_count == 1 && slots[s] != search->kinds[0].slots))
+            continue;
+        unsigned k = close_kind_of(search, s);
+        if (k == search->kind_count)
+            continue;
+        struct close_domain *home = &search->domains[search->index[close_home(search, s)]];
+        if (!close_digit(&search->kinds[k], home->need))
+            continue;
+        home->need -= search->kinds[k].stride;
+        while (at[k] < count && (places[at[k]].to != GT_NONE || close_kind_of(search, places[at[k]].from) != k))
+            at[k]++;
+        places[at[k]].to = s;
+        left--;
+    }
+}
+
+/* ---- one domain of tier 2 ---- */
+
+/* How many supernodes of the leaf are of the kind. */
+static uint32_t close_count_in(const struct close_search *search, uint32_t leaf, const struct close_kind *kind)
+{
+    const struct super *supers = search->job->cluster->supers;
+    const uint32_t *slots = search->room->slots, *whole = search->room->whole;
+    uint32_t count = 0;
+    for (uint32_t s = supers[leaf].first_below; s != GT_NONE; s = supers[s].next_beside)
+        count += slots[s] == kind->slots && whole[s] == kind->whole;
+    return count;
+}
+
+/* Which of two leaves, or the domains above them, has fewer GPUs available. */
+static bool close_is_fuller(const struct close_search *search, uint32_t a, uint32_t b)
+{
+    const struct super *supers = search->job->cluster->supers;
+    for (unsigned tier = 2; tier <= search->tiers; tier++) {
+        if (tier > 2 && supers[a].parent != GT_NONE && supers[supers[a].parent].tier == tier)
+            a = supers[a].parent;
+        if (tier > 2 && supers[b].parent != GT_NONE && supers[supers[b].parent].tier == tier)
+            b = supers[b].parent;
+        if (search->total[a] != search->total[b])
+            return search->total[a] < search->total[b];
+    }
+    return false;
+}
+
+/* Where one leaf holds the whole job, no search is needed: it touches one domain of each tier, and the
+ * fullest such leaf is the best. False: there is none, or the job has pods elsewhere. */
+static bool close_in_leaf(struct close_search *search, struct gt_close_place *places, uint32_t count)
+{
+    const struct gt_cluster *cluster = search->job->cluster;
+    const struct super *supers = cluster->supers;
+    uint32_t best = GT_NONE;
+    if (search->job->any_touched || (count == 1 && cluster->in_leaves != cluster->tiers[1]))
+        return false;
+    for (uint32_t i = 0; i < cluster->tiers[2]; i++) {
+        uint32_t leaf = cluster->leaves[i];
+        if (best != GT_NONE && !close_is_fuller(search, leaf, best))
+            continue;
+        unsigned k = 0;
+        while (k < search->kind_count && close_count_in(search, leaf, &search->kinds[k]) >= search->kinds[k].want)
+            k++;
+        best = k == search->kind_count ? leaf : best;
+    }
+    if (best == GT_NONE)
+        return false;
+    for (unsigned k = 0; k < search->kind_count; k++) {
+        uint32_t skip = close_count_in(search, best, &search->kinds[k]) - search->kinds[k].want, at = count;
+        for (uint32_t s = supers[best].first_below; s != GT_NONE; s = supers[s].next_beside) {
+            if (close_kind_of(search, s) != k || (skip && skip--))
+                continue;
+            while (at-- && (places[at].to != GT_NONE || close_kind_of(search, places[at].from) != k))
+                ;
+            places[at].to = s;
+        }
+    }
+    return true;
+}
+
+static void close_solve(struct close_search *search, struct gt_close_place *places, uint32_t count)
+{
+    close_take_kinds(search, places, count);
+    uint32_t wanted = 0;
+    for (unsigned k = 0; k < search->kind_count; k++)
+        wanted += search->kinds[k].want;
+    if (wanted == count && close_in_leaf(search, places, count))
+        return;
+    close_collect(search);
+    uint32_t single = close_single(search);
+    if (single != UINT32_MAX)
+        search->domains[single].need = search->states - 1;
+    bool found = single != UINT32_MAX || close_search_all(search);
+    if (found)
+        close_hand_out(search, places, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!found && places[i].to == GT_NONE && close_kind_of(search, places[i].from) < search->kind_count)
+            places[i].to = places[i].from;
+        if (places[i].to == GT_NONE)
+            continue;
+        gt_run_touch(search->job, places[i].to);
+        if (search->unit)
+            close_touch_unit(search->job, places[i].to);
+    }
+}
+
+static int close_compare(const void *left, const void *right)
+{
+    const struct gt_close_place *a = left, *b = right;
+    for (unsigned i = 0; i < GT_TIERS_MAX; i++)
+        if (a->path[i] != b->path[i])
+            return a->path[i] < b->path[i] ? -1 : 1;
+    return 0;
+}
+
+static void close_sort(const struct gt_cluster *cluster, struct gt_close_place *places, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        memset(places[i].path, 0, sizeof(places[i].path));
+        for (uint32_t s = places[i].to; s != GT_NONE; s = cluster->supers[s].parent)
+            places[i].path[GT_TIERS_MAX - cluster->supers[s].tier] = s + 1;
+    }
+    qsort(places, count, sizeof(*places), close_compare);
+}
+
+/* The available GPUs of each supernode, with all below, in the draft. */
+static const uint32_t *close_total(struct gt_cluster *cluster)
+{
+    const struct gt_node_set changed = {cluster->draft_changed, cluster->draft_high * 64};
+    uint32_t node = gt_node_set_next(&changed, cluster->draft_low * 64);
+    if (node == GT_NONE)
+        return cluster->total;
+    uint32_t *total = cluster->scratch + cluster->super_capacity;
+    memcpy(total, cluster->total, cluster->super_count * sizeof(*total));
+    for (; node != GT_NONE; node = gt_node_set_next(&changed, node + 1))
+        for (uint32_t s = cluster->super[node]; s != GT_NONE; s = cluster->supers[s].parent)
+            total[s] += (uint32_t)cluster->draft_count[node] - cluster->count[node];
+    return total;
+}
+
+void gt_close_choose(struct job *job, const struct room *room, struct gt_close_place *places, uint32_t count,
+                     const struct gt_plan_unit *unit)
+{
+    struct gt_cluster *cluster = job->cluster;
+    struct close_search search = {.job = job, .room = room, .unit = unit, .index = cluster->scratch};
+    uint64_t total = 0;
+    uint32_t open = count;
+    for (uint32_t i = 0; i < count; i++)
+        places[i].to = GT_NONE;
+    job->any_touched_unit = false;
+    job->touch_unit = unit ? gt_close_next_touch(cluster) : 0;
+    for (uint32_t pod = 0; unit && pod < unit->pods; pod++)
+        close_touch_unit(job, gt_pod_super(job, unit->first + pod));
+    for (search.tiers = GT_TIERS_MAX; !cluster->tiers[search.tiers]; search.tiers--)
+        ;
+    for (unsigned n = 1; n <= GT_GPUS_MAX; n++)
+        total += (uint64_t)n * job->nodes_with[n];
+    unsigned bits = 63 / (search.tiers - 1);
+    while (total >> search.scale >> bits)
+        search.scale++;
+    search.total = close_total(cluster);
+    search.domains = gt_close_memory(cluster, 1, room->count * sizeof(*search.domains));
+    bool can = search.domains && count < UINT64_C(1) << bits;
+    for (; can && open; ) {
+        close_solve(&search, places, count);
+        open = 0;
+        for (uint32_t i = 0; i < count; i++)
+            open += places[i].to == GT_NONE;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (places[i].to == GT_NONE)
+            places[i].to = places[i].from;
+    close_sort(cluster, places, count);
+}

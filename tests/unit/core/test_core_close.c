@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "tests/unit/core/core_world.h"
+
+/* The job as a whole above tier 1, against all choices of equal supernodes. */
+
+enum { GPUS = 8, SUPERS = 9, DOMAINS = 6, TIERS = 4 };
+
+struct site {
+    struct gt_cluster *tree, *flat; /* the same supernodes, with and without domains */
+    unsigned supers;
+    uint32_t id[SUPERS + DOMAINS]; /* of the tree */
+    uint32_t flat_id[SUPERS];
+    unsigned slots[SUPERS], whole[SUPERS];
+};
+
+static void make_site(struct site *site, enum gt_rule rule, uint64_t *random)
+{
+    unsigned domains = (unsigned)(random_next(random) % DOMAINS) + 1, tier[DOMAINS];
+    uint32_t classes[2], id[DOMAINS];
+    char name[16];
+
+    memset(site, 0, sizeof(*site));
+    site->tree = world_new();
+    site->flat = world_new();
+    gt_cluster_set_rule(site->tree, rule);
+    gt_cluster_set_rule(site->flat, rule);
+    classes[0] = world_class(site->tree, GPUS, 4);
+    classes[1] = world_class(site->flat, GPUS, 4);
+    for (unsigned d = 0; d < domains; d++) { /* parents first */
+        unsigned above = (unsigned)(random_next(random) % (d + 1));
+
+        tier[d] = TIERS - d * (TIERS - 1) / domains;
+        snprintf(name, sizeof(name), "d%u", d);
+        id[d] =
+            world_super(site->tree, name, tier[d], above < d && tier[above] > tier[d] ? id[above] : GT_NONE);
+    }
+    site->supers = 2 + (unsigned)(random_next(random) % (SUPERS - 1));
+    for (unsigned s = 0; s < site->supers; s++) {
+        unsigned above = (unsigned)(random_next(random) % (domains + 1));
+        unsigned nodes = random_next(random) % 2 ? 2 : 1 + (unsigned)(random_next(random) % 3);
+
+        snprintf(name, sizeof(name), "s%u", s);
+        site->id[s] = world_super(site->tree, name, 1, above < domains ? id[above] : GT_NONE);
+        site->flat_id[s] = world_super(site->flat, name, 1, GT_NONE);
+        uint32_t first = gt_cluster_nodes(site->tree);
+        world_nodes(site->tree, name, nodes, classes[0], site->id[s]);
+        world_nodes(site->flat, name, nodes, classes[1], site->flat_id[s]);
+        site->whole[s] = site->slots[s] = nodes;
+        for (unsigned n = 0; n < nodes; n++)
+            if (random_next(random) % 4 == 0) {
+                gt_cluster_set_free(site->tree, first + n, 0);
+                gt_cluster_set_free(site->flat, first + n, 0);
+                site->slots[s]--;
+            }
+    }
+}
+
+static void free_site(struct site *site)
+{
+    gt_cluster_free(site->tree);
+    gt_cluster_free(site->flat);
+}
+
+static uint32_t super_of_pod(const struct gt_cluster *cluster, const struct gt_plan_pod *pod)
+{
+    struct gt_cluster_node node;
+
+    assert_true(gt_cluster_get_node(cluster, pod->node, &node));
+    return node.supernode;
+}
+
+/* The domain of tier `tier` that a supernode is in; where there is none, the highest one below. */
+static uint32_t group_of(const struct gt_cluster *cluster, uint32_t super, unsigned tier)
+{
+    struct gt_cluster_supernode at;
+
+    for (;;) {
+        assert_true(gt_cluster_get_supernode(cluster, super, &at));
+        struct gt_cluster_supernode above;
+        if (at.parent == GT_NONE || !gt_cluster_get_supernode(cluster, at.parent, &above) ||
+            above.tier > tier)
+            return super;
+        super = at.parent;
+    }
+}
+
+/* Domains of each tier from the highest, then available GPUs in them from the lowest. */
+struct measure {
+    uint64_t value[2 * TIERS];
+};
+
+static struct measure measure(const struct site *site, unsigned set)
+{
+    struct measure sum = {{0}};
+
+    for (unsigned tier = 2; tier <= TIERS; tier++) {
+        uint32_t seen[SUPERS];
+        unsigned count = 0;
+
+        for (unsigned s = 0; s < site->supers; s++) {
+            struct gt_cluster_supernode info;
+            uint32_t group = set >> s & 1 ? group_of(site->tree, site->id[s], tier) : GT_NONE;
+            unsigned i = 0;
+
+            while (i < count && seen[i] != group)
+                i++;
+            if (group == GT_NONE || i < count)
+                continue;
+            seen[count++] = group;
+            assert_true(gt_cluster_get_supernode(site->tree, group, &info));
+            sum.value[TIERS - tier]++;
+            sum.value[TIERS + tier - 2] += info.available;
+        }
+    }
+    return sum;
+}
+
+static int compare(const struct measure *a, const struct measure *b)
+{
+    for (unsigned i = 0; i < 2 * TIERS; i++)
+        if (a->value[i] != b->value[i])
+            return a->value[i] < b->value[i] ? -1 : 1;
+    return 0;
+}
+
+/* The units in each supernode. */
+static unsigned loads_of(const struct gt_cluster *cluster, const struct world_job *job, const uint32_t *ids,
+                         unsigned supers, unsigned *ret)
+{
+    unsigned set = 0;
+
+    memset(ret, 0, supers * sizeof(*ret));
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        for (unsigned s = 0; s < supers; s++)
+            if (ids[s] == super_of_pod(cluster, &job->pods[job->units[u].first])) {
+                ret[s]++;
+                set |= 1u << s;
+            }
+    return set;
+}
+
+static bool is_equal(const struct site *site, unsigned a, unsigned b)
+{
+    return site->slots[a] == site->slots[b] && site->whole[a] == site->whole[b];
+}
+
+/* How many supernodes equal to `like` are in the set. */
+static unsigned count_like(const struct site *site, unsigned set, unsigned like)
+{
+    unsigned count = 0;
+
+    for (unsigned s = 0; s < site->supers; s++)
+        count += set >> s & 1 && is_equal(site, s, like);
+    return count;
+}
+
+static bool takes_the_same(const struct site *site, unsigned a, unsigned b)
+{
+    for (unsigned s = 0; s < site->supers; s++)
+        if (count_like(site, a, s) != count_like(site, b, s))
+            return false;
+    return true;
+}
+
+/* In rank order, a job does not come back to a domain that it has left. */
+static void expect_contiguous(const struct gt_cluster *cluster, const struct world_job *job)
+{
+    for (unsigned tier = 1; tier <= TIERS; tier++) {
+        uint32_t seen[512];
+        unsigned count = 0;
+
+        for (uint32_t p = 0; p < job->pod_count; p++) {
+            uint32_t group = group_of(cluster, super_of_pod(cluster, &job->pods[p]), tier);
+
+            if (count && seen[count - 1] == group)
+                continue;
+            for (unsigned i = 0; i < count; i++)
+                assert_int_not_equal(seen[i], group);
+            seen[count++] = group;
+        }
+    }
+}
+
+static void closest_of_all_equal_choices(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned improved = 0, several = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(10000); round++) {
+        struct site site;
+        struct world_job job, flat;
+        unsigned pods = 1 + (unsigned)(random_next(&random) % 2), loads[SUPERS], flat_loads[SUPERS];
+
+        make_site(&site, round % 2 ? GT_RULE_CHURN : GT_RULE_STATIC, &random);
+        world_job(&job, 1 + (unsigned)(random_next(&random) % 6), pods, GPUS, 0);
+        flat = job;
+        assert_int_equal(world_plan(site.tree, &job), world_plan(site.flat, &flat));
+        if (job.placed) {
+            unsigned set = loads_of(site.tree, &job, site.id, site.supers, loads);
+            unsigned by_name = loads_of(site.flat, &flat, site.flat_id, site.supers, flat_loads);
+            struct measure own = measure(&site, set), named = measure(&site, by_name);
+
+            assert_true(takes_the_same(&site, set, by_name)); /* nothing is lost at tier 1 */
+            for (unsigned other = 1; other < 1u << site.supers; other++) {
+                if (!takes_the_same(&site, other, by_name))
+                    continue;
+                struct measure least = measure(&site, other);
+                assert_true(compare(&own, &least) <= 0);
+            }
+            expect_contiguous(site.tree, &job);
+            improved += compare(&own, &named) < 0;
+            several += own.value[0] > 1;
+        }
+        free_site(&site);
+    }
+    printf("%u closer than by name, %u in several domains of the highest tier\n", improved, several);
+    assert_true(improved > 20 && several > 20);
+}
+
+/* Leaves of supernodes that are free or full: as few leaves as the largest of them allow. */
+static void fewest_leaves(void **state)
+{
+    enum { LEAVES = 8, EACH = 8 };
+    uint64_t random = test_seed();
+    unsigned several = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < 400; round++) {
+        struct gt_cluster *cluster = world_new();
+        struct world_job job;
+        uint32_t class = world_class(cluster, GPUS, 4), leaves[LEAVES];
+        unsigned room[EACH + 1] = {0}, units = 2 + (unsigned)(random_next(&random) % 9), needed = 0, used = 0,
+                             all = 0;
+        bool atoms = round % 2;
+
+        for (unsigned l = 0; l < LEAVES; l++) {
+            char name[16];
+            unsigned own = 0;
+
+            snprintf(name, sizeof(name), "l%u", l);
+            leaves[l] = world_super(cluster, name, 2, GT_NONE);
+            for (unsigned s = 0; s < EACH; s++) {
+                snprintf(name, sizeof(name), "l%u-s%u", l, s);
+                uint32_t first = gt_cluster_nodes(cluster);
+                world_nodes(cluster, name, 2, class, world_super(cluster, name, 1, leaves[l]));
+                if (random_next(&random) % 8 < 5) {
+                    gt_cluster_set_free(cluster, first, 0);
+                    gt_cluster_set_free(cluster, first + 1, 0);
+                } else
+                    own++;
+            }
+            room[own]++;
+            all += own;
+        }
+        world_job(&job, atoms ? 1 : units, atoms ? 2 * units : 2, GPUS, atoms ? 2 : 0);
+        assert_int_equal(world_plan(cluster, &job), all >= units);
+        if (job.placed) {
+            for (unsigned own = EACH, left = units; left;) {
+                while (!room[own])
+                    own--;
+                room[own]--;
+                needed++;
+                left -= left < own ? left : own;
+            }
+            for (unsigned l = 0; l < LEAVES; l++) {
+                bool touched = false;
+                for (uint32_t p = 0; p < job.pod_count; p++)
+                    touched |= group_of(cluster, super_of_pod(cluster, &job.pods[p]), 2) == leaves[l];
+                used += touched;
+            }
+            assert_int_equal(used, needed);
+            expect_contiguous(cluster, &job);
+            several += needed > 1;
+        }
+        gt_cluster_free(cluster);
+    }
+    assert_true(several > 20);
+}
+
+static uint32_t leaf(struct gt_cluster *cluster, const char *name, unsigned free, unsigned full,
+                     uint32_t class)
+{
+    uint32_t id = world_super(cluster, name, 2, GT_NONE);
+    char text[32];
+
+    for (unsigned s = 0; s < free + full; s++) {
+        snprintf(text, sizeof(text), "%s-%u", name, s);
+        uint32_t node = world_node(cluster, text, class, world_super(cluster, text, 1, id));
+        if (s >= free)
+            gt_cluster_set_free(cluster, node, 0);
+    }
+    return id;
+}
+
+/* A job that needs no whole leaf takes the rest of one; one that needs a leaf finds it whole. */
+static void whole_leaves_are_kept(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 4);
+    struct world_job one, many;
+    (void)state;
+
+    leaf(cluster, "idle", 4, 0, class);
+    uint32_t rest = leaf(cluster, "rest", 1, 3, class), half = leaf(cluster, "half", 3, 1, class);
+    world_job(&one, 1, 1, GPUS, 0);
+    assert_true(world_plan(cluster, &one));
+    assert_int_equal(group_of(cluster, super_of_pod(cluster, &one.pods[0]), 2), rest);
+    world_job(&many, 3, 1, GPUS, 0);
+    assert_true(world_plan(cluster, &many));
+    for (unsigned p = 0; p < 3; p++)
+        assert_int_equal(group_of(cluster, super_of_pod(cluster, &many.pods[p]), 2), half);
+    gt_cluster_free(cluster);
+}
+
+/* What a restarted unit misses is placed in the leaf where the rest of the job is, though another one would
+ * be filled. */
+static void missing_units_come_to_the_others(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 4);
+    struct world_job job;
+    (void)state;
+
+    leaf(cluster, "rest", 1, 3, class);
+    uint32_t own = leaf(cluster, "own", 4, 0, class);
+    world_job(&job, 2, 1, GPUS, 0);
+    job.pods[0].running = true;
+    job.pods[0].node = gt_cluster_find_node(cluster, "own-3");
+    gt_cluster_set_free(cluster, job.pods[0].node, 0);
+    assert_true(world_plan(cluster, &job));
+    assert_int_equal(group_of(cluster, super_of_pod(cluster, &job.pods[1]), 2), own);
+    gt_cluster_free(cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(closest_of_all_equal_choices),
+        cmocka_unit_test(fewest_leaves),
+        cmocka_unit_test(whole_leaves_are_kept),
+        cmocka_unit_test(missing_units_come_to_the_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
