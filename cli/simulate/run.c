@@ -47,6 +47,8 @@ static const struct gt_option own_options[] = {
     {"no-departures", NULL, "jobs never leave", gt_option_clear, SIM_FIELD(experiment.draw.departures)},
     {"replay", NULL, "the jobs of a file in their order and at their times, stretched to the load",
      gt_option_set, SIM_FIELD(experiment.draw.replay)},
+    {"pool", NULL, "all pods have one GPU and need not lie together: what topology costs", gt_option_set,
+     SIM_FIELD(experiment.draw.pool)},
     {"queue", "HOW",
      "what does not fit: backfill (default), fifo or turns of namespaces (waits), none (is rejected)",
      gt_option_word, SIM_FIELD(experiment.group.queue), .words = queues},

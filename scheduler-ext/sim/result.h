@@ -29,6 +29,9 @@ struct gt_sample { /* at equal steps of the run */
     X("spreadMean", spread_mean)                                                                             \
     X("spreadP99", spread_p99)                                                                               \
     X("spreadBound", spread_bound)                                                                           \
+    X("jobsInOne", jobs_in_one)                                                                              \
+    X("jobSupernodes", job_supernodes)                                                                       \
+    X("jobSupernodesBound", job_supernodes_bound)                                                            \
     X("linkShare", link_share)                                                                               \
     X("served", served)                                                                                      \
     X("worked", worked)                                                                                      \

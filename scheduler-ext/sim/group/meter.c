@@ -7,6 +7,12 @@
 
 #include "base/err.h"
 
+static int larger_first(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x < y) - (x > y);
+}
+
 int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct gt_jobs *jobs, double warm_up,
                   uint32_t unit, uint32_t gpus, struct gt_err **err)
 {
@@ -27,8 +33,11 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
     meter->first_waits = malloc((count + 1) * sizeof(*meter->first_waits));
     meter->ran = calloc(count + 1, sizeof(*meter->ran));
     meter->alone = calloc(count + 1, sizeof(*meter->alone));
-    if (!meter->waits || !meter->first_waits || !meter->ran || !meter->alone)
+    meter->super_gpus = malloc(world->site->super_count * sizeof(*meter->super_gpus));
+    if (!meter->waits || !meter->first_waits || !meter->ran || !meter->alone || !meter->super_gpus)
         return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
+    memcpy(meter->super_gpus, world->super_gpus, world->site->super_count * sizeof(*meter->super_gpus));
+    qsort(meter->super_gpus, world->site->super_count, sizeof(*meter->super_gpus), larger_first);
     return gt_links_open(&meter->links, world->site, err);
 }
 
@@ -38,6 +47,7 @@ void gt_meter_done(struct gt_meter *meter)
     free(meter->first_waits);
     free(meter->ran);
     free(meter->alone);
+    free(meter->super_gpus);
     gt_links_done(&meter->links);
 }
 
@@ -210,6 +220,23 @@ static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, con
     }
 }
 
+/* Counts the supernodes of a job, and the fewest that hold it when all are empty. */
+static void add_job_spread(struct gt_meter *meter, const struct gt_sim_job *job, const struct gt_place *places)
+{
+    uint64_t gpus = (uint64_t)job->pods * job->gpus, held = 0;
+    uint32_t bound = 0;
+    for (uint32_t i = 0; i < job->pods; i++)
+        if (places[i].node == GT_NONE)
+            return; /* it began small */
+    while (held < gpus && bound < meter->world->site->super_count)
+        held += meter->super_gpus[bound++];
+    uint32_t supers = count_supers(meter, places, job->pods);
+    meter->large_jobs++;
+    meter->large_in_one += supers == 1;
+    meter->job_spread_sum += supers;
+    meter->job_bound_sum += bound;
+}
+
 void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, double seconds,
                       const struct gt_place *places)
 {
@@ -223,6 +250,8 @@ void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, doubl
     if (!measured)
         return;
     meter->accepted += in_time ? weight(job, seconds) : 0;
+    if (!again && job->pods > 1)
+        add_job_spread(meter, job, places);
     if (!again) {
         double gpus = (double)job->pods * job->gpus, wait = now - job->submit;
         meter->waits[meter->wait_count++] = wait;
@@ -301,6 +330,9 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         .spread_mean = meter->units ? meter->spread_sum / meter->units : 0,
         .spread_p99 = spread_percentile(meter, 0.99),
         .spread_bound = meter->units ? meter->spread_bound_sum / meter->units : 0,
+        .jobs_in_one = meter->large_jobs ? (double)meter->large_in_one / meter->large_jobs : 1,
+        .job_supernodes = meter->large_jobs ? meter->job_spread_sum / meter->large_jobs : 1,
+        .job_supernodes_bound = meter->large_jobs ? meter->job_bound_sum / meter->large_jobs : 1,
         .link_share = gt_links_share(&meter->links),
         .served = meter->end > meter->begin
                       ? meter->used_area / (meter->end - meter->begin) / world->site->gpus

@@ -19,19 +19,22 @@ struct gt_meter {
     double asked, accepted;         /* GPU seconds; GPUs where jobs never end */
     double all_asked, all_accepted; /* from the start, for the series */
     double spread_sum, spread_bound_sum, fragmentation_sum, link_fragmentation_sum;
-    double recent_spread; /* sum over the units since the last sample */
+    double job_spread_sum, job_bound_sum; /* of jobs of several pods */
+    double recent_spread;                 /* sum over the units since the last sample */
     double last_spread;
     double wait_sum, gpu_wait_sum, gpu_sum;
     double slowdown_sum[GT_METER_CLASSES];
     uint32_t slowdown_count[GT_METER_CLASSES];
     uint32_t class_gpus[GT_METER_CLASSES - 1]; /* of the largest job of all but the last class */
     double *waits, *first_waits;
+    uint32_t *super_gpus; /* of the supernodes, the largest first */
     bool *ran;   /* [job] started before */
     bool *alone; /* [job] its namespace had no other job when it was submitted */
     uint64_t nanoseconds, decisions;
     uint32_t first;      /* job after the warm-up */
     uint32_t unit, gpus; /* the largest unit: pods, GPUs of a pod; fragmentation is measured for it */
     uint32_t submitted, started, rejected, interrupted, moved;
+    uint32_t large_jobs, large_in_one; /* jobs of several pods */
     uint32_t units, fragmentation_count, wait_count, first_wait_count, recent_units, samples;
     uint32_t spread[GT_SPREADS]; /* [supernodes] number of units */
     struct gt_sample series[GT_SERIES_MAX];
