@@ -30,10 +30,10 @@
 struct churn {
     struct rule rule;
     const struct room *room;
-    uint32_t whole;                /* slots of a supernode for which places[] was computed */
-    uint32_t places[GT_CHAIN_MAX]; /* [as rule.levels] slots that the places of each larger size need */
-    bool jobs_leave;               /* jobs have ended, and the chain is learned */
-    bool crowded;                  /* jobs have ended, and other jobs wait */
+    uint32_t whole;                 /* slots of a supernode for which places[] was computed */
+    uint32_t places[GT_CHAIN_MAX];  /* [as rule.levels] slots that the places of each larger size need */
+    bool jobs_leave;                /* jobs have ended, and the chain is learned */
+    bool crowded;                   /* jobs have ended, and other jobs wait */
     unsigned size_bits, size_shift; /* of the part of a choice that is the size of the supernode */
     unsigned first_kept; /* index in rule.levels: several units avoid the room of this size and larger ones */
     bool spares_largest; /* several units avoid places of the largest size */
@@ -44,9 +44,9 @@ struct churn {
 
 /* A choice as one number, the least is the best. For a single unit: the sizes that lose a place (0 or 1 where
  * only the largest counts); those whose room is used (where jobs have ended 0 or 1: whether the second
- * largest size loses a place); its slots; its slots when empty, in steps if they are many; its id. For several: the sizes whose room is used (where places of
- * the largest size are avoided: 0 for none, 2 where one is lost, else 1); the units for which it has no room;
- * then as for a single one. */
+ * largest size loses a place); its slots; its slots when empty, in steps if they are many; its id. For
+ * several: the sizes whose room is used (where places of the largest size are avoided: 0 for none, 2 where
+ * one is lost, else 1); the units for which it has no room; then as for a single one. */
 enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
 enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
 _Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
@@ -99,8 +99,8 @@ static inline uint32_t units_of(uint64_t choice)
 static inline uint64_t plan_churn_choice_of(const struct churn *churn, unsigned top, uint32_t middle,
                                             uint32_t super)
 {
-    uint32_t slots = churn->room->slots[super] << churn->size_bits |
-                     churn->room->whole[super] >> churn->size_shift;
+    uint32_t slots =
+        churn->room->slots[super] << churn->size_bits | churn->room->whole[super] >> churn->size_shift;
     return (uint64_t)top << TOP_SHIFT | (uint64_t)middle << MIDDLE_SHIFT | (uint64_t)slots << SUPER_BITS;
 }
 
@@ -159,7 +159,8 @@ static void choose_again(struct churn *churn, uint32_t super)
         touched = loses_large(churn, super, 0) ? 2 : 1;
     churn->last_slots = f;
     churn->last_whole = churn->room->whole[super];
-    churn->last_choice = plan_churn_choice_of(churn, touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, super);
+    churn->last_choice =
+        plan_churn_choice_of(churn, touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, super);
 }
 
 /* The supernode must have room for at least one unit. */
@@ -243,7 +244,8 @@ static void place_one(struct job *job, struct gt_plan_unit *unit, const struct r
 
 /* ---- units smaller than a node ---- */
 
-/* The best nodes in use for the next units: a heap in scratch of the cluster, each with its key above its id. */
+/* The best nodes in use for the next units: a heap in scratch of the cluster, each with its key above its id.
+ */
 struct in_use {
     uint64_t *heap, beyond; /* beyond: nodes above this entry are not in the heap */
     uint32_t size;
@@ -281,10 +283,10 @@ static unsigned idle_kind(const struct job *job, unsigned gpus)
     return gpus <= GT_GPUS_MAX ? gpus : 0;
 }
 
-/* The least is the best: the smallest kind of node; until jobs have left, the fewest sizes that lose a place on it;
- * a node that is filled, in the supernode with the fewest idle nodes; else the first supernode, there the
- * fullest node. Where no nodes are kept: the fullest node, in the supernode with the fewest idle nodes. Last the
- * lowest id. UINT64_MAX: it is idle, or has no room. */
+/* The least is the best: the smallest kind of node; until jobs have left, the fewest sizes that lose a place
+ * on it; a node that is filled, in the supernode with the fewest idle nodes; else the first supernode, there
+ * the fullest node. Where no nodes are kept: the fullest node, in the supernode with the fewest idle nodes.
+ * Last the lowest id. UINT64_MAX: it is idle, or has no room. */
 static uint64_t in_use_entry(struct in_use *list, const struct job *job, uint32_t node)
 {
     const struct gt_cluster *cluster = job->cluster;
@@ -309,7 +311,8 @@ static void sift_all(uint64_t *heap, uint32_t size)
         gt_sift_down(heap, size, i);
 }
 
-/* Collects up to one node for each unit. Until the end the heap has complements, so that its first is the worst. */
+/* Collects up to one node for each unit. Until the end the heap has complements, so that its first is the
+ * worst. */
 static void list_in_use(struct job *job, uint32_t units, struct in_use *list)
 {
     const struct gt_cluster *cluster = job->cluster;
@@ -321,9 +324,8 @@ static void list_in_use(struct job *job, uint32_t units, struct in_use *list)
     if (!room_of_nodes(job, list->above))
         return;
     for (unsigned n = list->gpus; n <= GT_GPUS_MAX; n++)
-        for (const uint8_t *at = counts; job->nodes_with[n] > job->idle_with[n] &&
-                                         (at = memchr(at, (int)n, (size_t)(end - at)));
-             at++) {
+        for (const uint8_t *at = counts;
+             job->nodes_with[n] > job->idle_with[n] && (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
             uint32_t node = (uint32_t)(at - counts);
             if (most && cluster->size[node] > most)
                 continue;
@@ -456,12 +458,11 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
 
 /* The best two choices for `left` remaining units. The first of the heap holds most units; where it holds
  * all, others may, too, and the fullest of these is the best. */
-static struct two choose_for_many(const uint64_t *heap, uint32_t size,
-                                  uint32_t wanted)
+static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t wanted)
 {
     const uint64_t middle = (uint64_t)MIDDLE_MAX << MIDDLE_SHIFT;
-    const uint64_t fewer =
-        (uint64_t)top_of(heap[0]) << TOP_SHIFT | (uint64_t)(MIDDLE_MAX - wanted + 1) << MIDDLE_SHIFT;
+    const uint64_t fewer = (uint64_t)top_of(heap[0]) << TOP_SHIFT | (uint64_t)(MIDDLE_MAX - wanted + 1)
+                                                                        << MIDDLE_SHIFT;
     struct two all = {UINT64_MAX, UINT64_MAX, 0};
     uint64_t rest = UINT64_MAX;
     if (units_of(heap[0]) < wanted) {

@@ -52,8 +52,8 @@ struct rule {
 enum { RULE_LOST_SHIFT = 24 }; /* a key: sizes that lose a place, then f; the least key is the best */
 _Static_assert((uint64_t)GT_CLUSTER_NODES_MAX *GT_GPUS_MAX < 1 << RULE_LOST_SHIFT, "f fits into a key");
 
-/* In how many slots a size has its nodes: nodes of the kind that holds such pods and has the most GPUs in all. 0: it
- * is no number of them. */
+/* In how many slots a size has its nodes: nodes of the kind that holds such pods and has the most GPUs in
+ * all. 0: it is no number of them. */
 static inline uint32_t gt_rule_by_nodes(const struct gt_cluster *cluster, uint32_t size, unsigned gpus)
 {
     unsigned node = gpus;
@@ -70,9 +70,9 @@ static inline void gt_rule_make(const struct gt_cluster *cluster, uint32_t q, un
     memset(ret->lost, LOST_UNKNOWN, sizeof(ret->lost));
     const struct gt_chain_sizes *chain = &cluster->chain.sizes;
     for (unsigned i = 0; i < chain->count; i++) {
-        uint32_t slots = chain->size[i] % gpus == 0    ? chain->size[i] / gpus
-                         : i + 1 == chain->count ? gt_rule_by_nodes(cluster, chain->size[i], gpus)
-                                                       : 0;
+        uint32_t slots = chain->size[i] % gpus == 0 ? chain->size[i] / gpus
+                         : i + 1 == chain->count    ? gt_rule_by_nodes(cluster, chain->size[i], gpus)
+                                                    : 0;
         if (slots > q)
             ret->levels[ret->level_count++] = slots;
     }

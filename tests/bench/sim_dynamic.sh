@@ -68,6 +68,12 @@ for setting in "kinds mix:1,2,3,4,6,8,16 10x1x16+40x1x8+60x1x4" "kinds helios 20
     rejected "${setting%% *}-${of% *}-${of#* }" "${of#* }" "${of% *}" $jobs --seed 1142
 done
 
+# Leaves and spines above the supernodes.
+for setting in "mix:8,16,32,64,128 64x2x8 8 4" "helios 64x2x8 8 4" "kalos 128x2x8 16 4"; do
+    set -- $setting
+    run leaf "$1-$2" "$2" "$1" $few,volcano 20000 0.9 --queue none --leaf "$3" --spine "$4" --seed 1142
+done
+
 waits() { # cluster trace
     run backfill "$2-$1" "$1" "$2" $few 15000 1.1
     run pool-backfill "$2-$1" "$1" "$2" first-fit 15000 1.1 --pool
@@ -137,15 +143,15 @@ def best_peer_table(experiment, field, title, sums=False):
         print(f"\n{kind}: " + ", ".join(f"{word} in {len(tables)}" for word, tables in sorted(words.items())))
 
 
-def domains_table(experiment):
-    """Jobs of several pods that lie in one supernode, and how many supernodes a job has for each it needs."""
-    peers = ("gputopo", "kueue", "kueue-preferred", "slurm-block", "huawei", "volcano", "best-fit")
-    print("\n### Jobs in one supernode, %; supernodes for each that they need\n")
+def domains_table(experiment, one, many, peers):
+    """Jobs that need several domains of the tier below: how many lie in one, and how many domains a job has for each it
+    needs."""
+    print(f"\n### {one}, %; {many} over the fewest that do\n")
     print("| jobs, cluster | " + " | ".join(peers) + " |\n" + "|---" * (len(peers) + 1) + "|")
     for table, runs in read(experiment).items():
         rows = {p: runs[p].values() for p in peers}
-        share = {p: statistics.mean(100 * float(r["jobsInOne"]) for r in rows[p]) for p in peers}
-        over = {p: statistics.mean(float(r["jobSupernodes"]) / float(r["jobSupernodesBound"]) for r in rows[p]) for p in peers}
+        share = {p: statistics.mean(100 * float(r[one]) for r in rows[p]) for p in peers}
+        over = {p: statistics.mean(float(r[many]) / float(r[many + "Bound"]) for r in rows[p]) for p in peers}
         if any(o > 1.0005 for o in over.values()):
             print(f"| {table} | " + " | ".join(f"{share[p]:.1f}, {over[p]:.2f}" for p in peers) + " |")
 
@@ -168,7 +174,10 @@ def waiting_table(experiment, title):
 
 
 best_peer_table("none", "occupancy", "Rejection: occupancy, %", sums=True)
-domains_table("none")
+domains_table("none", "jobsInOne", "jobSupernodes",
+              ("gputopo", "kueue", "kueue-preferred", "slurm-block", "huawei", "volcano", "best-fit"))
+for one, many in (("jobsInOne", "jobSupernodes"), ("jobsInOneLeaf", "jobLeaves"), ("jobsInOneSpine", "jobSpines")):
+    domains_table("leaf", one, many, ("gputopo", "kueue", "kueue-preferred", "volcano", "first-fit"))
 best_peer_table("backfill", "served", "Backfill, load 1.1: GPU time served, %")
 waiting_table("calm", "Backfill, load 0.8: waiting")
 best_peer_table("fifo", "served", "FIFO, load 1.1: GPU time served, %")

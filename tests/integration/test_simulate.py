@@ -81,6 +81,15 @@ class Simulate(unittest.TestCase):
         self.assertGreater(pool["occupancy"], group["occupancy"])
         self.assertLess(pool["rejected"], group["rejected"])
 
+    def test_leaves_and_spines(self):
+        (report,) = json.loads(self.good("--cluster", "8x1x8", "--leaf", "2", "--spine", "2", "--trace", "mix:16,32,64", "--jobs", "500",
+                                         "--policy", "gputopo", "-o", "json"))
+        for share, count in (("jobsInOne", "jobSupernodes"), ("jobsInOneLeaf", "jobLeaves"), ("jobsInOneSpine", "jobSpines")):
+            self.assertGreaterEqual(report[count], report[count + "Bound"], count)
+            self.assertTrue(0 <= report[share] <= 1, share)
+        self.assertEqual((report["jobsInOne"], report["jobSpinesBound"] > 1), (0, True))
+        self.bad(2, "--spine: only with --leaf", "--cluster", "8x1x8", "--spine", "2", "--trace", "kalos")
+
     def test_same_seed_same_answer(self):
         def answer(*more):
             rows = list(csv.DictReader(io.StringIO(self.good(*SMALL, "-o", "csv", *more))))

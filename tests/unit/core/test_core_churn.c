@@ -107,7 +107,8 @@ static void use_chain(struct site *site, unsigned q, unsigned gpus, bool learned
 
         sizes.size[i] = site->sizes[i] = chain[i] * gpus;
         if (i == LEVELS - 1 && 8 % gpus) { /* nodes of 8 */
-            sizes.size[i] = site->sizes[i] = 8 * (sizes.size[i - 1] / 8 + 1 + (unsigned)(random_next(random) % 4));
+            sizes.size[i] = site->sizes[i] =
+                8 * (sizes.size[i - 1] / 8 + 1 + (unsigned)(random_next(random) % 4));
             slots = sizes.size[i] % gpus == 0 ? sizes.size[i] / gpus : sizes.size[i] / node * (node / gpus);
         }
         if (slots > q)
