@@ -35,9 +35,8 @@ enum { RULE_TABLE = 512, LOST_UNKNOWN = 255 };
 _Static_assert((int)GT_CHAIN_MAX < (int)LOST_UNKNOWN, "a count of lost sizes fits");
 
 /*
- * A size of the chain needs as many slots as it has pods of the unit's size. The largest is counted by nodes
- * where such pods leave GPUs of a node over: a unit of 40 GPUs needs 5 nodes of 8, each a slot for a pod
- * of 6.
+ * A size of the chain needs as many slots as it has pods of the unit's size. If the largest is no number of
+ * them, it is counted by its nodes: a unit of 40 GPUs needs 5 nodes of 8, each a slot for a pod of 6.
  *
  * How many sizes of the chain lose a place when q of the f slots of a supernode are taken: the larger sizes L
  * with f mod L < q. It depends on f only, so it is computed once for each f that occurs.

@@ -56,7 +56,7 @@ for setting in "kalos 36x28x8" "seren 16x60x8" "helios 20x16x8+9x72x8" "philly 3
     "mix:2,8,40,160 28x44x8" "seren 12x12x8+6x12x16" "mix:2,4,8,24 30x6x4+15x6x8" "philly 10x12x8" \
     "mix:8,24,48,192 10x24x8+25x6x8"; do
     jobs=60000
-    [ "${setting% *}" = philly ] && jobs=150000
+    [ "$setting" = "philly 30x30x8" ] && jobs=150000
     rejected "unseen-${setting% *}-${setting#* }" "${setting#* }" "${setting% *}" $jobs --seed 742
 done
 
@@ -175,7 +175,7 @@ def waiting_table(experiment, title):
 
 best_peer_table("none", "occupancy", "Rejection: occupancy, %", sums=True)
 domains_table("none", "jobsInOne", "jobSupernodes",
-              ("gputopo", "kueue", "kueue-preferred", "slurm-block", "huawei", "volcano", "best-fit"))
+              ("gputopo", "kueue-preferred", "slurm-block", "huawei", "volcano", "best-fit"))
 for one, many in (("jobsInOne", "jobSupernodes"), ("jobsInOneLeaf", "jobLeaves"), ("jobsInOneSpine", "jobSpines")):
     domains_table("leaf", one, many, ("gputopo", "kueue", "kueue-preferred", "volcano", "first-fit"))
 best_peer_table("backfill", "served", "Backfill, load 1.1: GPU time served, %")
