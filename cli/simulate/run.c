@@ -18,6 +18,7 @@ struct cli_simulation {
     const char *policy; /* NULL: all */
     double load;        /* 0: the default */
     double mtbf_hours, repair_hours;
+    uint64_t leaf, spine; /* supernodes of a leaf, leaves of a spine; 0: there is no such tier */
     unsigned format;
     const struct gt_group_policy *const *known; /* what --policy may name; NULL at the end */
     struct gt_experiment experiment;            /* without site, trace, policies and load */
@@ -47,6 +48,8 @@ static const struct gt_option own_options[] = {
     {"no-departures", NULL, "jobs never leave", gt_option_clear, SIM_FIELD(experiment.draw.departures)},
     {"replay", NULL, "the jobs of a file in their order and at their times, stretched to the load",
      gt_option_set, SIM_FIELD(experiment.draw.replay)},
+    {"pool", NULL, "all pods have one GPU and need not lie together: what topology costs", gt_option_set,
+     SIM_FIELD(experiment.draw.pool)},
     {"queue", "HOW",
      "what does not fit: backfill (default), fifo or turns of namespaces (waits), none (is rejected)",
      gt_option_word, SIM_FIELD(experiment.group.queue), .words = queues},
@@ -60,6 +63,9 @@ static const struct gt_option own_options[] = {
      .min = 1, .max = GT_TRACE_JOB_GPUS_MAX},
     {"atomic", "N", "GPUs of an atom: only atoms must lie in one supernode, groups should", gt_option_number,
      SIM_FIELD(experiment.draw.atom), .min = 1, .max = GT_TRACE_JOB_GPUS_MAX},
+    {"leaf", "N", "supernodes in a leaf, the tier above them", gt_option_number, SIM_FIELD(leaf), .min = 1,
+     .max = GT_SITE_NODES_MAX},
+    {"spine", "N", "leaves in a spine", gt_option_number, SIM_FIELD(spine), .min = 1, .max = GT_SITE_NODES_MAX},
     {"mtbf", "HOURS", "mean time to the failure of a node", gt_option_real, SIM_FIELD(mtbf_hours),
      .min = 0.01, .max = 1e9},
     {"repair", "HOURS", "mean time until it is back (default 12)", gt_option_real, SIM_FIELD(repair_hours),
@@ -296,6 +302,12 @@ static int simulation_run(struct cli_simulation *options)
     double load = options->load > 0 ? options->load : stay ? 1.3 : 1;
     if (experiment->draw.replay && stay)
         return cli_usage(verb, "--replay: not where jobs never leave");
+    if (options->spine && !options->leaf)
+        return cli_usage(verb, "--spine: only with --leaf");
+    site->upper[0] = (uint32_t)options->leaf;
+    site->upper[1] =
+        (uint32_t)(options->leaf * options->spine > GT_SITE_NODES_MAX ? GT_SITE_NODES_MAX
+                                                                      : options->leaf * options->spine);
     experiment->site = site;
     experiment->trace = trace;
     experiment->draw.load = load;

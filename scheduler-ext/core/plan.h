@@ -21,9 +21,9 @@
  * larger sizes; then in the fullest that holds all remaining units, else in the one that holds most of them.
  * Once jobs have ended, only these sizes count: for a single unit the places of the largest, then those of
  * the second largest; for several units the room of the largest, or (gt_cluster_set_crowded) of the two
- * largest. A unit smaller than a node is placed on the fullest node in use that holds it, if there is one.
- * Within a supernode a unit takes the fewest nodes, best fit; the job's pods on one node get their GPUs in
- * one step (pod_gpus.h).
+ * largest. Of equal supernodes the smaller one is taken. A unit smaller than a node takes the smallest kind
+ * of node, and there a node in use, if there is one. Within a supernode a unit takes the fewest nodes, best
+ * fit; the job's pods on one node get their GPUs in one step (pod_gpus.h).
  */
 enum { GT_PLAN_PODS_MAX = 1 << 17 };
 
@@ -52,10 +52,9 @@ struct gt_plan_unit {
     unsigned levels_lost; /* out: sizes of the chain that lost a place */
     unsigned touched;     /* out: GT_RULE_CHURN: sizes of the chain whose room it uses */
     uint32_t with;        /* out: GT_RULE_CHURN: the earlier unit that it was placed together with; GT_NONE */
-    bool node_in_use; /* out: GT_RULE_CHURN: it is smaller than a node, and was placed on the node with the
-                         fewest available GPUs that holds it, among nodes in use or that it fills */
-    bool started;     /* out: a split unit of which some pods were placed before */
-    bool searched;    /* out: found by an exhaustive search, not by the rule */
+    bool node_in_use;     /* out: GT_RULE_CHURN: it is smaller than a node, and was placed on a node in use */
+    bool started;         /* out: a split unit of which some pods were placed before */
+    bool searched;        /* out: found by an exhaustive search, not by the rule */
     uint32_t next; /* out: the second best supernode, for a whole unit; GT_NONE: none, or (for a unit smaller
                       than a node) only ones without an idle node */
     uint32_t next_slots;

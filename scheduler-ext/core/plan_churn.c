@@ -13,10 +13,11 @@
  * Q need.
  *
  * A single unit is placed by the min-loss rule, which is optimal until jobs end; among equal supernodes where
- * it uses room of the fewest sizes; then in the fullest. Several equal units are placed where they use room
- * of the fewest sizes, and together: they end together, and then leave whole supernodes free. There is an
- * exception: when no room is left that is useless to larger sizes, and the rest of the job does not fill
- * whole places of the largest size, a supernode that would lose such a place comes last.
+ * it uses room of the fewest sizes; then in the fullest. Last, here and below, comes the smaller supernode.
+ * Several equal units are placed where they use room of the fewest sizes, and together: they end together,
+ * and then leave whole supernodes free. There is an exception: when no room is left that is useless to larger
+ * sizes, and the rest of the job does not fill whole places of the largest size, a supernode that would lose
+ * such a place comes last.
  *
  * Once jobs have ended, small room becomes free again soon, so only the largest sizes are protected: from a
  * single unit the places of the largest, then those of the second largest; from several units the room of the
@@ -30,16 +31,27 @@
 struct churn {
     struct rule rule;
     const struct room *room;
-    uint32_t whole;                /* slots of a supernode for which places[] was computed */
-    uint32_t places[GT_CHAIN_MAX]; /* [as rule.levels] slots that the places of each larger size need */
-    bool jobs_leave;               /* jobs have ended, and the chain is learned */
-    bool crowded;                  /* jobs have ended, and other jobs wait */
+    uint32_t whole;                 /* slots of a supernode for which places[] was computed */
+    uint32_t places[GT_CHAIN_MAX];  /* [as rule.levels] slots that the places of each larger size need */
+    bool jobs_leave;                /* jobs have ended, and the chain is learned */
+    bool crowded;                   /* jobs have ended, and other jobs wait */
+    unsigned size_bits, size_shift; /* of the part of a choice that is the size of the supernode */
     unsigned first_kept; /* index in rule.levels: several units avoid the room of this size and larger ones */
     bool spares_largest; /* several units avoid places of the largest size */
     /* The last choice for many units, without the id: most supernodes of a cluster are equal. */
     uint32_t last_slots, last_whole; /* 0: none */
     uint64_t last_choice;
 };
+
+/* A choice as one number, the least is the best. For a single unit: the sizes that lose a place (0 or 1 where
+ * only the largest counts); those whose room is used (where jobs have ended 0 or 1: whether the second
+ * largest size loses a place); its slots; its slots when empty, in steps if they are many; its id. For
+ * several: the sizes whose room is used (where places of the largest size are avoided: 0 for none, 2 where
+ * one is lost, else 1); the units for which it has no room; then as for a single one. */
+enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
+enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
+_Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
+_Static_assert((int)SLOT_BITS == (int)RULE_LOST_SHIFT, "slots fit");
 
 static bool do_jobs_leave(const struct chain *chain)
 {
@@ -57,21 +69,17 @@ static void plan_churn_start(struct churn *churn, const struct gt_cluster *clust
     churn->spares_largest = false;
     memset(churn->places, 0, sizeof(churn->places));
     gt_rule_make(cluster, q, room->gpus, &churn->rule);
+    uint32_t largest = 1;
+    for (uint32_t s = 0; s < room->count; s++)
+        largest = room->whole[s] > largest ? room->whole[s] : largest;
+    unsigned bits = 32 - (unsigned)__builtin_clz(largest);
+    churn->size_bits = SLOT_BITS - bits;
+    churn->size_shift = bits > churn->size_bits ? bits - churn->size_bits : 0;
     churn->jobs_leave = do_jobs_leave(&cluster->chain);
     churn->crowded = churn->jobs_leave && cluster->crowded;
     unsigned kept = !churn->jobs_leave ? GT_CHAIN_MAX : churn->crowded ? 2 : 1;
     churn->first_kept = churn->rule.level_count > kept ? churn->rule.level_count - kept : 0;
 }
-
-/* A choice as one number, the least is the best. For a single unit: the sizes that lose a place (0 or 1 where
- * only the largest counts); those whose room is used (where jobs have ended 0 or 1: whether the second
- * largest size loses a place); its slots; its id. For several: the sizes whose room is used (where places of
- * the largest size are avoided: 0 for none, 2 where one is lost, else 1); the units for which it has no room;
- * its slots; its id. */
-enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
-enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
-_Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
-_Static_assert((int)SLOT_BITS == (int)RULE_LOST_SHIFT, "slots fit");
 
 static inline uint32_t plan_churn_id_of(uint64_t choice)
 {
@@ -88,9 +96,13 @@ static inline uint32_t units_of(uint64_t choice)
     return MIDDLE_MAX - ((uint32_t)(choice >> MIDDLE_SHIFT) & MIDDLE_MAX);
 }
 
-static inline uint64_t plan_churn_choice_of(unsigned top, uint32_t middle, uint32_t f, uint32_t super)
+/* Without the id. */
+static inline uint64_t plan_churn_choice_of(const struct churn *churn, unsigned top, uint32_t middle,
+                                            uint32_t super)
 {
-    return (uint64_t)top << TOP_SHIFT | (uint64_t)middle << MIDDLE_SHIFT | (uint64_t)f << SUPER_BITS | super;
+    uint32_t slots =
+        churn->room->slots[super] << churn->size_bits | churn->room->whole[super] >> churn->size_shift;
+    return (uint64_t)top << TOP_SHIFT | (uint64_t)middle << MIDDLE_SHIFT | (uint64_t)slots << SUPER_BITS;
 }
 
 static void fit_to(struct churn *churn, uint32_t whole)
@@ -148,7 +160,8 @@ static void choose_again(struct churn *churn, uint32_t super)
         touched = loses_large(churn, super, 0) ? 2 : 1;
     churn->last_slots = f;
     churn->last_whole = churn->room->whole[super];
-    churn->last_choice = plan_churn_choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, 0);
+    churn->last_choice =
+        plan_churn_choice_of(churn, touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, super);
 }
 
 /* The supernode must have room for at least one unit. */
@@ -174,20 +187,30 @@ static inline void plan_churn_consider(struct two *two, uint64_t choice)
         two->second = choice;
 }
 
+static void consider_super(struct churn *churn, struct two *two, uint32_t super)
+{
+    uint32_t kept;
+    unsigned lost = churn->jobs_leave ? loses_large(churn, super, 0) : lost_in(churn, super);
+    unsigned then = churn->jobs_leave ? loses_large(churn, super, 1) : reach(churn, super, 0, &kept);
+    plan_churn_consider(two, plan_churn_choice_of(churn, lost, then, super) | super);
+}
+
 static struct two choose_alone(struct churn *churn)
 {
     struct two two = {UINT64_MAX, UINT64_MAX, 0};
-    const uint32_t *slots = churn->room->slots;
-    uint32_t kept;
+    const uint32_t *slots = churn->room->slots, *whole = churn->room->whole;
+    uint32_t second_slots = 0, second_whole = 0; /* most supernodes are equal, and a later one is worse */
     for (uint32_t s = 0; s < churn->room->count; s++) {
         if (slots[s] < churn->rule.q)
             continue;
-        unsigned lost = churn->jobs_leave ? loses_large(churn, s, 0) : lost_in(churn, s);
-        if (plan_churn_choice_of(lost, 0, slots[s], s) < two.second) {
-            unsigned then = churn->jobs_leave ? loses_large(churn, s, 1) : reach(churn, s, 0, &kept);
-            plan_churn_consider(&two, plan_churn_choice_of(lost, then, slots[s], s));
-        }
         two.count++;
+        if (slots[s] == second_slots && whole[s] == second_whole)
+            continue;
+        consider_super(churn, &two, s);
+        if (two.second != UINT64_MAX) {
+            second_slots = slots[plan_churn_id_of(two.second)];
+            second_whole = whole[plan_churn_id_of(two.second)];
+        }
     }
     return two;
 }
@@ -225,49 +248,141 @@ static void place_one(struct job *job, struct gt_plan_unit *unit, const struct r
 
 /* ---- units smaller than a node ---- */
 
-/* Nodes in use with equally many GPUs, in supernodes with the same least number of idle nodes. The list is in
- * scratch of the cluster, and is valid until the number of idle nodes of a supernode changes. */
+/* The best nodes in use for the next units: a heap in scratch of the cluster, each with its key above its id.
+ */
 struct in_use {
-    uint32_t *nodes, count, next;
+    uint64_t *heap, beyond; /* beyond: nodes above this entry are not in the heap */
+    uint32_t size;
     uint32_t feasible; /* supernodes that hold a unit; GT_NONE: not counted */
+    unsigned gpus;     /* of a unit */
+    unsigned above;    /* GPUs of the smallest kind of node that is larger */
+    struct rule rule;  /* the node in the place of the supernode */
+    bool jobs_leave, keeps_nodes;
 };
+enum { NODE_BITS = 17, OWN_BITS = 24 };
+_Static_assert(GT_CLUSTER_NODES_MAX <= 1 << NODE_BITS, "an id fits");
 
-/* Collects one node for each unit: nodes with the fewest available GPUs that hold a unit and are in use, or
- * are filled by it, in the supernodes with the fewest idle nodes. */
-static void list_in_use(struct job *job, unsigned gpus, uint32_t units, struct in_use *list)
+/* Idle nodes are kept together where a known size needs whole nodes; until jobs have left, one may come. */
+static void in_use_start(const struct job *job, unsigned gpus, unsigned above, struct in_use *ret)
 {
-    const struct gt_cluster *cluster = job->cluster;
-    const uint32_t *idle = job->rooms[ROOM_OF_NODES].slots;
-    uint32_t fewest = UINT32_MAX;
-    unsigned n = gpus;
-    list->count = list->next = 0;
-    while (n <= GT_GPUS_MAX && job->nodes_with[n] == (n == gpus ? 0 : job->idle_with[n]))
-        n++;
-    if (n > GT_GPUS_MAX)
-        return;
-    const uint8_t *counts = cluster->draft_count, *end = counts + cluster->node_count, *at = counts;
-    for (; (fewest || list->count < units) && (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
-        uint32_t node = (uint32_t)(at - counts), own = idle[cluster->super[node]];
-        if (own > fewest || (n != gpus && cluster->size[node] == n))
-            continue;
-        if (own < fewest)
-            list->count = 0;
-        fewest = own;
-        if (list->count < units)
-            list->nodes[list->count++] = node;
-    }
+    const struct gt_chain_sizes *sizes = &job->cluster->chain.sizes;
+    *ret = (struct in_use){.heap = job->cluster->heap, .feasible = GT_NONE, .gpus = gpus, .above = above};
+    ret->jobs_leave = do_jobs_leave(&job->cluster->chain);
+    ret->keeps_nodes = !ret->jobs_leave || (sizes->count && sizes->size[sizes->count - 1] >= above);
+    gt_rule_make(job->cluster, gpus, 1, &ret->rule);
 }
 
-/* The fullest node in use (or filled by the unit) that holds so many GPUs; of those in the supernode with the
- * fewest idle nodes the lowest id. GT_NONE: there is none. A node from which GPUs were taken stays the
- * fullest as long as it has room. `units`: number of remaining units. */
-static uint32_t find_in_use(struct job *job, struct in_use *list, unsigned gpus, uint32_t units)
+/* The room for whole nodes of so many GPUs. */
+static const struct room *room_of_nodes(struct job *job, unsigned gpus)
 {
-    while (list->next < list->count && job->cluster->draft_count[list->nodes[list->next]] < gpus)
-        list->next++;
-    if (list->next == list->count)
-        list_in_use(job, gpus, units, list);
-    return list->count ? list->nodes[list->next] : GT_NONE;
+    const struct room *room = &job->rooms[ROOM_OF_NODES];
+    return room->gpus == gpus ? room : gt_draft_room(job, ROOM_OF_NODES, gpus);
+}
+
+/* The GPUs of the smallest kind of node of which one is idle and holds the unit; 0: none. */
+static unsigned idle_kind(const struct job *job, unsigned gpus)
+{
+    while (gpus <= GT_GPUS_MAX && !job->idle_with[gpus])
+        gpus++;
+    return gpus <= GT_GPUS_MAX ? gpus : 0;
+}
+
+/* The least is the best: the smallest kind of node; until jobs have left, the fewest sizes that lose a place
+ * on it; a node that is filled, in the supernode with the fewest idle nodes; else the first supernode, there
+ * the fullest node. Where no nodes are kept: the fullest node, in the supernode with the fewest idle nodes.
+ * Last the lowest id. UINT64_MAX: it is idle, or has no room. */
+static uint64_t in_use_entry(struct in_use *list, const struct job *job, uint32_t node)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    unsigned n = cluster->draft_count[node], size = cluster->size[node];
+    if (n < list->gpus || n == size)
+        return UINT64_MAX;
+    uint64_t super = cluster->super[node], own = job->rooms[ROOM_OF_NODES].slots[super], key = size;
+    key = key << 5 | (list->jobs_leave ? 0 : gt_rule_lost(&list->rule, n));
+    key = key << 1 | (n != list->gpus);
+    if (n == list->gpus)
+        key = key << (OWN_BITS + 7) | own;
+    else if (list->keeps_nodes)
+        key = key << (OWN_BITS + 7) | super << 7 | n;
+    else
+        key = (key << 7 | n) << OWN_BITS | own;
+    return key << NODE_BITS | node;
+}
+
+static void sift_all(uint64_t *heap, uint32_t size)
+{
+    for (uint32_t i = size / 2; i-- > 0;)
+        gt_sift_down(heap, size, i);
+}
+
+/* Collects up to one node for each unit. Until the end the heap has complements, so that its first is the
+ * worst. */
+static void list_in_use(struct job *job, uint32_t units, struct in_use *list)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    unsigned most = idle_kind(job, list->gpus); /* larger nodes come after an idle one */
+    const uint8_t *counts = cluster->draft_count, *end = counts + cluster->node_count;
+    list->size = 0;
+    list->beyond = UINT64_MAX;
+    units = units < cluster->super_capacity ? units : cluster->super_capacity;
+    if (!room_of_nodes(job, list->above))
+        return;
+    for (unsigned n = list->gpus; n <= GT_GPUS_MAX; n++)
+        for (const uint8_t *at = counts;
+             job->nodes_with[n] > job->idle_with[n] && (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
+            uint32_t node = (uint32_t)(at - counts);
+            if (most && cluster->size[node] > most)
+                continue;
+            uint64_t entry = ~in_use_entry(list, job, node);
+            if (list->size < units) {
+                list->heap[list->size++] = entry;
+                if (list->size == units)
+                    sift_all(list->heap, units);
+            } else if (entry > list->heap[0]) {
+                list->heap[0] = entry;
+                gt_sift_down(list->heap, units, 0);
+            }
+        }
+    if (list->size == units)
+        list->beyond = ~list->heap[0];
+    for (uint32_t i = 0; i < list->size; i++)
+        list->heap[i] = ~list->heap[i];
+    sift_all(list->heap, list->size);
+}
+
+/* The best node in use for the next unit; GT_NONE: there is none, or an idle one of a smaller kind. `units`:
+ * number of remaining units. */
+static uint32_t find_in_use(struct job *job, struct in_use *list, uint32_t units)
+{
+    const uint64_t id = (1 << NODE_BITS) - 1;
+    if (list->size) { /* the last unit went to the first node */
+        uint64_t entry = in_use_entry(list, job, (uint32_t)(list->heap[0] & id));
+        list->heap[0] = entry != UINT64_MAX ? entry : list->heap[--list->size];
+        gt_sift_down(list->heap, list->size, 0);
+    }
+    if (!list->size || list->heap[0] > list->beyond)
+        list_in_use(job, units, list);
+    return list->size && list->heap[0] != UINT64_MAX ? (uint32_t)(list->heap[0] & id) : GT_NONE;
+}
+
+/* Chooses among the idle nodes of a kind by their supernodes. */
+static struct two choose_idle(const struct job *job, struct churn *churn, unsigned kind, uint32_t *ret_node)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    struct two two = {UINT64_MAX, UINT64_MAX, 0};
+    const uint8_t *counts = cluster->draft_count, *end = counts + cluster->node_count, *at = counts;
+    for (uint32_t last = GT_NONE; (at = memchr(at, (int)kind, (size_t)(end - at))); at++) {
+        uint32_t node = (uint32_t)(at - counts), super = cluster->super[node];
+        uint64_t first = two.first;
+        if (cluster->size[node] != kind || super == last ||
+            (first != UINT64_MAX && super == plan_churn_id_of(first)))
+            continue;
+        consider_super(churn, &two, super);
+        if (two.first != first)
+            *ret_node = node;
+        last = super;
+    }
+    return two;
 }
 
 /* The least number of GPUs above `gpus` that a node of the cluster has; 0: none. */
@@ -311,11 +426,11 @@ static void describe_small(struct gt_plan_unit *unit, const struct gt_cluster *c
 }
 
 static void place_small(struct job *job, struct gt_plan_unit *unit, const struct room *room,
-                        const struct room *nodes, struct in_use *list, uint32_t units)
+                        struct in_use *list, uint32_t units)
 {
     struct gt_cluster *cluster = job->cluster;
-    struct churn churn;
-    uint32_t node = find_in_use(job, list, unit->pods * unit->gpus, units);
+    const struct room *nodes = &job->rooms[ROOM_OF_NODES];
+    uint32_t node = find_in_use(job, list, units);
     if (node != GT_NONE) {
         uint32_t super = cluster->super[node], idle = nodes->slots[cluster->super[node]];
         if (list->feasible == GT_NONE)
@@ -326,18 +441,21 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
         place_on(job, node, unit);
         list->feasible -= unit->slots_before >= unit->pods && room->slots[super] < unit->pods;
         if (nodes->slots[cluster->super[node]] != idle)
-            list->count = list->next = 0;
+            list->size = 0;
         return;
     }
     list->feasible = GT_NONE;
-    plan_churn_start(&churn, cluster, nodes, 1); /* a whole idle node is used: it counts as one slot */
-    struct two two = choose_alone(&churn);
-    if (!two.count) { /* no node holds the unit, but several nodes of one supernode may */
+    list->size = 0;
+    unsigned kind = idle_kind(job, list->gpus);
+    if (!kind || !room_of_nodes(job, kind)) { /* no node holds the unit, several nodes of one supernode may */
         place_one(job, unit, room, false);
         return;
     }
+    struct churn churn;
+    plan_churn_start(&churn, cluster, nodes, 1); /* a whole idle node is used: it counts as one slot */
+    struct two two = choose_idle(job, &churn, kind, &node);
     describe_small(unit, cluster, room, &two);
-    gt_place_in_super(job, plan_churn_id_of(two.first), unit->gpus, unit->first, unit->pods);
+    place_on(job, node, unit);
 }
 
 /* ---- several units ---- */
@@ -347,7 +465,8 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
 static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t wanted)
 {
     const uint64_t middle = (uint64_t)MIDDLE_MAX << MIDDLE_SHIFT;
-    const uint64_t fewer = plan_churn_choice_of(top_of(heap[0]), MIDDLE_MAX - wanted + 1, 0, 0);
+    const uint64_t fewer = (uint64_t)top_of(heap[0]) << TOP_SHIFT | (uint64_t)(MIDDLE_MAX - wanted + 1)
+                                                                        << MIDDLE_SHIFT;
     struct two all = {UINT64_MAX, UINT64_MAX, 0};
     uint64_t rest = UINT64_MAX;
     if (units_of(heap[0]) < wanted) {
@@ -395,8 +514,7 @@ static uint32_t fill_heap(struct churn *churn, uint64_t *heap)
     for (uint32_t s = 0; s < churn->room->count; s++)
         if (churn->room->slots[s] >= churn->rule.q)
             heap[size++] = choice_for_many(churn, s);
-    for (uint32_t i = size / 2; i-- > 0;)
-        gt_sift_down(heap, size, i);
+    sift_all(heap, size);
     return size;
 }
 
@@ -435,28 +553,24 @@ static void place_many(struct job *job, const struct gt_plan_unit *kind, const s
     }
 }
 
-/* The room for whole nodes, where the units are smaller than one; NULL: they are not. */
-static const struct room *room_of_nodes(struct job *job, const struct gt_plan_unit *kind)
-{
-    uint64_t gpus = (uint64_t)kind->pods * kind->gpus;
-    unsigned node = gpus < GT_GPUS_MAX ? node_above(job->cluster, (unsigned)gpus) : 0;
-    return node ? gt_draft_room(job, ROOM_OF_NODES, node) : NULL;
-}
-
 void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const struct room *room, uint32_t fresh)
 {
-    const struct room *nodes = room_of_nodes(job, kind);
-    if (fresh > 1 && !nodes) {
+    uint64_t gpus = (uint64_t)kind->pods * kind->gpus;
+    unsigned above = gpus < GT_GPUS_MAX ? node_above(job->cluster, (unsigned)gpus) : 0;
+    bool small = above && gt_draft_room(job, ROOM_OF_NODES, above);
+    if (fresh > 1 && !small) {
         place_many(job, kind, room, fresh);
         return;
     }
-    struct in_use list = {.nodes = job->cluster->same, .feasible = GT_NONE};
+    struct in_use list;
+    if (small)
+        in_use_start(job, (unsigned)gpus, above, &list);
     for (uint32_t u = (uint32_t)(kind - job->units); u < job->unit_count && fresh; u++) {
         struct gt_plan_unit *unit = &job->units[u];
         if (!gt_unit_is_fresh(job, unit, kind))
             continue;
-        if (nodes)
-            place_small(job, unit, room, nodes, &list, fresh);
+        if (small)
+            place_small(job, unit, room, &list, fresh);
         else
             place_one(job, unit, room, true);
         fresh--;

@@ -39,6 +39,15 @@ void gt_close_begin(struct job *job)
 
 /* ---- whole units ---- */
 
+/* Those of its pods that have no place yet. */
+static uint32_t close_slots(const struct job *job, const struct gt_plan_unit *unit)
+{
+    uint32_t slots = 0;
+    for (uint32_t pod = unit->first; pod < unit->first + unit->pods; pod++)
+        slots += !job->pods[pod].running;
+    return slots;
+}
+
 void gt_close_put(struct job *job, struct gt_plan_unit *unit, uint32_t super, const struct room *room)
 {
     if (!job->cluster->uppers) {
@@ -46,7 +55,7 @@ void gt_close_put(struct job *job, struct gt_plan_unit *unit, uint32_t super, co
         return;
     }
     unit->supernode = super;
-    room->slots[super] -= unit->pods;
+    room->slots[super] -= close_slots(job, unit);
 }
 
 static uint32_t close_count(const struct job *job, uint32_t from)
@@ -73,7 +82,7 @@ static uint32_t close_gather(struct job *job, uint32_t from, const struct room *
             places[count++] = (struct gt_close_place){.from = super};
         }
         places[index[super]].load++;
-        room->slots[super] += job->units[u].pods;
+        room->slots[super] += close_slots(job, &job->units[u]);
     }
     return count;
 }
@@ -108,7 +117,7 @@ void gt_close_whole(struct job *job, const struct gt_plan_unit *kind, const stru
             uint32_t super = unit->supernode;
             if (super == GT_NONE)
                 continue;
-            room->slots[super] += unit->pods;
+            room->slots[super] += close_slots(job, unit);
             unit->supernode = GT_NONE;
             gt_place_in_super(job, super, unit->gpus, unit->first, unit->pods);
         }

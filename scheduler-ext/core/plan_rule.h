@@ -35,6 +35,9 @@ enum { RULE_TABLE = 512, LOST_UNKNOWN = 255 };
 _Static_assert((int)GT_CHAIN_MAX < (int)LOST_UNKNOWN, "a count of lost sizes fits");
 
 /*
+ * A size of the chain needs as many slots as it has pods of the unit's size. If the largest is no number of
+ * them, it is counted by its nodes: a unit of 40 GPUs needs 5 nodes of 8, each a slot for a pod of 6.
+ *
  * How many sizes of the chain lose a place when q of the f slots of a supernode are taken: the larger sizes L
  * with f mod L < q. It depends on f only, so it is computed once for each f that occurs.
  */
@@ -48,15 +51,30 @@ struct rule {
 enum { RULE_LOST_SHIFT = 24 }; /* a key: sizes that lose a place, then f; the least key is the best */
 _Static_assert((uint64_t)GT_CLUSTER_NODES_MAX *GT_GPUS_MAX < 1 << RULE_LOST_SHIFT, "f fits into a key");
 
+/* In how many slots a size has its nodes: nodes of the kind that holds such pods and has the most GPUs in
+ * all. 0: it is no number of them. */
+static inline uint32_t gt_rule_by_nodes(const struct gt_cluster *cluster, uint32_t size, unsigned gpus)
+{
+    unsigned node = gpus;
+    for (unsigned n = gpus; n <= GT_GPUS_MAX; n++)
+        if (cluster->nodes_of[n] * n > cluster->nodes_of[node] * node)
+            node = n;
+    return size % node ? 0 : size / node * (node / gpus);
+}
+
 static inline void gt_rule_make(const struct gt_cluster *cluster, uint32_t q, unsigned gpus, struct rule *ret)
 {
     ret->q = q;
     ret->level_count = 0;
     memset(ret->lost, LOST_UNKNOWN, sizeof(ret->lost));
     const struct gt_chain_sizes *chain = &cluster->chain.sizes;
-    for (unsigned i = 0; i < chain->count; i++)
-        if (chain->size[i] > q * gpus && chain->size[i] % gpus == 0)
-            ret->levels[ret->level_count++] = chain->size[i] / gpus;
+    for (unsigned i = 0; i < chain->count; i++) {
+        uint32_t slots = chain->size[i] % gpus == 0 ? chain->size[i] / gpus
+                         : i + 1 == chain->count    ? gt_rule_by_nodes(cluster, chain->size[i], gpus)
+                                                    : 0;
+        if (slots > q)
+            ret->levels[ret->level_count++] = slots;
+    }
 }
 
 static inline unsigned gt_rule_count_lost(const struct rule *rule, uint32_t f)

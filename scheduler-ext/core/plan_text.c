@@ -140,8 +140,7 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
     gt_buf_printf(to, ", which had room for %u such pod%s: ", unit->slots_before,
                   gt_plural(unit->slots_before));
     if (unit->node_in_use) {
-        gt_buf_puts(to,
-                    "of the nodes not wholly free, or filled by it, on the one with the fewest free GPUs");
+        gt_buf_puts(to, "on a node in use, of the smallest kind that has room");
         return;
     }
     plan_text_add_lost(unit->levels_lost, to);

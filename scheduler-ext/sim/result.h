@@ -29,6 +29,15 @@ struct gt_sample { /* at equal steps of the run */
     X("spreadMean", spread_mean)                                                                             \
     X("spreadP99", spread_p99)                                                                               \
     X("spreadBound", spread_bound)                                                                           \
+    X("jobsInOne", jobs_in_one)                                                                              \
+    X("jobSupernodes", job_supernodes)                                                                       \
+    X("jobSupernodesBound", job_supernodes_bound)                                                            \
+    X("jobsInOneLeaf", jobs_in_one_leaf)                                                                     \
+    X("jobLeaves", job_leaves)                                                                               \
+    X("jobLeavesBound", job_leaves_bound)                                                                    \
+    X("jobsInOneSpine", jobs_in_one_spine)                                                                   \
+    X("jobSpines", job_spines)                                                                               \
+    X("jobSpinesBound", job_spines_bound)                                                                    \
     X("linkShare", link_share)                                                                               \
     X("served", served)                                                                                      \
     X("worked", worked)                                                                                      \

@@ -232,12 +232,28 @@ static int site_add_class(struct gt_cluster *cluster, unsigned gpus, unsigned li
     return gt_cluster_add_class(cluster, class, ret, err);
 }
 
+/* Adds the leaf and the spine that begin with the supernode. above[t]: the last one. */
+static int site_add_upper(const struct gt_site *site, struct gt_cluster *cluster, uint32_t super,
+                          uint32_t *above, struct gt_err **err)
+{
+    char name[32];
+    int r = 0;
+    for (unsigned t = GT_SITE_UPPER; t-- > 0 && r >= 0;) {
+        uint32_t parent = t + 1 < GT_SITE_UPPER && site->upper[t + 1] ? above[t + 1] : GT_NONE;
+        if (!site->upper[t] || super % site->upper[t])
+            continue;
+        snprintf(name, sizeof(name), "t%u-%06u", t + 2, super / site->upper[t]);
+        r = gt_cluster_add_supernode(cluster, name, t + 2, parent, &above[t], err);
+    }
+    return r;
+}
+
 int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err)
 {
     gt_auto_cluster struct gt_cluster *cluster = NULL;
     uint32_t class[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1]; /* [GPUs][of them linked] */
     bool known[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1] = {{false}};
-    uint32_t super = GT_NONE, id;
+    uint32_t super = GT_NONE, above[GT_SITE_UPPER] = {GT_NONE, GT_NONE}, id;
     char name[32];
     int r = gt_cluster_new(&cluster, err);
     for (uint32_t i = 0; i < site->node_count && r >= 0; i++) {
@@ -251,8 +267,11 @@ int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt
             known[node->gpus][node->linked] = true;
         }
         if (i == site->first_node[node->super]) {
+            r = site_add_upper(site, cluster, node->super, above, err);
+            if (r < 0)
+                return r;
             snprintf(name, sizeof(name), "s%06u", node->super);
-            r = gt_cluster_add_supernode(cluster, name, 1, GT_NONE, &super, err);
+            r = gt_cluster_add_supernode(cluster, name, 1, above[0], &super, err);
             if (r < 0)
                 return r;
         }

@@ -23,12 +23,15 @@ struct gt_site_node {
     uint32_t linked; /* size of the groups of consecutive GPUs with direct links */
 };
 
+enum { GT_SITE_UPPER = 2 }; /* tiers above the supernodes: leaves, spines */
+
 struct gt_site {
     struct gt_site_node *nodes;
     uint32_t node_count;
     uint32_t super_count;
-    uint32_t *first_node; /* [super_count + 1] */
-    uint32_t gpus;        /* of all nodes */
+    uint32_t *first_node;          /* [super_count + 1] */
+    uint32_t gpus;                 /* of all nodes */
+    uint32_t upper[GT_SITE_UPPER]; /* supernodes in a row of a leaf, of a spine; 0: there is no such tier */
 };
 
 /* "SxN", "SxNxG" or "SxNxGxL": S supernodes of N nodes of G GPUs (default 8), with direct links in groups of
@@ -48,5 +51,6 @@ uint32_t gt_site_largest_super(const struct gt_site *site);
 uint32_t gt_site_largest_node(const struct gt_site *site);
 
 /* Makes the core's cluster of the site, all GPUs free: direct links of 64 GB/s within a group of linked GPUs,
- * 8 GB/s between groups. Nodes without GPUs have a class on which nothing fits. Ids are those of the site. */
+ * 8 GB/s between groups. Nodes without GPUs have a class on which nothing fits. Ids of nodes are those of the
+ * site. */
 int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err);

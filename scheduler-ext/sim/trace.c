@@ -79,6 +79,11 @@ static struct gt_sim_job make_job(struct size size, const struct gt_trace *trace
         job.unit = largest_divisor(pods, limit);
     if (draw->atom && draw->atom < job.unit * gpus)
         job.atom = largest_divisor(job.unit, draw->atom / gpus);
+    if (draw->pool) { /* the same GPUs */
+        job.pods = pods * gpus;
+        job.gpus = job.unit = 1;
+        job.atom = 0;
+    }
     return job;
 }
 

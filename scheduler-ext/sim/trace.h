@@ -80,6 +80,7 @@ struct gt_draw {
     uint32_t jobs; /* number of jobs; without departures as many as the load needs, at most this */
     bool departures;
     bool replay;    /* jobs of a file in their order and at their times, which are scaled to the load */
+    bool pool;      /* pods of one GPU that need not lie together: what topology costs */
     uint32_t group; /* GPUs of a unit where possible; 0: drawn, see docs/reference/simulate.md */
     uint32_t atom;  /* GPUs of an atom where possible; 0: units are hard */
     uint64_t seed;

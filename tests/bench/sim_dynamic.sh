@@ -33,11 +33,12 @@ run() { # experiment name cluster trace policies jobs load options...
 }
 
 # What does not fit is rejected. The held-out settings have other clusters or jobs, and seeds that no rule was chosen
-# by; the unseen ones were made when the rules were as they are.
+# by; the unseen ones were made when the rules were as they are. Each also runs without topology (pool).
 rejected() { # name cluster trace jobs options...
     name=$1 cluster=$2 trace=$3 jobs=$4
     shift 4
     run none "$name" "$cluster" "$trace" "$all" "$jobs" 1.1 --queue none "$@"
+    run pool-none "$name" "$cluster" "$trace" first-fit "$jobs" 1.1 --queue none --pool "$@"
 }
 for cluster in lingjun 32x32x8 57x18x4 21x48x8; do
     for trace in seren kalos helios; do
@@ -52,23 +53,43 @@ for setting in "seren 12x32x8+20x16x8" "kalos 96x9x4" "kalos 16x64x8" "helios 12
     rejected "held-out-${setting% *}-${setting#* }" "${setting#* }" "${setting% *}" 60000 --seed 342
 done
 for setting in "kalos 36x28x8" "seren 16x60x8" "helios 20x16x8+9x72x8" "philly 30x30x8" "mix:8,32,96 24x40x8" \
-    "mix:2,8,40,160 28x44x8"; do
+    "mix:2,8,40,160 28x44x8" "seren 12x12x8+6x12x16" "mix:2,4,8,24 30x6x4+15x6x8" "philly 10x12x8" \
+    "mix:8,24,48,192 10x24x8+25x6x8"; do
     jobs=60000
-    [ "${setting% *}" = philly ] && jobs=150000
+    [ "$setting" = "philly 30x30x8" ] && jobs=150000
     rejected "unseen-${setting% *}-${setting#* }" "${setting#* }" "${setting% *}" $jobs --seed 742
 done
 
+# Nodes of 4, 8 and 16 GPUs; supernodes of two sizes; many small jobs; pods that do not fill a node.
+for setting in "kinds mix:1,2,3,4,6,8,16 10x1x16+40x1x8+60x1x4" "kinds helios 20x8x8+20x8x4" \
+    "kinds mix:1,2,4,8,16,64 10x8x16+20x8x8" "sizes mix:8,32,128 8x16x8+16x4x8" "sizes mix:32,64 8x16x8+16x4x8" \
+    "sizes mix:8,16,32,64 lingjun" "small philly 8x8x8" "small mix:1,2,4,8,16,32 8x8x8" "small mix:6,12,18,40 12x10x8"; do
+    jobs=60000 of=${setting#* } # KIND TRACE CLUSTER
+    rejected "${setting%% *}-${of% *}-${of#* }" "${of#* }" "${of% *}" $jobs --seed 1142
+done
+
+# Leaves and spines above the supernodes.
+for setting in "mix:8,16,32,64,128 64x2x8 8 4" "helios 64x2x8 8 4" "kalos 128x2x8 16 4"; do
+    set -- $setting
+    run leaf "$1-$2" "$2" "$1" $few,volcano 20000 0.9 --queue none --leaf "$3" --spine "$4" --seed 1142
+done
+
+waits() { # cluster trace
+    run backfill "$2-$1" "$1" "$2" $few 15000 1.1
+    run pool-backfill "$2-$1" "$1" "$2" first-fit 15000 1.1 --pool
+}
 # It waits: at a load that no policy can serve (backfill, fifo; replay, with the file's own times), at one that all
 # can (calm).
 for setting in "seren 32x32x8" "kalos 57x18x4" "helios 21x48x8"; do
     cluster=${setting#* } trace=${setting% *}
-    run backfill "$trace-$cluster" "$cluster" "$trace" $few 15000 1.1
+    waits "$cluster" "$trace"
     run calm "$trace-$cluster" "$cluster" "$trace" $few 15000 0.8
     run fifo "$trace-$cluster" "$cluster" "$trace" $few 15000 1.1 --queue fifo
+    run pool-fifo "$trace-$cluster" "$cluster" "$trace" first-fit 15000 1.1 --queue fifo --pool
 done
 for setting in "seren lingjun" "kalos 21x48x8" "helios 32x32x8"; do
     cluster=${setting#* } trace=${setting% *}
-    run backfill "$trace-$cluster" "$cluster" "$trace" $few 15000 1.1
+    waits "$cluster" "$trace"
 done
 run replay philly-lingjun lingjun philly $few 60000 1.1 --replay
 
@@ -86,7 +107,7 @@ def mean_ci(values):
 
 
 def kind_of(table):
-    return next((kind for kind in ("held-out", "unseen") if table.startswith(kind)), "18 settings")
+    return next((kind for kind in ("held-out", "unseen", "kinds", "sizes", "small") if table.startswith(kind)), "18 settings")
 
 
 def read(experiment):
@@ -107,18 +128,32 @@ def verdict(mean, ci):
 
 def best_peer_table(experiment, field, title, sums=False):
     print(f"\n### {title}\n")
-    print("| jobs, cluster | gputopo | best peer | difference | |\n|---|---|---|---|---|")
-    counts = {}
+    print("| jobs, cluster | gputopo | best peer | difference | | without topology |\n" + "|---" * 6 + "|")
+    counts, pools = {}, read("pool-" + experiment)
     for table, runs in read(experiment).items():
         value = {name: {s: 100 * float(r[field]) for s, r in of.items()} for name, of in runs.items()}
         best = max((n for n in value if n not in OURS), key=lambda n: statistics.mean(value[n].values()))
         mean, ci = mean_ci([value["gputopo"][s] - value[best][s] for s in value[best]])
         word = verdict(mean, ci)
+        pool = statistics.mean(100 * float(row[field]) for row in pools[table]["first-fit"].values())
         counts.setdefault(kind_of(table), {}).setdefault(word, []).append(table)
         print(f"| {table} | {statistics.mean(value['gputopo'].values()):.2f} | {best} "
-              f"{statistics.mean(value[best].values()):.2f} | {mean:+.2f} ±{ci:.2f} | {word} |")
+              f"{statistics.mean(value[best].values()):.2f} | {mean:+.2f} ±{ci:.2f} | {word} | {pool:.2f} |")
     for kind, words in counts.items() if sums else ():
         print(f"\n{kind}: " + ", ".join(f"{word} in {len(tables)}" for word, tables in sorted(words.items())))
+
+
+def domains_table(experiment, one, many, peers):
+    """Jobs that need several domains of the tier below: how many lie in one, and how many domains a job has for each it
+    needs."""
+    print(f"\n### {one}, %; {many} over the fewest that do\n")
+    print("| jobs, cluster | " + " | ".join(peers) + " |\n" + "|---" * (len(peers) + 1) + "|")
+    for table, runs in read(experiment).items():
+        rows = {p: runs[p].values() for p in peers}
+        share = {p: statistics.mean(100 * float(r[one]) for r in rows[p]) for p in peers}
+        over = {p: statistics.mean(float(r[many]) / float(r[many + "Bound"]) for r in rows[p]) for p in peers}
+        if any(o > 1.0005 for o in over.values()):
+            print(f"| {table} | " + " | ".join(f"{share[p]:.1f}, {over[p]:.2f}" for p in peers) + " |")
 
 
 def waiting_table(experiment, title):
@@ -139,6 +174,10 @@ def waiting_table(experiment, title):
 
 
 best_peer_table("none", "occupancy", "Rejection: occupancy, %", sums=True)
+domains_table("none", "jobsInOne", "jobSupernodes",
+              ("gputopo", "kueue-preferred", "slurm-block", "huawei", "volcano", "best-fit"))
+for one, many in (("jobsInOne", "jobSupernodes"), ("jobsInOneLeaf", "jobLeaves"), ("jobsInOneSpine", "jobSpines")):
+    domains_table("leaf", one, many, ("gputopo", "kueue", "kueue-preferred", "volcano", "first-fit"))
 best_peer_table("backfill", "served", "Backfill, load 1.1: GPU time served, %")
 waiting_table("calm", "Backfill, load 0.8: waiting")
 best_peer_table("fifo", "served", "FIFO, load 1.1: GPU time served, %")

@@ -14,6 +14,7 @@ import unittest
 import test_cli
 from test_cli import Case, SOURCE, node
 
+CASES = os.path.join(SOURCE, "..", "shared", "data", "cases")
 EXAMPLE = os.path.join(SOURCE, "tests", "data", "example-cluster.json")
 SCHEMA = os.path.join(SOURCE, "docs", "cluster.schema.json")
 
@@ -372,6 +373,25 @@ class Example(PlanCase):
         for command, text in shown:
             args = command.replace("tests/data/example-cluster.json", EXAMPLE).split()
             self.assertTrue(self.done(*args).startswith(text), command)
+
+
+@unittest.skipUnless(os.path.isdir(CASES), "the small clusters are not here")
+class Cases(PlanCase):
+    """Small clusters on which the rule once lost."""
+
+    def first(self, name, pods, gpus, group):
+        answer = self.plan(os.path.join(CASES, name), "--pods", pods, "--gpus", gpus, "--group-size", group)
+        return answer["units"][0]["pods"][0]["node"]
+
+    def test_the_smallest_kind_of_node(self):
+        self.assertEqual(self.first("small_kind.json", 1, 3, 3), "a")
+
+    def test_the_smaller_supernode(self):
+        for name in ("small_super.json", "small_super2.json"):
+            self.assertEqual(self.first(name, 4, 8, 32), "y0", name)
+
+    def test_nearly_idle_supernodes(self):
+        self.assertEqual(self.first("nearly_idle.json", 1, 1, 1), "a1")
 
 
 class Wrong(PlanCase):

@@ -56,7 +56,7 @@ class Simulate(unittest.TestCase):
         for r in reports:
             for key in ("jobs", "placed", "rejected", "acceptance", "occupancy", "served", "waitMean", "waitGpuMean",
                         "slowdownNode", "slowdownSupernode", "slowdownLarger", "decisionsPerSecond", "splitShare",
-                        "spreadMean", "spreadP99", "spreadBound", "fragmentation", "linkFragmentation", "linkShare",
+                        "spreadMean", "spreadP99", "spreadBound", "jobsInOne", "jobSupernodes", "jobSupernodesBound", "fragmentation", "linkFragmentation", "linkShare",
                         "waitP50", "waitP99", "worked", "moved"):
                 self.assertIsInstance(r[key], (int, float), key)
                 self.assertIn(key, r["ci95"])
@@ -67,9 +67,28 @@ class Simulate(unittest.TestCase):
             self.assertEqual(r["seeds"], [7, 8, 9])
             self.assertEqual(r["fragmentationSize"], 32)
             self.assertTrue(1 <= r["spreadBound"] <= r["spreadMean"] + 1e-9)
+            self.assertTrue(1 <= r["jobSupernodesBound"] <= r["jobSupernodes"] + 1e-9 and 0 < r["jobsInOne"] <= 1)
             self.assertTrue(r["series"])
             if r["policy"] != "gpu-aware":
                 self.assertEqual((r["splitShare"], r["spreadMean"]), (0, 1))
+
+    def test_pool(self):
+        """The same jobs, and a job fits where enough GPUs are free."""
+        shape = ("--cluster", "4x2x8", "--trace", "mix:3,16", "--queue", "none", "--jobs", "600", "--policy", "gputopo", "-o", "json")
+        (group,), (pool,) = json.loads(self.good(*shape)), json.loads(self.good(*shape, "--pool"))
+        self.assertEqual((pool["fragmentation"], pool["fragmentationSize"]), (0, 1))
+        self.assertEqual(group["fragmentationSize"], 16)
+        self.assertGreater(pool["occupancy"], group["occupancy"])
+        self.assertLess(pool["rejected"], group["rejected"])
+
+    def test_leaves_and_spines(self):
+        (report,) = json.loads(self.good("--cluster", "8x1x8", "--leaf", "2", "--spine", "2", "--trace", "mix:16,32,64", "--jobs", "500",
+                                         "--policy", "gputopo", "-o", "json"))
+        for share, count in (("jobsInOne", "jobSupernodes"), ("jobsInOneLeaf", "jobLeaves"), ("jobsInOneSpine", "jobSpines")):
+            self.assertGreaterEqual(report[count], report[count + "Bound"], count)
+            self.assertTrue(0 <= report[share] <= 1, share)
+        self.assertEqual((report["jobsInOne"], report["jobSpinesBound"] > 1), (0, True))
+        self.bad(2, "--spine: only with --leaf", "--cluster", "8x1x8", "--spine", "2", "--trace", "kalos")
 
     def test_same_seed_same_answer(self):
         def answer(*more):

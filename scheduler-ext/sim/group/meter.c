@@ -7,6 +7,29 @@
 
 #include "base/err.h"
 
+static int larger_first(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* supers: of a domain; 0: there is no such tier. */
+static bool open_tier(struct gt_meter_tier *tier, const struct gt_world *world, uint32_t supers)
+{
+    uint32_t count = world->site->super_count;
+    if (!supers)
+        return true;
+    tier->supers = supers;
+    tier->domains = (count + supers - 1) / supers;
+    tier->gpus = calloc(tier->domains + 1UL, sizeof(*tier->gpus));
+    if (!tier->gpus)
+        return false;
+    for (uint32_t s = 0; s < count; s++)
+        tier->gpus[s / supers] += world->super_gpus[s];
+    qsort(tier->gpus, tier->domains, sizeof(*tier->gpus), larger_first);
+    return true;
+}
+
 int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct gt_jobs *jobs, double warm_up,
                   uint32_t unit, uint32_t gpus, struct gt_err **err)
 {
@@ -27,7 +50,10 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
     meter->first_waits = malloc((count + 1) * sizeof(*meter->first_waits));
     meter->ran = calloc(count + 1, sizeof(*meter->ran));
     meter->alone = calloc(count + 1, sizeof(*meter->alone));
-    if (!meter->waits || !meter->first_waits || !meter->ran || !meter->alone)
+    bool enough = meter->waits && meter->first_waits && meter->ran && meter->alone;
+    for (unsigned t = 0; t < GT_COUNT(meter->tiers); t++)
+        enough &= open_tier(&meter->tiers[t], world, t ? world->site->upper[t - 1] : 1);
+    if (!enough)
         return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
     return gt_links_open(&meter->links, world->site, err);
 }
@@ -38,6 +64,8 @@ void gt_meter_done(struct gt_meter *meter)
     free(meter->first_waits);
     free(meter->ran);
     free(meter->alone);
+    for (unsigned t = 0; t < GT_COUNT(meter->tiers); t++)
+        free(meter->tiers[t].gpus);
     gt_links_done(&meter->links);
 }
 
@@ -154,15 +182,16 @@ void gt_meter_worked(struct gt_meter *meter, double since, double until, double 
         meter->work += (to - from) * gpus;
 }
 
-/* The number of supernodes that a unit touches. */
-static uint32_t count_supers(const struct gt_meter *meter, const struct gt_place *places, uint32_t pods)
+/* The number of domains of so many supernodes each that the pods touch. */
+static uint32_t count_domains(const struct gt_meter *meter, const struct gt_place *places, uint32_t pods,
+                              uint32_t of)
 {
     const struct gt_site_node *nodes = meter->world->site->nodes;
     uint32_t supers = 0;
     for (uint32_t i = 0; i < pods; i++) {
         bool seen = false;
         for (uint32_t p = i; p-- && !seen;)
-            seen = nodes[places[p].node].super == nodes[places[i].node].super;
+            seen = nodes[places[p].node].super / of == nodes[places[i].node].super / of;
         supers += !seen;
     }
     return supers;
@@ -196,7 +225,7 @@ static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, con
     for (uint32_t pod = 0; pod < job->pods; pod += job->unit) {
         if (places[pod].node == GT_NONE)
             continue; /* that unit is placed later */
-        uint32_t supers = count_supers(meter, places + pod, job->unit);
+        uint32_t supers = count_domains(meter, places + pod, job->unit, 1);
         meter->recent_spread += supers;
         meter->recent_units++;
         if (!measured)
@@ -207,6 +236,28 @@ static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, con
         meter->spread_sum += supers;
         meter->spread_bound_sum += supers > 1 ? bound : 1;
         meter->units++;
+    }
+}
+
+/* Counts the domains of a job, tier by tier, up to the tier that needs but one. */
+static void add_job_spread(struct gt_meter *meter, const struct gt_sim_job *job,
+                           const struct gt_place *places)
+{
+    uint64_t gpus = (uint64_t)job->pods * job->gpus;
+    uint32_t bound = job->pods; /* of the tier below */
+    for (uint32_t i = 0; i < job->pods; i++)
+        if (places[i].node == GT_NONE)
+            return; /* it began small */
+    for (unsigned t = 0; t < GT_COUNT(meter->tiers) && bound > 1 && meter->tiers[t].gpus; t++) {
+        struct gt_meter_tier *tier = &meter->tiers[t];
+        uint64_t held = 0;
+        for (bound = 0; held < gpus && bound < tier->domains; bound++)
+            held += tier->gpus[bound];
+        uint32_t domains = count_domains(meter, places, job->pods, tier->supers);
+        tier->jobs++;
+        tier->in_one += domains == 1;
+        tier->sum += domains;
+        tier->bound_sum += bound;
     }
 }
 
@@ -223,6 +274,8 @@ void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, doubl
     if (!measured)
         return;
     meter->accepted += in_time ? weight(job, seconds) : 0;
+    if (!again)
+        add_job_spread(meter, job, places);
     if (!again) {
         double gpus = (double)job->pods * job->gpus, wait = now - job->submit;
         meter->waits[meter->wait_count++] = wait;
@@ -321,6 +374,17 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         .fragmentation_size = meter->unit * meter->gpus,
         .samples = meter->samples,
     };
+    double *of_tier[][3] = {
+        {&ret->jobs_in_one, &ret->job_supernodes, &ret->job_supernodes_bound},
+        {&ret->jobs_in_one_leaf, &ret->job_leaves, &ret->job_leaves_bound},
+        {&ret->jobs_in_one_spine, &ret->job_spines, &ret->job_spines_bound},
+    };
+    for (unsigned t = 0; t < GT_COUNT(meter->tiers); t++) {
+        const struct gt_meter_tier *tier = &meter->tiers[t];
+        *of_tier[t][0] = tier->jobs ? (double)tier->in_one / tier->jobs : 1;
+        *of_tier[t][1] = tier->jobs ? tier->sum / tier->jobs : 1;
+        *of_tier[t][2] = tier->jobs ? tier->bound_sum / tier->jobs : 1;
+    }
     if (meter->lasting) { /* no job ends: the final state counts */
         ret->occupancy = world->up_gpus ? 1 - (double)world->free_gpus / world->up_gpus : 0;
         ret->fragmentation = fragmentation(meter);

@@ -11,6 +11,14 @@ enum { GT_SPREADS = 1024 }; /* a unit on more supernodes counts as so many */
 /* Jobs by size: up to a node, up to a supernode, larger. */
 enum gt_meter_class { GT_METER_NODE, GT_METER_SUPERNODE, GT_METER_LARGER, GT_METER_CLASSES };
 
+/* Supernodes, leaves or spines: of the jobs that need several domains of the tier below (at first, nodes). */
+struct gt_meter_tier {
+    uint32_t *gpus;  /* of the domains, the largest first; NULL: there is no such tier */
+    uint32_t supers; /* of a domain, in a row */
+    uint32_t domains, jobs, in_one;
+    double sum, bound_sum; /* domains of these jobs; the fewest that hold them in the empty cluster */
+};
+
 struct gt_meter {
     struct gt_world *world;
     const struct gt_jobs *jobs;
@@ -26,6 +34,7 @@ struct gt_meter {
     uint32_t slowdown_count[GT_METER_CLASSES];
     uint32_t class_gpus[GT_METER_CLASSES - 1]; /* of the largest job of all but the last class */
     double *waits, *first_waits;
+    struct gt_meter_tier tiers[1 + GT_SITE_UPPER];
     bool *ran;   /* [job] started before */
     bool *alone; /* [job] its namespace had no other job when it was submitted */
     uint64_t nanoseconds, decisions;

@@ -8,25 +8,44 @@
  * the supernodes with the fewest slices first (LeastFreeCapacity, since 0.15). One that prefers a supernode,
  * too (kueue-preferred), takes those with most first, and for the rest the one with the fewest that holds it
  * (BestFit, before 0.15 for all). Inside a supernode the nodes with the least room are filled first. Among
- * equals: fewer pods, then the name. A job of one pod asks for no topology and goes to the node with the
- * least room of all; only kueue-slices and kueue-preferred have it ask like the others.
+ * equals: fewer pods, then the name. Where the cluster has leaves and spines, kueue-preferred takes the
+ * lowest level with a domain that holds the whole job, else the highest, and chooses likewise at each level
+ * below. A job of one pod asks for no topology and goes to the node with the least room of all; only
+ * kueue-slices and kueue-preferred have it ask like the others.
  */
-static uint32_t choose_domain(const struct gt_world *world, const uint32_t *slots, uint32_t pods,
-                              uint32_t wanted, bool most_first)
+
+/* A row of supernodes: one, a leaf, a spine. */
+struct domain {
+    uint32_t first, slices, room; /* first: GT_NONE: there is none */
+};
+
+static struct domain domain_at(const struct gt_world *world, const uint32_t *slots, uint32_t pods,
+                               uint32_t first, uint32_t width)
 {
-    uint32_t best = GT_NONE, best_slices = 0;
-    for (uint32_t s = 0; s < world->site->super_count; s++) {
-        uint32_t slices = slots[s] / pods;
-        if (!slices)
+    struct domain domain = {first, 0, 0};
+    for (uint32_t s = first; s < first + width && s < world->site->super_count; s++) {
+        domain.slices += slots[s] / pods;
+        domain.room += slots[s];
+    }
+    return domain;
+}
+
+/* Among the domains of [first, end), each so many supernodes. */
+static struct domain choose_domain(const struct gt_world *world, const uint32_t *slots, uint32_t pods,
+                                   uint32_t wanted, bool most_first, uint32_t first, uint32_t end,
+                                   uint32_t width)
+{
+    struct domain best = {GT_NONE, 0, 0};
+    for (; first < end && first < world->site->super_count; first += width) {
+        struct domain at = domain_at(world, slots, pods, first, width);
+        if (!at.slices)
             continue;
-        bool holds = slices >= wanted, best_holds = best_slices >= wanted;
-        bool better = holds != best_holds     ? holds
-                      : slices != best_slices ? (slices > best_slices) == (most_first && !holds)
-                                              : slots[s] < slots[best];
-        if (best == GT_NONE || better) {
-            best = s;
-            best_slices = slices;
-        }
+        bool holds = at.slices >= wanted, best_holds = best.slices >= wanted;
+        bool better = holds != best_holds        ? holds
+                      : at.slices != best.slices ? (at.slices > best.slices) == (most_first && !holds)
+                                                 : at.room < best.room;
+        if (best.first == GT_NONE || better)
+            best = at;
     }
     return best;
 }
@@ -34,7 +53,7 @@ static uint32_t choose_domain(const struct gt_world *world, const uint32_t *slot
 static uint32_t choose_one(void *state, const struct gt_world *world, const uint32_t *slots, uint32_t pods)
 {
     (void)state;
-    return choose_domain(world, slots, pods, 1, false);
+    return choose_domain(world, slots, pods, 1, false, 0, UINT32_MAX, 1).first;
 }
 
 /* Places up to `count` pods on the node with the least room of [first, end); 0: none has room. */
@@ -54,45 +73,80 @@ static uint32_t fill_least(struct gt_world *world, uint32_t first, uint32_t end,
     return done;
 }
 
-static bool place_slices(struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places,
-                         bool preferred)
+/* Places the pods of whole units in a supernode. */
+static void fill_super(struct gt_world *world, const struct gt_sim_job *job, uint32_t super, uint32_t pods,
+                       struct gt_place *places)
 {
-    const uint32_t *slots = world->slots[job->gpus], *first = world->site->first_node;
+    const uint32_t *first = world->site->first_node;
+    for (uint32_t pod = 0; pod < pods;)
+        pod += fill_least(world, first[super], first[super + 1], job->gpus, pods - pod, places + pod);
+}
+
+/* The supernodes of a domain of the level, 0 for supernodes; 0: there is no such level. */
+static uint32_t width_of(const struct gt_world *world, unsigned level)
+{
+    return level > GT_SITE_UPPER ? 0 : level ? world->site->upper[level - 1] : 1;
+}
+
+/* BestFit: places up to `units` units in the domains of a level in [first, end); returns how many. */
+static uint32_t fill_best(struct gt_world *world, const struct gt_sim_job *job, unsigned level,
+                          uint32_t first, uint32_t end, uint32_t units, struct gt_place *places)
+{
+    const uint32_t *slots = world->slots[job->gpus];
+    uint32_t done = 0, width = width_of(world, level);
+    while (done < units) {
+        struct domain at = choose_domain(world, slots, job->unit, units - done, true, first, end, width);
+        if (at.first == GT_NONE)
+            break;
+        uint32_t count = at.slices < units - done ? at.slices : units - done;
+        struct gt_place *next = places + (size_t)done * job->unit;
+        if (level)
+            fill_best(world, job, level - 1, at.first, at.first + width, count, next);
+        else
+            fill_super(world, job, at.first, count * job->unit, next);
+        done += count;
+    }
+    return done;
+}
+
+static bool place_preferred(void *state, struct gt_world *world, const struct gt_sim_job *job,
+                            struct gt_place *places)
+{
+    const uint32_t *slots = world->slots[job->gpus];
+    uint32_t units = job->pods / job->unit;
+    unsigned level = 0;
+    (void)state;
+    while (width_of(world, level + 1) &&
+           choose_domain(world, slots, job->unit, units, true, 0, UINT32_MAX, width_of(world, level)).slices <
+               units)
+        level++;
+    uint32_t done = fill_best(world, job, level, 0, UINT32_MAX, units, places);
+    return gt_group_units_from(NULL, world, job, places, done, choose_one);
+}
+
+static bool place_sliced(void *state, struct gt_world *world, const struct gt_sim_job *job,
+                         struct gt_place *places)
+{
+    const uint32_t *slots = world->slots[job->gpus];
     uint32_t units = job->pods / job->unit, done = 0;
+    (void)state;
     while (done < units) {
         /* LeastFreeCapacity looks only at first for one that holds all */
-        uint32_t wanted = preferred || !done ? units - done : UINT32_MAX;
-        uint32_t super = choose_domain(world, slots, job->unit, wanted, preferred);
-        if (super == GT_NONE)
+        uint32_t wanted = done ? UINT32_MAX : units;
+        struct domain at = choose_domain(world, slots, job->unit, wanted, false, 0, UINT32_MAX, 1);
+        if (at.first == GT_NONE)
             break;
-        uint32_t slices = slots[super] / job->unit, pod = done * job->unit;
-        done += slices < units - done ? slices : units - done;
-        while (pod < done * job->unit)
-            pod += fill_least(world, first[super], first[super + 1], job->gpus, done * job->unit - pod,
-                              places + pod);
+        uint32_t count = at.slices < units - done ? at.slices : units - done;
+        fill_super(world, job, at.first, count * job->unit, places + (size_t)done * job->unit);
+        done += count;
     }
     return gt_group_units_from(NULL, world, job, places, done, choose_one);
 }
 
 static bool place(void *state, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
 {
-    (void)state;
-    return job->pods > 1 ? place_slices(world, job, places, false)
+    return job->pods > 1 ? place_sliced(state, world, job, places)
                          : fill_least(world, 0, world->site->node_count, job->gpus, 1, places) == 1;
-}
-
-static bool place_sliced(void *state, struct gt_world *world, const struct gt_sim_job *job,
-                         struct gt_place *places)
-{
-    (void)state;
-    return place_slices(world, job, places, false);
-}
-
-static bool place_preferred(void *state, struct gt_world *world, const struct gt_sim_job *job,
-                            struct gt_place *places)
-{
-    (void)state;
-    return place_slices(world, job, places, true);
 }
 
 const struct gt_group_policy gt_group_kueue = {.name = "kueue", .keeps_groups = true, .place = place};

@@ -6,12 +6,13 @@
 
 /*
  * Volcano's network topology: of the HyperNodes of the lowest tier that hold the whole job, the one that is
- * fullest with it, (used + requested) / allocatable, random among equals; else each unit alone in the same
- * way, without looking ahead.
+ * fullest with it, (used + requested) / allocatable, random among equals. Where that is no supernode, each
+ * unit alone in the same way in it, without looking ahead.
  */
 struct volcano_state {
     struct gt_rng rng;
-    unsigned gpus; /* of the job's pods */
+    unsigned gpus;       /* of the job's pods */
+    uint32_t first, end; /* supernodes for its units */
 };
 
 static int open_state(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,
@@ -26,12 +27,39 @@ static int open_state(const struct gt_world *world, const struct gt_group_setup 
     return 0;
 }
 
+/* The HyperNode of so many supernodes in a row that holds the units. */
+static uint32_t choose_hypernode(struct volcano_state *state, const struct gt_world *world, uint32_t width,
+                                 const struct gt_sim_job *job)
+{
+    const uint32_t *slots = world->slots[job->gpus], count = world->site->super_count;
+    uint32_t best = GT_NONE, equal = 0;
+    double best_part = 0;
+    for (uint32_t first = 0; first < count; first += width) {
+        uint32_t units = 0;
+        uint64_t gpus = 0, used = (uint64_t)job->pods * job->gpus;
+        for (uint32_t s = first; s < first + width && s < count; s++) {
+            units += slots[s] / job->unit;
+            gpus += world->super_gpus[s];
+            used += world->super_gpus[s] - world->slots[1][s];
+        }
+        double part = gpus ? (double)used / (double)gpus : 0;
+        if (units < job->pods / job->unit || (best != GT_NONE && part < best_part))
+            continue;
+        if (best == GT_NONE || part > best_part)
+            equal = 0;
+        best_part = part;
+        if (gt_rng_below(&state->rng, ++equal) == 0)
+            best = first;
+    }
+    return best;
+}
+
 static uint32_t choose(void *p, const struct gt_world *world, const uint32_t *slots, uint32_t pods)
 {
     struct volcano_state *state = p;
     uint32_t best = GT_NONE, equal = 0;
     double best_part = 0;
-    for (uint32_t s = 0; s < world->site->super_count; s++) {
+    for (uint32_t s = state->first; s < world->site->super_count && s < state->end; s++) {
         if (slots[s] < pods)
             continue;
         uint32_t used = world->super_gpus[s] - world->slots[1][s] + pods * state->gpus;
@@ -51,9 +79,19 @@ static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job,
 {
     struct volcano_state *state = p;
     state->gpus = job->gpus;
+    state->first = 0;
+    state->end = UINT32_MAX;
     uint32_t whole = choose(state, world, world->slots[job->gpus], job->pods);
     if (whole != GT_NONE && gt_group_fill(world, whole, job->gpus, job->pods, places))
         return true;
+    for (unsigned t = 0; t < GT_SITE_UPPER && world->site->upper[t]; t++) {
+        uint32_t first = choose_hypernode(state, world, world->site->upper[t], job);
+        if (first == GT_NONE)
+            continue;
+        state->first = first;
+        state->end = first + world->site->upper[t];
+        break;
+    }
     return gt_group_each_unit(state, world, job, places, choose);
 }
 

@@ -119,6 +119,48 @@ static void test_the_holder_is_served(void **state)
     gt_site_free(site);
 }
 
+/* Jobs of several pods, and the fewest supernodes that hold each. The last two take what is left here and
+ * there, and lie in two where one would do. */
+static void test_supernodes_of_jobs(void **state)
+{
+    (void)state;
+    struct gt_site *site = make_site("2x2x1+1x4x1");
+    struct gt_sim_job job[] = {{.submit = 1, .duration = 90, .pods = 1, .unit = 1, .gpus = 1},
+                               {.submit = 2, .duration = 90, .pods = 3, .unit = 3, .gpus = 1},
+                               {.submit = 3, .duration = 90, .pods = 2, .unit = 1, .gpus = 1},
+                               {.submit = 4, .duration = 90, .pods = 2, .unit = 1, .gpus = 1}};
+    struct gt_jobs jobs = {job, 4, 1};
+    struct gt_group_options options = {.check = true};
+    struct gt_result result;
+    run_policy(site, &jobs, &gt_group_first_fit, &options, &result);
+    assert_int_equal((int)result.placed, 4);
+    assert_float_equal(result.jobs_in_one, 1.0 / 3, 1e-9);
+    assert_float_equal(result.job_supernodes, 5.0 / 3, 1e-9);
+    assert_float_equal(result.job_supernodes_bound, 1, 1e-9);
+    gt_site_free(site);
+}
+
+/* The second job needs two supernodes, of which each leaf has two. */
+static void test_leaves_of_jobs(void **state)
+{
+    (void)state;
+    struct gt_site *site = make_site("4x1x1");
+    struct gt_sim_job job[] = {{.submit = 1, .duration = 90, .pods = 1, .unit = 1, .gpus = 1},
+                               {.submit = 2, .duration = 90, .pods = 2, .unit = 1, .gpus = 1}};
+    struct gt_jobs jobs = {job, 2, 1};
+    struct gt_group_options options = {.check = true};
+    struct gt_result apart, close;
+    site->upper[0] = 2;
+    run_policy(site, &jobs, &gt_group_first_fit, &options, &apart);
+    assert_true(apart.jobs_in_one == 0 && apart.job_supernodes == 2 && apart.job_supernodes_bound == 2);
+    assert_true(apart.jobs_in_one_leaf == 0 && apart.job_leaves == 2 && apart.job_leaves_bound == 1);
+    run_policy(site, &jobs, &gt_group_kueue_preferred, &options, &close);
+    assert_true(close.jobs_in_one_leaf == 1 && close.job_leaves == 1 && close.job_leaves_bound == 1);
+    run_policy(site, &jobs, &gt_group_volcano, &options, &close);
+    assert_true(close.placed == 2 && close.job_leaves_bound == 1);
+    gt_site_free(site);
+}
+
 static void test_torn_groups_are_counted(void **state)
 {
     (void)state;
@@ -293,6 +335,8 @@ int main(void)
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_the_holder_is_served),
         cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_supernodes_of_jobs),
+        cmocka_unit_test(test_leaves_of_jobs),
         cmocka_unit_test(test_torn_groups_are_counted),
         cmocka_unit_test(test_conservation_and_determinism),
         cmocka_unit_test(test_static_is_never_below),

@@ -31,6 +31,29 @@ static void test_good(void **state)
     assert_int_equal(jobs->rows[1].gpus, 16);
 }
 
+static void test_leaves_and_spines(void **state)
+{
+    (void)state;
+    gt_auto_site struct gt_site *site = NULL;
+    gt_auto_cluster struct gt_cluster *model = NULL;
+    struct gt_cluster_node node;
+    struct gt_cluster_supernode super;
+    static const char *const above[] = {"s000004", "t2-000002", "t3-000001"};
+    assert_int_equal(gt_site_from_shape("6x1x8", &site, NULL), 0);
+    site->upper[0] = 2; /* supernodes of a leaf, of a spine */
+    site->upper[1] = 4;
+    assert_int_equal(gt_site_model(site, &model, NULL), 0);
+    assert_true(gt_cluster_get_node(model, 4, &node));
+    uint32_t id = node.supernode;
+    for (unsigned t = 0; t < GT_COUNT(above); t++, id = super.parent) {
+        assert_true(gt_cluster_get_supernode(model, id, &super));
+        assert_string_equal(super.name, above[t]);
+        assert_int_equal(super.tier, t + 1);
+        assert_int_equal(super.nodes, t ? 2 : 1);
+    }
+    assert_int_equal(id, GT_NONE);
+}
+
 static void expect_error(bool cluster, const char *from, const char *expected)
 {
     gt_auto_free char *text = copy_text(from);
@@ -170,8 +193,9 @@ static void test_damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),   cmocka_unit_test(test_bad),     cmocka_unit_test(test_nul_byte),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_good),     cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_nul_byte), cmocka_unit_test(test_leaves_and_spines),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
