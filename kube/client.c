@@ -45,21 +45,8 @@ static int copy_config(const struct gt_kube_config *from, struct gt_kube_config 
 
 /* ---- its writer ---- */
 
-static int kube_client_start(void *arg, const struct gt_kube_request *request, gt_kube_done *done,
-                             void *done_arg, struct gt_kube_call **ret, struct gt_err **err)
+static void kube_client_wake(struct gt_kube *kube, uint64_t after_ms)
 {
-    return gt_kube_start(arg, request, done, done_arg, ret, err);
-}
-
-static uint64_t kube_client_now(void *arg)
-{
-    (void)arg;
-    return gt_clock_ms();
-}
-
-static void kube_client_wake(void *arg, uint64_t after_ms)
-{
-    struct gt_kube *kube = arg;
     uint64_t at = gt_clock_ms() + after_ms;
     if (at >= kube->writer_ms)
         return;
@@ -76,8 +63,7 @@ static void kube_client_on_writer_timer(void *arg)
 
 static int kube_client_make_writer(struct gt_kube *kube, struct gt_err **err)
 {
-    const struct gt_writer_port port = {kube_client_start, gt_kube_cancel, kube_client_now, kube_client_wake,
-                                        kube};
+    const struct gt_writer_port port = {gt_kube_start, gt_kube_cancel, gt_clock_ms, kube_client_wake, kube};
     kube->writer_ms = UINT64_MAX;
     int r = gt_loop_add_timer(kube->loop, kube_client_on_writer_timer, kube, &kube->writer_timer, err);
     return r < 0 ? r : gt_writer_new(&port, &kube->writer, err);

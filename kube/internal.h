@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/backoff.h"
 #include "base/json_arena.h"
-#include "kube/backoff.h"
 #include "kube/client.h"
 #include "kube/token.h"
 #include "kube/transport.h"

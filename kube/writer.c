@@ -8,8 +8,6 @@
 #include "base/log.h"
 #include "base/prometheus.h"
 
-enum { RETRY_AFTER_MAX_S = 120 };
-
 struct gt_writer {
     struct gt_writer_port port;
     struct gt_write_line *lines; /* by order */
@@ -19,12 +17,12 @@ struct gt_writer {
 
 static uint64_t writer_now(const struct gt_writer *writer)
 {
-    return writer->port.now(writer->port.arg);
+    return writer->port.now();
 }
 
 static void writer_wake(const struct gt_writer *writer, uint64_t after_ms)
 {
-    writer->port.wake(writer->port.arg, after_ms);
+    writer->port.wake(writer->port.kube, after_ms);
 }
 
 /* ---- lists ---- */
@@ -93,17 +91,6 @@ static enum gt_write_outcome writer_outcome(const struct gt_kube_answer *answer)
     return answer->status >= 400 && answer->status < 500 ? GT_WRITE_REFUSED : GT_WRITE_UNKNOWN;
 }
 
-static void writer_back_off(struct gt_write_key *key, uint64_t now, unsigned retry_after_s)
-{
-    const struct gt_write_line *line = key->line;
-    uint64_t most = retry_after_s < RETRY_AFTER_MAX_S ? retry_after_s : RETRY_AFTER_MAX_S;
-    uint64_t pause =
-        gt_backoff_pause(key->failures++, line->retry_ms, line->retry_max_ms, &line->writer->jitter);
-    if (most * 1000 > pause)
-        pause = most * 1000 + gt_jitter_below(&line->writer->jitter, line->retry_ms);
-    key->due_ms = now + pause;
-}
-
 /* The key is in no list. `answered` may remove and free it. */
 static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcome,
                           struct gt_kube_answer *answer)
@@ -118,7 +105,9 @@ static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcom
     if (outcome == GT_WRITE_DONE)
         key->failures = 0;
     else
-        writer_back_off(key, writer_now(line->writer), answer->retry_after_s);
+        key->due_ms =
+            writer_now(line->writer) + gt_backoff_wait(key->failures++, line->retry_ms, line->retry_max_ms,
+                                                       answer->retry_after_s, &line->writer->jitter);
     bool again = key->added || outcome != GT_WRITE_DONE;
     key->added = false;
     if (line->answered(key, outcome, answer) && again && key->state == GT_WRITE_IDLE)
@@ -131,8 +120,8 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
     struct gt_write_line *line = key->line;
     struct gt_writer *writer = line->writer;
     line->running--;
-    line->answers++;
-    line->worked_ms += writer_now(writer) - key->since_ms;
+    line->stats.answers++;
+    line->stats.worked_ms += writer_now(writer) - key->since_ms;
     key->call = NULL;
     key->state = GT_WRITE_IDLE;
     writer_finish(key, writer_outcome(answer), answer);
@@ -150,9 +139,11 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
     struct gt_kube_request request = {0};
     uint64_t waited = now - key->since_ms;
     writer_unlink(key);
+    key->is_later = false;
     int r = line->make(key, &request, &body, &error);
     if (r == GT_WRITE_LATER) {
-        key->due_ms = now + line->retry_ms;
+        key->is_later = true;
+        key->due_ms = key->due_ms > now ? key->due_ms : now + line->retry_ms;
         writer_enqueue(key);
     }
     if (r == GT_WRITE_NOTHING || r == GT_WRITE_LATER)
@@ -162,7 +153,7 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
     if (r > 0)
         r = gt_buf_check(&body, line->name, &error);
     if (r >= 0)
-        r = writer->port.start(writer->port.arg, &request, writer_on_answer, key, &key->call, &error);
+        r = writer->port.start(writer->port.kube, &request, writer_on_answer, key, &key->call, &error);
     if (r < 0) {
         writer_finish(key, GT_WRITE_REFUSED, &(struct gt_kube_answer){.error = error});
         return;
@@ -170,9 +161,9 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
     key->state = GT_WRITE_RUNNING;
     key->since_ms = now;
     line->running++;
-    line->sent++;
-    line->queued_ms += waited;
-    line->retries += key->is_repeat;
+    line->stats.sent++;
+    line->stats.queued_ms += waited;
+    line->stats.retries += key->is_repeat;
     writer->tokens -= 1000;
 }
 
@@ -210,7 +201,11 @@ void gt_writer_run(struct gt_writer *writer)
 
 void gt_write_add(struct gt_write_key *key)
 {
-    key->line->adds++;
+    key->line->stats.adds++;
+    if (key->is_later && key->state == GT_WRITE_DELAYED) {
+        writer_unlink(key);
+        key->due_ms = 0;
+    }
     if (key->state == GT_WRITE_RUNNING)
         key->added = true;
     if (key->state != GT_WRITE_IDLE)
@@ -278,8 +273,8 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
         for (const struct gt_write_line *line = writer->lines; line; line = line->next)
             gt_buf_printf(to, "%s{name=\"%s\"} %" PRIu64 "\n", metrics[i].name, line->name,
                           i == 0   ? line->depth
-                          : i == 1 ? line->adds
-                                   : line->retries);
+                          : i == 1 ? line->stats.adds
+                                   : line->stats.retries);
     }
     for (unsigned i = 0; i < 2 && writer->lines; i++) {
         const char *name =
@@ -288,8 +283,8 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
                      i ? "From the request to its answer." : "How long an object waited until it was sent.");
         for (const struct gt_write_line *line = writer->lines; line; line = line->next)
             gt_buf_printf(to, "%s_sum{name=\"%s\"} %.3f\n%s_count{name=\"%s\"} %" PRIu64 "\n", name,
-                          line->name, (double)(i ? line->worked_ms : line->queued_ms) / 1000, name,
-                          line->name, i ? line->answers : line->sent);
+                          line->name, (double)(i ? line->stats.worked_ms : line->stats.queued_ms) / 1000,
+                          name, line->name, i ? line->stats.answers : line->stats.sent);
     }
 }
 

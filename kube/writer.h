@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUBE_WRITER_H
-#define GPUTOPO_KUBE_WRITER_H
+#pragma once
 
 #include "base/backoff.h"
 #include "base/buf.h"
@@ -38,7 +37,7 @@ struct gt_write_key {
     uint64_t due_ms;   /* not before then; `answered` may set it */
     /* of writer.c: */
     enum { GT_WRITE_IDLE, GT_WRITE_READY, GT_WRITE_DELAYED, GT_WRITE_RUNNING } state;
-    bool added, is_repeat, is_reported;
+    bool added, is_repeat, is_reported, is_later;
     uint64_t since_ms; /* when it became ready, or was sent */
     struct gt_kube_call *call;
     struct gt_write_key *next, *previous;
@@ -49,14 +48,16 @@ struct gt_write_list {
 };
 
 enum { GT_WRITE_NOTHING, GT_WRITE_SEND, GT_WRITE_LATER };
+enum { GT_WRITE_FIRST, GT_WRITE_LAST }; /* orders: what pods wait for, and the rest */
 
 struct gt_write_line {
     const char *name; /* for the log and the metrics */
     unsigned order, running_max;
     size_t body_max;
     uint64_t retry_ms, retry_max_ms;
-    /* Makes the next request. GT_WRITE_NOTHING: the object is as it should be; GT_WRITE_LATER: after
-     * retry_ms; or a negative error. The texts of the request are used before the next call. */
+    /* Makes the next request. GT_WRITE_NOTHING: the object is as it should be, and the key may be removed and
+     * freed; GT_WRITE_LATER: ask again when it is added, or at `due_ms`, which is after retry_ms if it is not
+     * set; or a negative error. The texts of the request are used before the next call. */
     int (*make)(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
                 struct gt_err **err);
     /* False: the key is not to be asked again until it is added; it may have been removed and freed. */
@@ -69,19 +70,21 @@ struct gt_write_line {
     struct gt_write_list ready, delayed;
     uint64_t delayed_ms; /* the earliest time in `delayed` */
     unsigned running, depth;
-    uint64_t adds, retries, sent, answers, queued_ms, worked_ms;
+    struct gt_write_stats {
+        uint64_t adds, retries, sent, answers, queued_ms, worked_ms;
+    } stats;
 };
 
 enum { GT_WRITER_PER_SECOND = 200, GT_WRITER_BURST = 400 };
 
 /* What the writer needs: the client and the loop's timer, or a test. */
 struct gt_writer_port {
-    int (*start)(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,
-                 struct gt_kube_call **ret, struct gt_err **err);
+    int (*start)(struct gt_kube *kube, const struct gt_kube_request *request, gt_kube_done *done,
+                 void *done_arg, struct gt_kube_call **ret, struct gt_err **err);
     void (*cancel)(struct gt_kube_call *call);
-    uint64_t (*now)(void *arg);
-    void (*wake)(void *arg, uint64_t after_ms);
-    void *arg;
+    uint64_t (*now)(void);
+    void (*wake)(struct gt_kube *kube, uint64_t after_ms);
+    struct gt_kube *kube;
 };
 
 int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, struct gt_err **err);
@@ -106,5 +109,3 @@ void gt_write_log(const char *kind, const char *namespace_, const char *name, bo
 
 /* As client-go's workqueue has them, with the label `name`. */
 void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to);
-
-#endif

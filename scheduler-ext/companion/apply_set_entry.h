@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "kube/backoff.h"
+#include "base/backoff.h"
 #include "kube/informer.h"
 #include "scheduler-ext/companion/apply_set.h"
 
