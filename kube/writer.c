@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -80,6 +81,15 @@ static void writer_release_delayed(struct gt_write_line *line, uint64_t now)
     }
 }
 
+static void writer_count(uint64_t ms, uint64_t *buckets, uint64_t *sum_ms)
+{
+    unsigned bucket = 0;
+    for (uint64_t limit = 1; limit < ms && bucket < GT_WRITE_BUCKETS - 1; limit *= 10)
+        bucket++;
+    buckets[bucket]++;
+    *sum_ms += ms;
+}
+
 /* ---- answers ---- */
 
 static enum gt_write_outcome writer_outcome(const struct gt_kube_answer *answer)
@@ -120,8 +130,7 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
     struct gt_write_line *line = key->line;
     struct gt_writer *writer = line->writer;
     line->running--;
-    line->stats.answers++;
-    line->stats.worked_ms += writer_now(writer) - key->since_ms;
+    writer_count(writer_now(writer) - key->since_ms, line->stats.worked, &line->stats.worked_ms);
     key->call = NULL;
     key->state = GT_WRITE_IDLE;
     writer_finish(key, writer_outcome(answer), answer);
@@ -161,8 +170,7 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
     key->state = GT_WRITE_RUNNING;
     key->since_ms = now;
     line->running++;
-    line->stats.sent++;
-    line->stats.queued_ms += waited;
+    writer_count(waited, line->stats.queued, &line->stats.queued_ms);
     line->stats.retries += key->is_repeat;
     writer->tokens -= 1000;
 }
@@ -261,6 +269,8 @@ void gt_write_log(const char *kind, const char *namespace_, const char *name, bo
 
 void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
 {
+    static const double limits[GT_WRITE_BUCKETS - 1] = {0.001, 0.01, 0.1, 1, 10};
+    char label[64];
     static const struct {
         const char *name, *type, *help;
     } metrics[] = {
@@ -279,12 +289,14 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
     for (unsigned i = 0; i < 2 && writer->lines; i++) {
         const char *name =
             i ? "gputopo_workqueue_work_duration_seconds" : "gputopo_workqueue_queue_duration_seconds";
-        gt_prom_head(to, name, "summary",
+        gt_prom_head(to, name, "histogram",
                      i ? "From the request to its answer." : "How long an object waited until it was sent.");
-        for (const struct gt_write_line *line = writer->lines; line; line = line->next)
-            gt_buf_printf(to, "%s_sum{name=\"%s\"} %.3f\n%s_count{name=\"%s\"} %" PRIu64 "\n", name,
-                          line->name, (double)(i ? line->stats.worked_ms : line->stats.queued_ms) / 1000,
-                          name, line->name, i ? line->stats.answers : line->stats.sent);
+        for (const struct gt_write_line *line = writer->lines; line; line = line->next) {
+            const struct gt_write_stats *stats = &line->stats;
+            snprintf(label, sizeof(label), "name=\"%s\"", line->name);
+            gt_prom_histogram_of(to, name, label, limits, i ? stats->worked : stats->queued, GT_WRITE_BUCKETS,
+                                 (double)(i ? stats->worked_ms : stats->queued_ms) / 1000);
+        }
     }
 }
 

@@ -50,6 +50,8 @@ struct gt_write_list {
 enum { GT_WRITE_NOTHING, GT_WRITE_SEND, GT_WRITE_LATER };
 enum { GT_WRITE_FIRST, GT_WRITE_LAST }; /* orders: what pods wait for, and the rest */
 
+enum { GT_WRITE_BUCKETS = 6 }; /* of times: up to a millisecond, ten... ten seconds, and above */
+
 struct gt_write_line {
     const char *name; /* for the log and the metrics */
     unsigned order, running_max;
@@ -71,7 +73,8 @@ struct gt_write_line {
     uint64_t delayed_ms; /* the earliest time in `delayed` */
     unsigned running, depth;
     struct gt_write_stats {
-        uint64_t adds, retries, sent, answers, queued_ms, worked_ms;
+        uint64_t adds, retries, queued_ms, worked_ms;
+        uint64_t queued[GT_WRITE_BUCKETS], worked[GT_WRITE_BUCKETS];
     } stats;
 };
 

@@ -325,10 +325,11 @@ static void test_metrics(void **state)
     gt_writer_metrics(writer, &text);
     assert_non_null(strstr(text.data, "gputopo_workqueue_depth{name=\"texts\"} 1\n"));
     assert_non_null(strstr(text.data, "gputopo_workqueue_adds_total{name=\"texts\"} 3\n"));
-    assert_non_null(
-        strstr(text.data, "gputopo_workqueue_queue_duration_seconds_sum{name=\"texts\"} 4.000\n"));
+    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_sum{name=\"texts\"} 4\n"));
     assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_count{name=\"texts\"} 2\n"));
-    assert_non_null(strstr(text.data, "gputopo_workqueue_work_duration_seconds_sum{name=\"texts\"} 0.500\n"));
+    assert_non_null(strstr(text.data, "gputopo_workqueue_work_duration_seconds_sum{name=\"texts\"} 0.5\n"));
+    assert_non_null(strstr(text.data, "work_duration_seconds_bucket{name=\"texts\",le=\"0.1\"} 0\n"));
+    assert_non_null(strstr(text.data, "work_duration_seconds_bucket{name=\"texts\",le=\"1\"} 1\n"));
     assert_non_null(strstr(text.data, "gputopo_workqueue_work_duration_seconds_count{name=\"lifts\"} 0\n"));
 }
 
