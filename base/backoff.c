@@ -16,7 +16,7 @@ void gt_jitter_seed(struct gt_jitter *jitter)
 }
 
 /* splitmix64 */
-static uint64_t backoff_next(struct gt_jitter *jitter)
+static uint64_t backoff_random(struct gt_jitter *jitter)
 {
     uint64_t z = jitter->state += 0x9e3779b97f4a7c15U;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9U;
@@ -26,7 +26,7 @@ static uint64_t backoff_next(struct gt_jitter *jitter)
 
 uint64_t gt_jitter_below(struct gt_jitter *jitter, uint64_t limit)
 {
-    return limit ? backoff_next(jitter) % limit : 0;
+    return limit ? backoff_random(jitter) % limit : 0;
 }
 
 uint64_t gt_backoff_step(uint64_t failures, uint64_t first, uint64_t max)
@@ -41,4 +41,21 @@ uint64_t gt_backoff_pause(uint64_t failures, uint64_t first, uint64_t max, struc
 {
     uint64_t step = gt_backoff_step(failures, first, max);
     return step - gt_jitter_below(jitter, step / 4);
+}
+
+uint64_t gt_backoff_wait(uint64_t failures, uint64_t first_ms, uint64_t max_ms, unsigned retry_after_s,
+                         struct gt_jitter *jitter)
+{
+    uint64_t step = gt_backoff_step(failures, first_ms, max_ms);
+    uint64_t retry_after =
+        (retry_after_s < GT_BACKOFF_RETRY_AFTER_MAX_S ? retry_after_s : GT_BACKOFF_RETRY_AFTER_MAX_S) *
+        UINT64_C(1000);
+    uint64_t wait = step / 2 + gt_jitter_below(jitter, step / 2 + 1);
+    return retry_after > wait ? retry_after + gt_jitter_below(jitter, step) : wait;
+}
+
+uint64_t gt_backoff_next(struct gt_backoff *backoff, unsigned retry_after_s, struct gt_jitter *jitter)
+{
+    return gt_backoff_wait(backoff->failures++, GT_BACKOFF_FIRST_MS, GT_BACKOFF_MAX_MS, retry_after_s,
+                           jitter);
 }

@@ -20,3 +20,15 @@ uint64_t gt_backoff_step(uint64_t failures, uint64_t first, uint64_t max);
 
 /* The same, shortened at random by up to a quarter. */
 uint64_t gt_backoff_pause(uint64_t failures, uint64_t first, uint64_t max, struct gt_jitter *jitter);
+
+/* A random time between half of the step and the step, in milliseconds. With `retry_after_s` (Retry-After of
+ * an HTTP server, at most GT_BACKOFF_RETRY_AFTER_MAX_S) it is at least that, plus jitter. */
+uint64_t gt_backoff_wait(uint64_t failures, uint64_t first_ms, uint64_t max_ms, unsigned retry_after_s,
+                         struct gt_jitter *jitter);
+
+/* The same for requests to the API server that are only read or repeated: counts one failure. */
+struct gt_backoff {
+    unsigned failures;
+};
+enum { GT_BACKOFF_FIRST_MS = 200, GT_BACKOFF_MAX_MS = 30000, GT_BACKOFF_RETRY_AFTER_MAX_S = 120 };
+uint64_t gt_backoff_next(struct gt_backoff *backoff, unsigned retry_after_s, struct gt_jitter *jitter);

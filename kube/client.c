@@ -43,6 +43,39 @@ static int copy_config(const struct gt_kube_config *from, struct gt_kube_config 
     return 0;
 }
 
+/* ---- its writer ---- */
+
+static void kube_client_wake(struct gt_kube *kube, uint64_t after_ms)
+{
+    uint64_t at = gt_clock_ms() + after_ms;
+    if (at >= kube->writer_ms)
+        return;
+    kube->writer_ms = at;
+    gt_source_arm(kube->writer_timer, after_ms);
+}
+
+static void kube_client_on_writer_timer(void *arg)
+{
+    struct gt_kube *kube = arg;
+    kube->writer_ms = UINT64_MAX;
+    gt_writer_run(kube->writer);
+}
+
+static int kube_client_make_writer(struct gt_kube *kube, struct gt_err **err)
+{
+    const struct gt_writer_port port = {gt_kube_start, gt_kube_cancel, gt_clock_ms, kube_client_wake, kube};
+    kube->writer_ms = UINT64_MAX;
+    int r = gt_loop_add_timer(kube->loop, kube_client_on_writer_timer, kube, &kube->writer_timer, err);
+    return r < 0 ? r : gt_writer_new(&port, &kube->writer, err);
+}
+
+struct gt_writer *gt_kube_writer(struct gt_kube *kube)
+{
+    return kube->writer;
+}
+
+/* ---- creation and end ---- */
+
 int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const char *component,
                 struct gt_kube **ret, struct gt_err **err)
 {
@@ -64,6 +97,8 @@ int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const
         r = gt_fail(err, EINVAL, "Kubernetes client: the token has white space or control characters in it");
     if (r == 0)
         r = gt_loop_add_timer(loop, gt_kube_on_timer, kube, &kube->timer, err);
+    if (r == 0)
+        r = kube_client_make_writer(kube, err);
     if (r < 0)
         return r;
     struct utsname system = {0};
@@ -86,6 +121,8 @@ void gt_kube_free(struct gt_kube *kube)
     gt_transport_free(kube->transport);
     gt_json_arena_free(kube->arena);
     gt_source_free(kube->timer);
+    gt_source_free(kube->writer_timer);
+    gt_writer_free(kube->writer);
     gt_kube_token_free(kube->token);
     gt_kube_config_done(&kube->config);
     free(kube);

@@ -97,6 +97,7 @@ struct gt_kube_answer {
     cJSON *object; /* the answer's JSON, also of an error; may be NULL; take it with gt_steal() */
     const struct gt_err *error;
     unsigned tries;
+    unsigned retry_after_s; /* of the last try; 0: not said */
 };
 
 typedef void gt_kube_done(void *arg, struct gt_kube_answer *answer);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/backoff.h"
 #include "base/json_arena.h"
-#include "kube/backoff.h"
 #include "kube/client.h"
 #include "kube/token.h"
 #include "kube/transport.h"
+#include "kube/writer.h"
 
 enum { GT_KUBE_OVERSIZE_REPORTED = 64 };
 
@@ -20,6 +21,9 @@ struct gt_kube {
     struct gt_kube_call *calls; /* all of them */
     unsigned call_count;
     struct gt_source *timer; /* for calls that wait */
+    struct gt_writer *writer;
+    struct gt_source *writer_timer;
+    uint64_t writer_ms; /* when that is due; UINT64_MAX: it is not armed */
     struct gt_kube_counters counters;
     gt_kube_oversize_report *on_oversize; /* NULL: there are no reports */
     void *on_oversize_arg;

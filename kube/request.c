@@ -98,7 +98,11 @@ static void kube_request_schedule(struct gt_kube *kube)
 static void answer_call(struct gt_kube_call *call, unsigned status, cJSON *object, struct gt_err *error,
                         const struct gt_transfer_result *result)
 {
-    struct gt_kube_answer answer = {.status = status, .object = object, .error = error, .tries = call->tries};
+    struct gt_kube_answer answer = {.status = status,
+                                    .object = object,
+                                    .error = error,
+                                    .tries = call->tries,
+                                    .retry_after_s = result ? result->retry_after : 0};
     call->in_callback = true;
     kube_request_unlink_call(call);
     kube_request_schedule(call->kube);

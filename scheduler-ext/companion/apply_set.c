@@ -5,7 +5,6 @@
 #include <search.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 
@@ -95,7 +94,7 @@ bool gt_apply_set_want(struct gt_apply_set *set, const char *name, const char *d
         return false;
     free(entry->desired);
     entry->desired = copied;
-    gt_apply_set_queue(entry);
+    gt_write_add(&entry->key);
     return true;
 }
 
@@ -106,35 +105,35 @@ static void end_entry(const void *node, VISIT which, void *arg)
     if ((which != postorder && which != leaf) || entry->round == set->round)
         return;
     if (entry->desired || entry->there.state == GT_APPLY_SET_OURS)
-        gt_apply_set_queue(entry);
+        gt_write_add(&entry->key);
     free(gt_steal(entry->desired));
 }
 
 void gt_apply_set_end(struct gt_apply_set *set)
 {
+    bool first = !set->has_round;
     set->has_round = true;
     twalk_r(set->tree, end_entry, set);
-    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
+    if (first)
+        gt_apply_set_queue_all(set);
 }
 
 static void cancel_entry(const void *node, VISIT which, void *arg)
 {
     struct gt_apply_set_entry *entry = *(struct gt_apply_set_entry *const *)node;
     (void)arg;
-    if ((which == postorder || which == leaf) && entry->call) {
-        gt_kube_cancel(gt_steal(entry->call));
-        gt_apply_set_queue(entry);
-    }
+    if (which != postorder && which != leaf)
+        return;
+    gt_write_remove(&entry->key);
+    gt_write_add(&entry->key); /* it may still wait for the watch */
 }
 
 void gt_apply_set_lead(struct gt_apply_set *set, bool leads)
 {
     set->leads = leads;
-    if (!leads) {
+    if (!leads)
         twalk_r(set->tree, cancel_entry, NULL);
-        set->running = 0;
-    }
-    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
+    gt_apply_set_queue_all(set);
 }
 
 /* ---- creation and end ---- */
@@ -145,7 +144,7 @@ void gt_apply_set_free(struct gt_apply_set *set)
         return;
     gt_kube_informer_free(set->informer);
     gt_apply_set_free_entries(set);
-    gt_source_free(set->timer);
+    gt_write_close(&set->line);
     free(set);
 }
 
@@ -155,10 +154,7 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
     if (!set)
         return gt_fail_sys(err, ENOMEM, "set of %s", spec->kind);
     set->spec = *spec;
-    set->last = &set->first;
-    set->tokens = GT_APPLY_SET_BURST;
-    set->tokens_at = gt_clock_ms();
-    gt_jitter_seed(&set->jitter);
+    gt_apply_set_open(set);
     const struct gt_kube_informer_spec informer = {
         .selection = {.resource = spec->resource,
                       .namespace_ = spec->namespace_,
@@ -171,8 +167,8 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
         .on_error = apply_set_on_error,
         .arg = set,
     };
-    int r = gt_loop_add_timer(spec->loop, gt_apply_set_run, set, &set->timer, err);
-    if (r >= 0 && !spec->no_informer)
+    int r = 0;
+    if (!spec->no_informer)
         r = gt_kube_informer_start(spec->kube, &informer, &set->informer, err);
     if (r < 0)
         return r;
@@ -189,7 +185,7 @@ static void count_entry(const void *node, VISIT which, void *arg)
     stats->ours += entry->there.state == GT_APPLY_SET_OURS;
     stats->foreign += entry->there.state == GT_APPLY_SET_FOREIGN;
     stats->desired += entry->desired != NULL;
-    stats->waiting += entry->call || (entry->is_queued && !entry->awaited);
+    stats->waiting += entry->key.state != GT_WRITE_IDLE && !entry->awaited;
 }
 
 void gt_apply_set_stats(const struct gt_apply_set *set, struct gt_apply_set_stats *ret)

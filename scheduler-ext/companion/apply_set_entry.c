@@ -27,7 +27,7 @@ static void seen_done(struct gt_apply_set_seen *seen)
 static void apply_set_entry_free(void *item)
 {
     struct gt_apply_set_entry *entry = item;
-    gt_kube_cancel(entry->call);
+    gt_write_remove(&entry->key);
     seen_done(&entry->there);
     seen_done(&entry->later);
     free(entry->awaited);
@@ -61,14 +61,15 @@ struct gt_apply_set_entry *gt_apply_set_find_or_add(struct gt_apply_set *set, co
         return NULL;
     }
     entry->set = set;
+    entry->key = (struct gt_write_key){.line = &set->line, .of = entry};
     set->count++;
     return entry;
 }
 
 static bool is_over(const struct gt_apply_set_entry *entry)
 {
-    return entry->there.state == GT_APPLY_SET_ABSENT && !entry->desired && !entry->call && !entry->awaited &&
-           !entry->has_later && !entry->is_queued;
+    return entry->there.state == GT_APPLY_SET_ABSENT && !entry->desired && !entry->awaited &&
+           !entry->has_later && entry->key.state == GT_WRITE_IDLE;
 }
 
 void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry)
@@ -177,25 +178,25 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
 static void apply_set_entry_observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
 {
     struct gt_apply_set *set = entry->set;
-    if (entry->call && entry->observed_count++ < GT_APPLY_SET_OBSERVED_MAX)
+    if (entry->key.state == GT_WRITE_RUNNING && entry->observed_count++ < GT_APPLY_SET_OBSERVED_MAX)
         entry->observed[entry->observed_count - 1] = version_digest(seen);
     if (entry->awaited && strcmp(entry->awaited, seen->version ? seen->version : "") != 0 &&
         gt_clock_ms() < entry->awaited_until) {
         seen_done(&entry->later);
         entry->later = *seen;
         entry->has_later = true;
-        gt_apply_set_queue(entry);
+        gt_write_add(&entry->key);
         return;
     }
     /* A state that comes during a write is judged when the answer is there: usually it is the result of the
      * write. */
-    bool is_echo = entry->awaited || entry->call;
+    bool is_echo = entry->awaited || entry->key.state == GT_WRITE_RUNNING;
     free(gt_steal(entry->awaited));
     seen_done(&entry->later);
     entry->has_later = false;
     seen_done(&entry->there);
     entry->there = *seen;
-    gt_apply_set_queue(entry);
+    gt_write_add(&entry->key);
     if (!is_echo)
         set->spec.on_change(set->spec.arg);
 }
@@ -223,31 +224,28 @@ void gt_apply_set_observe_all(struct gt_apply_set *set)
     set->stats.absent = false;
     if (first)
         set->spec.on_change(set->spec.arg);
-    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
+    gt_apply_set_queue_all(set);
 }
 
-/* ---- the queue of writes ---- */
+/* ---- writes ---- */
 
 bool gt_apply_set_is_synced(const struct gt_apply_set *set)
 {
     return set->synced && !set->stats.absent;
 }
 
-void gt_apply_set_kick(struct gt_apply_set *set, uint64_t ms)
+static void apply_set_entry_add(const void *node, VISIT which, void *arg)
 {
-    gt_source_arm(set->timer, ms);
+    struct gt_apply_set_entry *entry = *(struct gt_apply_set_entry *const *)node;
+    (void)arg;
+    if (which == postorder || which == leaf)
+        gt_write_add(&entry->key);
 }
 
-void gt_apply_set_queue(struct gt_apply_set_entry *entry)
+void gt_apply_set_queue_all(struct gt_apply_set *set)
 {
-    struct gt_apply_set *set = entry->set;
-    if (!entry->is_queued) {
-        entry->is_queued = true;
-        entry->next = NULL;
-        *set->last = entry;
-        set->last = &entry->next;
-    }
-    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
+    if (set->leads && set->has_round && gt_apply_set_is_synced(set))
+        twalk_r(set->tree, apply_set_entry_add, NULL);
 }
 
 void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
@@ -258,5 +256,4 @@ void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
     snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
            GT_STR("name", entry->name), GT_STR("why", set->stats.error));
-    entry->not_before = gt_clock_ms() + gt_backoff_next(&entry->backoff, 0, &set->jitter);
 }

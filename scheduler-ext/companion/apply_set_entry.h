@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "kube/backoff.h"
 #include "kube/informer.h"
+#include "kube/writer.h"
 #include "scheduler-ext/companion/apply_set.h"
 
 /* The state of an apply set and of its objects: observed state, desired state, and the queue of writes. */
@@ -24,34 +24,24 @@ struct gt_apply_set_entry {
     uint64_t awaited_until;
     char *desired; /* NULL: it must not exist */
     uint32_t round;
-    bool is_queued;
-    struct gt_apply_set_entry *next;              /* of the queue */
-    struct gt_kube_call *call;                    /* the write in flight */
+    struct gt_write_key key;
     uint64_t observed[GT_APPLY_SET_OBSERVED_MAX]; /* digests of versions that the watch sent meanwhile */
     unsigned observed_count;                      /* may exceed the array */
     enum gt_kube_verb verb;
-    uint64_t applied; /* digest of the desired state that `call` writes; 0: none */
-    struct gt_backoff backoff;
-    uint64_t not_before;
+    uint64_t applied; /* digest of the desired state that the request writes; 0: none */
+    unsigned unkept;  /* writes in a row of which the API server did not store all */
 };
 
 struct gt_apply_set {
     struct gt_apply_set_spec spec;
     struct gt_kube_informer *informer;
-    struct gt_source *timer;
-    struct gt_jitter jitter;
+    struct gt_write_line line;
     void *tree; /* of search.h, by name */
     uint32_t count;
-    struct gt_apply_set_entry *first, **last; /* the queue: not known to be as desired */
-    unsigned running;
-    double tokens;
-    uint64_t tokens_at;
     uint32_t round;
     bool leads, synced, has_round;
     struct gt_apply_set_stats stats;
 };
-
-enum { GT_APPLY_SET_BURST = 100, GT_APPLY_SET_SOON_MS = 20 };
 
 /* NULL: there is none; gt_apply_set_find_or_add(): no memory, or too many. */
 struct gt_apply_set_entry *gt_apply_set_find(const struct gt_apply_set *set, const char *name);
@@ -65,16 +55,10 @@ void gt_apply_set_caught_up(struct gt_apply_set_entry *entry);
 /* The result of our own write; NULL: the object was deleted. */
 void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object);
 
-void gt_apply_set_queue(struct gt_apply_set_entry *entry);
-void gt_apply_set_kick(struct gt_apply_set *set, uint64_t ms);
-/* Counts and logs a failed write, and starts the entry's back-off. */
+/* Makes the writes that are needed, once more for all entries where the set may write now. */
+void gt_apply_set_queue_all(struct gt_apply_set *set);
+/* Counts and logs a failed write. */
 void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why);
 
-/* apply_set_queue.c: the timer, which writes what is due. */
-gt_timer_callback gt_apply_set_run;
-
-/*
- * apply_set_write.c: starts the next write that an entry needs to reach its desired state. 1: started; 0:
- * nothing is to be done; negative: it could not be started.
- */
-int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err);
+/* apply_set_write.c: the line of the set's writes. */
+void gt_apply_set_open(struct gt_apply_set *set);

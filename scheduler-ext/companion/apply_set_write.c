@@ -5,6 +5,8 @@
 
 #include "api/names.h"
 #include "api/removal.h"
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -12,32 +14,14 @@
 #include "scheduler-ext/companion/apply_set_entry.h"
 #include "scheduler-ext/companion/desired.h"
 
-enum { WRITE_DEADLINE_MS = 20000 };
+enum { WRITES_RUNNING_MAX = 8, APPLY_BODY_MAX = 16 << 20, APPLY_RETRY_MS = 200, APPLY_RETRY_MAX_MS = 30000 };
 
-static void apply_set_write_on_written(void *arg, struct gt_kube_answer *answer);
-
-static int apply_set_write_send(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool to_status,
-                                const char *body, struct gt_err **err)
-{
-    const struct gt_apply_set_spec *spec = &entry->set->spec;
-    const struct gt_kube_request request = {
-        .verb = verb,
-        .resource = spec->resource,
-        .namespace_ = spec->namespace_,
-        .name = verb == GT_KUBE_CREATE ? NULL : entry->name,
-        .subresource = to_status ? "status" : NULL,
-        .body = body,
-        .field_manager = verb == GT_KUBE_DELETE ? NULL : GT_MANAGER_COMPANION,
-        .force = verb == GT_KUBE_APPLY,
-        .deadline_ms = WRITE_DEADLINE_MS,
-    };
-    entry->verb = verb;
-    entry->applied = 0;
-    entry->observed_count = 0;
-    int r =
-        gt_kube_start(entry->set->spec.kube, &request, apply_set_write_on_written, entry, &entry->call, err);
-    return r < 0 ? r : 1;
-}
+/* What the writer asks for. */
+struct apply_set_request {
+    struct gt_apply_set_entry *entry;
+    struct gt_kube_request *to;
+    struct gt_buf *body;
+};
 
 /* {"apiVersion","kind","metadata":{"name"...},ROOT}; `labels` and `root` may be NULL, they are copied. */
 static char *body_of(const struct gt_apply_set_entry *entry, const char *uid, const cJSON *labels,
@@ -80,36 +64,56 @@ static int no_memory(const struct gt_apply_set_entry *entry, struct gt_err **err
     return gt_fail_sys(err, ENOMEM, "%s %s", entry->set->spec.kind, entry->name);
 }
 
-static int apply_set_write_start(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool to_status,
-                                 char *body, struct gt_err **err)
+static int apply_set_write_start(const struct apply_set_request *request, enum gt_kube_verb verb,
+                                 bool to_status, char *body, struct gt_err **err)
 {
+    struct gt_apply_set_entry *entry = request->entry;
+    const struct gt_apply_set_spec *spec = &entry->set->spec;
     gt_auto_free char *owned = body;
-    return owned ? apply_set_write_send(entry, verb, to_status, owned, err) : no_memory(entry, err);
+    if (!owned)
+        return no_memory(entry, err);
+    gt_buf_puts(request->body, owned);
+    *request->to = (struct gt_kube_request){
+        .verb = verb,
+        .resource = spec->resource,
+        .namespace_ = spec->namespace_,
+        .name = verb == GT_KUBE_CREATE ? NULL : entry->name,
+        .subresource = to_status ? "status" : NULL,
+        .field_manager = verb == GT_KUBE_DELETE ? NULL : GT_MANAGER_COMPANION,
+        .force = verb == GT_KUBE_APPLY,
+    };
+    entry->verb = verb;
+    entry->applied = 0;
+    entry->observed_count = 0;
+    return GT_WRITE_SEND;
 }
 
-static int apply_set_write_create(struct gt_apply_set_entry *entry, struct gt_err **err)
+static int apply_set_write_create(const struct apply_set_request *request, struct gt_err **err)
 {
+    struct gt_apply_set_entry *entry = request->entry;
     cJSON *labels, *root;
     gt_auto_json cJSON *desired = read_desired(entry, &labels, &root);
     if (!desired)
         return no_memory(entry, err);
     bool is_status = entry->set->spec.is_status;
-    return apply_set_write_start(entry, GT_KUBE_CREATE, false,
+    return apply_set_write_start(request, GT_KUBE_CREATE, false,
                                  body_of(entry, NULL, labels, is_status ? NULL : root), err);
 }
 
 /* An object that was deleted and created again by others in the meantime stays. */
-static int erase(struct gt_apply_set_entry *entry, struct gt_err **err)
+static int erase(const struct apply_set_request *request, struct gt_err **err)
 {
+    struct gt_apply_set_entry *entry = request->entry;
     gt_auto_buf struct gt_buf body = GT_BUF(4 << 10);
     gt_delete_options_write(entry->there.uid, NULL, &body);
-    return apply_set_write_start(entry, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
+    return apply_set_write_start(request, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
 }
 
 /* Removes what others have added. 0: there is nothing to remove. */
-static int remove_extra_fields(struct gt_apply_set_entry *entry, const cJSON *root, const cJSON *have,
+static int remove_extra_fields(const struct apply_set_request *request, const cJSON *root, const cJSON *have,
                                struct gt_err **err)
 {
+    const struct gt_apply_set_entry *entry = request->entry;
     const struct gt_apply_set_spec *spec = &entry->set->spec;
     gt_auto_json cJSON *patch = cJSON_CreateObject();
     cJSON *extras = gt_desired_extras(root, cJSON_GetObjectItemCaseSensitive(have, spec->root));
@@ -119,12 +123,13 @@ static int remove_extra_fields(struct gt_apply_set_entry *entry, const cJSON *ro
         cJSON_Delete(extras);
         return no_memory(entry, err);
     }
-    return apply_set_write_start(entry, GT_KUBE_MERGE_PATCH, spec->is_status, cJSON_PrintUnformatted(patch),
+    return apply_set_write_start(request, GT_KUBE_MERGE_PATCH, spec->is_status, cJSON_PrintUnformatted(patch),
                                  err);
 }
 
-static int update(struct gt_apply_set_entry *entry, struct gt_err **err)
+static int update(const struct apply_set_request *request, struct gt_err **err)
 {
+    struct gt_apply_set_entry *entry = request->entry;
     const struct gt_apply_set_spec *spec = &entry->set->spec;
     cJSON *labels, *root;
     gt_auto_json cJSON *desired = read_desired(entry, &labels, &root);
@@ -134,12 +139,12 @@ static int update(struct gt_apply_set_entry *entry, struct gt_err **err)
     const cJSON *had = cJSON_GetObjectItemCaseSensitive(have, spec->root);
     bool labels_hold = gt_desired_holds(labels, cJSON_GetObjectItemCaseSensitive(have, "labels"));
     bool root_holds = gt_desired_holds(root, had);
-    int r = spec->is_strict ? remove_extra_fields(entry, root, have, err) : 0;
+    int r = spec->is_strict ? remove_extra_fields(request, root, have, err) : 0;
     if (r)
         return r;
     const char *uid = entry->there.uid;
     if (!labels_hold || (!root_holds && !spec->is_status)) {
-        r = apply_set_write_start(entry, GT_KUBE_APPLY, false,
+        r = apply_set_write_start(request, GT_KUBE_APPLY, false,
                                   body_of(entry, uid, labels, spec->is_status ? NULL : root), err);
         entry->applied = spec->is_status ? 0 : gt_digest_keyed(entry->desired);
         return r;
@@ -150,22 +155,42 @@ static int update(struct gt_apply_set_entry *entry, struct gt_err **err)
     gt_time_text(time(NULL), now);
     if (!gt_desired_stamp(root, had, now))
         return no_memory(entry, err);
-    r = apply_set_write_start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
+    r = apply_set_write_start(request, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
     entry->applied = gt_digest_keyed(entry->desired);
     return r;
 }
 
-int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err)
+static int apply_set_write_step(const struct apply_set_request *request, struct gt_err **err)
 {
+    const struct gt_apply_set_entry *entry = request->entry;
     switch (entry->there.state) {
     case GT_APPLY_SET_ABSENT:
-        return entry->desired ? apply_set_write_create(entry, err) : 0;
+        return entry->desired ? apply_set_write_create(request, err) : GT_WRITE_NOTHING;
     case GT_APPLY_SET_OURS:
-        return entry->desired ? update(entry, err) : erase(entry, err);
+        return entry->desired ? update(request, err) : erase(request, err);
     case GT_APPLY_SET_FOREIGN:
         break;
     }
-    return 0;
+    return GT_WRITE_NOTHING;
+}
+
+static int apply_set_write_make(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
+                                struct gt_err **err)
+{
+    struct gt_apply_set_entry *entry = key->of;
+    const struct gt_apply_set *set = entry->set;
+    int r = GT_WRITE_NOTHING;
+    if (entry->awaited && gt_clock_ms() >= entry->awaited_until)
+        gt_apply_set_caught_up(entry);
+    if (set->leads && set->has_round && gt_apply_set_is_synced(set))
+        r = apply_set_write_step(&(struct apply_set_request){entry, ret, body}, err);
+    if (r == GT_WRITE_NOTHING && entry->awaited) {
+        key->due_ms = entry->awaited_until;
+        return GT_WRITE_LATER;
+    }
+    if (r == GT_WRITE_NOTHING)
+        gt_apply_set_drop_if_over(entry);
+    return r;
 }
 
 static void apply_set_write_count(struct gt_apply_set_stats *stats, enum gt_kube_verb verb)
@@ -187,31 +212,46 @@ static bool is_stored(const struct gt_apply_set_entry *entry, const cJSON *objec
     return !root || gt_desired_holds(root, cJSON_GetObjectItemCaseSensitive(object, root_name));
 }
 
-static void apply_set_write_on_written(void *arg, struct gt_kube_answer *answer)
+static bool apply_set_write_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
+                                       struct gt_kube_answer *answer)
 {
-    struct gt_apply_set_entry *entry = arg;
+    struct gt_apply_set_entry *entry = key->of;
     struct gt_apply_set *set = entry->set;
-    entry->call = NULL;
-    set->running--;
     bool is_gone = entry->verb == GT_KUBE_DELETE && answer->status == 404;
-    if (!answer->error || is_gone) {
-        bool kept = is_stored(entry, answer->object);
-        if (kept) {
-            entry->backoff.failures = 0;
-            set->stats.error[0] = '\0';
-        }
-        apply_set_write_count(&set->stats, entry->verb);
-        gt_apply_set_wrote(entry, entry->verb == GT_KUBE_DELETE ? NULL : answer->object);
-        if (!kept)
-            gt_apply_set_failed(
-                entry, "the API server does not store all of it: is its custom resource definition that "
-                       "of this version?");
-        if (set->spec.reports_own)
-            set->spec.on_change(set->spec.arg);
-    } else {
+    if (outcome != GT_WRITE_DONE && !is_gone) {
         gt_apply_set_failed(entry, gt_err_text(answer->error));
         if (entry->observed_count > 0)
             set->spec.on_change(set->spec.arg);
+        return true;
     }
-    gt_apply_set_queue(entry);
+    bool kept = is_stored(entry, answer->object);
+    entry->unkept = kept ? 0 : entry->unkept + 1;
+    key->failures = entry->unkept;
+    key->due_ms =
+        kept ? 0 : gt_clock_ms() + gt_backoff_step(entry->unkept, APPLY_RETRY_MS / 2, APPLY_RETRY_MAX_MS);
+    if (kept)
+        set->stats.error[0] = '\0';
+    apply_set_write_count(&set->stats, entry->verb);
+    gt_apply_set_wrote(entry, entry->verb == GT_KUBE_DELETE ? NULL : answer->object);
+    if (!kept)
+        gt_apply_set_failed(entry,
+                            "the API server does not store all of it: is its custom resource definition that "
+                            "of this version?");
+    if (set->spec.reports_own)
+        set->spec.on_change(set->spec.arg);
+    gt_write_add(key);
+    return true;
+}
+
+void gt_apply_set_open(struct gt_apply_set *set)
+{
+    set->line = (struct gt_write_line){.name = set->spec.resource->plural,
+                                       .order = GT_WRITE_LAST,
+                                       .running_max = WRITES_RUNNING_MAX,
+                                       .body_max = APPLY_BODY_MAX,
+                                       .retry_ms = APPLY_RETRY_MS,
+                                       .retry_max_ms = APPLY_RETRY_MAX_MS,
+                                       .make = apply_set_write_make,
+                                       .answered = apply_set_write_on_written};
+    gt_write_open(gt_kube_writer(set->spec.kube), &set->line);
 }

@@ -9,11 +9,10 @@
 #include "api/names.h"
 #include "api/pod_claim.h"
 #include "api/removal.h"
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/log.h"
 #include "base/table.h"
+#include "kube/writer.h"
 
 enum {
     USE_CHECK_MS = 60000, /* which are in use */
@@ -28,19 +27,16 @@ struct claim_template {
     struct gt_claim_templates *all;
     uint32_t hash;
     char *namespace_, *name;
-    char uid[64];      /* resourceVersion; "": it does not exist, as far as known */
-    unsigned unused;   /* rounds in a row without use */
-    unsigned failures; /* failed writes in a row */
-    uint64_t next_ms;  /* no write before then */
-    struct gt_kube_call *call;
+    char uid[64];    /* "": it does not exist, as far as known */
+    unsigned unused; /* rounds in a row without use */
+    struct gt_write_key key;
 };
 
 struct gt_claim_templates {
     const struct gt_part_env *env;
     struct gt_source *timer;
     struct gt_table table;
-    uint64_t check_ms;
-    unsigned running;
+    struct gt_write_line line;
     bool leads, listed;
 };
 
@@ -67,10 +63,7 @@ static struct claim_template *claim_templates_find(const struct gt_claim_templat
 
 static void free_template(struct claim_template *one)
 {
-    if (one->call) {
-        gt_kube_cancel(one->call);
-        one->all->running--;
-    }
+    gt_write_remove(&one->key);
     free(one->namespace_);
     free(one->name);
     free(one);
@@ -83,6 +76,7 @@ static struct claim_template *claim_templates_find_or_add(struct gt_claim_templa
     if (one || !(one = calloc(1, sizeof(*one))))
         return one;
     *one = (struct claim_template){.all = templates,
+                                   .key = {.line = &templates->line, .of = one},
                                    .hash = gt_digest_hash_of_name(namespace_, name),
                                    .namespace_ = strdup(namespace_),
                                    .name = strdup(name)};
@@ -98,72 +92,62 @@ static void claim_templates_drop(struct claim_template *one)
     free_template(one);
 }
 
-static void soon(struct gt_claim_templates *templates)
+static bool claim_templates_is_due(const struct claim_template *one, bool *ret_creates)
 {
-    if (templates->leads && templates->listed)
-        gt_source_arm(templates->timer, 0);
+    *ret_creates = !one->uid[0];
+    return one->all->leads && one->all->listed &&
+           (*ret_creates ? !one->unused : one->unused >= UNUSED_CHECKS);
+}
+
+static void claim_templates_add(struct claim_template *one)
+{
+    bool creates;
+    if (claim_templates_is_due(one, &creates))
+        gt_write_add(&one->key);
 }
 
 /* ---- writes ---- */
 
-static void claim_templates_on_written(void *arg, struct gt_kube_answer *answer)
+static int claim_templates_make(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
+                                struct gt_err **err)
 {
-    struct claim_template *one = arg;
-    struct gt_claim_templates *templates = one->all;
-    one->call = NULL;
-    templates->running--;
-    if (!answer->error || answer->status == 404) {
-        one->failures = 0;
-        one->next_ms = gt_clock_ms() + TEMPLATE_RETRY_MS; /* the watch sends it */
-    } else {
-        gt_log(one->failures ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write a ResourceClaimTemplate",
-               GT_STR("namespace", one->namespace_), GT_STR("name", one->name),
-               GT_STR("error", gt_err_text(answer->error)));
-        one->next_ms =
-            gt_clock_ms() + gt_backoff_step(one->failures++, TEMPLATE_RETRY_MS, TEMPLATE_RETRY_MAX_MS);
-    }
-    soon(templates);
-}
-
-static int claim_templates_send(struct claim_template *one, bool creates, struct gt_err **err)
-{
-    gt_auto_buf struct gt_buf body = GT_BUF(TEMPLATE_BODY_MAX);
+    const struct claim_template *one = key->of;
+    const struct gt_part_env *env = one->all->env;
     struct gt_claim_sizes sizes;
+    bool creates;
+    (void)err;
+    if (!claim_templates_is_due(one, &creates))
+        return GT_WRITE_NOTHING;
+    if (!env->is_leading(env->leading_arg))
+        return GT_WRITE_LATER;
     if (!creates)
-        gt_delete_options_write(one->uid, NULL, &body);
+        gt_delete_options_write(one->uid, NULL, body);
     else if (gt_claim_template_sizes(one->name, &sizes))
-        gt_claim_template_write(one->name, &sizes, &body);
-    const struct gt_kube_request request = {.verb = creates ? GT_KUBE_CREATE : GT_KUBE_DELETE,
-                                            .resource = &gt_kube_resource_claim_templates,
-                                            .namespace_ = one->namespace_,
-                                            .name = creates ? NULL : one->name,
-                                            .body = body.data,
-                                            .field_manager = creates ? GT_MANAGER_COMPANION : NULL,
-                                            .no_object = true};
-    int r = gt_buf_check(&body, "ResourceClaimTemplate", err);
-    return r < 0 ? r
-                 : gt_kube_start(one->all->env->kube, &request, claim_templates_on_written, one, &one->call,
-                                 err);
+        gt_claim_template_write(one->name, &sizes, body);
+    *ret = (struct gt_kube_request){.verb = creates ? GT_KUBE_CREATE : GT_KUBE_DELETE,
+                                    .resource = &gt_kube_resource_claim_templates,
+                                    .namespace_ = one->namespace_,
+                                    .name = creates ? NULL : one->name,
+                                    .field_manager = creates ? GT_MANAGER_COMPANION : NULL,
+                                    .no_object = true};
+    return GT_WRITE_SEND;
 }
 
-/* When it is to be written next; UINT64_MAX: it is as desired. */
-static uint64_t write_if_due(struct claim_template *one, uint64_t now)
+static bool claim_templates_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
+                                       struct gt_kube_answer *answer)
 {
-    struct gt_claim_templates *templates = one->all;
-    gt_auto_err struct gt_err *error = NULL;
-    bool creates = !one->uid[0] && !one->unused, deletes = one->uid[0] && one->unused >= UNUSED_CHECKS;
-    if (one->call || (!creates && !deletes) || templates->running >= TEMPLATES_RUNNING_MAX)
-        return UINT64_MAX; /* each answer starts a new round */
-    if (one->next_ms > now)
-        return one->next_ms;
-    if (!templates->env->is_leading(templates->env->leading_arg))
-        return now + TEMPLATE_RETRY_MS;
-    if (claim_templates_send(one, creates, &error) == 0) {
-        templates->running++;
-        return UINT64_MAX;
-    }
-    one->next_ms = now + gt_backoff_step(one->failures++, TEMPLATE_RETRY_MS, TEMPLATE_RETRY_MAX_MS);
-    return one->next_ms;
+    (void)answer;
+    if (outcome != GT_WRITE_DONE)
+        return true;
+    key->due_ms = gt_clock_ms() + TEMPLATE_RETRY_MS; /* the watch shows it meanwhile */
+    gt_write_add(key);
+    return true;
+}
+
+static void claim_templates_report(const struct gt_write_key *key, bool again, const struct gt_err *error)
+{
+    const struct claim_template *one = key->of;
+    gt_write_log("ResourceClaimTemplate", one->namespace_, one->name, again, error);
 }
 
 /* ---- use by pods ---- */
@@ -189,27 +173,18 @@ static void check_use(struct gt_claim_templates *templates)
     }
     for (struct claim_template *next = after(templates, NULL), *one; (one = next);) {
         next = after(templates, one);
-        if (!one->uid[0] && !one->call && one->unused >= UNUSED_CHECKS)
+        if (!one->uid[0] && one->key.state != GT_WRITE_RUNNING && one->unused >= UNUSED_CHECKS)
             claim_templates_drop(one);
+        else
+            claim_templates_add(one);
     }
 }
 
 static void claim_templates_on_timer(void *arg)
 {
     struct gt_claim_templates *templates = arg;
-    uint64_t now = gt_clock_ms();
-    if (!templates->leads || !templates->listed)
-        return;
-    if (now >= templates->check_ms) {
-        check_use(templates);
-        templates->check_ms = now + USE_CHECK_MS;
-    }
-    uint64_t next = templates->check_ms;
-    for (struct claim_template *one = after(templates, NULL); one; one = after(templates, one)) {
-        uint64_t due = write_if_due(one, now);
-        next = due < next ? due : next;
-    }
-    gt_source_arm(templates->timer, next > now ? next - now : 0);
+    check_use(templates);
+    gt_source_arm(templates->timer, USE_CHECK_MS);
 }
 
 void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const struct gt_pod *pod)
@@ -221,8 +196,7 @@ void gt_claim_templates_observe_pod(struct gt_claim_templates *templates, const 
     if (!one)
         return;
     one->unused = 0;
-    if (!one->uid[0])
-        soon(templates);
+    claim_templates_add(one);
 }
 
 /* ---- existing templates ---- */
@@ -249,13 +223,24 @@ void gt_claim_templates_observe_deleted(struct gt_claim_templates *templates, co
     if (!one)
         return;
     one->uid[0] = '\0';
-    soon(templates);
+    claim_templates_add(one);
+}
+
+static void claim_templates_begin(struct gt_claim_templates *templates)
+{
+    if (!templates->leads || !templates->listed)
+        return;
+    for (struct claim_template *one = after(templates, NULL); one; one = after(templates, one))
+        claim_templates_add(one);
+    gt_source_arm(templates->timer, USE_CHECK_MS);
 }
 
 void gt_claim_templates_on_listed(struct gt_claim_templates *templates)
 {
+    bool first = !templates->listed;
     templates->listed = true;
-    soon(templates);
+    if (first)
+        claim_templates_begin(templates);
 }
 
 /* ---- creation and end ---- */
@@ -263,13 +248,10 @@ void gt_claim_templates_on_listed(struct gt_claim_templates *templates)
 void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads)
 {
     templates->leads = leads;
-    templates->check_ms = gt_clock_ms() + USE_CHECK_MS;
+    gt_source_disarm(templates->timer);
     for (struct claim_template *one = after(templates, NULL); one && !leads; one = after(templates, one))
-        if (one->call) {
-            gt_kube_cancel(gt_steal(one->call));
-            templates->running--;
-        }
-    soon(templates);
+        gt_write_remove(&one->key);
+    claim_templates_begin(templates);
 }
 
 void gt_claim_templates_free(struct gt_claim_templates *templates)
@@ -281,6 +263,7 @@ void gt_claim_templates_free(struct gt_claim_templates *templates)
         free_template(one);
     }
     gt_table_done(&templates->table);
+    gt_write_close(&templates->line);
     gt_source_free(templates->timer);
     free(templates);
 }
@@ -292,6 +275,15 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
     if (!templates)
         return gt_fail_sys(err, ENOMEM, "templates of claims");
     templates->env = env;
+    templates->line = (struct gt_write_line){.name = "claimtemplates",
+                                             .running_max = TEMPLATES_RUNNING_MAX,
+                                             .body_max = TEMPLATE_BODY_MAX,
+                                             .retry_ms = TEMPLATE_RETRY_MS,
+                                             .retry_max_ms = TEMPLATE_RETRY_MAX_MS,
+                                             .make = claim_templates_make,
+                                             .answered = claim_templates_on_written,
+                                             .report = claim_templates_report};
+    gt_write_open(gt_kube_writer(env->kube), &templates->line);
     int r = gt_loop_add_timer(env->loop, claim_templates_on_timer, templates, &templates->timer, err);
     if (r < 0) {
         gt_claim_templates_free(templates);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "http/metrics.h"
+#include "kube/writer.h"
 #include "scheduler-ext/companion/private.h"
 
 enum {
@@ -121,6 +122,7 @@ static void write_client(const struct gt_companion *companion, struct gt_buf *to
                   "gputopo_events_total{result=\"repeated\"} %" PRIu64 "\n"
                   "gputopo_events_total{result=\"dropped\"} %" PRIu64 "\n",
                   events.written, events.failed, events.repeated, events.dropped);
+    gt_writer_metrics(gt_kube_writer(companion->kube), to);
 }
 
 static void companion_serve_metrics(const struct gt_companion *companion, struct gt_http_response *response)

@@ -13,8 +13,17 @@
 #include "base/log.h"
 #include "base/time_text.h"
 #include "kube/informer.h"
+#include "kube/writer.h"
 
-enum { SOON_MS = 100, RETRY_MS = 5000, ASK_MS = 1000, ASK_MAX_MS = 60000, WRITES_MAX = 64 };
+enum {
+    SOON_MS = 100,
+    RETRY_MS = 5000,
+    ASK_MS = 1000,
+    ASK_MAX_MS = 60000,
+    WRITES_MAX = 64,
+    WRITE_RETRY_MAX_MS = 60000,
+    KUEUE_BODY_MAX = 1 << 20
+};
 enum kueue_kind { KUEUE_FLAVORS, KUEUE_CHECKS, KUEUE_WORKLOADS, KUEUE_KINDS };
 
 /* Its members beside the version, which is that of gt_kueue.version. */
@@ -29,8 +38,7 @@ struct kueue_write {
     struct kueue_write *next;
     enum kueue_kind kind;
     char *namespace_, *name, *body;
-    struct gt_kube_call *call; /* NULL: it is sent again at `due_ms` */
-    uint64_t due_ms;
+    struct gt_write_key key;
 };
 
 struct gt_kueue {
@@ -49,7 +57,7 @@ struct gt_kueue {
     uint64_t ask_ms;           /* when they are asked for; UINT64_MAX: not */
     unsigned ask_failures;     /* in a row */
     struct kueue_write *writes;
-    unsigned write_count;
+    struct gt_write_line line;
     uint64_t wake_ms; /* the timer's time; UINT64_MAX: not set */
     uint64_t write_failures;
 };
@@ -72,7 +80,7 @@ void gt_kueue_on_capacity(struct gt_kueue *kueue)
 
 static void kueue_free_write(struct kueue_write *write)
 {
-    gt_kube_cancel(write->call);
+    gt_write_remove(&write->key);
     free(write->namespace_);
     free(write->name);
     free(write->body);
@@ -85,7 +93,6 @@ static void remove_write(struct kueue_write *write)
     while (*at != write)
         at = &(*at)->next;
     *at = write->next;
-    write->kueue->write_count--;
     kueue_free_write(write);
 }
 
@@ -100,49 +107,50 @@ static struct kueue_write *find_write(const struct gt_kueue *kueue, enum kueue_k
 }
 
 /* A Workload is decided again, from its new state; the state of a check stays the same. */
-static void kueue_on_failed(struct kueue_write *write, const struct gt_err *error)
+static bool kueue_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
+                             struct gt_kube_answer *answer)
 {
+    struct kueue_write *write = key->of;
     struct gt_kueue *kueue = write->kueue;
-    bool is_late =
-        gt_err_code(error) == EBUSY || gt_err_code(error) == ENOENT; /* it has changed, or was deleted */
-    kueue->write_failures += !is_late;
-    gt_log(is_late ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", kinds[write->kind].plural),
-           GT_STR("name", write->name), GT_STR("error", gt_err_text(error)));
-    if (write->kind == KUEUE_WORKLOADS)
+    bool failed = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN;
+    (void)answer;
+    kueue->write_failures += failed;
+    if (outcome != GT_WRITE_DONE && write->kind == KUEUE_WORKLOADS) {
         gt_admission_failed(kueue->admission, write->namespace_, write->name, gt_clock_ms());
-    if (write->kind == KUEUE_CHECKS && !is_late) {
-        write->due_ms = gt_clock_ms() + RETRY_MS;
-        kueue_wake(kueue, write->due_ms);
-    } else
-        remove_write(write);
-    kueue_wake(kueue, gt_clock_ms() + RETRY_MS);
+        kueue_wake(kueue, gt_clock_ms() + RETRY_MS);
+    }
+    if (failed && write->kind == KUEUE_CHECKS)
+        return true;
+    remove_write(write);
+    return false;
 }
 
-static void kueue_on_written(void *arg, struct gt_kube_answer *answer)
+static void kueue_report(const struct gt_write_key *key, bool again, const struct gt_err *error)
 {
-    struct kueue_write *write = arg;
-    write->call = NULL;
-    if (answer->error)
-        kueue_on_failed(write, answer->error);
-    else
-        remove_write(write);
+    const struct kueue_write *write = key->of;
+    gt_write_log(kinds[write->kind].plural, write->namespace_, write->name, again, error);
 }
 
-static int kueue_send(struct kueue_write *write, struct gt_err **err)
+static int kueue_make(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
+                      struct gt_err **err)
 {
+    const struct kueue_write *write = key->of;
     /* A server-side apply of an AdmissionCheck fails where Kueue has written it in another API version:
      * v1beta1 sets a default in a field that v1beta2 does not have. This is its only condition. */
     bool is_check = write->kind == KUEUE_CHECKS;
-    const struct gt_kube_request request = {.verb = is_check ? GT_KUBE_MERGE_PATCH : GT_KUBE_APPLY,
-                                            .resource = &write->kueue->channels[write->kind].resource,
-                                            .namespace_ = write->namespace_[0] ? write->namespace_ : NULL,
-                                            .name = write->name,
-                                            .subresource = "status",
-                                            .body = write->body,
-                                            .field_manager = GT_MANAGER_COMPANION,
-                                            .force = !is_check,
-                                            .no_object = true};
-    return gt_kube_start(write->kueue->spec.kube, &request, kueue_on_written, write, &write->call, err);
+    (void)err;
+    if (!write->kueue->spec.may_write(write->kueue->spec.arg))
+        return GT_WRITE_LATER;
+    gt_buf_puts(body, write->body);
+    *ret = (struct gt_kube_request){.verb = is_check ? GT_KUBE_MERGE_PATCH : GT_KUBE_APPLY,
+                                    .resource = &write->kueue->channels[write->kind].resource,
+                                    .namespace_ = write->namespace_[0] ? write->namespace_ : NULL,
+                                    .name = write->name,
+                                    .subresource = "status",
+                                    .field_manager = GT_MANAGER_COMPANION,
+                                    .force = !is_check,
+                                    .no_object = true};
+    return GT_WRITE_SEND;
 }
 
 /* False: not now. */
@@ -150,22 +158,21 @@ static bool kueue_write_status(struct gt_kueue *kueue, enum kueue_kind kind, con
                                const char *name, struct gt_buf *body)
 {
     struct kueue_write *write = calloc(1, sizeof(*write));
-    gt_auto_err struct gt_err *error = NULL;
     if (!write)
         return false;
     *write = (struct kueue_write){.kueue = kueue,
                                   .kind = kind,
                                   .namespace_ = strdup(namespace_),
                                   .name = strdup(name),
-                                  .body = gt_buf_take(body)};
-    int r = write->namespace_ && write->name && write->body ? kueue_send(write, &error) : -ENOMEM;
-    if (r < 0) {
+                                  .body = gt_buf_take(body),
+                                  .key = {.line = &kueue->line, .of = write}};
+    if (!write->namespace_ || !write->name || !write->body) {
         kueue_free_write(write);
         return false;
     }
     write->next = kueue->writes;
     kueue->writes = write;
-    kueue->write_count++;
+    gt_write_add(&write->key);
     return true;
 }
 
@@ -173,8 +180,8 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
                     unsigned check_count, const struct gt_check_verdict *verdict)
 {
     struct gt_kueue *kueue = arg;
-    gt_auto_buf struct gt_buf body = GT_BUF(1 << 20);
-    if (!kueue->spec.may_write(kueue->spec.arg) || kueue->write_count >= WRITES_MAX ||
+    gt_auto_buf struct gt_buf body = GT_BUF(KUEUE_BODY_MAX);
+    if (!kueue->spec.may_write(kueue->spec.arg) || kueue->line.running + kueue->line.depth >= WRITES_MAX ||
         find_write(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name))
         return false;
     gt_workload_write_checks(kueue->version, workload, checks, check_count, verdict, (int64_t)time(NULL),
@@ -214,7 +221,7 @@ static struct gt_condition active_of(const struct gt_admission_check *check, cha
 static void write_check(struct gt_kueue *kueue, const struct gt_admission_check *check,
                         struct gt_condition *active)
 {
-    gt_auto_buf struct gt_buf body = GT_BUF(1 << 16);
+    gt_auto_buf struct gt_buf body = GT_BUF(KUEUE_BODY_MAX);
     char since[GT_TIME_TEXT_SIZE];
     struct kueue_write *before = find_write(kueue, KUEUE_CHECKS, "", check->name);
     gt_time_text((int64_t)time(NULL), since);
@@ -387,24 +394,11 @@ static void kueue_ask(struct gt_kueue *kueue)
 
 /* ---- creation and end ---- */
 
-static void resend(struct gt_kueue *kueue, uint64_t now)
-{
-    for (struct kueue_write *write = kueue->writes; write; write = write->next) {
-        if (write->call)
-            continue;
-        if (write->due_ms <= now && kueue_send(write, NULL) < 0)
-            write->due_ms = now + RETRY_MS;
-        if (!write->call)
-            kueue_wake(kueue, write->due_ms);
-    }
-}
-
 static void kueue_on_timer(void *arg)
 {
     struct gt_kueue *kueue = arg;
     uint64_t now = gt_clock_ms();
     kueue->wake_ms = UINT64_MAX;
-    resend(kueue, now);
     if (now >= kueue->ask_ms)
         kueue_ask(kueue);
     else if (kueue->ask_ms != UINT64_MAX)
@@ -423,6 +417,15 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
         return gt_fail_sys(err, ENOMEM, "Kueue");
     kueue->spec = *spec;
     kueue->wake_ms = kueue->ask_ms = UINT64_MAX;
+    kueue->line = (struct gt_write_line){.name = "kueue",
+                                         .running_max = WRITES_MAX,
+                                         .body_max = KUEUE_BODY_MAX,
+                                         .retry_ms = RETRY_MS,
+                                         .retry_max_ms = WRITE_RETRY_MAX_MS,
+                                         .make = kueue_make,
+                                         .answered = kueue_on_written,
+                                         .report = kueue_report};
+    gt_write_open(gt_kube_writer(spec->kube), &kueue->line);
     const struct gt_admission_spec admission = {.cache = spec->cache,
                                                 .resource = GT_RESOURCE_GPU,
                                                 .owners = spec->owners,
@@ -448,6 +451,7 @@ void gt_kueue_free(struct gt_kueue *kueue)
     gt_kube_cancel(kueue->asks);
     if (kueue->version)
         unfollow(kueue);
+    gt_write_close(&kueue->line);
     gt_source_free(kueue->timer);
     gt_admission_free(kueue->admission);
     free(kueue);

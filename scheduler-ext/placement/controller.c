@@ -461,6 +461,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
         r = gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err);
     if (r < 0)
         return r;
+    gt_evict_open(placement);
     *ret = gt_steal(placement);
     return 0;
 }
@@ -470,6 +471,7 @@ void gt_placement_free(struct gt_placement *placement)
     if (!placement)
         return;
     gt_placement_stop(placement);
+    gt_write_close(&placement->evictions);
     gt_placement_objects_done(&placement->objects);
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);

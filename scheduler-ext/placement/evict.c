@@ -5,33 +5,26 @@
 #include <string.h>
 
 #include "api/removal.h"
-#include "base/backoff.h"
 #include "base/clock.h"
 
 enum {
     EVICTIONS_RUNNING_MAX = 8,
-    BUDGET_MAX_MS = 60000,   /* longest back-off after a PodDisruptionBudget refused */
-    REFUSED_MAX_MS = 300000, /* back-off where the API server forbids it */
+    BACKOFF_MAX_MS = 60000, /* a PodDisruptionBudget may allow it soon */
     BODY_MAX = 4096,
 };
 
 struct eviction {
     struct pjob *pjob;
     char *namespace_, *name, *uid;
-    struct gt_kube_call *call; /* the request in flight; NULL: none */
-    uint64_t next_ms;          /* no new request before then */
-    unsigned refusals;         /* refusals in a row */
-    char *refusal;             /* from the last answer; NULL: not refused */
-    bool is_named;             /* requested in this round */
+    struct gt_write_key key;
+    char *refusal; /* from the last answer; NULL: not refused */
+    bool is_named; /* requested in this round */
     struct eviction *next;
 };
 
 static void free_eviction(struct eviction *eviction)
 {
-    if (eviction->call) {
-        gt_kube_cancel(eviction->call);
-        eviction->pjob->placement->evictions_running--;
-    }
+    gt_write_remove(&eviction->key);
     free(eviction->namespace_);
     free(eviction->name);
     free(eviction->uid);
@@ -76,16 +69,7 @@ const char *gt_evict_refusal(const struct pjob *pjob)
 
 /* ---- answers ---- */
 
-static void evict_note_refusal(struct eviction *eviction, const struct gt_err *error, uint64_t most_ms)
-{
-    struct gt_placement *placement = eviction->pjob->placement;
-    placement->counters.write_failures++;
-    eviction->refusal = strdup(gt_err_text(error));
-    eviction->next_ms =
-        gt_clock_ms() + gt_backoff_step(eviction->refusals++, placement->times.retry_ms, most_ms);
-}
-
-static void report_forbidden(const struct eviction *eviction, const struct gt_err *error)
+static void evict_report_forbidden(const struct eviction *eviction, const struct gt_err *error)
 {
     struct pjob *pjob = eviction->pjob;
     if (!pjob->lift.refusal_reported)
@@ -95,34 +79,24 @@ static void report_forbidden(const struct eviction *eviction, const struct gt_er
     pjob->lift.refusal_reported = true;
 }
 
-static void evict_on_answer(void *arg, struct gt_kube_answer *answer)
+/* It is repeated when the job's next round names the pod. */
+static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outcome,
+                            struct gt_kube_answer *answer)
 {
-    struct eviction *eviction = arg;
-    struct gt_placement *placement = eviction->pjob->placement;
-    eviction->call = NULL;
-    placement->evictions_running--;
+    struct eviction *eviction = key->of;
+    struct gt_placement_counters *counters = &eviction->pjob->placement->counters;
+    bool refused = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN;
     free(eviction->refusal);
-    eviction->refusal = NULL;
-    eviction->next_ms = gt_clock_ms() + placement->times.retry_ms;
-    switch (answer->error ? answer->status : 201) {
-    case 201:
-        placement->counters.evicted++;
-        eviction->refusals = 0;
-        break;
-    case 404: /* it was deleted, or another pod has its name: the watch will show it */
-    case 409:
-        placement->counters.conflicts++;
-        break;
-    case 400:
-    case 403:
-    case 422:
-        evict_note_refusal(eviction, answer->error, REFUSED_MAX_MS);
-        report_forbidden(eviction, answer->error);
-        break;
-    default: /* 429: a budget */
-        evict_note_refusal(eviction, answer->error, BUDGET_MAX_MS);
-    }
+    eviction->refusal = refused ? strdup(gt_err_text(answer->error)) : NULL;
+    counters->evicted += outcome == GT_WRITE_DONE;
+    counters->conflicts += outcome == GT_WRITE_CHANGED;
+    counters->write_failures += refused;
+    if (outcome == GT_WRITE_DONE)
+        key->due_ms = gt_clock_ms() + key->line->retry_ms;
+    if (answer->status == 400 || answer->status == 403 || answer->status == 422)
+        evict_report_forbidden(eviction, answer->error);
     gt_placement_mark(eviction->pjob);
+    return false;
 }
 
 /* ---- requests ---- */
@@ -146,6 +120,7 @@ static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_po
     if (eviction || !(eviction = calloc(1, sizeof(*eviction))))
         return eviction;
     eviction->pjob = pjob;
+    eviction->key = (struct gt_write_key){.line = &pjob->placement->evictions, .of = eviction};
     eviction->namespace_ = strdup(pod->meta.namespace_);
     eviction->name = strdup(pod->meta.name);
     eviction->uid = strdup(pod->uid);
@@ -158,42 +133,42 @@ static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_po
     return eviction;
 }
 
-static int evict_send(struct eviction *eviction, struct gt_err **err)
+static int evict_make(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
+                      struct gt_err **err)
 {
-    struct gt_placement *placement = eviction->pjob->placement;
-    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
-    gt_eviction_write(eviction->namespace_, eviction->name, eviction->uid, &body);
-    const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
-                                            .resource = &gt_kube_pods,
-                                            .namespace_ = eviction->namespace_,
-                                            .name = eviction->name,
-                                            .subresource = "eviction",
-                                            .body = body.data,
-                                            .once = true};
-    int r = gt_buf_check(&body, "eviction", err);
-    return r < 0 ? r
-                 : gt_kube_start(placement->spec.kube, &request, evict_on_answer, eviction, &eviction->call,
-                                 err);
+    const struct eviction *eviction = key->of;
+    (void)err;
+    if (!gt_placement_may_write(eviction->pjob->placement))
+        return GT_WRITE_LATER;
+    gt_eviction_write(eviction->namespace_, eviction->name, eviction->uid, body);
+    *ret = (struct gt_kube_request){.verb = GT_KUBE_CREATE,
+                                    .resource = &gt_kube_pods,
+                                    .namespace_ = eviction->namespace_,
+                                    .name = eviction->name,
+                                    .subresource = "eviction"};
+    return GT_WRITE_SEND;
 }
 
 void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
-    struct gt_placement *placement = reconcile->placement;
     struct eviction *eviction = find_or_make(reconcile->pjob, pod);
-    gt_auto_err struct gt_err *error = NULL;
+    if (!eviction || eviction->key.due_ms > reconcile->now)
+        gt_placement_due(reconcile->pjob, eviction ? eviction->key.due_ms
+                                                   : reconcile->now + reconcile->placement->times.retry_ms);
+    else
+        gt_write_add(&eviction->key);
     if (eviction)
         eviction->is_named = true;
-    if (eviction && eviction->call)
-        return;
-    bool later = !eviction || placement->evictions_running >= EVICTIONS_RUNNING_MAX ||
-                 !gt_placement_may_write(placement);
-    uint64_t when = eviction && eviction->next_ms > reconcile->now ? eviction->next_ms
-                    : later ? reconcile->now + placement->times.retry_ms / 10
-                            : 0;
-    if (!when && evict_send(eviction, &error) < 0)
-        evict_note_refusal(eviction, error, BUDGET_MAX_MS);
-    else if (!when)
-        placement->evictions_running++;
-    if (when || !eviction->call)
-        gt_placement_due(reconcile->pjob, when ? when : eviction->next_ms);
+}
+
+void gt_evict_open(struct gt_placement *placement)
+{
+    placement->evictions = (struct gt_write_line){.name = "evictions",
+                                                  .running_max = EVICTIONS_RUNNING_MAX,
+                                                  .body_max = BODY_MAX,
+                                                  .retry_ms = placement->times.retry_ms,
+                                                  .retry_max_ms = BACKOFF_MAX_MS,
+                                                  .make = evict_make,
+                                                  .answered = evict_on_answer};
+    gt_write_open(gt_kube_writer(placement->spec.kube), &placement->evictions);
 }

@@ -305,6 +305,7 @@ void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod);
 void gt_evict_end(struct pjob *pjob);
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod);
 
+void gt_evict_open(struct gt_placement *placement);
 void gt_evictions_done(struct pjob *pjob);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/loop.h"
 #include "base/time_text.h"
 #include "kube/index.h"
+#include "kube/writer.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
 #include "scheduler-ext/decide/ranks.h"
@@ -251,7 +252,7 @@ struct gt_placement {
     struct write_line acting, reporting;
     uint32_t writes_waiting, writes_running, reporting_running;
     uint32_t plans_waiting; /* writes of GPUPlacements with a plan, among those */
-    uint32_t evictions_running;
+    struct gt_write_line evictions;
     struct gt_placement_counters counters;
 };
 

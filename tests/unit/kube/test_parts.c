@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kube/backoff.h"
+#include "base/backoff.h"
 #include "kube/buckets.h"
 #include "kube/index.h"
 #include "kube/list.h"

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/prometheus.h"
+
+struct gt_writer {
+    struct gt_writer_port port;
+    struct gt_write_line *lines; /* by order */
+    struct gt_jitter jitter;
+    uint64_t tokens, tokens_ms; /* thousandths of a request */
+};
+
+static uint64_t writer_now(const struct gt_writer *writer)
+{
+    return writer->port.now();
+}
+
+static void writer_wake(const struct gt_writer *writer, uint64_t after_ms)
+{
+    writer->port.wake(writer->port.kube, after_ms);
+}
+
+/* ---- lists ---- */
+
+static struct gt_write_list *writer_list_of(const struct gt_write_key *key)
+{
+    return key->state == GT_WRITE_READY ? &key->line->ready : &key->line->delayed;
+}
+
+static void writer_link(struct gt_write_key *key)
+{
+    struct gt_write_list *list = writer_list_of(key);
+    key->next = NULL;
+    key->previous = list->last;
+    *(list->last ? &list->last->next : &list->first) = key;
+    list->last = key;
+    key->line->depth += key->state == GT_WRITE_READY;
+}
+
+static void writer_unlink(struct gt_write_key *key)
+{
+    struct gt_write_list *list = writer_list_of(key);
+    *(key->previous ? &key->previous->next : &list->first) = key->next;
+    *(key->next ? &key->next->previous : &list->last) = key->previous;
+    key->line->depth -= key->state == GT_WRITE_READY;
+    key->state = GT_WRITE_IDLE;
+}
+
+static void writer_enqueue(struct gt_write_key *key)
+{
+    struct gt_write_line *line = key->line;
+    uint64_t now = writer_now(line->writer);
+    bool delayed = key->due_ms > now;
+    key->state = delayed ? GT_WRITE_DELAYED : GT_WRITE_READY;
+    key->since_ms = now;
+    writer_link(key);
+    if (delayed && key->due_ms < line->delayed_ms)
+        line->delayed_ms = key->due_ms;
+}
+
+static void writer_release_delayed(struct gt_write_line *line, uint64_t now)
+{
+    struct gt_write_key *key = line->delayed.first, *next;
+    if (line->delayed_ms > now)
+        return;
+    line->delayed_ms = UINT64_MAX;
+    for (; key; key = next) {
+        next = key->next;
+        if (key->due_ms <= now) {
+            writer_unlink(key);
+            writer_enqueue(key);
+        } else if (key->due_ms < line->delayed_ms) {
+            line->delayed_ms = key->due_ms;
+        }
+    }
+}
+
+static void writer_count(uint64_t ms, uint64_t *buckets, uint64_t *sum_ms)
+{
+    unsigned bucket = 0;
+    for (uint64_t limit = 1; limit < ms && bucket < GT_WRITE_BUCKETS - 1; limit *= 10)
+        bucket++;
+    buckets[bucket]++;
+    *sum_ms += ms;
+}
+
+/* ---- answers ---- */
+
+static enum gt_write_outcome writer_outcome(const struct gt_kube_answer *answer)
+{
+    if (!answer->error)
+        return GT_WRITE_DONE;
+    if (answer->status == 404 || (answer->status == 409 && gt_err_code(answer->error) != EEXIST))
+        return GT_WRITE_CHANGED;
+    return answer->status >= 400 && answer->status < 500 ? GT_WRITE_REFUSED : GT_WRITE_UNKNOWN;
+}
+
+/* The key is in no list. `answered` may remove and free it. */
+static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcome,
+                          struct gt_kube_answer *answer)
+{
+    struct gt_write_line *line = key->line;
+    bool failed = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN;
+    if (failed && line->report)
+        line->report(key, key->is_reported, answer->error);
+    key->is_reported = outcome != GT_WRITE_DONE && (key->is_reported || failed);
+    key->is_unknown = outcome == GT_WRITE_UNKNOWN;
+    key->is_repeat = outcome != GT_WRITE_DONE;
+    if (outcome == GT_WRITE_DONE)
+        key->failures = 0;
+    else
+        key->due_ms =
+            writer_now(line->writer) + gt_backoff_wait(key->failures++, line->retry_ms, line->retry_max_ms,
+                                                       answer->retry_after_s, &line->writer->jitter);
+    bool again = key->added || outcome != GT_WRITE_DONE;
+    key->added = false;
+    if (line->answered(key, outcome, answer) && again && key->state == GT_WRITE_IDLE)
+        writer_enqueue(key);
+}
+
+static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_write_key *key = arg;
+    struct gt_write_line *line = key->line;
+    struct gt_writer *writer = line->writer;
+    line->running--;
+    writer_count(writer_now(writer) - key->since_ms, line->stats.worked, &line->stats.worked_ms);
+    key->call = NULL;
+    key->state = GT_WRITE_IDLE;
+    writer_finish(key, writer_outcome(answer), answer);
+    writer_wake(writer, 0);
+}
+
+/* ---- requests ---- */
+
+static void writer_send(struct gt_write_key *key, uint64_t now)
+{
+    struct gt_write_line *line = key->line;
+    struct gt_writer *writer = line->writer;
+    gt_auto_buf struct gt_buf body = GT_BUF(line->body_max);
+    gt_auto_err struct gt_err *error = NULL;
+    struct gt_kube_request request = {0};
+    uint64_t waited = now - key->since_ms;
+    writer_unlink(key);
+    key->is_later = false;
+    int r = line->make(key, &request, &body, &error);
+    if (r == GT_WRITE_LATER) {
+        key->is_later = true;
+        key->due_ms = key->due_ms > now ? key->due_ms : now + line->retry_ms;
+        writer_enqueue(key);
+    }
+    if (r == GT_WRITE_NOTHING || r == GT_WRITE_LATER)
+        return;
+    request.once = true; /* the pauses are the key's */
+    request.body = body.data;
+    if (r > 0)
+        r = gt_buf_check(&body, line->name, &error);
+    if (r >= 0)
+        r = writer->port.start(writer->port.kube, &request, writer_on_answer, key, &key->call, &error);
+    if (r < 0) {
+        writer_finish(key, GT_WRITE_REFUSED, &(struct gt_kube_answer){.error = error});
+        return;
+    }
+    key->state = GT_WRITE_RUNNING;
+    key->since_ms = now;
+    line->running++;
+    writer_count(waited, line->stats.queued, &line->stats.queued_ms);
+    line->stats.retries += key->is_repeat;
+    writer->tokens -= 1000;
+}
+
+static struct gt_write_key *writer_next(const struct gt_writer *writer)
+{
+    for (struct gt_write_line *line = writer->lines; line; line = line->next)
+        if (line->ready.first && line->running < line->running_max)
+            return line->ready.first;
+    return NULL;
+}
+
+static void writer_refill(struct gt_writer *writer, uint64_t now)
+{
+    uint64_t tokens = writer->tokens + (now - writer->tokens_ms) * GT_WRITER_PER_SECOND;
+    writer->tokens = tokens < GT_WRITER_BURST * 1000 ? tokens : GT_WRITER_BURST * 1000;
+    writer->tokens_ms = now;
+}
+
+void gt_writer_run(struct gt_writer *writer)
+{
+    uint64_t now = writer_now(writer), next = UINT64_MAX;
+    struct gt_write_key *key = NULL;
+    writer_refill(writer, now);
+    for (struct gt_write_line *line = writer->lines; line; line = line->next)
+        writer_release_delayed(line, now);
+    while (writer->tokens >= 1000 && (key = writer_next(writer)))
+        writer_send(key, now);
+    for (const struct gt_write_line *line = writer->lines; line; line = line->next)
+        next = line->delayed_ms < next ? line->delayed_ms : next;
+    if (writer->tokens < 1000 && writer_next(writer) && now + 1000 / GT_WRITER_PER_SECOND < next)
+        next = now + 1000 / GT_WRITER_PER_SECOND;
+    if (next != UINT64_MAX)
+        writer_wake(writer, next > now ? next - now : 0);
+}
+
+void gt_write_add(struct gt_write_key *key)
+{
+    key->line->stats.adds++;
+    if (key->is_later && key->state == GT_WRITE_DELAYED) {
+        writer_unlink(key);
+        key->due_ms = 0;
+    }
+    if (key->state == GT_WRITE_RUNNING)
+        key->added = true;
+    if (key->state != GT_WRITE_IDLE)
+        return;
+    writer_enqueue(key);
+    writer_wake(key->line->writer, key->state == GT_WRITE_READY ? 0 : key->due_ms - key->since_ms);
+}
+
+void gt_write_remove(struct gt_write_key *key)
+{
+    struct gt_write_line *line = key->line;
+    if (key->state == GT_WRITE_RUNNING) {
+        line->writer->port.cancel(key->call);
+        line->running--;
+        writer_wake(line->writer, 0);
+    } else if (key->state != GT_WRITE_IDLE) {
+        writer_unlink(key);
+    }
+    *key = (struct gt_write_key){.line = line, .of = key->of};
+}
+
+/* ---- lines ---- */
+
+void gt_write_open(struct gt_writer *writer, struct gt_write_line *line)
+{
+    struct gt_write_line **at = &writer->lines;
+    while (*at && (*at)->order <= line->order)
+        at = &(*at)->next;
+    line->writer = writer;
+    line->delayed_ms = UINT64_MAX;
+    line->next = *at;
+    *at = line;
+}
+
+void gt_write_close(struct gt_write_line *line)
+{
+    if (!line->writer)
+        return;
+    struct gt_write_line **at = &line->writer->lines;
+    while (*at != line)
+        at = &(*at)->next;
+    *at = line->next;
+    line->writer = NULL;
+}
+
+void gt_write_log(const char *kind, const char *namespace_, const char *name, bool again,
+                  const struct gt_err *error)
+{
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", kind),
+           GT_STR("namespace", namespace_ ? namespace_ : ""), GT_STR("name", name),
+           GT_STR("error", gt_err_text(error)));
+}
+
+void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
+{
+    static const double limits[GT_WRITE_BUCKETS - 1] = {0.001, 0.01, 0.1, 1, 10};
+    char label[64];
+    static const struct {
+        const char *name, *type, *help;
+    } metrics[] = {
+        {"gputopo_workqueue_depth", "gauge", "Objects that wait for their write."},
+        {"gputopo_workqueue_adds_total", "counter", "How often an object was added."},
+        {"gputopo_workqueue_retries_total", "counter", "Writes after one that failed."},
+    };
+    for (unsigned i = 0; i < GT_COUNT(metrics) && writer->lines; i++) {
+        gt_prom_head(to, metrics[i].name, metrics[i].type, metrics[i].help);
+        for (const struct gt_write_line *line = writer->lines; line; line = line->next)
+            gt_buf_printf(to, "%s{name=\"%s\"} %" PRIu64 "\n", metrics[i].name, line->name,
+                          i == 0   ? line->depth
+                          : i == 1 ? line->stats.adds
+                                   : line->stats.retries);
+    }
+    for (unsigned i = 0; i < 2 && writer->lines; i++) {
+        const char *name =
+            i ? "gputopo_workqueue_work_duration_seconds" : "gputopo_workqueue_queue_duration_seconds";
+        gt_prom_head(to, name, "histogram",
+                     i ? "From the request to its answer." : "How long an object waited until it was sent.");
+        for (const struct gt_write_line *line = writer->lines; line; line = line->next) {
+            const struct gt_write_stats *stats = &line->stats;
+            snprintf(label, sizeof(label), "name=\"%s\"", line->name);
+            gt_prom_histogram_of(to, name, label, limits, i ? stats->worked : stats->queued, GT_WRITE_BUCKETS,
+                                 (double)(i ? stats->worked_ms : stats->queued_ms) / 1000);
+        }
+    }
+}
+
+int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, struct gt_err **err)
+{
+    struct gt_writer *writer = calloc(1, sizeof(*writer));
+    if (!writer)
+        return gt_fail_sys(err, ENOMEM, "writer");
+    writer->port = *port;
+    writer->tokens = (uint64_t)GT_WRITER_BURST * 1000;
+    writer->tokens_ms = writer_now(writer);
+    gt_jitter_seed(&writer->jitter);
+    *ret = writer;
+    return 0;
+}
+
+void gt_writer_free(struct gt_writer *writer)
+{
+    free(writer);
+}

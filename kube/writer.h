@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/backoff.h"
+#include "base/buf.h"
+#include "kube/client.h"
+
+/*
+ * The queue through which objects are written, as client-go's workqueue. Who writes has a key for each
+ * object and a line for each kind of write, and adds the key when the object may have to change. When the
+ * key's turn comes, the request is made from the state of that moment:
+ *
+ * - A key has at most one request in flight. Added meanwhile, it is asked again after the answer.
+ * - Lines with a lower `order` come first; within a line, first come, first served.
+ * - All lines together send at most GT_WRITER_PER_SECOND requests a second.
+ * - A failed write is made again after a back-off with jitter, not before Retry-After. A failure is reported
+ *   once, until a write of the key succeeds.
+ * - Without a complete answer, or after a 5xx, it is not known whether the object was written: `is_unknown`
+ *   is set when the next request is made. Who cannot simply repeat the write reads the object.
+ */
+struct gt_writer;
+struct gt_write_line;
+
+enum gt_write_outcome {
+    GT_WRITE_DONE,
+    GT_WRITE_CHANGED, /* 404, 409: the object is no longer as it was */
+    GT_WRITE_REFUSED, /* other 4xx, a create of what exists, or it could not be sent */
+    GT_WRITE_UNKNOWN,
+};
+
+/* Zeroed at first, except `line` and `of`. A member of the owner's struct. */
+struct gt_write_key {
+    struct gt_write_line *line;
+    void *of; /* the owner's struct */
+    bool is_unknown;
+    unsigned failures; /* in a row */
+    uint64_t due_ms;   /* not before then; `answered` may set it */
+    /* of writer.c: */
+    enum { GT_WRITE_IDLE, GT_WRITE_READY, GT_WRITE_DELAYED, GT_WRITE_RUNNING } state;
+    bool added, is_repeat, is_reported, is_later;
+    uint64_t since_ms; /* when it became ready, or was sent */
+    struct gt_kube_call *call;
+    struct gt_write_key *next, *previous;
+};
+
+struct gt_write_list {
+    struct gt_write_key *first, *last;
+};
+
+enum { GT_WRITE_NOTHING, GT_WRITE_SEND, GT_WRITE_LATER };
+enum { GT_WRITE_FIRST, GT_WRITE_LAST }; /* orders: what pods wait for, and the rest */
+
+enum { GT_WRITE_BUCKETS = 6 }; /* of times: up to a millisecond, ten... ten seconds, and above */
+
+struct gt_write_line {
+    const char *name; /* for the log and the metrics */
+    unsigned order, running_max;
+    size_t body_max;
+    uint64_t retry_ms, retry_max_ms;
+    /* Makes the next request. GT_WRITE_NOTHING: the object is as it should be, and the key may be removed and
+     * freed; GT_WRITE_LATER: ask again when it is added, or at `due_ms`, which is after retry_ms if it is not
+     * set; or a negative error. The texts of the request are used before the next call. */
+    int (*make)(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
+                struct gt_err **err);
+    /* False: the key is not to be asked again until it is added; it may have been removed and freed. */
+    bool (*answered)(struct gt_write_key *key, enum gt_write_outcome outcome, struct gt_kube_answer *answer);
+    /* `again`: the key has failed before. NULL: nothing is reported. */
+    void (*report)(const struct gt_write_key *key, bool again, const struct gt_err *error);
+    /* of writer.c: */
+    struct gt_writer *writer;
+    struct gt_write_line *next;
+    struct gt_write_list ready, delayed;
+    uint64_t delayed_ms; /* the earliest time in `delayed` */
+    unsigned running, depth;
+    struct gt_write_stats {
+        uint64_t adds, retries, queued_ms, worked_ms;
+        uint64_t queued[GT_WRITE_BUCKETS], worked[GT_WRITE_BUCKETS];
+    } stats;
+};
+
+enum { GT_WRITER_PER_SECOND = 200, GT_WRITER_BURST = 400 };
+
+/* What the writer needs: the client and the loop's timer, or a test. */
+struct gt_writer_port {
+    int (*start)(struct gt_kube *kube, const struct gt_kube_request *request, gt_kube_done *done,
+                 void *done_arg, struct gt_kube_call **ret, struct gt_err **err);
+    void (*cancel)(struct gt_kube_call *call);
+    uint64_t (*now)(void);
+    void (*wake)(struct gt_kube *kube, uint64_t after_ms);
+    struct gt_kube *kube;
+};
+
+int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, struct gt_err **err);
+void gt_writer_free(struct gt_writer *writer); /* its lines must be closed, or never used again */
+/* The writer of a client. */
+struct gt_writer *gt_kube_writer(struct gt_kube *kube);
+
+/* Adds a line. Its owner keeps it where it is until gt_write_close(). */
+void gt_write_open(struct gt_writer *writer, struct gt_write_line *line);
+/* All its keys must have been removed. A line that was never opened is allowed. */
+void gt_write_close(struct gt_write_line *line);
+
+void gt_write_add(struct gt_write_key *key);
+/* Takes the key out, and cancels its request: it is not known whether that is done. */
+void gt_write_remove(struct gt_write_key *key);
+/* Sends what is due; for the timer of the port. */
+void gt_writer_run(struct gt_writer *writer);
+
+/* For reports of daemons: a warning, or a line for debugging if `again`. `namespace_` may be NULL. */
+void gt_write_log(const char *kind, const char *namespace_, const char *name, bool again,
+                  const struct gt_err *error);
+
+/* As client-go's workqueue has them, with the label `name`. */
+void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to);
