@@ -6,23 +6,6 @@
 
 #include "scheduler-ext/core/plan_nodes.h"
 
-/* ---- memory ---- */
-
-void *gt_close_memory(struct gt_cluster *cluster, unsigned block, size_t size)
-{
-    if (cluster->close_bytes[block] < size) {
-        free(cluster->close[block]);
-        cluster->close[block] = malloc(size + size / 2);
-        cluster->close_bytes[block] = cluster->close[block] ? size + size / 2 : 0;
-    }
-    return cluster->close[block];
-}
-
-struct gt_close_place *gt_close_places(struct gt_cluster *cluster, uint32_t count)
-{
-    return gt_close_memory(cluster, 0, count * sizeof(struct gt_close_place));
-}
-
 void gt_close_begin(struct job *job)
 {
     struct gt_cluster *cluster = job->cluster;

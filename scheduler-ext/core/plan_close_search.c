@@ -9,6 +9,23 @@
  * number of supernodes of each kind in it; the tables are joined from the lowest tier up.
  */
 
+/* ---- memory ---- */
+
+void *gt_close_memory(struct gt_cluster *cluster, unsigned block, size_t size)
+{
+    if (cluster->close_bytes[block] < size) {
+        free(cluster->close[block]);
+        cluster->close[block] = malloc(size + size / 2);
+        cluster->close_bytes[block] = cluster->close[block] ? size + size / 2 : 0;
+    }
+    return cluster->close[block];
+}
+
+struct gt_close_place *gt_close_places(struct gt_cluster *cluster, uint32_t count)
+{
+    return gt_close_memory(cluster, 0, count * sizeof(struct gt_close_place));
+}
+
 uint32_t gt_close_next_touch(struct gt_cluster *cluster)
 {
     if (++cluster->touch == 0) {
@@ -31,7 +48,7 @@ static void close_touch_unit(struct job *job, uint32_t super)
 
 enum {
     CLOSE_KINDS = 16,
-    CLOSE_STATES = 1024,       /* for several kinds together */
+    CLOSE_STATES = 1024,        /* for several kinds together */
     CLOSE_STATES_MAX = 1 << 16, /* for one kind */
     CLOSE_CELLS = 1 << 22,
     CLOSE_WORK = 1 << 24,
@@ -53,8 +70,8 @@ struct close_domain {
     uint32_t top;           /* the highest state that it holds */
     uint32_t need;          /* the state that is taken */
     struct close_cost cost;
-    struct close_cost *table; /* [state] the least cost below it; NULL: it has no domain below it */
-    uint16_t *taken;          /* [state of the parent] the state that is taken here */
+    struct close_cost *table;   /* [state] the least cost below it; NULL: it has no domain below it */
+    uint16_t *taken;            /* [state of the parent] the state that is taken here */
     uint32_t own[CLOSE_KINDS];  /* supernodes directly in it */
     uint32_t have[CLOSE_KINDS]; /* with all below, at most as many as wanted */
     bool inner;
@@ -150,8 +167,8 @@ static void close_take_kinds(struct close_search *search, const struct gt_close_
         if (k == CLOSE_KINDS)
             continue;
         if (k == search->kind_count)
-            search->kinds[search->kind_count++] =
-                (struct close_kind){search->room->slots[places[i].from], search->room->whole[places[i].from], 0, 0};
+            search->kinds[search->kind_count++] = (struct close_kind){
+                search->room->slots[places[i].from], search->room->whole[places[i].from], 0, 0};
         search->kinds[k].want++;
     }
     unsigned k = 0;
@@ -246,7 +263,8 @@ static uint64_t close_sum_up(struct close_search *search)
 
 /* Adds a domain to what its parent can take. From the highest state down, so that each step reads states
  * without this domain. */
-static void close_join(const struct close_search *search, struct close_cost *table, struct close_domain *child)
+static void close_join(const struct close_search *search, struct close_cost *table,
+                       struct close_domain *child)
 {
     uint32_t own = close_state(search, child->own);
     for (uint32_t state = search->states; state-- > 0;) {
@@ -308,7 +326,8 @@ static bool close_search_all(struct close_search *search)
         for (uint32_t d = 0; d < search->count; d++) {
             struct close_domain *domain = &search->domains[d];
             if (supers[domain->super].tier == tier)
-                close_join(search, domain->parent == UINT32_MAX ? root : search->domains[domain->parent].table,
+                close_join(search,
+                           domain->parent == UINT32_MAX ? root : search->domains[domain->parent].table,
                            domain);
         }
     uint32_t rest = states - 1;
@@ -341,7 +360,8 @@ static void close_hand_out(struct close_search *search, struct gt_close_place *p
         if (!close_digit(&search->kinds[k], home->need))
             continue;
         home->need -= search->kinds[k].stride;
-        while (at[k] < count && (places[at[k]].to != GT_NONE || close_kind_of(search, places[at[k]].from) != k))
+        while (at[k] < count &&
+               (places[at[k]].to != GT_NONE || close_kind_of(search, places[at[k]].from) != k))
             at[k]++;
         places[at[k]].to = s;
         left--;
@@ -351,7 +371,8 @@ static void close_hand_out(struct close_search *search, struct gt_close_place *p
 /* ---- one domain of tier 2 ---- */
 
 /* How many supernodes of the leaf are of the kind. */
-static uint32_t close_count_in(const struct close_search *search, uint32_t leaf, const struct close_kind *kind)
+static uint32_t close_count_in(const struct close_search *search, uint32_t leaf,
+                               const struct close_kind *kind)
 {
     const struct super *supers = search->job->cluster->supers;
     const uint32_t *slots = search->room->slots, *whole = search->room->whole;
@@ -390,7 +411,8 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
         if (best != GT_NONE && !close_is_fuller(search, leaf, best))
             continue;
         unsigned k = 0;
-        while (k < search->kind_count && close_count_in(search, leaf, &search->kinds[k]) >= search->kinds[k].want)
+        while (k < search->kind_count &&
+               close_count_in(search, leaf, &search->kinds[k]) >= search->kinds[k].want)
             k++;
         best = k == search->kind_count ? leaf : best;
     }
@@ -492,7 +514,7 @@ void gt_close_choose(struct job *job, const struct room *room, struct gt_close_p
     search.total = close_total(cluster);
     search.domains = gt_close_memory(cluster, 1, room->count * sizeof(*search.domains));
     bool can = search.domains && count < UINT64_C(1) << bits;
-    for (; can && open; ) {
+    for (; can && open;) {
         close_solve(&search, places, count);
         open = 0;
         for (uint32_t i = 0; i < count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/placement/controller.h"
+#include "scheduler-ext/decide/noted.h"
 
 #include <errno.h>
 #include <string.h>

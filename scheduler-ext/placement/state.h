@@ -199,7 +199,7 @@ struct placement_jobs {
 
 /* What it knows of its term as the leader, and of the leader while another replica is. */
 struct placement_term {
-    bool is_on;             /* new jobs began in its term */
+    bool is_on; /* new jobs began in its term */
     uint64_t began_ms;
     /* Pods to which an earlier leader has offered a place exist by then; 0: there are none. */
     uint64_t earlier_end_ms;

@@ -150,8 +150,9 @@ static void plans_are_admitted_in_any_order(void **state)
                 const struct gt_plan_pod *pod = &job.pods[i];
                 assert_true((pod->mask & 0x0f) == pod->mask || (pod->mask & 0xf0) == pod->mask);
                 assert_return_code(
-                    gt_cluster_promise(
-                        cluster, &(struct gt_promise){GT_PROMISE_PLANNED, pod->node, jobs, pod->mask}, &id, NULL),
+                    gt_cluster_promise(cluster,
+                                       &(struct gt_promise){GT_PROMISE_PLANNED, pod->node, jobs, pod->mask},
+                                       &id, NULL),
                     0);
                 sizes[pod->node][count[pod->node]++] = gpus;
                 placed++;
