@@ -28,7 +28,7 @@ void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cac
     bool waits = gt_backoff_refused_until(&placement->backoffs, key, now);
     snprintf(
         text, sizeof(text),
-        "the kubelet of node %s refuses pod %s (%s): pods of the job are not planned there for %u minutes%s",
+        "the kubelet of node %s refuses pod %s (%s): pods of the job are not planned there for %d minutes%s",
         pod->node_name, pod->meta.name, pod->failed_for, BACKOFF_REFUSALS_MS / 60000,
         waits ? ", and wait meanwhile, since it is not the first one" : "");
     gt_placement_event(known->job->user, known, true, "RefusedByKubelet", "Report", text);
@@ -46,7 +46,7 @@ bool gt_kubelet_refusals_wait(struct reconcile *reconcile)
     gt_placement_time_text(until, when);
     snprintf(
         text, sizeof(text),
-        "kubelets have refused %u of its pods within %u minutes, Events RefusedByKubelet say why: further "
+        "kubelets have refused %d of its pods within %d minutes, Events RefusedByKubelet say why: further "
         "ones are planned from %s on",
         BACKOFF_REFUSALS, BACKOFF_REFUSALS_MS / 60000, when);
     gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "RefusedByKubelet", text);
