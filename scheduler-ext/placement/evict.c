@@ -170,5 +170,6 @@ void gt_evict_open(struct gt_placement *placement)
                                                   .retry_max_ms = BACKOFF_MAX_MS,
                                                   .make = evict_make,
                                                   .answered = evict_on_answer};
-    gt_write_open(gt_kube_writer(placement->spec.kube), &placement->evictions);
+    if (placement->spec.kube)
+        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->evictions);
 }

@@ -236,16 +236,6 @@ class Configuration(Case):
         self.wait(lambda: companion.said())
         self.assertFalse(self.api.asked(path=CONFIGMAPS))
 
-    def test_a_file_of_options(self):
-        self.add_mesh("n1", "n2")
-        path = f"{self.directory}/options.yaml"
-        with open(path, "w", encoding="ascii") as file:
-            file.write("supernodes-config: none\nproject: [hypernodes, nodefeatures]\nlog-level: debug\nsupernodes: {x: 1}\n")
-        self.start("--config", path, "--project=none")
-        self.wait(lambda: len(self.members()) == 1)
-        self.assertFalse(self.api.asked(path=HYPERNODES), "the command line wins")
-        self.assertFalse(self.api.asked(path=CONFIGMAPS))
-
 
 class Conflicts(Case):
     def test_asymmetric_split_and_same_server(self):
