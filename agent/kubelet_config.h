@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_KUBELET_CONFIG_H
-#define GPUTOPO_AGENT_KUBELET_CONFIG_H
+#pragma once
 
 #include "topology/model/node.h"
 
@@ -18,5 +17,3 @@ int gt_kubelet_config_read(const char *path, struct gt_kubelet *ret);
 
 /* Adds CPUs and memory of the NUMA nodes below `root`/sys to the node. */
 void gt_numa_nodes_read(const char *root, struct gt_node *node);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BASE_ASSERT_H
-#define GPUTOPO_BASE_ASSERT_H
+#pragma once
 
 #include <assert.h>
 
@@ -10,6 +9,4 @@
 #define GT_ASSERT(holds) ((void)sizeof(!(holds)))
 #else
 #define GT_ASSERT(holds) assert(holds)
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CACHE_AUDIT_H
-#define GPUTOPO_CACHE_AUDIT_H
+#pragma once
 
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/jobs/rules.h"
@@ -60,5 +59,3 @@ bool gt_audit_step(struct gt_audit *audit, uint32_t pods, uint64_t now_ms);
 /* The next reported finding, as of the last complete round; `finding` NULL: the first. NULL: no more. */
 struct gt_finding *gt_audit_next(struct gt_audit *audit, const struct gt_finding *finding);
 uint32_t gt_audit_count(const struct gt_audit *audit, enum gt_finding_kind kind);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CACHE_AUDIT_INTERNAL_H
-#define GPUTOPO_CACHE_AUDIT_INTERNAL_H
+#pragma once
 
 #include "scheduler-ext/cache/audit.h"
 #include "scheduler-ext/cache/cache_internal.h"
@@ -54,5 +53,3 @@ void gt_audit_free_finding(struct audit_finding *finding);
 void gt_audit_units(struct gt_audit *audit, const struct gt_cache_job *job);
 /* The annotations of a job: of its pods, else of its owner. */
 struct gt_job_texts gt_audit_texts(const struct gt_audit *audit, const struct gt_cache_job *job);
-
-#endif

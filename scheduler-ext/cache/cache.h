@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CACHE_CACHE_H
-#define GPUTOPO_CACHE_CACHE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -349,5 +348,3 @@ struct gt_cache_counters {
 };
 void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *ret);
 size_t gt_cache_bytes(const struct gt_cache *cache);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CACHE_INTERNAL_H
-#define GPUTOPO_CACHE_INTERNAL_H
+#pragma once
 
 #include "base/digest.h"
 #include "base/table.h"
@@ -410,5 +409,3 @@ void gt_cache_follow_supernode(struct gt_cache *cache, struct cache_node *node);
 void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_unchanged(struct gt_cache *cache, const struct cache_pod *pod); /* drops a queued notice */
 void gt_cache_notify(struct gt_cache *cache);
-
-#endif

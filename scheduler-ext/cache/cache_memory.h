@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CACHE_MEMORY_H
-#define GPUTOPO_CACHE_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@ void *gt_cache_alloc(size_t *bytes, size_t size);
 /* Adds the size of a block from malloc() to *bytes. */
 void gt_cache_adopt(size_t *bytes, void *memory);
 void gt_cache_release(size_t *bytes, void *memory);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CACHE_PEERS_H
-#define GPUTOPO_CACHE_PEERS_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/cache/cache.h"
@@ -25,5 +24,3 @@ struct gt_cache_peer_member {
  * a host port of its pods is taken on 3 nodes". */
 int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_member *members, uint32_t count,
                         struct gt_plan_rules **ret, struct gt_buf *said, struct gt_err **err);
-
-#endif

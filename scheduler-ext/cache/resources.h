@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CACHE_RESOURCES_H
-#define GPUTOPO_CACHE_RESOURCES_H
+#pragma once
 
 #include "api/resources.h"
 #include "scheduler-ext/cache/cache.h"
@@ -90,5 +89,3 @@ struct gt_cache_hold *gt_cache_hold(struct gt_cache *cache, const struct gt_cach
 /* False where another pod has taken some of what is reserved. */
 bool gt_cache_hold_is_sound(const struct gt_cache *cache, const struct gt_cache_hold *hold);
 void gt_cache_unhold(struct gt_cache *cache, struct gt_cache_hold *hold);
-
-#endif

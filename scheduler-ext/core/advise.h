@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_ADVISE_H
-#define GPUTOPO_CORE_ADVISE_H
+#pragma once
 
 #include "scheduler-ext/core/cluster.h"
 
@@ -32,5 +31,3 @@ struct gt_advice {
  * ret->moved. A job that fits already needs no pod to move: possible, exact, count 0. */
 int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
               const struct gt_advise_job *job, uint64_t work, struct gt_advice *ret, struct gt_err **err);
-
-#endif

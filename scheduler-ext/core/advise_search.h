@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_ADVISE_SEARCH_H
-#define GPUTOPO_CORE_ADVISE_SEARCH_H
+#pragma once
 
 #include "scheduler-ext/core/advise.h"
 
@@ -51,5 +50,3 @@ int gt_advise_exact(struct advisor *advisor, uint64_t work);
 
 /* Marks the items of a sufficient set. */
 int gt_advise_greedy(struct advisor *advisor);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_CAPACITY_H
-#define GPUTOPO_CORE_CAPACITY_H
+#pragma once
 
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/node_set.h"
@@ -36,5 +35,3 @@ struct gt_bounds {
  * `count` entries, as from gt_capacity_of(). */
 int gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods, uint32_t atom, struct gt_bounds *ret,
                  struct gt_err **err);
-
-#endif

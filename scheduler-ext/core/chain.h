@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_CHAIN_H
-#define GPUTOPO_CORE_CHAIN_H
+#pragma once
 
 #include "base/options.h"
 #include "scheduler-ext/core/cluster.h"
@@ -55,5 +54,3 @@ void gt_chain_get(struct gt_cluster *cluster, struct gt_chain_sizes *ret);
 /* A parser for command-line options with a field of type struct gt_chain_sizes: "8,16,32", sizes up to
  * GT_CHAIN_SIZE_MAX. */
 int gt_chain_option(const struct gt_option *option, const char *value, void *field, struct gt_err **err);
-
-#endif

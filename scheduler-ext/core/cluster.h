@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_CLUSTER_H
-#define GPUTOPO_CORE_CLUSTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -174,5 +173,3 @@ const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster,
 
 /* Bytes allocated, class tables not counted. */
 size_t gt_cluster_bytes(const struct gt_cluster *cluster);
-
-#endif

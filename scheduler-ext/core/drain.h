@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_DRAIN_H
-#define GPUTOPO_CORE_DRAIN_H
+#pragma once
 
 #include "scheduler-ext/core/plan.h"
 
@@ -15,5 +14,3 @@
  * fit even into the empty cluster, or no memory. `freed` of the request is not used.
  */
 bool gt_drain_plan(struct gt_cluster *cluster, const struct gt_plan_request *request);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_INTERNAL_H
-#define GPUTOPO_CORE_INTERNAL_H
+#pragma once
 
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/cluster.h"
@@ -206,5 +205,3 @@ size_t gt_names_bytes(const struct names *names, uint32_t capacity);
 /* Frees the tables of values of one class, or of all. */
 void gt_score_forget_class(struct gt_cluster *cluster, uint32_t class);
 void gt_score_done(struct gt_cluster *cluster);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_MIX_H
-#define GPUTOPO_CORE_MIX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ double gt_mix_stranded(struct gt_mix *mix, const struct gt_mix_amounts *left,
                        const struct gt_mix_amounts *pod);
 
 size_t gt_mix_bytes(const struct gt_mix *mix);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_NODE_SET_H
-#define GPUTOPO_CORE_NODE_SET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ uint32_t gt_node_set_count(const struct gt_node_set *set);
 /* Takes all nodes out and keeps the memory. */
 void gt_node_set_clear(struct gt_node_set *set);
 void gt_node_set_done(struct gt_node_set *set);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_NUMA_ROOM_H
-#define GPUTOPO_CORE_NUMA_ROOM_H
+#pragma once
 
 #include "scheduler-ext/core/cluster.h"
 
@@ -11,5 +10,3 @@
  * order in which they come. So all orders must do.
  */
 unsigned gt_numa_pods(const struct gt_cluster *cluster, uint32_t node, uint64_t available, unsigned gpus);
-
-#endif

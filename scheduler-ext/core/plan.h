@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_PLAN_H
-#define GPUTOPO_CORE_PLAN_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/core/cluster.h"
@@ -138,5 +137,3 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
 /* One line for a unit: its place, and why it was chosen. */
 void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_unit *unit, uint32_t number,
                        struct gt_buf *to);
-
-#endif

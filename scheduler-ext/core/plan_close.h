@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_PLAN_CLOSE_H
-#define GPUTOPO_CORE_PLAN_CLOSE_H
+#pragma once
 
 #include "scheduler-ext/core/plan_work.h"
 
@@ -42,5 +41,3 @@ uint32_t gt_close_next_touch(struct gt_cluster *cluster);
 
 /* Scratch memory that is kept for the next plan: 0 to 2. NULL without memory. */
 void *gt_close_memory(struct gt_cluster *cluster, unsigned block, size_t size);
-
-#endif

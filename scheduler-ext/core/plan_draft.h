@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_PLAN_DRAFT_H
-#define GPUTOPO_CORE_PLAN_DRAFT_H
+#pragma once
 
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/plan.h"
@@ -69,5 +68,3 @@ static inline unsigned gt_draft_count(const struct job *job, uint32_t node)
 {
     return job->cluster->draft_count[node];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_PLAN_NODES_H
-#define GPUTOPO_CORE_PLAN_NODES_H
+#pragma once
 
 #include "scheduler-ext/core/plan_work.h"
 
@@ -21,5 +20,3 @@ bool gt_place_mixed(struct job *job, bool *ret_exact);
 
 /* Chooses GPUs for the pods that have none (pod_gpus.h); all pods must have a node. */
 void gt_give_gpus(struct job *job);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_PLAN_RULE_H
-#define GPUTOPO_CORE_PLAN_RULE_H
+#pragma once
 
 #include <string.h>
 
@@ -99,5 +98,3 @@ static inline uint32_t gt_rule_key(struct rule *rule, uint32_t f)
 {
     return (uint32_t)gt_rule_lost(rule, f) << RULE_LOST_SHIFT | f;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_PLAN_RULES_H
-#define GPUTOPO_CORE_PLAN_RULES_H
+#pragma once
 
 #include "scheduler-ext/core/plan.h"
 
@@ -48,5 +47,3 @@ void gt_plan_rules_done(struct gt_plan_rules *rules);
  * is GT_PLAN_RULED. */
 bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *request,
                    struct gt_plan_failure *ret_failure);
-
-#endif

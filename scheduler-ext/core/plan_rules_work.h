@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_PLAN_RULES_WORK_H
-#define GPUTOPO_CORE_PLAN_RULES_WORK_H
+#pragma once
 
 #include "scheduler-ext/core/plan_nodes.h"
 #include "scheduler-ext/core/plan_rules.h"
@@ -50,5 +49,3 @@ bool gt_rules_are_kept(struct rule_work *work);
 /* Looks for places of all pods, best first; *ret_exact: there are none, else the search was cut short. On
  * success pods and units are as after gt_plan_job(). */
 bool gt_rule_search(struct rule_work *work, bool *ret_exact);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_PLAN_WORK_H
-#define GPUTOPO_CORE_PLAN_WORK_H
+#pragma once
 
 #include "scheduler-ext/core/plan_draft.h"
 
@@ -80,5 +79,3 @@ void gt_plan_fail(struct job *job, uint32_t unit, struct gt_plan_failure *ret);
  * little room. */
 void gt_plan_fail_started(struct job *job, uint32_t unit, uint32_t first, uint32_t super,
                           struct gt_plan_failure *ret);
-
-#endif

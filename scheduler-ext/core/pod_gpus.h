@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_POD_GPUS_H
-#define GPUTOPO_CORE_POD_GPUS_H
+#pragma once
 
 #include "scheduler-ext/core/internal.h"
 
@@ -41,5 +40,3 @@ void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_quer
 /* Frees the tables: of one class, of all. */
 void gt_pod_gpus_forget_class(struct gt_cluster *cluster, uint32_t class);
 void gt_pod_gpus_done(struct gt_cluster *cluster);
-
-#endif

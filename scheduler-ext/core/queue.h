@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_QUEUE_H
-#define GPUTOPO_CORE_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,5 +103,3 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms);
 /* When gt_queue_run() is to be called again; UINT64_MAX: after gt_queue_wake(). After a round that placed no
  * job there is a pause. */
 uint64_t gt_queue_next_ms(const struct gt_queue *queue);
-
-#endif

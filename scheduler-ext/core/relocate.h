@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_RELOCATE_H
-#define GPUTOPO_CORE_RELOCATE_H
+#pragma once
 
 #include "scheduler-ext/core/advise.h"
 
@@ -26,5 +25,3 @@ struct gt_relocation {
 int gt_relocate(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
                 const struct gt_advise_job *job, uint64_t work, struct gt_relocation *ret,
                 struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_SCORE_H
-#define GPUTOPO_CORE_SCORE_H
+#pragma once
 
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/mix.h"
@@ -117,5 +116,3 @@ bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct 
 /* The same as if only these of its GPUs were available: for a scheduler that has allocated others already. */
 bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
                    struct gt_score_parts *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_SLOTS_H
-#define GPUTOPO_CORE_SLOTS_H
+#pragma once
 
 #include "scheduler-ext/core/internal.h"
 
@@ -11,5 +10,3 @@ static inline unsigned gt_core_slots(unsigned g, unsigned n)
 {
     return g <= GT_GPUS_MAX ? gt_core_slots_of[g][n] : 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_VICTIMS_H
-#define GPUTOPO_CORE_VICTIMS_H
+#pragma once
 
 #include "scheduler-ext/core/plan.h"
 
@@ -24,5 +23,3 @@
  */
 bool gt_victims_choose(struct gt_cluster *cluster, const struct gt_plan_request *request,
                        struct gt_running_pod *victims, uint32_t count);
-
-#endif

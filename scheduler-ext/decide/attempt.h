@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_ATTEMPT_H
-#define GPUTOPO_DECIDE_ATTEMPT_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/core/plan_rules.h"
@@ -40,5 +39,3 @@ struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const 
  * other waiting units count as running at an unknown place, so they restrict nothing. */
 uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view *view,
                            const struct gt_waiting_units *part, uint32_t first, uint32_t count);
-
-#endif

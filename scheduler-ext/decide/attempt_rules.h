@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_ATTEMPT_RULES_H
-#define GPUTOPO_DECIDE_ATTEMPT_RULES_H
+#pragma once
 
 #include "scheduler-ext/decide/attempt.h"
 
@@ -8,5 +7,3 @@
 int gt_attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *view, struct gt_attempt *to,
                           struct gt_err **err);
 void gt_attempt_rules_done(struct gt_attempt *attempt);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_BACKOFF_H
-#define GPUTOPO_DECIDE_BACKOFF_H
+#pragma once
 
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/node_set.h"
@@ -72,5 +71,3 @@ void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *
 /* Adds the nodes where the job is not to be planned. */
 void gt_backoff_nodes(const struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
                       uint64_t now_ms, struct gt_node_set *to);
-
-#endif

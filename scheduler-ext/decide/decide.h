@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_DECIDE_H
-#define GPUTOPO_DECIDE_DECIDE_H
+#pragma once
 
 #include "scheduler-ext/core/victims.h"
 #include "scheduler-ext/decide/view.h"
@@ -88,5 +87,3 @@ struct gt_decide_victims {
 bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
                        const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
                        struct gt_plan_pod **ret_places);
-
-#endif

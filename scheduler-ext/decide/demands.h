@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_DEMANDS_H
-#define GPUTOPO_DECIDE_DEMANDS_H
+#pragma once
 
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/plan.h"
@@ -41,5 +40,3 @@ const char *gt_demands_resource_name(const char *name);
 /* "; 3 nodes lack CPU (a pod needs 16, at most 4 is free), 1 node offers too few GPUs (...)", or nothing. */
 void gt_demands_text(struct gt_cache *cache, const struct gt_demands *demands,
                      const struct gt_node_set *excluded, struct gt_buf *to);
-
-#endif

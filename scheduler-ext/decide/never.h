@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_NEVER_H
-#define GPUTOPO_DECIDE_NEVER_H
+#pragma once
 
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/jobs/rules.h"
@@ -19,5 +18,3 @@ struct gt_never_spec {
 /* True: it can never be placed; a sentence says which fact forbids it, and what would do. False also where
  * that is not sure (pods of several sizes), no node is known, or there is no memory. */
 bool gt_never_fits(struct gt_cache *cache, const struct gt_never_spec *spec, struct gt_buf *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_NODE_VALUES_H
-#define GPUTOPO_DECIDE_NODE_VALUES_H
+#pragma once
 
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/score.h"
@@ -43,5 +42,3 @@ double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, u
  */
 void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *weights, const double *values,
                        const uint32_t *ids, uint32_t count, double *ret);
-
-#endif

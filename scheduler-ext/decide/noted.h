@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_NOTED_H
-#define GPUTOPO_DECIDE_NOTED_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -18,5 +17,3 @@ void gt_noted_read(struct gt_cluster *cluster, const char *note);
 /* Takes over the reservations in the Lease of the other scheduler that places GPU pods (NULL: it was
  * deleted). They last for the Lease's leaseDurationSeconds from `now_ms` on, a time of gt_clock_ms(). */
 void gt_noted_take_foreign(struct gt_cache *cache, const cJSON *object, uint64_t now_ms);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_PART_H
-#define GPUTOPO_DECIDE_PART_H
+#pragma once
 
 #include "scheduler-ext/decide/view.h"
 
@@ -40,5 +39,3 @@ void gt_waiting_units_done(struct gt_waiting_units *part);
 uint64_t gt_part_gpus(const struct gt_job_view *view, uint32_t unit);
 /* The GPUs of the first `least` waiting units. */
 uint64_t gt_part_least_gpus(const struct gt_job_view *view);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_PLAN_TEXTS_H
-#define GPUTOPO_DECIDE_PLAN_TEXTS_H
+#pragma once
 
 #include "scheduler-ext/cache/cache.h"
 
@@ -28,5 +27,3 @@ void gt_plan_texts_done(struct gt_plan_texts *texts);
 /* The annotations of a plan as keys and values; they point into `texts`. */
 enum { GT_PLAN_PAIRS = 7 };
 void gt_plan_pairs(const struct gt_plan_texts *texts, struct gt_pair ret[static GT_PLAN_PAIRS]);
-
-#endif

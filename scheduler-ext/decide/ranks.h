@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_RANKS_H
-#define GPUTOPO_DECIDE_RANKS_H
+#pragma once
 
 #include "api/pod.h"
 #include "kube/index.h"
@@ -25,5 +24,3 @@ uint32_t gt_ranks_find(const struct gt_ranks *ranks, const char *namespace_, con
 /* Reads the rank from a pod's annotations, where it has a plan and is of such a kind. */
 void gt_ranks_read(struct gt_ranks *ranks, const struct gt_pod *pod);
 void gt_ranks_done(struct gt_ranks *ranks);
-
-#endif

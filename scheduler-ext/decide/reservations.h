@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_RESERVATIONS_H
-#define GPUTOPO_DECIDE_RESERVATIONS_H
+#pragma once
 
 #include "scheduler-ext/cache/resources.h"
 
@@ -85,5 +84,3 @@ void gt_reservations_done(struct gt_reservations *reservations, struct gt_cluste
 
 /* A digest of a node's name; 0 where there is no such node. */
 uint64_t gt_reservations_node_digest(const struct gt_cluster *cluster, uint32_t node);
-
-#endif

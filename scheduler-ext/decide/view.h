@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DECIDE_VIEW_H
-#define GPUTOPO_DECIDE_VIEW_H
+#pragma once
 
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/node_set.h"
@@ -143,5 +142,3 @@ static inline bool gt_job_view_has_several(const struct gt_job_view *view)
             return true;
     return false;
 }
-
-#endif

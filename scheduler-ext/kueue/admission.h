@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUEUE_ADMISSION_H
-#define GPUTOPO_KUEUE_ADMISSION_H
+#pragma once
 
 #include "api/workload.h"
 #include "scheduler-ext/cache/cache.h"
@@ -76,5 +75,3 @@ struct gt_admission_counters {
     uint64_t refused;         /* invalid objects */
 };
 void gt_admission_counters(const struct gt_admission *admission, struct gt_admission_counters *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUEUE_CONTROLLER_H
-#define GPUTOPO_KUEUE_CONTROLLER_H
+#pragma once
 
 #include "kube/client.h"
 #include "scheduler-ext/kueue/admission.h"
@@ -41,5 +40,3 @@ struct gt_kueue_counters {
     uint64_t write_failures;
 };
 void gt_kueue_counters(const struct gt_kueue *kueue, struct gt_kueue_counters *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUEUE_HISTORY_H
-#define GPUTOPO_KUEUE_HISTORY_H
+#pragma once
 
 #include "base/buf.h"
 #include "scheduler-ext/core/cluster.h"
@@ -34,5 +33,3 @@ uint32_t gt_member_history_most(struct gt_member_history *history, unsigned gpus
  * 8". False: nothing is. */
 bool gt_member_history_missing(struct gt_member_history *history, const struct gt_cluster *cluster,
                                const char *supernode, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_KUEUE_VERDICT_H
-#define GPUTOPO_KUEUE_VERDICT_H
+#pragma once
 
 #include "api/workload.h"
 #include "scheduler-ext/cache/resources.h"
@@ -38,5 +37,3 @@ void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places);
 /* Appends a sentence to `text`. *ret are the places with GT_FIT_YES, otherwise empty. */
 enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_workload *workload,
                             struct gt_fit_places *ret, struct gt_buf *text);
-
-#endif

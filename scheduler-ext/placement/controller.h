@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_CONTROLLER_H
-#define GPUTOPO_PLACEMENT_CONTROLLER_H
+#pragma once
 
 #include "kube/event.h"
 #include "scheduler-ext/cache/cache.h"
@@ -267,5 +266,3 @@ struct gt_placement_waits {
 };
 /* How long the jobs have waited that wait now, as their objects say: also under earlier leaders. */
 void gt_placement_waits(const struct gt_placement *placement, struct gt_placement_waits *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_OBJECTS_H
-#define GPUTOPO_PLACEMENT_OBJECTS_H
+#pragma once
 
 #include "api/gpu_placement.h"
 #include "base/table.h"
@@ -143,5 +142,3 @@ struct placement_adopt {
 void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
                         struct gt_reservations *reservations, const struct placement_plan *plan,
                         const struct placement_adopt *how);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_PATCH_H
-#define GPUTOPO_PLACEMENT_PATCH_H
+#pragma once
 
 #include "api/pod_patch.h"
 #include "scheduler-ext/decide/plan_texts.h"
@@ -49,5 +48,3 @@ void gt_patch_condition(const struct gt_pod_object *object, const struct gt_cond
 void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_texts *texts, struct gt_buf *to);
 /* Plans of epochs before this one can no longer be written to the pod. */
 void gt_patch_fence(const struct gt_pod_object *object, uint64_t epoch, struct gt_buf *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_QUOTAS_H
-#define GPUTOPO_PLACEMENT_QUOTAS_H
+#pragma once
 
 #include "api/resource_quota.h"
 
@@ -20,5 +19,3 @@ void gt_quotas_remove(struct gt_quotas *quotas, const char *namespace_, const ch
 struct gt_resource_quota *const *gt_quotas_of(const struct gt_quotas *quotas, const char *namespace_,
                                               uint32_t *ret_count);
 void gt_quotas_done(struct gt_quotas *quotas);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_RECONCILE_H
-#define GPUTOPO_PLACEMENT_RECONCILE_H
+#pragma once
 
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/decide.h"
@@ -307,5 +306,3 @@ bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod)
 
 void gt_evict_open(struct gt_placement *placement);
 void gt_evictions_done(struct pjob *pjob);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_STATE_H
-#define GPUTOPO_PLACEMENT_STATE_H
+#pragma once
 
 #include "base/loop.h"
 #include "base/time_text.h"
@@ -338,5 +337,3 @@ void gt_records_done(struct gt_placement *placement);
 /* ---- admit.c ---- */
 /* A pod that the cache does not know yet was created with a plan. */
 void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *pod);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_TIMES_H
-#define GPUTOPO_PLACEMENT_TIMES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ struct gt_placement_times {
                                  .retry_ms = 10000,                                                          \
                                  .node_turn_ms = 10000,                                                      \
                                  .report_ms = 5000})
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_WRITE_H
-#define GPUTOPO_PLACEMENT_WRITE_H
+#pragma once
 
 #include "scheduler-ext/placement/state.h"
 
@@ -56,5 +55,3 @@ void gt_write_object_delete(struct gt_placement *placement, struct placement_obj
 void gt_write_worked(const struct write *write, enum write_kind kind);
 void gt_write_drop(struct write *write);
 void gt_writes_send(struct gt_placement *placement);
-
-#endif

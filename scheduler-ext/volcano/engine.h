@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_VOLCANO_ENGINE_H
-#define GPUTOPO_VOLCANO_ENGINE_H
+#pragma once
 
 #include "api/owner.h"
 #include "base/buf.h"
@@ -175,5 +174,3 @@ void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job);
 void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job);
 void gt_volcano_job_free(struct gt_volcano *volcano, struct volcano_job *job);
 void gt_volcano_on_pod_gone(void *arg, struct gt_cache_pod *pod);
-
-#endif

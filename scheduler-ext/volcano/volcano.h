@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_VOLCANO_VOLCANO_H
-#define GPUTOPO_VOLCANO_VOLCANO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -170,5 +169,3 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t task, char *t
  * applied, and its namespace; valid until the next call. NULL where nothing has changed, or there is no Lease
  * to write. The caller need not report success: valid reservations are written again later. */
 const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_namespace);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BENCH_LOAD_CONNECTION_H
-#define GPUTOPO_BENCH_LOAD_CONNECTION_H
+#pragma once
 
 #include <gnutls/gnutls.h>
 #include <netinet/in.h>
@@ -49,5 +48,3 @@ enum load_result load_request(struct load_connection *connection, const char *re
 /* Call it after an event. */
 enum load_result load_go_on(struct load_connection *connection);
 void load_close(struct load_connection *connection);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_WIRE_BODIES_H
-#define GPUTOPO_TESTS_WIRE_BODIES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ void gt_body_extender(struct gt_buf *to, uint32_t nodes, bool by_name);
 /* Volcano: a task and `nodes` of NodeInfo, each with the tasks of `pods` pods; the member is `node` if it is
  * for predicate. */
 void gt_body_volcano(struct gt_buf *to, uint32_t nodes, uint32_t pods, bool predicate);
-
-#endif

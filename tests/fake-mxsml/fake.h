@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_FAKE_H
-#define GPUTOPO_TESTS_FAKE_H
+#pragma once
 
 #include "tests/fake-mxsml/mxsml_fake.h"
 #include "tests/fake-mxsml/scenario.h"
@@ -23,5 +22,3 @@ enum result put_sized_text(const struct entry *entry, char *to, u32 *size, const
 
 /* A top-level member of the scenario. */
 const cJSON *list_of(const char *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_MXSML_FAKE_H
-#define GPUTOPO_TESTS_MXSML_FAKE_H
+#pragma once
 
 /*
  * The whole documented interface of libmxsml.so, for LP64. It is written from the table of functions and
@@ -247,5 +246,3 @@ enum result mxSmlEventSetCreate(EventSet *set);
 enum result mxSmlDeviceRegisterEvents(u32 device, unsigned long long mask, EventSet set);
 enum result mxSmlEventSetWait(EventSet set, Event *event);
 enum result mxSmlEventSetFree(EventSet set);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_SCENARIO_H
-#define GPUTOPO_TESTS_SCENARIO_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ enum fault scenario_fault(const char *call, long device, long link, int *ret_cod
 
 /* Removes the symbols that the scenario lists as missing from this library's symbol table. */
 void scenario_hide_symbols(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_FUZZ_INVENTORY_H
-#define GPUTOPO_TESTS_FUZZ_INVENTORY_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,5 +44,3 @@ static inline const struct gt_inventory *fuzz_inventory(void)
     gt_class_cache_free(classes);
     return inventory;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_MODEL_NUMA_H
-#define GPUTOPO_MODEL_NUMA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ bool gt_numa_admits(const struct gt_numa *numa, uint64_t free, uint64_t must, un
 unsigned gt_numa_largest(const struct gt_numa *numa);
 /* The most GPUs that a request can ever get. */
 unsigned gt_numa_most(const struct gt_numa *numa);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BENCH_SIM_PEERS_H
-#define GPUTOPO_BENCH_SIM_PEERS_H
+#pragma once
 
 #include "scheduler-ext/sim/group/policy.h"
 
@@ -46,5 +45,3 @@ bool gt_group_each_unit(void *state, struct gt_world *world, const struct gt_sim
 /* The same from unit `first` on, for policies that place some themselves. */
 bool gt_group_units_from(void *state, struct gt_world *world, const struct gt_sim_job *job,
                          struct gt_place *places, uint32_t first, gt_group_choose *choose);
-
-#endif

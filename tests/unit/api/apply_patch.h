@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_APPLY_PATCH_H
-#define GPUTOPO_TESTS_APPLY_PATCH_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -60,5 +59,3 @@ static inline bool apply_operation(cJSON *object, const cJSON *operation)
     cJSON_DeleteItemFromObjectCaseSensitive(object, at);
     return strcmp(what, "remove") == 0 || cJSON_AddItemToObject(object, at, value);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_CACHE_WORLD_H
-#define GPUTOPO_TESTS_CACHE_WORLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ uint64_t refused(struct gt_cache *cache);
 #define NODE(...)      (&(struct world_node){__VA_ARGS__})
 #define SUPERNODE(...) (&(struct world_supernode){__VA_ARGS__})
 #define POD(...)       (&(struct world_pod){__VA_ARGS__})
-
-#endif

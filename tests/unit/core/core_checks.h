@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TEST_CORE_CHECKS_H
-#define GPUTOPO_TEST_CORE_CHECKS_H
+#pragma once
 
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/plan.h"
@@ -24,5 +23,3 @@ void gt_cluster_confirm(struct gt_cluster *cluster, struct gt_promise_id assumpt
  * running pod). */
 int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
                    uint64_t owner, struct gt_promise_id *ret_assumptions, struct gt_err **err);
-
-#endif

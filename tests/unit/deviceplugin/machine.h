@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_DEVICEPLUGIN_MACHINE_H
-#define GPUTOPO_TESTS_DEVICEPLUGIN_MACHINE_H
+#pragma once
 
 #include "deviceplugin/inventory.h"
 
@@ -18,5 +17,3 @@ const char *machine_list(const struct gt_inventory *inventory);
 
 /* Pseudo-random numbers, the same for the same state. */
 unsigned machine_random(uint64_t *state, unsigned below);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_DISCOVERY_MACHINE_H
-#define GPUTOPO_TESTS_DISCOVERY_MACHINE_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ const char *missing_why(const struct gt_node *node, const char *what);
 
 /* Asserts that two nodes are equal in their JSON form. */
 void assert_same_node(const struct gt_node *a, const struct gt_node *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_MESH_CLUSTER_H
-#define GPUTOPO_TESTS_MESH_CLUSTER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ void mesh_cluster_take(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
 
 /* A pseudo-random number below n; changes the state. */
 unsigned mesh_below(uint64_t *state, unsigned n);
-
-#endif

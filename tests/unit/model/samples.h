@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_SAMPLES_H
-#define GPUTOPO_TESTS_SAMPLES_H
+#pragma once
 
 #include "topology/model/node.h"
 
@@ -9,5 +8,3 @@ extern const char *const sample_names[]; /* NULL-terminated */
 
 /* NULL for an unknown name. */
 struct gt_node *sample_node(const char *name);
-
-#endif

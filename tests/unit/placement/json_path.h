@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_JSON_PATH_H
-#define GPUTOPO_TESTS_JSON_PATH_H
+#pragma once
 
 #include <string.h>
 
@@ -26,5 +25,3 @@ static inline const char *json_text(const cJSON *json, const char *path)
 {
     return cJSON_GetStringValue(json_at(json, path));
 }
-
-#endif

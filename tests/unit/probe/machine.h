@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_PROBE_MACHINE_H
-#define GPUTOPO_TESTS_PROBE_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -48,5 +47,3 @@ bool machine_gone(const struct machine *machine, const char *name);
 long clock_ms(void);
 void sleep_ms(long milliseconds);
 bool misses(const struct gt_node *node, const char *what, const char *why);
-
-#endif

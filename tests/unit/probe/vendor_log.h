@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_VENDOR_LOG_H
-#define GPUTOPO_TESTS_VENDOR_LOG_H
+#pragma once
 
 #include "topology/model/node.h"
 
@@ -29,5 +28,3 @@ struct gt_node *log_node(unsigned gpus);
 /* Whether the node's missing list has an entry with these parts. */
 bool log_misses(const struct gt_node *node, const char *what, const char *why);
 void log_print_missing(const struct gt_node *node);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_SIM_TEST_H
-#define GPUTOPO_TESTS_SIM_TEST_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,5 +26,3 @@ static inline struct gt_site *make_site(const char *shape)
     assert_int_equal(gt_site_from_shape(shape, &site, NULL), 0);
     return site;
 }
-
-#endif

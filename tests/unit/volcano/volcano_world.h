@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_VOLCANO_WORLD_H
-#define GPUTOPO_TESTS_VOLCANO_WORLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ void assert_published(struct gt_volcano *volcano, const char *note);
 void put_lease(struct gt_volcano *volcano, unsigned seconds, const char *note);
 void put_lease_in(struct gt_volcano *volcano, const char *namespace_, unsigned seconds, const char *note);
 #define PUT_POD(volcano, ...) put_pod(volcano, &(struct pod){__VA_ARGS__})
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_TESTS_UNIT_WIRE_FEED_H
-#define GPUTOPO_TESTS_UNIT_WIRE_FEED_H
+#pragma once
 
 #include "scheduler-ext/wire/request.h"
 
@@ -16,5 +15,3 @@ static inline int read_text(struct gt_wire_request *request, const char *text, s
     }
     return gt_wire_request_read(request, err);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BENCH_SIM_PODS_ENGINE_H
-#define GPUTOPO_BENCH_SIM_PODS_ENGINE_H
+#pragma once
 
 #include "scheduler-ext/sim/result.h"
 #include "tests/bench/sim/pods/policy.h"
@@ -22,5 +21,3 @@ struct gt_pod_options {
 int gt_pod_run(const struct openb_nodes *nodes, const struct openb_pods *pods,
                const struct gt_pod_policy *policy, const struct gt_pod_options *options,
                struct gt_result *ret, struct gt_err **err);
-
-#endif

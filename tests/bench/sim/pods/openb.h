@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BENCH_SIM_PODS_OPENB_H
-#define GPUTOPO_BENCH_SIM_PODS_OPENB_H
+#pragma once
 
 #include "scheduler-ext/sim/site.h"
 #include "scheduler-ext/sim/trace.h"
@@ -62,5 +61,3 @@ uint32_t openb_model_number(const struct openb_nodes *nodes, const char *name);
 
 /* The GPUs of the nodes, each a supernode by itself; groups of four have direct links. */
 int openb_site(const struct openb_nodes *nodes, struct gt_site **ret, struct gt_err **err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_BENCH_SIM_PODS_POLICY_H
-#define GPUTOPO_BENCH_SIM_PODS_POLICY_H
+#pragma once
 
 #include "tests/bench/sim/pods/openb.h"
 
@@ -92,5 +91,3 @@ bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *shape
 
 /* The GPU with the least room that is enough for the share. */
 unsigned gt_pod_tightest_gpu(const struct gt_pod_node *node, uint32_t milli);
-
-#endif
