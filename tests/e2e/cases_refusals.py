@@ -4,9 +4,9 @@ from harness.placed import annotation, job, pod_template
 from harness.report import quick
 from harness.waiting import same, until
 
+DISK = "test.gputopo/disk"
 PORTS = [{"containerPort": 7000, "hostPort": 7000}]
-NO_PORT = "didn't have free ports for the requested pod ports"
-NOT_APART = "didn't match pod anti-affinity rules"
+NO_DISK = "didn't match PersistentVolume's node affinity"
 
 
 def on(*nodes):
@@ -33,31 +33,54 @@ class RefusalCases:
     def says(self, what, text, *words):
         same([word for word in words if word not in text], [], f"not in {what}: {text!r}")
 
+    def disk(self, *nodes):
+        """A volume that pods can have on these nodes alone, which plans do not know; the spec's members that use it."""
+        name = f"disk-{nodes[0]}"
+        self.cluster.kubectl("label", "node", *nodes, f"{DISK}={name}")
+        selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": DISK, "operator": "In", "values": [name]}]}]}
+        wanted = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeMode": "Filesystem"}
+        self.placed.create({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
+            **wanted, "capacity": {"storage": "1Mi"}, "hostPath": {"path": "/tmp"}, "nodeAffinity": {"required": selector}}})
+        self.placed.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"}, "spec": {
+            **wanted, "volumeName": name, "resources": {"requests": {"storage": "1Mi"}}}})
+        until("the claim to be bound", lambda: self.cluster.get("pvc", name).get("status", {}).get("phase") == "Bound")
+        return {"volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": name}}]}
+
     @quick
-    def stalled(self):
-        """Two pods of four GPUs are planned for each node, and each node takes one: half of the job runs, and it says so everywhere."""
-        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    def apart(self):
+        """Two pods of four GPUs would fit on each node; a host port, and a rule of anti-affinity, let each node take one."""
+        rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"labelSelector": {"matchLabels": {"app": "apart"}}, "topologyKey": "kubernetes.io/hostname"}]}}
         self.placed.create(job("port", 4, with_port(pod_template(4, group=16))))
-        self.placed.create(job("apart", 4, pod_template(4, group=16, labels={"app": "apart"}, affinity=apart)))
-        for name, words in (("port", NO_PORT), ("apart", NOT_APART)):
-            status = self.phase(name, "Stalled", "2 of its 4 pods cannot start as planned")
-            same(status["reason"], "PlanRefused", "the reason")
-            self.says("its message", status["message"], words, "pods of it have run")
-            self.placed.waits(f"job-name={name}", "PlanRefused", words)
-            self.placed.event("PlanRefused", f"pod {name}-", words)
-            self.says("gputopo explain", self.placed.explain(f"Job/{name}"), "PlanRefused", words)
-            running = [pod for pod in self.placed.pods(f"job-name={name}").values() if pod["status"].get("phase") == "Running"]
-            same(len(running), 2, f"pods of {name} that run")
+        self.placed.create(job("apart", 4, pod_template(4, group=16, labels={"app": "apart"}, affinity=rule)))
+        for name in ("port", "apart"):
+            pods = self.placed.bound(f"job-name={name}", 4)
+            self.placed.check_placed(pods, 16)
+            same(len({pod["spec"]["nodeName"] for pod in pods}), 4, f"nodes of {name}")
+        self.cluster.kubectl("delete", "job", "port", "apart", "--wait", "--cascade=foreground")
+
+    @quick
+    def stalled(self):
+        """Two pods are planned for each of two nodes, and one node has the volume: half of the job runs, and it says so everywhere."""
+        nodes = ("hollow-2-4", "hollow-2-5")
+        self.placed.create(job("half", 4, pod_template(4, group=16, affinity=on(*nodes), **self.disk(nodes[0]))))
+        status = self.phase("half", "Stalled", "2 of its 4 pods cannot start as planned")
+        same(status["reason"], "PlanRefused", "the reason")
+        self.says("its message", status["message"], NO_DISK, "pods of it have run")
+        self.placed.waits("job-name=half", "PlanRefused", NO_DISK)
+        self.placed.event("PlanRefused", "pod half-", NO_DISK)
+        self.says("gputopo explain", self.placed.explain("Job/half"), "PlanRefused", NO_DISK)
+        running = [pod for pod in self.placed.pods("job-name=half").values() if pod["status"].get("phase") == "Running"]
+        same(len(running), 2, "pods that run")
         return status["message"]
 
     @quick
     def planned_again(self):
-        """Others have the port on both planned nodes, so that no pod has run: the job gets the other two nodes, and its Job counts
-        no failed pod."""
+        """Neither planned node has the volume, so that no pod has run: the job gets the other two nodes, and its Job counts no failed pod."""
         taken, free = ("hollow-2-0", "hollow-2-1"), ("hollow-2-2", "hollow-2-3")
-        for node in (*taken, *free):
-            template = with_port(pod_template(0)) if node in taken else pod_template(1)
+        disk = self.disk(*free)
+        for node in free:
+            template = pod_template(1)
             template["spec"]["nodeName"] = node
             template["metadata"].update(name=f"on-{node}", namespace="default")
             self.placed.create({"apiVersion": "v1", "kind": "Pod", **template})
@@ -66,7 +89,7 @@ class RefusalCases:
             return list(free_now.values()) == [8, 8, 7, 7] or (False, free_now)
         until("the nodes to tell so", told)
         ignored = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}
-        self.placed.create(job("again", 2, with_port(pod_template(8, group=16, affinity=on(*taken, *free))), backoffLimit=0, podFailurePolicy=ignored))
+        self.placed.create(job("again", 2, pod_template(8, group=16, affinity=on(*taken, *free), **disk), backoffLimit=0, podFailurePolicy=ignored))
         first = until("its plan", lambda: (lambda pods: len(pods) == 2 and all(annotation(pod, "node") for pod in pods.values()) and pods)(
             self.placed.pods("job-name=again")))
         same({annotation(pod, "node") for pod in first.values()}, set(taken), "the planned nodes")
@@ -100,6 +123,7 @@ class RefusalCases:
     def run(self):
         def case(name, run):
             return self.report.case(name, run, before=self.placed.clean)
-        case("half of a job cannot start, by a host port or by anti-affinity: it is stalled, and says why", self.stalled)
+        case("a host port, or anti-affinity: one pod of the job a node, and all of it runs", self.apart)
+        case("half of a job cannot start, since its volume is elsewhere: it is stalled, and says why", self.stalled)
         case("none of a job can start: it is planned again as a whole, on other nodes", self.planned_again)
         case("a node that offers fewer GPUs than it has gets no more pods than it offers", self.offers)
