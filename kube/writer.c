@@ -110,7 +110,7 @@ static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcom
     if (failed && line->report)
         line->report(key, key->is_reported, answer->error);
     key->is_reported = outcome != GT_WRITE_DONE && (key->is_reported || failed);
-    key->is_unknown = outcome == GT_WRITE_UNKNOWN;
+    key->is_unknown = outcome == GT_WRITE_UNKNOWN || (key->is_unknown && outcome == GT_WRITE_REFUSED);
     key->is_repeat = outcome != GT_WRITE_DONE;
     if (outcome == GT_WRITE_DONE)
         key->failures = 0;

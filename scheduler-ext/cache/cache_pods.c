@@ -349,8 +349,8 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
                             .request = gt_cache_request_make(cache, &from->asked, true)};
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     int r = may_move(from) ? gt_cache_constraints_of(cache, &from->where, &new.constraints) : 0;
-    if (r == 0)
-        r = gt_cache_peers_of(cache, from, &new.peers);
+    int peers = gt_cache_peers_of(cache, from, &new.peers);
+    r = r == 0 || peers == -ENOMEM ? peers : r;
     if (r == -EINVAL && from->node_name)
         r = 0; /* it runs nevertheless */
     bool sound = r == 0;

@@ -85,7 +85,7 @@ bool gt_rule_work_make(struct rule_work *work)
 void gt_rule_work_done(struct rule_work *work)
 {
     for (unsigned i = 0; i < work->rules->count; i++)
-        free(work->tallies[i].who);
+        free(gt_steal(work->tallies[i].who)); /* the next gt_rule_work_make() may not come so far */
 }
 
 /* ---- checks ---- */

@@ -376,7 +376,9 @@ static void bring_in(struct reconcile *reconcile)
     }
     bool waits = gt_reserve_missing_waits(reconcile);
     bool moves = reconcile->view->states[GT_MEMBER_MOVING]; /* then its state says so */
-    if (!waits && !moves && pjob->lift.offers_end_ms <= reconcile->now)
+    bool offers =
+        pjob->state == GT_PLACEMENT_GATHERS && pjob->lift.offers_end_ms > reconcile->now; /* likewise */
+    if (!waits && !moves && !offers)
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
     if (!gt_placement_acknowledge(reconcile))
         return;

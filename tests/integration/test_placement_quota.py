@@ -12,7 +12,7 @@ import unittest
 from api_double import Status
 from daemon_driver import wait_for
 from placement_case import PLACEMENTS, SETS, PlacementCase
-from placement_driver import RESOURCE, indexed_pod, planned_node, statefulset_pod, template
+from placement_driver import GROUP, RESOURCE, indexed_pod, planned_node, statefulset_pod, template
 
 QUOTAS = "/api/v1/namespaces/ns/resourcequotas"
 REQUESTS = "requests." + RESOURCE
@@ -154,6 +154,23 @@ class PlacementQuotaTest(PlacementCase):
         self.quota(0, 0, name="running", scopes=["NotTerminating"])
         self.begin_job("third", 2, 16)
         self.wait_exceeded("third", 0, 0, 48, 8, quota="running")
+
+    def test_job_that_broke_a_rule_while_it_gave_back(self):
+        """What it had stays its own, and its state goes on from there."""
+        self.world(1)
+        self.quota(32, 8)
+        self.start(gang=LONG, retry=500, request=LONG)
+        self.begin_job("a", 4, 32)
+        self.wait_job("a", state="writes", reservedGPUs=24)
+        self.quota(16, 8)
+        self.wait_job("a", reason="OffersPending", reservedGPUs=24)
+        annotations = self.pod("a-0")["metadata"]["annotations"]
+        self.change_pod("a-0", {"annotations": {**annotations, GROUP: "20"}})
+        self.wait_job("a", state="refused")
+        self.quota(32, 8)
+        self.wait_heard()
+        self.change_pod("a-0", {"annotations": annotations})
+        self.wait_job("a", state="writes", reservedGPUs=24)
 
     def test_quota_lowered_below_what_is_reserved(self):
         """The newest job gives back first; one whose gates have not gone is planned again when there is room."""

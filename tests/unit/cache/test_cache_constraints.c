@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "scheduler-ext/cache/peers.h"
 #include "tests/unit/cache/cache_world.h"
 
 /* Where a pod may run: selectors, required affinity, taints. */
@@ -143,6 +144,29 @@ static void test_bound(void **state)
     assert_true(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
 }
 
+#define APART                                                                                                \
+    "\"affinity\":{\"podAntiAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":[{"               \
+    "\"topologyKey\":\"kubernetes.io/hostname\",\"labelSelector\":{\"matchLabels\":{\"app\":\"b\"}}}]}},"
+
+/* A pod on a node is taken with a node affinity that is not read: others' rules between pods still mean it.
+ */
+static void test_bound_with_too_much(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    gt_auto_buf struct gt_buf spec = GT_BUF(1 << 20);
+    gt_buf_puts(&spec, "\"nodeSelector\":{\"x\":\"");
+    for (unsigned i = 0; i < 70000; i++)
+        gt_buf_puts(&spec, "y");
+    gt_buf_puts(&spec, "\"},");
+    give_plain_node(cache, "n1");
+    give_pod(cache, POD(.name = "b", .gpus = 1, .node = "n1", .labels = "\"app\":\"b\"", .spec = spec.data,
+                        .annotations = "\"metax-tech.com/gpu-group-size\":\"1\","));
+    assert_false(gt_cache_pod_has_peers(cache, pod_of(cache, "b")));
+    give_pod(cache, POD(.name = "a", .gpus = 1, .node = "n1", .spec = APART));
+    assert_true(gt_cache_pod_has_peers(cache, pod_of(cache, "b")));
+}
+
 /* The plan's affinity comes with the plan: the pod changes, and nothing of the old text stays. */
 static void test_shared(void **state)
 {
@@ -173,9 +197,8 @@ static void test_shared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_taints),
-        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_labels), cmocka_unit_test(test_taints),
+        cmocka_unit_test(test_bound),  cmocka_unit_test(test_bound_with_too_much),
         cmocka_unit_test(test_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

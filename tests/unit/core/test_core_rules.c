@@ -211,6 +211,16 @@ static bool any_is_good(const struct ruled *ruled, unsigned *node, unsigned pod)
     return false;
 }
 
+static bool plan(struct ruled *ruled, struct gt_plan_failure *ret_failure)
+{
+    const struct gt_plan_request request = {.units = ruled->units,
+                                            .unit_count = ruled->unit_count,
+                                            .pods = ruled->pods,
+                                            .pod_count = ruled->pod_count,
+                                            .rules = &ruled->rules};
+    return gt_plan_ruled(ruled->cluster, &request, ret_failure);
+}
+
 static void keeps_the_rules(void **state)
 {
     uint64_t random = test_seed();
@@ -221,13 +231,7 @@ static void keeps_the_rules(void **state)
         struct gt_plan_failure failure;
         unsigned node[PODS];
         make(&ruled, &random);
-        bool found = gt_plan_ruled(ruled.cluster,
-                                   &(struct gt_plan_request){.units = ruled.units,
-                                                             .unit_count = ruled.unit_count,
-                                                             .pods = ruled.pods,
-                                                             .pod_count = ruled.pod_count,
-                                                             .rules = &ruled.rules},
-                                   &failure);
+        bool found = plan(&ruled, &failure);
         if (found) {
             uint64_t masks[NODES] = {0};
             for (unsigned i = 0; i < ruled.pod_count; i++) {
@@ -256,8 +260,40 @@ static void keeps_the_rules(void **state)
     assert_true(searched > test_rounds(20000) / 20);
 }
 
+static unsigned left; /* so many of calloc() succeed, then one fails; 0: all succeed */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return left && --left == 0 ? NULL : __real_calloc(count, size);
+}
+
+/* Whichever memory is lacking: nothing is freed twice, or used after that. */
+static void ends_without_memory(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned lacked = 0;
+    (void)state;
+    for (unsigned round = 0; round < test_rounds(1000); round++) {
+        struct ruled ruled;
+        struct gt_plan_failure failure = {0};
+        make(&ruled, &random);
+        for (unsigned at = 1; at < 8; at++) {
+            left = at;
+            plan(&ruled, &failure);
+            lacked += !left;
+            left = 0;
+        }
+        gt_plan_rules_done(&ruled.rules);
+        gt_cluster_free(ruled.cluster);
+    }
+    assert_true(lacked > test_rounds(1000));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(keeps_the_rules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(keeps_the_rules),
+                                       cmocka_unit_test(ends_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,6 +294,29 @@ static void test_cannot_start(void **state)
     assert_int_equal(world.sent, 1);
 }
 
+/* That nothing was sent, or the server refused to say, does not tell what became of the write before. */
+static void test_stays_unknown(void **state)
+{
+    (void)state;
+    gt_write_add(&keys[0]);
+    tick(0);
+    answer(0, 503, 0);
+    world.cannot_start = 1;
+    while (!world.told_again)
+        assert_true(tick(1000));
+    world.cannot_start = 0;
+    for (unsigned flight = 1; flight < 3; flight++) {
+        while (world.sent == flight)
+            assert_true(tick(4000));
+        assert_true(world.is_reading);
+        answer(flight, flight == 1 ? 429 : 200, 0);
+    }
+    gt_write_add(&keys[0]);
+    tick(0);
+    assert_int_equal(world.sent, 4);
+    assert_false(world.is_reading);
+}
+
 static void test_remove(void **state)
 {
     (void)state;
@@ -342,6 +365,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_budget, begin, end),
         cmocka_unit_test_setup_teardown(test_later_and_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_cannot_start, begin, end),
+        cmocka_unit_test_setup_teardown(test_stays_unknown, begin, end),
         cmocka_unit_test_setup_teardown(test_remove, begin, end),
         cmocka_unit_test_setup_teardown(test_metrics, begin, end),
     };
