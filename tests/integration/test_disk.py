@@ -20,7 +20,7 @@ from dra_case import DRIVER, DraCase
 from publish_driver import wait_for
 
 LIBRARY = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
-SOON_S = 0.7  # for an answer of /healthz, on a busy machine
+SOON_S = 0.95  # for an answer of /healthz, on a busy machine; a sync on the event loop takes a second
 HELD_S = 20
 NAMES = [f"c{index}" for index in range(8)]
 
