@@ -149,7 +149,8 @@ struct job gt_plan_begin(struct gt_cluster *cluster, const struct gt_plan_reques
                       .freed = request->freed,
                       .limits = request->limits,
                       .limit_count = request->limit_count,
-                      .several = request->several};
+                      .several = request->several,
+                      .close = cluster->uppers && !request->flat};
     for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)
         job.any_running = job.pods[i].running;
     return job;
@@ -159,20 +160,29 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
                  struct gt_plan_failure *ret_failure)
 {
     struct job job = gt_plan_begin(cluster, request);
-    bool mixed = false;
-    for (uint32_t u = 1; u < job.unit_count; u++)
+    bool mixed = false, unequal = job.any_running;
+    for (uint32_t u = 1; u < job.unit_count; u++) {
         mixed |= job.units[u].gpus != job.units[0].gpus || job.units[u].pods != job.units[0].pods;
+        unequal |= !gt_unit_is_kind(&job.units[u], &job.units[0]);
+    }
     if (!place_all(&job, BY_RUN, ret_failure)) {
         /* Units of several sizes share supernodes, and pods of several sizes share nodes. Where larger units
-         * were placed first and took the room that larger pods need, the other order may still succeed. */
-        struct gt_plan_failure second;
+         * were placed first and took the room that larger pods need, the other order may still succeed. And
+         * supernodes that are equal for units of one size need not be so for later ones: then the job is
+         * placed without regard to the tiers above them. */
+        struct gt_plan_failure other;
         enum gt_plan_reason reason = ret_failure->reason;
-        bool exact = false;
+        unsigned orders = mixed ? ORDERS : 1, ways = job.close && unequal ? 2 * orders : orders;
+        bool exact = false, placed = false;
         ret_failure->inexact = mixed && (reason == GT_PLAN_NO_SUPERNODE || reason == GT_PLAN_UNIT_STUCK);
-        if (!mixed || reason != GT_PLAN_NO_SUPERNODE)
+        if (reason != GT_PLAN_NO_SUPERNODE)
             return false;
-        if (!place_all(&job, BY_POD, &second) && !gt_place_mixed(&job, &exact)) {
-            ret_failure->inexact = !exact;
+        for (unsigned way = 1; way < ways && !placed; way++) {
+            job.close &= way < orders;
+            placed = place_all(&job, way % orders ? BY_POD : BY_RUN, &other);
+        }
+        if (!placed && !(mixed && gt_place_mixed(&job, &exact))) {
+            ret_failure->inexact = mixed && !exact;
             return false;
         }
     }

@@ -115,6 +115,7 @@ struct gt_plan_request {
     /* Its pods have several containers with GPUs: a kubelet that judges each container by itself is not
      * predicted. */
     bool several;
+    bool flat; /* without regard to tiers above the supernode */
 };
 
 /*

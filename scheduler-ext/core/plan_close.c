@@ -8,11 +8,10 @@
 
 void gt_close_begin(struct job *job)
 {
-    struct gt_cluster *cluster = job->cluster;
     job->any_touched = false;
-    if (!cluster->uppers)
+    if (!job->close)
         return;
-    job->touch = gt_close_next_touch(cluster);
+    job->touch = gt_close_next_touch(job->cluster);
     for (uint32_t u = 0; u < job->unit_count; u++)
         job->units[u].supernode = GT_NONE;
     for (uint32_t pod = 0; job->any_running && pod < job->pod_count; pod++)
@@ -33,7 +32,7 @@ static uint32_t close_slots(const struct job *job, const struct gt_plan_unit *un
 
 void gt_close_put(struct job *job, struct gt_plan_unit *unit, uint32_t super, const struct room *room)
 {
-    if (!job->cluster->uppers) {
+    if (!job->close) {
         gt_place_in_super(job, super, unit->gpus, unit->first, unit->pods);
         return;
     }
@@ -74,9 +73,10 @@ static uint32_t close_gather(struct job *job, uint32_t from, const struct room *
 static void close_move(struct job *job, struct gt_plan_unit *unit, const struct gt_plan_unit *said,
                        const struct gt_close_place *place, const uint32_t *now)
 {
-    uint32_t first = unit->first;
+    uint32_t first = unit->first, atom = unit->atom;
     *unit = *said;
     unit->first = first;
+    unit->atom = atom;
     unit->supernode = GT_NONE;
     unit->with = said->with == GT_NONE ? GT_NONE : now[said->with];
     if (unit->next == place->to)
@@ -88,7 +88,7 @@ void gt_close_whole(struct job *job, const struct gt_plan_unit *kind, const stru
 {
     struct gt_cluster *cluster = job->cluster;
     uint32_t from = (uint32_t)(kind - job->units), end = job->unit_count;
-    uint32_t units = cluster->uppers ? close_count(job, from) : 0, at = 0;
+    uint32_t units = job->close ? close_count(job, from) : 0, at = 0;
     if (!units)
         return;
     size_t said_bytes = end * sizeof(struct gt_plan_unit);
@@ -116,9 +116,13 @@ void gt_close_whole(struct job *job, const struct gt_plan_unit *kind, const stru
         at += places[i].load;
         cluster->scratch[places[i].from] = i;
     }
+    bool equal = true; /* those with pods on nodes that are gone need fewer slots: they keep their places */
+    for (uint32_t u = from; u < end && job->any_running; u++)
+        equal &= said[u].supernode == GT_NONE || close_slots(job, &said[u]) == kind->pods;
+    at = 0;
     for (uint32_t u = from; u < end; u++)
         if (said[u].supernode != GT_NONE)
-            order[places[cluster->scratch[said[u].supernode]].first++] = u;
+            order[equal ? places[cluster->scratch[said[u].supernode]].first++ : at++] = u;
     at = 0;
     for (uint32_t u = from; u < end; u++)
         if (said[u].supernode != GT_NONE)

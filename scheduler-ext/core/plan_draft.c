@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/core/slots.h"
 
@@ -54,35 +55,62 @@ static uint32_t next_excluded(const struct job *job, uint32_t from)
     return node < job->cluster->node_count ? node : GT_NONE;
 }
 
-/* The GPUs of a pod where these divide those of every larger one, else 0: then not every mix of pods that has
- * room by its number of GPUs is admitted. *ret_all: how many GPUs the largest pod has. */
-static bool sizes_divide(const struct job *job, unsigned *ret_largest)
+/* How many GPUs pods to be placed have: bit k - 1 for k GPUs. 0: they do not divide each other, so that not
+ * every mix of pods that has room by its number of GPUs is admitted in any order. */
+static uint64_t pod_sizes(const struct job *job)
 {
-    unsigned largest = 0;
-    for (uint32_t u = 0; u < job->unit_count; u++)
-        largest = job->units[u].gpus > largest ? job->units[u].gpus : largest;
-    *ret_largest = largest;
-    for (uint32_t u = 0; u < job->unit_count; u++)
-        if (!job->units[u].gpus || largest % job->units[u].gpus)
-            return false;
-    return largest <= GT_GPUS_MAX;
+    uint64_t sizes = 0;
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        const struct gt_plan_unit *unit = &job->units[u];
+        uint32_t pod = unit->first, end = unit->first + unit->pods;
+        while (pod < end && job->pods[pod].running)
+            pod++;
+        if (pod < end && (!unit->gpus || unit->gpus > GT_GPUS_MAX))
+            return 0;
+        sizes |= pod < end ? UINT64_C(1) << (unit->gpus - 1) : 0;
+    }
+    unsigned last = 1;
+    for (uint64_t left = sizes; left; left &= left - 1) {
+        unsigned size = gt_bit_first(left) + 1;
+        if (size % last)
+            return 0;
+        last = size;
+    }
+    return sizes;
+}
+
+/* How many of a node's `count` available GPUs may be used: what its kubelet admits of each size. */
+static unsigned numa_room(const struct job *job, uint32_t node, uint64_t sizes, unsigned count)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    const struct gt_numa *numa = gt_class_numa(cluster->classes[cluster->class[node]]);
+    bool equal = (sizes & (sizes - 1)) == 0;
+    unsigned most = sizes ? count : 0;
+    for (uint64_t left = sizes; left; left &= left - 1) {
+        unsigned gpus = gt_bit_first(left) + 1;
+        unsigned pods = gt_numa_pods(cluster, node, gt_draft_available(job, node), gpus);
+        if (equal && pods == gt_core_slots(gpus, count)) /* an idle node stays one */
+            return count;
+        if (!equal && numa->count > 2 && gpus > gt_numa_largest(numa)) /* it may take parts of several */
+            return 0;
+        most = pods * gpus < most ? pods * gpus : most;
+    }
+    return most;
 }
 
 /* On nodes whose kubelets judge NUMA nodes, only pods that these admit have room. */
 static void draft_numa(struct job *job)
 {
     const struct gt_cluster *cluster = job->cluster;
-    unsigned gpus;
-    bool divide = sizes_divide(job, &gpus);
+    uint64_t sizes = cluster->numa_nodes ? pod_sizes(job) : 0;
     for (uint32_t n = 0; cluster->numa_nodes && n < cluster->node_count; n++) {
         const struct gt_numa *numa = gt_class_numa(cluster->classes[cluster->class[n]]);
         unsigned count = gt_draft_count(job, n);
         if (!count || !numa->count || (job->several && !numa->by_pod))
             continue;
-        uint64_t mask = gt_draft_available(job, n);
-        unsigned most = divide ? gt_numa_pods(cluster, n, mask, gpus) * gpus : 0;
+        unsigned most = numa_room(job, n, sizes, count);
         if (most < count)
-            set_available(job, n, mask, most);
+            set_available(job, n, gt_draft_available(job, n), most);
     }
 }
 

@@ -34,6 +34,7 @@ struct job {
     const struct gt_plan_limit *limits;
     uint32_t limit_count;
     bool several;
+    bool close; /* brought together above the supernode (plan_close.h) */
     bool any_running;
     /* Supernodes have pods of the job, or of the unit that is split: those whose mark is this. */
     bool any_touched, any_touched_unit;

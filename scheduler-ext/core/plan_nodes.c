@@ -65,7 +65,7 @@ bool gt_place_in_super(struct job *job, uint32_t super, unsigned gpus, uint32_t 
 {
     const struct gt_plan_pod *pods = job->pods;
     uint32_t end = first + count;
-    if (job->cluster->uppers)
+    if (job->close)
         gt_run_touch(job, super);
     for (uint32_t pod = first; pod < end;) {
         uint32_t need = 0; /* pods up to the next one that runs */

@@ -107,15 +107,20 @@ static bool plan_by_limits(struct rule_work *work, struct gt_plan_failure *ret_f
             merge_limits(work->request, nodes, of, limits, rule_limits(work, sort, gpus, limits));
         limited.limits = limits;
     }
-    bool placed = made && gt_plan_job(work->cluster, &limited, ret_failure);
     gt_rule_work_done(work);
+    bool fits = made, kept = false;
+    /* A job that is brought together may lie in domains that a rule does not allow. */
+    for (unsigned way = 0, ways = work->cluster->uppers ? 2 : 1; way < ways && fits && !kept; way++) {
+        limited.flat |= way > 0;
+        fits = kept = gt_plan_job(work->cluster, &limited, ret_failure);
+        if (fits && !*ret_exact) {
+            kept = gt_rule_work_make(work) && gt_rules_are_kept(work);
+            gt_rule_work_done(work);
+        }
+    }
     free(limits);
     free(of);
-    if (placed && !*ret_exact) {
-        placed = gt_rule_work_make(work) && gt_rules_are_kept(work);
-        gt_rule_work_done(work);
-    }
-    return placed;
+    return kept;
 }
 
 bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *request,

@@ -254,6 +254,8 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
         domain = choose_domain(&spread);
     while (domain != GT_NONE && spread.below[domain] < left)
         domain = job->cluster->supers[domain].parent;
+    if (!job->close && domain != GT_NONE && job->cluster->supers[domain].tier > 1)
+        domain = GT_NONE;
     unit->started = places > 0;
     unit->feasible = spread.count;
     unit->fewest = fewest(&spread, places);
@@ -265,7 +267,7 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
     for (uint32_t i = 0; i < started; i++) /* before the others are chosen: it has no room for them */
         if (!place_atoms(job, unit, chosen[i].to, chosen[i].load, &run))
             return false;
-    if (job->cluster->uppers)
+    if (job->close)
         gt_close_choose(job, room, chosen + started, count - started, unit);
     for (uint32_t i = started; i < count; i++)
         if (!place_atoms(job, unit, chosen[i].to, chosen[i].load, &run))

@@ -15,17 +15,23 @@
 
 /* Nodes whose kubelets refuse GPUs that are spread over NUMA nodes: 8 GPUs, 0 to 3 on the first one. */
 
-static struct gt_cluster *world_of(bool single, bool by_pod, unsigned nodes)
+static void add_nodes(struct gt_cluster *cluster, struct gt_numa numa, unsigned gpus, unsigned nodes)
 {
-    struct gt_cluster *cluster = world_new();
     gt_auto_class struct gt_class *class = NULL;
     struct gt_weights weights;
     uint32_t id;
-    wire_meshes(&weights, 8, 4, 64, 8);
-    weights.numa = (struct gt_numa){.count = 2, .single = single, .by_pod = by_pod, .gpus = {0x0f, 0xf0}};
+    wire_meshes(&weights, gpus, gpus / 2, 64, 8);
+    weights.numa = numa;
     assert_return_code(gt_class_new(&weights, &class, NULL), 0);
     assert_return_code(gt_cluster_add_class(cluster, class, &id, NULL), 0);
     world_nodes(cluster, "n", nodes, id, GT_NONE);
+}
+
+static struct gt_cluster *world_of(bool single, bool by_pod, unsigned nodes)
+{
+    struct gt_cluster *cluster = world_new();
+    add_nodes(cluster, (struct gt_numa){.count = 2, .single = single, .by_pod = by_pod, .gpus = {0x0f, 0xf0}},
+              8, nodes);
     return cluster;
 }
 
@@ -108,6 +114,78 @@ static void pods_to_come_are_served_in_any_order(void **state)
     gt_cluster_free(cluster);
 }
 
+/* What runs already asks no kubelet for anything. */
+static void sizes_of_running_pods_do_not_count(void **state)
+{
+    (void)state;
+    for (unsigned gpus = 3; gpus <= 4; gpus++) {
+        struct gt_cluster *cluster = world_of(true, false, 2);
+        struct world_job job;
+        gt_cluster_set_free(cluster, 0, 0x33);
+        gt_cluster_set_free(cluster, 1, 0);
+        world_job(&job, 2, 1, 2, 0);
+        job.units[0].gpus = gpus;
+        job.pods[0] = (struct gt_plan_pod){.running = true, .node = 1};
+        assert_true(world_plan(cluster, &job));
+        gt_cluster_free(cluster);
+    }
+}
+
+/* 3, 2, 3, 2 and 2 GPUs, in this order, do not get twice 6, though each divides 6. */
+static void sizes_divide_each_other(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    struct world_job job;
+    (void)state;
+    add_nodes(cluster, (struct gt_numa){.count = 2, .single = true, .gpus = {0x00ff, 0xff00}}, 16, 1);
+    gt_cluster_set_free(cluster, 0, 0x3f3f);
+    uint32_t other = world_node(cluster, "other", world_class(cluster, 8, 4), GT_NONE);
+    gt_cluster_set_free(cluster, other, 0x3f);
+    world_job(&job, 6, 1, 2, 0);
+    job.units[0].gpus = 6;
+    job.units[1].gpus = job.units[2].gpus = 3;
+    assert_false(world_plan(cluster, &job));
+    gt_cluster_free(cluster);
+}
+
+/* Of 3 and 3 free GPUs a restricted kubelet gives 6 to one pod, but not to three pods of 2. */
+static void smaller_pods_need_room_of_their_own(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    struct world_job job;
+    (void)state;
+    uint32_t other = world_node(cluster, "other", world_class(cluster, 8, 4), GT_NONE);
+    gt_cluster_set_free(cluster, other, 0x3f);
+    add_nodes(cluster, (struct gt_numa){.count = 2, .gpus = {0x0f, 0xf0}}, 8, 1);
+    gt_cluster_set_free(cluster, 1, 0xd7);
+    world_job(&job, 4, 1, 2, 0);
+    job.units[0].gpus = 6;
+    assert_false(world_plan(cluster, &job));
+    world_job(&job, 3, 1, 2, 0);
+    job.units[0].gpus = 6;
+    assert_true(world_plan(cluster, &job));
+    gt_cluster_free(cluster);
+}
+
+/* A small unit leaves an idle node idle, though its kubelet admits fewer GPUs than it has. */
+static void idle_nodes_are_idle(void **state)
+{
+    (void)state;
+    for (unsigned single = 0; single < 2; single++) {
+        struct gt_cluster *cluster = world_of(single, false, 1);
+        unsigned gpus = single ? 3 : 5;
+        struct world_job job;
+        uint32_t used = world_node(cluster, "used", world_class(cluster, 8, 4), GT_NONE);
+        gt_cluster_set_free(cluster, used, single ? 0x1f : 0x3f);
+        assert_true(plans(cluster, &job, 1, gpus));
+        assert_int_equal(job.pods[0].node, used);
+        gt_cluster_set_free(cluster, used, 0);
+        assert_true(plans(cluster, &job, 1, gpus));
+        assert_false(job.units[0].node_in_use);
+        gt_cluster_free(cluster);
+    }
+}
+
 /* ---- random jobs, admitted in random orders by a kubelet that counts ---- */
 
 static unsigned draw(uint64_t *random, unsigned below)
@@ -177,6 +255,10 @@ int main(void)
         cmocka_unit_test(the_whole_node_is_only_for_restricted),
         cmocka_unit_test(several_containers_are_not_judged),
         cmocka_unit_test(pods_to_come_are_served_in_any_order),
+        cmocka_unit_test(sizes_of_running_pods_do_not_count),
+        cmocka_unit_test(sizes_divide_each_other),
+        cmocka_unit_test(smaller_pods_need_room_of_their_own),
+        cmocka_unit_test(idle_nodes_are_idle),
         cmocka_unit_test(plans_are_admitted_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
