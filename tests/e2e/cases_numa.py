@@ -43,10 +43,9 @@ class NumaCases:
         until("8 GPUs", lambda: cluster.get("node", "node1")["status"]["allocatable"].get(pods.RESOURCE) == "8")
 
         def told():
-            status = cluster.get("ngt", "node1")["status"]
-            found = [one for one in status.get("conditions", []) if one["type"] == "NUMAAlignment"]
-            return found and (status["kubelet"], found[0])
-        kubelet, condition = until("the condition NUMAAlignment", told)
+            statuses = [item.get("status", {}) for item in cluster.get("ngt")["items"]]
+            return [(status["kubelet"], one) for status in statuses for one in status.get("conditions", []) if one["type"] == "NUMAAlignment"]
+        (kubelet, condition), = until("the condition NUMAAlignment", told)
         same([kubelet[key] for key in ("topologyManagerPolicy", "topologyManagerScope", "cpuManagerPolicy")],
              ["single-numa-node", self.cluster.environment["NUMA"], "static"], "what is told of the kubelet")
         same((condition["status"], condition["reason"]), ("False", "PodsTooLarge"), "the condition")
@@ -77,7 +76,8 @@ class NumaCases:
             while made < self.many and len(alive) < AT_ONCE:
                 name = f"{scheduler[:4]}-{made}"
                 pod = pods.manifest(name, chance.choice(SIZES))
-                pod["spec"].update(schedulerName=scheduler, terminationGracePeriodSeconds=0)
+                # with 0 the pod is gone from the API while the kubelet has its GPUs still, and nobody could know
+                pod["spec"].update(schedulerName=scheduler, terminationGracePeriodSeconds=1)
                 self.cluster.kubectl("create", "-f", "-", data=pod)
                 alive[name], made = chance.uniform(2, 8), made + 1
             states = {item["metadata"]["name"]: item["status"] for item in self.cluster.get("pods")["items"]}
