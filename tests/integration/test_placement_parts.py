@@ -81,7 +81,8 @@ class PlacementPartsTest(test_placement_object.PlacementObjectTest):
         self.host.kill()
         self.start(**options)
         self.wait_missing()
-        self.assertTrue(wait_for(lambda: self.status()["epoch"] == 2, 5 * PATIENCE))
+        # more than 2 where a write took so long that it was made once more
+        self.assertTrue(wait_for(lambda: self.status()["epoch"] >= 2, 5 * PATIENCE), self.status()["epoch"])
         self.assertTrue(self.named() == places and self.parts() == parts)  # to tell what differs in so much takes for ever
 
     def test_new_leader_writes_what_names_the_parts_alone(self):
