@@ -720,6 +720,7 @@ class ChartCases:
                 raise Failed(f"{name}: {why}") from why
         return f"{len(SETS)} sets"
 
+    @quick
     def installed_on_1_28(self):
         self.recorded()
         seconds = self.from_nothing(CHART)
@@ -736,6 +737,7 @@ class ChartCases:
             case("gputopo explain asks by the API server", self.explained)
             case("helm uninstall takes back what was written", self.removed)
 
+    @quick
     def removed(self):
         self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
         for item in self.cluster.get("nodes")["items"]:
