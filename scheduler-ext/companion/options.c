@@ -228,13 +228,16 @@ static const struct gt_option table[] = {
      gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},
     {"reserve", "SECONDS", "a StatefulSet's places are reserved for so long after its last pod came (1800)",
      read_seconds, COMPANION_FIELD(placement.reserve_ms), .min = 1, .max = WAIT_MAX_S},
+    {"reserve-yield", "SECONDS",
+     "places of pods that do not come are given to jobs of other namespaces after so long without new pods "
+     "(5)",
+     read_seconds, COMPANION_FIELD(placement.reserve_yield_ms), .min = 1, .max = WAIT_MAX_S},
     {"reserve-gpus", "NUMBER",
      "GPUs that are reserved for pods that do not exist, for a namespace, beyond as many as its pods run on "
      "(512)",
      gt_option_number, COMPANION_FIELD(placement.reserve_gpus_per_namespace), .min = 1, .max = 1000000},
     OPTION_GONE("reserve-waiting", "nodes are reserved for 600 seconds at a time"),
     OPTION_GONE("reserve-missing", "places of pods that do not come are reserved for 60 seconds"),
-    OPTION_GONE("reserve-yield", "they are given to others after 5 seconds without new pods"),
     OPTION_GONE("reserve-gpus-per-namespace", "use --reserve-gpus"),
     OPTION_GONE("namespace-weights", "the ConfigMap is gputopo-namespace-weights"),
     OPTION_GONE("lease-namespace", "the lease is in --namespace"),

@@ -35,7 +35,7 @@ OPTIONS = {  # each option of the programs, another value than the default
               "http=:19400", "rescan-interval=86400", "stale-links=600", "health-interval=0",
               "log-level=debug", "log-format=text", "honour-plan=false", "heartbeat=60"),
     "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "extender-clients={mine,scheduler.example}", "weight=2.5", "score-weight=0", "loss-weight=1", "chain={8,24,72}", "patience=5",
-                  "unschedulable=10", "reserve=60", "reserve-waiting-percent=80", "reserve-gpus=64", "supernode-label=example.com/rack",
+                  "unschedulable=10", "reserve=60", "reserve-yield=7", "reserve-waiting-percent=80", "reserve-gpus=64", "supernode-label=example.com/rack",
                   "supernodes-config=racks", "project={hypernodes,nodefeatures}", "leader-elect=false", "log-level=error",
                   "log-format=text"),
 }
