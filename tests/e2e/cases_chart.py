@@ -709,6 +709,7 @@ class ChartCases:
 
     # Kubernetes 1.28
 
+    @quick
     def on_1_28(self):
         """What the API server there knows of each set of values; it refuses a field or kind that it does not."""
         self.cluster.kubectl("create", "namespace", NAMESPACE)
