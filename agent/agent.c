@@ -298,7 +298,7 @@ static int agent_start(struct gt_agent *agent, struct gt_err **err)
     struct gt_scanner_options scanner = {
         .stale_links_s = options->stale_links_s,
         .kubelet_config = options->kubelet_config,
-        .kubelet_dir = options->device_plugin && !options->from ? options->kubelet_dir : NULL,
+        .kubelet_dir = options->device_plugin ? options->kubelet_dir : NULL,
         .scan = scan_options(options, &agent->faults, agent->probe, agent->no_probe_why),
     };
     gt_scan_prepare(&scanner.scan);
@@ -309,6 +309,7 @@ static int agent_start(struct gt_agent *agent, struct gt_err **err)
     GT_TRY(gt_agent_events_start(agent, err));
     GT_TRY(gt_agent_api_start(agent, err));
     GT_TRY(gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err));
+    GT_TRY(gt_agent_isolation_start(agent, err));
     if (!must_be_read(options))
         agent_log_start(agent);
     return gt_agent_usage_start(agent, err); /* and the first scan follows */
@@ -318,6 +319,7 @@ static void agent_stop(struct gt_agent *agent, int result)
 {
     gt_shutdown_begin(agent->shutdown, result < 0 ? 1 : 0);
     gt_agent_api_stop(agent);
+    gt_agent_isolation_stop(agent);
     gt_agent_usage_stop(agent);
     gt_agent_dra_stop(agent);
     gt_plugin_free(agent->plugin);

@@ -47,6 +47,7 @@ static int agent_api_read_config(const struct gt_agent_options *options, struct 
 static void agent_api_disconnect(struct gt_agent *agent)
 {
     gt_agent_shares_stop(agent);
+    gt_agent_isolation_unfollow(agent);
     gt_agent_publish_stop(gt_steal(agent->publish));
     gt_agent_plans_stop(agent);
     gt_agent_dra_api_stop(agent);
@@ -72,6 +73,8 @@ static int agent_api_connect_to(struct gt_agent *agent, struct gt_err **err)
         r = gt_agent_shares_start(agent, err);
     if (r >= 0 && agent->options->publish)
         r = gt_agent_publish_start(agent, &agent->publish, err);
+    if (r >= 0 && agent->options->publish == GT_PUBLISH_ALL)
+        r = gt_agent_isolation_follow(agent, err);
     if (r < 0)
         agent_api_disconnect(agent);
     return r;

@@ -37,12 +37,12 @@ static void metrics_write_gpus(const struct gt_inventory *inventory, struct gt_b
 
 static void write_health(const struct gt_node *node, const struct gt_health_counts *counts, struct gt_buf *to)
 {
-    unsigned by_cause[GT_SIGNALS + 1] = {0}; /* the last one: held back */
+    unsigned by_cause[GT_CAUSES] = {0};
     for (unsigned i = 0; node && i < node->gpu_count; i++)
         if (!gt_gpu_usable(&node->gpus[i]))
             by_cause[node->gpus[i].cause]++;
     gt_prom_head(to, "gputopo_unhealthy_gpus", "gauge", "Unhealthy GPUs by what made them so.");
-    for (enum gt_signal signal = 0; signal <= GT_SIGNALS; signal++)
+    for (enum gt_signal signal = 0; signal < GT_CAUSES; signal++)
         gt_buf_printf(to, "gputopo_unhealthy_gpus{reason=\"%s\"} %u\n", gt_signal_name(signal),
                       by_cause[signal]);
     gt_prom_head(to, "gputopo_health_signals_total", "counter",

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "agent/health_file.h"
+#include "agent/isolation_file.h"
 #include "agent/kubelet_config.h"
 #include "agent/stale_links.h"
 #include "base/clock.h"
@@ -27,12 +28,14 @@ struct gt_scanner {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned wanted; /* under lock, as those up to `result` */
+    unsigned wanted; /* under lock, as those up to `in_use` */
     bool stopping, ended, has_result;
     bool names;                        /* gt_scanner_name_gpus() was called */
     bool shared;                       /* as gt_scanner_shared() said */
     struct gt_in_use *in_use;          /* under lock; NULL unknown */
-    struct gt_fault_table faults_next; /* under lock */
+    struct gt_fault_table faults_next; /* under lock, as those up to `result` */
+    struct gt_isolations isolations_next;
+    bool stores_isolations;
     struct gt_scan_result result;      /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms;    /* 0: idle */
 
@@ -45,6 +48,7 @@ struct gt_scanner {
     bool write_failed;            /* the last attempt to write it failed */
     bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
+    struct gt_isolations isolations;
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;                   /* the first scan was */
     uint64_t reported_ms;         /* when a scan last kept no link of before, 0 never */
@@ -56,14 +60,19 @@ static uint64_t in_ms(unsigned milliseconds)
     return gt_clock_ns() + milliseconds * 1000000ULL;
 }
 
-/* The node with all its GPUs in the mode sGPU. */
-static int scanner_share(const struct gt_node *node, struct gt_node **ret, struct gt_err **err)
+/* The node as it is served: its GPUs in the mode sGPU where the vendor's plugin shares them, and without what is
+ * isolated. */
+static int scanner_serve(const struct gt_scanner *scanner, const struct gt_node *node, bool shared,
+                         struct gt_node **ret, struct gt_err **err)
 {
-    int r = gt_node_copy(node, ret, err);
-    for (unsigned i = 0; r == 0 && i < node->gpu_count; i++)
-        if ((*ret)->gpus[i].mode == GT_GPU_NATIVE)
-            (*ret)->gpus[i].mode = GT_GPU_SGPU;
-    return r;
+    gt_auto_node struct gt_node *copy = NULL;
+    GT_TRY(gt_node_copy(node, &copy, err));
+    for (unsigned i = 0; shared && i < node->gpu_count; i++)
+        if (copy->gpus[i].mode == GT_GPU_NATIVE)
+            copy->gpus[i].mode = GT_GPU_SGPU;
+    GT_TRY(gt_isolations_apply(&scanner->isolations, time(NULL), copy, err));
+    *ret = gt_steal(copy);
+    return 0;
 }
 
 /* The inventory that follows the last one. */
@@ -84,7 +93,8 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     pthread_mutex_unlock(&scanner->lock);
     if (known && !in_use)
         return gt_fail_sys(err, ENOMEM, "inventory");
-    int r = shared ? scanner_share(node, &served, err) : 0;
+    int r =
+        shared || scanner->isolations.count ? scanner_serve(scanner, node, shared, &served, err) : 0;
     if (r == 0)
         r = gt_inventory_next(served ? served : node, scanner->classes, scanner->last, in_use, gt_clock_ms(),
                               &inventory, err);
@@ -238,7 +248,7 @@ static void scan_bare(const struct gt_scanner *scanner, struct gt_scan_result *r
 static void recall_health(struct gt_scanner *scanner)
 {
     gt_auto_err struct gt_err *err = NULL;
-    if (!scanner->options.kubelet_dir)
+    if (!scanner->options.kubelet_dir || scanner->options.scan.from)
         return;
     int r = gt_health_file_open(&scanner->health_file, scanner->options.kubelet_dir,
                                 scanner->options.scan.root, &err);
@@ -259,6 +269,14 @@ static void keep_health(struct gt_scanner *scanner)
     if (r < 0 && !scanner->write_failed)
         gt_warning("unhealthy GPUs are not written down", GT_STR("why", gt_err_text(err)));
     scanner->write_failed = r < 0;
+}
+
+static void store_isolations(const struct gt_scanner *scanner)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    if (scanner->options.kubelet_dir &&
+        gt_isolation_file_write(scanner->options.kubelet_dir, &scanner->isolations, &err) < 0)
+        gt_warning("isolations are not written down", GT_STR("why", gt_err_text(err)));
 }
 
 static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
@@ -334,6 +352,9 @@ static void *scanner_run(void *arg)
             requests = GT_SCAN_BARE;
         scanner->wanted &= ~requests;
         scanner->faults = scanner->faults_next;
+        scanner->isolations = scanner->isolations_next;
+        bool stores = scanner->stores_isolations;
+        scanner->stores_isolations = false;
         pthread_mutex_unlock(&scanner->lock);
         struct gt_scan_result result = work(scanner, requests);
         pthread_mutex_lock(&scanner->lock);
@@ -347,6 +368,8 @@ static void *scanner_run(void *arg)
         /* Last: the kubelet gets the result also where a disk or the probe hangs here. */
         pthread_mutex_unlock(&scanner->lock);
         keep_health(scanner);
+        if (stores)
+            store_isolations(scanner);
         pthread_mutex_lock(&scanner->lock);
     }
     scanner->ended = true;
@@ -367,6 +390,16 @@ void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *
 {
     pthread_mutex_lock(&scanner->lock);
     scanner->faults_next = *faults;
+    pthread_mutex_unlock(&scanner->lock);
+}
+
+void gt_scanner_isolate(struct gt_scanner *scanner, const struct gt_isolations *isolations, bool store)
+{
+    pthread_mutex_lock(&scanner->lock);
+    scanner->isolations_next = *isolations;
+    scanner->stores_isolations |= store;
+    scanner->wanted |= GT_SCAN_IDS;
+    pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
 }
 

@@ -5,6 +5,7 @@
 #include "deviceplugin/inventory.h"
 #include "topology/discovery/discovery.h"
 #include "topology/model/health.h"
+#include "topology/model/isolation.h"
 
 /*
  * The scan thread. Scans may block as long as the vendor library does, so they run on this thread; results
@@ -21,7 +22,8 @@ struct gt_scanner_options {
     unsigned stale_links_s;      /* how long direct links are kept while the vendor library does not answer */
     struct gt_scan_options scan; /* `faults` must not be NULL */
     const char *kubelet_config;  /* the file */
-    const char *kubelet_dir; /* unhealthy GPUs are stored below it for the next process; NULL: they are not */
+    /* Unhealthy GPUs (not of a recording) and isolations are stored below it; NULL: they are not. */
+    const char *kubelet_dir;
 };
 
 enum gt_scan_request {
@@ -57,6 +59,9 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
 
 /* The fault table from the next scan on. */
 void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults);
+
+/* What is isolated, from now on, and for the next process too where `store`. */
+void gt_scanner_isolate(struct gt_scanner *scanner, const struct gt_isolations *isolations, bool store);
 
 /* Sets the devices in use; returns whether they are different than before. Until the first call they are
  * unknown. */

@@ -87,7 +87,7 @@ static const char *taint_of(const struct gt_slice_facts *facts, uint64_t gpus)
     for (uint64_t rest = gpus; rest; rest &= rest - 1) {
         const struct gt_gpu *gpu = &facts->inventory->node->gpus[gt_bit_first(rest)];
         if (!slice_device_of(facts->inventory, gpu->index)->healthy)
-            return gpu->cause < GT_SIGNALS ? gt_signal_name(gpu->cause) : "unhealthy";
+            return gpu->cause != GT_SIGNALS ? gt_signal_name(gpu->cause) : "unhealthy";
     }
     return NULL;
 }

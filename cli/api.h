@@ -55,6 +55,9 @@ int cli_api_request(struct cli_api *api, const struct gt_kube_request *request, 
 int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, const char *name, cJSON **ret,
                 struct gt_err **err);
 
+/* A node's NodeGPUTopology; where there is none, -ENOENT with the names that are nearest. */
+int cli_api_get_topology(struct cli_api *api, const char *node, cJSON **ret, struct gt_err **err);
+
 /* What a Service's program answers to "GET path" ("/x?y=z"), by the API server's proxy; `service` is its name
  * with the port, "https:NAME:PORT". -EBADMSG if the program answers with an error: its line. */
 int cli_api_proxy(struct cli_api *api, const char *namespace_, const char *service, const char *path,

@@ -23,7 +23,8 @@ struct cli_verb {
 };
 
 extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate, cli_cluster,
-    cli_supernodes, cli_explain, cli_withdraw, cli_check_node, cli_apply_crds;
+    cli_supernodes, cli_explain, cli_isolate, cli_release, cli_isolated, cli_withdraw, cli_check_node,
+    cli_apply_crds;
 
 /* The program as the user calls it: "gputopo", or "kubectl gputopo" as a plugin. */
 extern const char *cli_program;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -40,17 +39,10 @@ static int add_range(const struct gt_node *node, char *item, uint64_t *mask, str
 
 static int add_named(const struct gt_node *node, const char *item, uint64_t *mask, struct gt_err **err)
 {
-    char bdf[GT_BDF_SIZE];
-    bool is_bdf = gt_bdf_normalise(item, bdf);
-    for (unsigned i = 0; i < node->gpu_count; i++) {
-        const struct gt_gpu *gpu = &node->gpus[i];
-        char id[GT_ID_SIZE];
-        gt_gpu_device_id(gpu, id);
-        if ((gpu->uuid[0] && strcasecmp(item, gpu->uuid) == 0) || strcasecmp(item, id) == 0 ||
-            (is_bdf && strcmp(bdf, gpu->bdf) == 0)) {
-            *mask |= UINT64_C(1) << i;
-            return 0;
-        }
+    int gpu = gt_node_gpu_named(node, item);
+    if (gpu >= 0) {
+        *mask |= UINT64_C(1) << gpu;
+        return 0;
     }
     return gt_fail(err, EINVAL, "--free: '%.*s' is no GPU of this node, expected indices 0..%u or UUIDs",
                    SHOWN, item, node->gpu_count - 1);

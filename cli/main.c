@@ -4,9 +4,9 @@
 
 #include "cli/cli.h"
 
-static const struct cli_verb *const verbs[] = {&cli_show,     &cli_record,     &cli_loss,       &cli_plan,
-                                               &cli_simulate, &cli_cluster,    &cli_supernodes, &cli_explain,
-                                               &cli_withdraw, &cli_check_node, &cli_apply_crds};
+static const struct cli_verb *const verbs[] = {
+    &cli_show,    &cli_record,  &cli_loss,     &cli_plan,     &cli_simulate,   &cli_cluster,   &cli_supernodes,
+    &cli_explain, &cli_isolate, &cli_release, &cli_isolated, &cli_check_node, &cli_withdraw, &cli_apply_crds};
 
 const char *cli_program = "gputopo";
 
@@ -32,6 +32,9 @@ static const struct gt_command command = {
              "  cluster     show the GPUs of a Kubernetes cluster and who uses them\n"
              "  supernodes  list the supernodes of a Kubernetes cluster\n"
              "  explain     say why a pod or a job is where it is, or waits\n"
+             "  isolate     take a GPU, a link or a node out of use by hand\n"
+             "  release     give back what isolate took\n"
+             "  isolated    list what is out of use by hand\n"
              "  check-node  check what is taken for granted about GPUs, driver and library\n"
              "  withdraw    take back what a removed gputopo has written into a cluster\n"
              "  apply-crds  apply definitions of custom resources, for the Helm chart",

@@ -122,24 +122,24 @@ static int show_object(const cJSON *object, struct cli_shown *ret, struct gt_err
     return 0;
 }
 
-/* -ENOENT where there is no such node, with the nearest names. */
+int cli_api_get_topology(struct cli_api *api, const char *node, cJSON **ret, struct gt_err **err)
+{
+    int r = cli_api_get(api, &gt_kube_node_gpu_topologies, node, ret, err);
+    if (r != -ENOENT)
+        return r;
+    if (err)
+        gt_err_free(gt_steal(*err));
+    return fail_unknown(api, node, err);
+}
+
 static int cli_show_cluster_node(const struct cli_api_options *options, const char *name,
                                  struct cli_shown *ret, struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = NULL;
-    cJSON *object = NULL;
+    gt_auto_json cJSON *object = NULL;
     GT_TRY(cli_api_open(options, &api, err));
-    int r = cli_api_get(api, &gt_kube_node_gpu_topologies, name, &object, err);
-    if (r == -ENOENT) {
-        if (err)
-            gt_err_free(gt_steal(*err));
-        return fail_unknown(api, name, err);
-    }
-    if (r < 0)
-        return r;
-    r = show_object(object, ret, err);
-    cJSON_Delete(object);
-    return r;
+    GT_TRY(cli_api_get_topology(api, name, &object, err));
+    return show_object(object, ret, err);
 }
 
 enum { SHOW_MATRIX, SHOW_JSON };

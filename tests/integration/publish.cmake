@@ -7,6 +7,9 @@ if(TARGET gputopo-agent)
     add_test(NAME integration/publish-plan
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_publish_plan.py $<TARGET_FILE:gputopo-agent>)
     set_tests_properties(integration/publish-plan PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/isolate
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_isolate.py $<TARGET_FILE:gputopo-agent> $<TARGET_FILE:gputopo>)
+    set_tests_properties(integration/isolate PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/dra
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_dra.py $<TARGET_FILE:gputopo-agent>)
     set_tests_properties(integration/dra PROPERTIES LABELS integration TIMEOUT 1500)

@@ -619,4 +619,5 @@ class Faults(Case):
                 lambda i=i, stamp=stamp: self.object(f"m{i}")["status"]["observedAt"] != stamp, 60))
 
 
-unittest.main(verbosity=2)
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -66,7 +66,7 @@ static const struct {
 
 const char *gt_signal_name(enum gt_signal signal)
 {
-    return signal < GT_SIGNALS ? signals[signal].name : "flapping";
+    return signal < GT_SIGNALS ? signals[signal].name : signal == GT_SIGNALS ? "flapping" : "isolated";
 }
 
 const char *gt_signal_text(enum gt_signal signal)

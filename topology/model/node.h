@@ -259,6 +259,8 @@ bool gt_bdf_normalise(const char *text, char to[static GT_BDF_SIZE]);
 
 /* The index of the GPU at a canonical BDF; -1: there is none. */
 int gt_node_gpu_at(const struct gt_node *node, const char *bdf);
+/* The index of the GPU with this UUID, device ID, BDF (any form) or index; -1: there is none. */
+int gt_node_gpu_named(const struct gt_node *node, const char *name);
 
 /* Order of two canonical BDFs by number. */
 int gt_bdf_compare(const char *a, const char *b);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/text.h"
 #include "topology/model/node.h"
 #include "topology/model/node_internal.h"
 
@@ -109,6 +111,22 @@ int gt_node_gpu_at(const struct gt_node *node, const char *bdf)
     for (unsigned i = 0; i < node->gpu_count; i++)
         if (strcmp(node->gpus[i].bdf, bdf) == 0)
             return (int)i;
+    return -1;
+}
+
+int gt_node_gpu_named(const struct gt_node *node, const char *name)
+{
+    char bdf[GT_BDF_SIZE], id[GT_ID_SIZE];
+    uint64_t index;
+    bool is_bdf = gt_bdf_normalise(name, bdf);
+    if (gt_text_to_unsigned(name, GT_GPUS_MAX, &index))
+        return index < node->gpu_count ? (int)index : -1;
+    for (unsigned i = 0; *name && i < node->gpu_count; i++) {
+        gt_gpu_device_id(&node->gpus[i], id);
+        if (strcasecmp(name, node->gpus[i].uuid) == 0 || strcasecmp(name, id) == 0 ||
+            (is_bdf && strcmp(bdf, node->gpus[i].bdf) == 0))
+            return (int)i;
+    }
     return -1;
 }
 

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <time.h>
+
+#include "agent/agent_private.h"
+#include "agent/isolation_file.h"
+#include "api/isolation.h"
+#include "base/log.h"
+
+/* What people and programs isolate on this node: `spec.isolated` of its object, followed. Only the end of an
+ * entry and a later list end an isolation: not that the API server or the object is away. */
+
+enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, ISOLATION_CHECK_MS = 60000 };
+
+/* At the end of the next isolation the GPUs are served again. The clock may be set meanwhile. */
+static void arm_end(struct gt_agent *agent)
+{
+    int64_t now_s = time(NULL), end_s = gt_isolations_next_end(&agent->isolations, now_s);
+    uint64_t in_ms = (uint64_t)(end_s - now_s) * 1000;
+    if (end_s)
+        gt_source_arm(agent->isolation_timer, in_ms < ISOLATION_CHECK_MS ? in_ms : ISOLATION_CHECK_MS);
+    else
+        gt_source_disarm(agent->isolation_timer);
+}
+
+static void isolation_on_timer(void *arg)
+{
+    struct gt_agent *agent = arg;
+    gt_scanner_request(agent->scanner, GT_SCAN_IDS);
+    arm_end(agent);
+}
+
+/* A new object without a list says nothing of what the one before it said: somebody has deleted that. */
+static bool is_list_of_before(const struct gt_agent *agent, const struct gt_isolations *said, bool is_list)
+{
+    return !is_list && agent->isolations.count && strcmp(agent->isolations.object, said->object) != 0;
+}
+
+static void isolation_on_object(void *arg, cJSON *object)
+{
+    struct gt_agent *agent = arg;
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_isolations said;
+    int r = gt_isolations_read(object, &said, &err);
+    agent->isolations_error = 0;
+    if (r < 0)
+        gt_warning("isolations cannot be read, those of before stay", GT_STR("why", gt_err_text(err)));
+    if (r < 0 || is_list_of_before(agent, &said, r) || gt_isolations_equal(&said, &agent->isolations))
+        return;
+    if (said.count || agent->isolations.count)
+        gt_info("isolations have changed", GT_INT("before", agent->isolations.count),
+                GT_INT("now", said.count));
+    agent->isolations = said;
+    gt_scanner_isolate(agent->scanner, &agent->isolations, true);
+    arm_end(agent);
+}
+
+static void isolation_on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    struct gt_agent *agent = arg;
+    (void)namespace_;
+    (void)name;
+    (void)object;
+    gt_agent_publish_refresh(agent->publish);
+}
+
+static void isolation_on_error(void *arg, const struct gt_err *error)
+{
+    struct gt_agent *agent = arg;
+    bool again = agent->isolations_error == gt_err_code(error);
+    agent->isolations_error = gt_err_code(error);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask what is isolated on this node",
+           GT_STR("why", gt_err_text(error)));
+}
+
+int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
+{
+    gt_auto_err struct gt_err *why = NULL;
+    const char *dir = agent->options->device_plugin ? agent->options->kubelet_dir : NULL;
+    GT_TRY(gt_loop_add_timer(agent->loop, isolation_on_timer, agent, &agent->isolation_timer, err));
+    int r = dir ? gt_isolation_file_read(dir, &agent->isolations, &why) : 0;
+    if (r < 0)
+        gt_warning("what was isolated before is not known", GT_STR("why", gt_err_text(why)));
+    if (r > 0) {
+        gt_info("isolations of before hold", GT_INT("count", agent->isolations.count));
+        gt_scanner_isolate(agent->scanner, &agent->isolations, false);
+        arm_end(agent);
+    }
+    return 0;
+}
+
+int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err)
+{
+    char selector[SELECTOR_MAX];
+    snprintf(selector, sizeof(selector), "metadata.name=%s", agent->options->node_name);
+    const struct gt_kube_informer_spec spec = {
+        .selection = {.resource = &gt_kube_node_gpu_topologies, .field_selector = selector},
+        .start_jitter_ms = START_JITTER_MS,
+        .on_add = isolation_on_object,
+        .on_update = isolation_on_object,
+        .on_delete = isolation_on_deleted,
+        .on_error = isolation_on_error,
+        .arg = agent,
+    };
+    return gt_kube_informer_start(agent->kube, &spec, &agent->own_object, err);
+}
+
+void gt_agent_isolation_unfollow(struct gt_agent *agent)
+{
+    gt_kube_informer_free(gt_steal(agent->own_object));
+}
+
+void gt_agent_isolation_stop(struct gt_agent *agent)
+{
+    gt_source_free(gt_steal(agent->isolation_timer));
+}

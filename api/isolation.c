@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/isolation.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "api/meta.h"
+#include "base/err.h"
+#include "base/json_write.h"
+#include "base/text.h"
+#include "base/time_text.h"
+
+static int isolation_read_link(const struct gt_at *at, const cJSON *item, struct gt_isolation *to)
+{
+    const cJSON *link;
+    unsigned count;
+    GT_TRY(gt_get_array(at, item, "link", 2, &link, &count));
+    if (link && count != 2)
+        return gt_at_fail(at, "link", "expected two GPUs");
+    if (link)
+        GT_TRY(gt_read_text(at, "link[0]", link->child, to->gpu, sizeof(to->gpu)));
+    return link ? gt_read_text(at, "link[1]", link->child->next, to->peer, sizeof(to->peer)) : 0;
+}
+
+static int isolation_read_entry(const struct gt_at *at, const cJSON *item, struct gt_isolation *to)
+{
+    const char *reason = "", *until = gt_get_string(item, "until");
+    bool all = false;
+    GT_TRY(isolation_read_link(at, item, to));
+    GT_TRY(gt_get_text(at, item, "gpu", to->gpu, sizeof(to->gpu)));
+    GT_TRY(gt_get_bool(at, item, "all", &all));
+    GT_TRY(gt_api_text(at, item, "reason", GT_API_TEXT_MAX, &reason));
+    if (all == (to->gpu[0] != '\0'))
+        return gt_at_fail(at, "", "expected one of gpu, link and all");
+    gt_text_cut(to->reason, sizeof(to->reason), *reason ? reason : "no reason is given");
+    to->until_s = gt_time_of_text(until);
+    return *until && !to->until_s ? gt_at_fail(at, "until", "'%.40s' is no time", until) : 0;
+}
+
+int gt_isolations_read(const cJSON *object, struct gt_isolations *ret, struct gt_err **err)
+{
+    struct gt_isolations made = {0};
+    char path[32];
+    struct gt_at at = {"NodeGPUTopology", "spec", err};
+    const cJSON *list;
+    unsigned count;
+    gt_text_cut(made.object, sizeof(made.object), gt_meta_uid(object));
+    GT_TRY(gt_get_array(&at, gt_get(object, "spec"), "isolated", GT_ISOLATIONS_MAX, &list, &count));
+    at.path = path;
+    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
+        snprintf(path, sizeof(path), "spec.isolated[%u]", made.count);
+        GT_TRY(isolation_read_entry(&at, item, &made.of[made.count++]));
+    }
+    *ret = made;
+    return list != NULL;
+}
+
+void gt_isolations_write(const struct gt_isolations *isolations, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "uid", isolations->object);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "spec", '{');
+    gt_json_begin(to, "isolated", '[');
+    for (unsigned i = 0; i < isolations->count; i++) {
+        const struct gt_isolation *isolation = &isolations->of[i];
+        char until[GT_TIME_TEXT_SIZE] = "";
+        if (isolation->until_s)
+            gt_time_text(isolation->until_s, until);
+        gt_json_begin(to, NULL, '{');
+        if (isolation->peer[0]) {
+            gt_json_begin(to, "link", '[');
+            gt_json_add_text(to, NULL, isolation->gpu);
+            gt_json_add_text(to, NULL, isolation->peer);
+            gt_json_end(to, ']');
+        } else if (isolation->gpu[0])
+            gt_json_add_text(to, "gpu", isolation->gpu);
+        else
+            gt_json_add_bool(to, "all", true);
+        gt_json_add_text(to, "reason", isolation->reason);
+        gt_json_add_text_if(to, "until", until);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/meta.h"
+#include "api/node_gpu_topology.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/time_text.h"
+#include "cli/api.h"
+#include "cli/cli.h"
+#include "topology/model/isolation.h"
+
+/* Takes GPUs, links and nodes out of use by hand, and gives them back: `spec.isolated` of NodeGPUTopologies. */
+
+enum { CONFLICTS_MAX = 5, SPAN_MAX_S = 366 * 86400 };
+
+static const struct gt_kube_resource self_reviews = {"authentication.k8s.io", "v1", "selfsubjectreviews", false};
+
+struct isolate_options {
+    struct cli_parse parse;
+    struct cli_api_options api;
+    const char *reason;
+    uint64_t span_s; /* 0: until it is released */
+    bool link;
+    unsigned format;
+};
+
+/* ---- what is named: NODE[/GPU[,GPU]...] ---- */
+
+struct isolated_target {
+    char node[GT_API_NAME_MAX + 1];
+    unsigned count; /* of GPUs; 0: the whole node */
+    char gpus[GT_GPUS_MAX][GT_ID_SIZE];
+    bool link;
+};
+
+static int isolate_read_target(const char *text, bool link, struct isolated_target *ret, struct gt_err **err)
+{
+    const char *slash = strchr(text, '/'), *rest = slash ? slash + 1 : NULL;
+    size_t len = slash ? (size_t)(slash - text) : strlen(text);
+    *ret = (struct isolated_target){.link = link};
+    if (!len || len >= sizeof(ret->node))
+        return gt_fail(err, EINVAL, "'%.100s': expected NODE or NODE/GPU,GPU", text);
+    memcpy(ret->node, text, len);
+    while (rest) {
+        if (ret->count == GT_GPUS_MAX ||
+            !gt_text_next_listed(&rest, ret->gpus[ret->count], sizeof(ret->gpus[0])) ||
+            !ret->gpus[ret->count][0])
+            return gt_fail(err, EINVAL, "'%.100s': expected indices or UUIDs of GPUs after the slash", text);
+        ret->count++;
+    }
+    if (link && ret->count != 2)
+        return gt_fail(err, EINVAL, "--link: '%.100s' does not name two GPUs, expected NODE/GPU,GPU", text);
+    return 0;
+}
+
+/* A UUID stays with the card; a GPU that has none goes by its index. */
+static int isolate_name_gpu(const struct gt_node *node, char gpu[static GT_ID_SIZE], struct gt_err **err)
+{
+    int index = gt_node_gpu_named(node, gpu);
+    if (index < 0)
+        return gt_fail(err, EINVAL, "node %s has no GPU '%.100s', expected 0..%u or a UUID", node->name, gpu,
+                       node->gpu_count ? node->gpu_count - 1 : 0);
+    if (node->gpus[index].uuid[0])
+        gt_text_copy(gpu, GT_ID_SIZE, node->gpus[index].uuid);
+    else
+        snprintf(gpu, GT_ID_SIZE, "%d", index);
+    return 0;
+}
+
+/* ---- the list in the object ---- */
+
+static bool is_same_gpu(const struct gt_node *node, const char *a, const char *b)
+{
+    int index = gt_node_gpu_named(node, a);
+    return strcasecmp(a, b) == 0 || (index >= 0 && index == gt_node_gpu_named(node, b));
+}
+
+/* Whether an entry is about this GPU of the target, or about its link, or about all. */
+static bool isolate_is_about(const cJSON *entry, const struct gt_node *node, const struct isolated_target *target,
+                             unsigned i)
+{
+    const cJSON *link = gt_get(entry, "link");
+    const char *a = cJSON_GetStringValue(cJSON_GetArrayItem(link, 0));
+    const char *b = cJSON_GetStringValue(cJSON_GetArrayItem(link, 1));
+    if (!target->count)
+        return cJSON_IsTrue(gt_get(entry, "all"));
+    if (!target->link)
+        return is_same_gpu(node, gt_get_string(entry, "gpu"), target->gpus[i]);
+    return a && b &&
+           ((is_same_gpu(node, a, target->gpus[0]) && is_same_gpu(node, b, target->gpus[1])) ||
+            (is_same_gpu(node, a, target->gpus[1]) && is_same_gpu(node, b, target->gpus[0])));
+}
+
+/* How many went. A whole node that is released is released of everything. */
+static unsigned isolate_drop(cJSON *list, const struct gt_node *node, const struct isolated_target *target,
+                             unsigned i, bool everything)
+{
+    unsigned gone = 0;
+    for (cJSON *entry = list->child, *next; entry; entry = next) {
+        next = entry->next;
+        if (!(everything && !target->count) && !isolate_is_about(entry, node, target, i))
+            continue;
+        cJSON_Delete(cJSON_DetachItemViaPointer(list, entry));
+        gone++;
+    }
+    return gone;
+}
+
+static cJSON *isolate_add(cJSON *list, const struct isolated_target *target, unsigned i,
+                          const struct isolate_options *options, const char *by)
+{
+    cJSON *entry = cJSON_CreateObject(), *link;
+    char since[GT_TIME_TEXT_SIZE], until[GT_TIME_TEXT_SIZE];
+    gt_time_text(time(NULL), since);
+    gt_time_text((int64_t)time(NULL) + (int64_t)options->span_s, until);
+    if (target->link) {
+        link = cJSON_AddArrayToObject(entry, "link");
+        cJSON_AddItemToArray(link, cJSON_CreateString(target->gpus[0]));
+        cJSON_AddItemToArray(link, cJSON_CreateString(target->gpus[1]));
+    } else if (target->count)
+        cJSON_AddStringToObject(entry, "gpu", target->gpus[i]);
+    else
+        cJSON_AddTrueToObject(entry, "all");
+    cJSON_AddStringToObject(entry, "reason", options->reason);
+    if (*by)
+        cJSON_AddStringToObject(entry, "by", by);
+    cJSON_AddStringToObject(entry, "since", since);
+    if (options->span_s)
+        cJSON_AddStringToObject(entry, "until", until);
+    return cJSON_AddItemToArray(list, entry) ? entry : NULL;
+}
+
+/* Who asks, as the API server sees it; "" where it does not say. */
+static int isolate_who(struct cli_api *api, cJSON **ret_review, const char **ret)
+{
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_CREATE,
+        .resource = &self_reviews,
+        .body = "{\"apiVersion\": \"authentication.k8s.io/v1\", \"kind\": \"SelfSubjectReview\"}"};
+    int r = cli_api_request(api, &request, ret_review, NULL);
+    *ret = r < 0 ? "" : gt_get_string(gt_get_at(*ret_review, "status", "userInfo"), "username");
+    return r;
+}
+
+static int isolate_patch(struct cli_api *api, const char *name, const char *version, const cJSON *list,
+                         struct gt_err **err)
+{
+    gt_auto_json cJSON *patch = cJSON_CreateObject();
+    gt_auto_buf struct gt_buf body = GT_BUF(256 << 10);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(patch, "metadata"), "resourceVersion", version);
+    cJSON_AddItemToObject(cJSON_AddObjectToObject(patch, "spec"), "isolated", cJSON_Duplicate(list, true));
+    gt_json_print(patch, &body);
+    GT_TRY(gt_buf_check(&body, "patch", err));
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = &gt_kube_node_gpu_topologies,
+                                            .name = name,
+                                            .body = body.data,
+                                            .metadata_only = true};
+    return cli_api_request(api, &request, NULL, err);
+}
+
+/* `by` NULL: releases. */
+static int isolate_change_list(cJSON *list, const struct gt_node *node, struct isolated_target target,
+                               const struct isolate_options *options, const char *by, struct gt_err **err)
+{
+    unsigned gone = 0, entries = target.count && !target.link ? target.count : 1;
+    for (unsigned i = 0; i < target.count; i++)
+        if (by || gt_node_gpu_named(node, target.gpus[i]) >= 0)
+            GT_TRY(isolate_name_gpu(node, target.gpus[i], err));
+    for (unsigned i = 0; i < entries; i++) {
+        gone += isolate_drop(list, node, &target, i, !by);
+        if (by && !isolate_add(list, &target, i, options, by))
+            return gt_fail_sys(err, ENOMEM, "%s", target.node);
+    }
+    if (cJSON_GetArraySize(list) > GT_ISOLATIONS_MAX)
+        return gt_fail(err, EINVAL, "node %s has %d isolations already, the most there may be",
+                       target.node, GT_ISOLATIONS_MAX);
+    return by || gone ? 0 : gt_fail(err, ENOENT, "nothing like that is isolated on node %s; gputopo isolated lists what is", target.node);
+}
+
+static int isolate_change_once(struct cli_api *api, const struct isolated_target *target,
+                               const struct isolate_options *options, const char *by, struct gt_err **err)
+{
+    gt_auto_json cJSON *object = NULL, *list = NULL;
+    gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
+    GT_TRY(cli_api_get_topology(api, target->node, &object, err));
+    GT_TRY(gt_node_gpu_topology_read_wiring(object, &topology, err));
+    if (!topology.node)
+        return gt_fail(err, ENODATA, "the agent of node %s has not reported anything yet", target->node);
+    const cJSON *before = gt_get_at(object, "spec", "isolated");
+    list = before ? cJSON_Duplicate(before, true) : cJSON_CreateArray();
+    GT_TRY(list ? 0 : gt_fail_sys(err, ENOMEM, "%s", target->node));
+    GT_TRY(isolate_change_list(list, topology.node, *target, options, by, err));
+    return isolate_patch(api, target->node, gt_meta_version(object), list, err);
+}
+
+/* Somebody else, or the agent, may write the object meanwhile. */
+static int isolate_change(struct cli_api *api, const struct isolated_target *target,
+                          const struct isolate_options *options, const char *by, struct gt_err **err)
+{
+    for (unsigned tries = 1;; tries++) {
+        int r = isolate_change_once(api, target, options, by, err);
+        if (r != -EBUSY || tries == CONFLICTS_MAX)
+            return r;
+        gt_err_free(gt_steal(*err));
+    }
+}
+
+/* ---- the list over the cluster ---- */
+
+struct isolated_list {
+    const char *node; /* NULL: all nodes */
+    cJSON *rows;
+};
+
+static void isolated_on_begin(void *arg)
+{
+    struct isolated_list *all = arg;
+    cJSON_Delete(all->rows);
+    all->rows = cJSON_CreateArray();
+}
+
+/* "GPU 3 (UUID)", "GPU UUID, which is not there", "all GPUs", "link 3 - 5" */
+static void isolated_what(const cJSON *entry, const struct gt_node *node, struct gt_buf *to)
+{
+    const cJSON *link = gt_get(entry, "link");
+    const char *gpu = gt_get_string(entry, "gpu");
+    int index = node ? gt_node_gpu_named(node, gpu) : -1;
+    if (*gpu && index >= 0)
+        gt_buf_printf(to, strlen(gpu) > 2 ? "GPU %d (%s)" : "GPU %d", index, gpu);
+    else if (*gpu)
+        gt_buf_printf(to, "GPU %s, which is not there", gpu);
+    else if (!link)
+        gt_buf_puts(to, "all GPUs");
+    for (const cJSON *end = link ? link->child : NULL; end; end = end->next) {
+        const char *name = cJSON_IsString(end) ? end->valuestring : "";
+        index = node ? gt_node_gpu_named(node, name) : -1;
+        gt_buf_puts(to, end == link->child ? "link " : " - ");
+        if (index >= 0)
+            gt_buf_printf(to, "%d", index);
+        else
+            gt_buf_puts(to, name);
+    }
+}
+
+static bool isolated_is_over(const cJSON *entry)
+{
+    int64_t until_s = gt_time_of_text(gt_get_string(entry, "until"));
+    return until_s && until_s <= time(NULL);
+}
+
+static void isolated_on_object(void *arg, cJSON *object)
+{
+    struct isolated_list *all = arg;
+    gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
+    const cJSON *entry, *list = gt_get_at(object, "spec", "isolated");
+    if (all->node && strcmp(all->node, gt_meta_name(object)) != 0)
+        return;
+    gt_node_gpu_topology_read_wiring(object, &topology, NULL); /* without it GPUs have no index here */
+    cJSON_ArrayForEach(entry, list)
+    {
+        gt_auto_buf struct gt_buf what = GT_BUF(1024);
+        cJSON *row = isolated_is_over(entry) ? NULL : cJSON_Duplicate(entry, true);
+        isolated_what(entry, topology.node, &what);
+        cJSON_AddStringToObject(row, "node", gt_meta_name(object));
+        cJSON_AddStringToObject(row, "what", what.data ? what.data : "");
+        if (row)
+            cJSON_AddItemToArray(all->rows, row);
+    }
+}
+
+/* "n1  GPU 3 (UUID)  ticket 17  by alice, since ..., until released" */
+static void isolated_text(const cJSON *rows, struct gt_buf *to)
+{
+    const cJSON *row;
+    size_t node_width = 0, what_width = 0;
+    cJSON_ArrayForEach(row, rows)
+    {
+        size_t node = strlen(gt_get_string(row, "node")), what = strlen(gt_get_string(row, "what"));
+        node_width = node > node_width ? node : node_width;
+        what_width = what > what_width ? what : what_width;
+    }
+    cJSON_ArrayForEach(row, rows)
+    {
+        const char *by = gt_get_string(row, "by"), *since = gt_get_string(row, "since");
+        const char *until = gt_get_string(row, "until");
+        gt_buf_printf(to, "%-*s  %-*s  until %s%s%s%s%s: %s\n", (int)node_width, gt_get_string(row, "node"),
+                      (int)what_width, gt_get_string(row, "what"), *until ? until : "released",
+                      *by ? ", by " : "", by, *since ? ", since " : "", since, gt_get_string(row, "reason"));
+    }
+    if (!cJSON_GetArraySize(rows))
+        gt_buf_puts(to, "nothing is isolated\n");
+}
+
+static int isolated_print(struct cli_api *api, const char *verb, const char *node, unsigned format,
+                          struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    struct isolated_list all = {.node = node, .rows = cJSON_CreateArray()};
+    char field[GT_API_NAME_MAX + 32];
+    snprintf(field, sizeof(field), "metadata.name=%s", node ? node : "");
+    const struct cli_api_list list = {.resource = &gt_kube_node_gpu_topologies,
+                                      .fields = node ? field : NULL,
+                                      .on_begin = isolated_on_begin,
+                                      .on_object = isolated_on_object,
+                                      .arg = &all};
+    int r = cli_api_list(api, &list, err);
+    if (r >= 0 && format == CLI_JSON)
+        gt_json_print(all.rows, &text);
+    else if (r >= 0)
+        isolated_text(all.rows, &text);
+    cJSON_Delete(all.rows);
+    if (r >= 0)
+        r = gt_buf_check(&text, "the list", err);
+    return r < 0 ? r : cli_print(verb, &text);
+}
+
+/* ---- the verbs ---- */
+
+/* "90m", "12h" or "3d" */
+static int isolate_read_span(const struct gt_option *option, const char *value, void *field,
+                             struct gt_err **err)
+{
+    size_t digits = strspn(value, "0123456789");
+    char number[16] = "";
+    uint64_t count = 0, unit = value[digits] == 'd' ? 86400 : value[digits] == 'h' ? 3600 : 60;
+    bool is_span = digits && digits < sizeof(number) && value[digits] && strchr("dhm", value[digits]) &&
+                   !value[digits + 1];
+    memcpy(number, value, is_span ? digits : 0);
+    if (!is_span || !gt_text_to_unsigned(number, SPAN_MAX_S / unit, &count) || !count)
+        return gt_option_refuse(option, "is no time such as 90m, 12h or 3d, at most 366d", value, err);
+    *(uint64_t *)field = count * unit;
+    return 0;
+}
+
+#define ISOLATE_LINK_OPTION                                                                                  \
+    {                                                                                                        \
+        "link", NULL, "the link between two GPUs, not the GPUs", gt_option_set,                              \
+            GT_OPTION_FIELD(struct isolate_options, link)                                                    \
+    }
+
+static const struct gt_option isolate_own_options[] = {
+    {"reason", "TEXT", "why, for everyone who meets it; at most 100 characters", gt_option_text,
+     GT_OPTION_FIELD(struct isolate_options, reason)},
+    {"for", "TIME", "how long: 90m, 12h, 3d (default: until it is released)", isolate_read_span,
+     GT_OPTION_FIELD(struct isolate_options, span_s)},
+    ISOLATE_LINK_OPTION,
+    CLI_API_OPTIONS(struct isolate_options),
+    CLI_HELP_OPTION,
+};
+
+static const struct gt_command isolate_command = {
+    .arguments = "NODE[/GPU[,GPU]...]",
+    .about = "Take GPUs of a node, a link between two, or all GPUs of a node out of use. No new container gets "
+             "them; those that run go on. A GPU is an index or a UUID; it is followed by its UUID.",
+    .options = isolate_own_options,
+    .count = GT_COUNT(isolate_own_options),
+};
+
+static const struct gt_option release_own_options[] = {
+    ISOLATE_LINK_OPTION,
+    CLI_API_OPTIONS(struct isolate_options),
+    CLI_HELP_OPTION,
+};
+
+static const struct gt_command release_command = {
+    .arguments = "NODE[/GPU[,GPU]...]",
+    .about = "Give back what gputopo isolate took out of use: GPUs, a link, or everything of a node.",
+    .options = release_own_options,
+    .count = GT_COUNT(release_own_options),
+};
+
+static const struct gt_option isolated_own_options[] = {
+    CLI_FORMAT_OPTION(struct isolate_options),
+    CLI_API_OPTIONS(struct isolate_options),
+    CLI_HELP_OPTION,
+};
+
+static const struct gt_command isolated_command = {
+    .arguments = "[NODE]",
+    .about = "List what is isolated in the cluster or on a node, why, by whom and until when.",
+    .options = isolated_own_options,
+    .count = GT_COUNT(isolated_own_options),
+};
+
+static int isolate_do(const struct cli_verb *verb, const char *text, const struct isolate_options *options)
+{
+    bool isolates = verb == &cli_isolate;
+    gt_auto_err struct gt_err *err = NULL;
+    cli_auto_api struct cli_api *api = NULL;
+    gt_auto_json cJSON *review = NULL;
+    struct isolated_target target;
+    const char *by = NULL;
+    if (isolate_read_target(text, options->link, &target, &err) < 0)
+        return cli_usage(verb->name, "%s", gt_err_text(err));
+    int r = cli_api_open(&options->api, &api, &err);
+    if (r >= 0 && isolates)
+        isolate_who(api, &review, &by);
+    if (r >= 0)
+        r = isolate_change(api, &target, options, by, &err);
+    if (r >= 0)
+        r = isolated_print(api, verb->name, target.node, CLI_TEXT, &err);
+    return r < 0 ? cli_failed(verb->name, err) : r;
+}
+
+static int isolate_run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct isolate_options options = {.parse = {.verb = verb->name}};
+    const struct gt_command *command = verb == &cli_isolate  ? &isolate_command
+                                       : verb == &cli_release ? &release_command
+                                                              : &isolated_command;
+    int first, exit_code;
+    if (!cli_parse_options(command, argc, argv, &options.parse, &first, &exit_code))
+        return exit_code;
+    if (first + 1 < argc)
+        return cli_usage(verb->name, "unexpected argument '%.100s'", argv[first + 1]);
+    if (verb != &cli_isolated && first == argc)
+        return cli_usage(verb->name, "expected NODE or NODE/GPU,GPU");
+    if (verb == &cli_isolate && !options.reason)
+        return cli_usage(verb->name, "--reason: say why");
+    if (options.reason && strlen(options.reason) > 100)
+        return cli_usage(verb->name, "--reason: longer than 100 characters");
+    if (verb != &cli_isolated)
+        return isolate_do(verb, argv[first], &options);
+    gt_auto_err struct gt_err *err = NULL;
+    cli_auto_api struct cli_api *api = NULL;
+    int r = cli_api_open(&options.api, &api, &err);
+    if (r >= 0)
+        r = isolated_print(api, verb->name, argv[first], options.format, &err);
+    return r < 0 ? cli_failed(verb->name, err) : r;
+}
+const struct cli_verb cli_isolate = {"isolate", isolate_run};
+const struct cli_verb cli_release = {"release", isolate_run};
+const struct cli_verb cli_isolated = {"isolated", isolate_run};

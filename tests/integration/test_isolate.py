@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What people isolate by hand: gputopo isolate, release and isolated, and an agent that obeys, against the doubles of the
+API server and of the kubelet.
+
+Usage: test_isolate.py GPUTOPO_AGENT GPUTOPO [unittest arguments]
+"""
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+PROGRAM = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""
+
+import test_publish  # noqa: E402, it takes its own argument
+from api_double import Status  # noqa: E402
+from publish_driver import PATIENCE, wait_for  # noqa: E402
+
+OBJECT = f"{test_publish.TOPOLOGIES}/n1"
+
+
+def at(seconds):
+    return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Isolated(test_publish.Case):
+    def begin(self, *arguments):
+        self.kubelet_ = self.kubelet()
+        self.agent = self.start(*arguments)
+        self.assertTrue(self.kubelet_.wait_healthy(8), self.agent.lines)
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8), self.agent.lines)
+
+    def ask(self, *arguments):
+        return subprocess.run([PROGRAM, *arguments, "--kubeconfig", f"{self.directory}/config"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+
+    def done(self, *arguments):
+        result = self.ask(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def fails(self, *arguments, says, code=1):
+        result = self.ask(*arguments)
+        self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (code, "", 1), result.stderr)
+        self.assertIn(says, result.stderr)
+
+    def healthy(self, count):
+        self.assertTrue(self.kubelet_.wait_healthy(count), self.agent.lines)
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == count), self.status())
+
+    def sick(self):
+        return {gpu["index"]: gpu.get("unhealthyReason", "") for gpu in self.status()["gpus"] if gpu["health"] == "unhealthy"}
+
+    def uuid(self, index):
+        return next(gpu["uuid"] for gpu in self.status()["gpus"] if gpu["index"] == index)
+
+    def spec(self):
+        return self.object().get("spec", {}).get("isolated")
+
+    def set_spec(self, entries):
+        with self.api.lock:
+            collection, name = self.api.place(test_publish.TOPOLOGIES)[0], "n1"
+            old = self.api.objects[collection, name]
+            self.api.store(collection, name, {**old, "spec": {"isolated": entries}}, "MODIFIED")
+
+    def test_gpus_go_and_come_back(self):
+        self.begin()
+        said = self.done("isolate", "n1/3,5", "--reason", "bandwidth test fails", "--for", "3d")
+        told = time.monotonic()
+        self.healthy(6)
+        self.assertLess(time.monotonic() - told, 2)
+        self.assertEqual(self.sick(), {3: "isolated: bandwidth test fails", 5: "isolated: bandwidth test fails"})
+        self.assertEqual([entry["gpu"] for entry in self.spec()], [self.uuid(3), self.uuid(5)])
+        self.assertEqual([line.split("  ")[:2] for line in said.splitlines()],
+                         [["n1", f"GPU {i} ({self.uuid(i)})"] for i in (3, 5)])
+        for size in (1, 2, 4, 6):
+            given, = self.kubelet_.admit(f"pod-{size}", size)
+            self.assertFalse({self.uuid(3), self.uuid(5)} & set(given))
+            self.kubelet_.release(f"pod-{size}")
+        self.assertIn('gputopo_unhealthy_gpus{reason="isolated"} 2', self.agent.get("/metrics")[1])
+        self.event("GPUUnhealthy")
+        self.assertIn(self.uuid(5), self.done("release", "n1/3"))
+        self.healthy(7)
+        self.done("release", "n1")
+        self.healthy(8)
+        self.assertEqual(self.done("isolated"), "nothing is isolated\n")
+
+    def test_a_second_word_replaces_the_first(self):
+        self.begin()
+        self.done("isolate", "n1/3", "--reason", "first")
+        self.done("isolate", f"n1/{self.uuid(3).lower()}", "--reason", "second")
+        rows = json.loads(self.done("isolated", "-o", "json"))
+        self.assertEqual([(row["node"], row["reason"]) for row in rows], [("n1", "second")])
+
+    def test_a_link_and_a_node(self):
+        self.begin()
+        def down():
+            return [(link["a"], link["b"]) for link in self.status()["links"] if link.get("state") == "down"]
+        self.assertEqual(self.done("isolate", "n1/1,0", "--link", "--reason", "retrains").split("  ")[1], "link 1 - 0")
+        self.assertTrue(wait_for(lambda: down() == [(0, 1)]), down())
+        self.healthy(8)
+        self.done("release", "n1/0,1", "--link")
+        self.assertTrue(wait_for(lambda: not down()), down())
+        self.done("isolate", "n1", "--reason", "burn-in")
+        self.healthy(0)
+        self.fails("release", "n1/3", says="nothing like that is isolated on node n1")
+        self.done("release", "n1")
+        self.healthy(8)
+
+    def test_it_ends_by_itself(self):
+        self.begin()
+        self.set_spec([{"gpu": self.uuid(2), "reason": "short", "until": at(4)},
+                       {"gpu": self.uuid(4), "reason": "over", "until": at(-10)}])
+        self.healthy(7)
+        self.healthy(8)
+
+    def test_it_outlives_agent_object_and_server(self):
+        self.begin()
+        self.done("isolate", "n1/6", "--reason", "ticket 17")
+        self.healthy(7)
+        file = f"{self.directory}/device-plugins/gputopo/isolated.json"
+        self.assertTrue(wait_for(lambda: os.path.exists(file)))
+        self.end(self.agent)
+        self.agent.stop = lambda: 0
+        self.api.fail(Status(503), times=100000)
+        self.agent = self.start()
+        self.assertTrue(self.kubelet_.wait_healthy(7), self.agent.lines)
+        self.assertTrue(self.agent.events("isolations of before hold"), self.agent.lines)
+        with self.api.lock:
+            self.api.faults.clear()
+            self.api.remove(test_publish.TOPOLOGIES, "n1")
+        self.assertTrue(wait_for(lambda: (self.object() or {}).get("status", {}).get("freeCount") == 7), self.agent.lines)
+        self.assertIsNone(self.spec())
+        self.assertEqual(len(self.kubelet_.healthy()), 7)
+        self.set_spec([])
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: not os.path.exists(file)))
+
+    def test_half_a_file_and_a_bad_list(self):
+        os.makedirs(f"{self.directory}/device-plugins/gputopo", exist_ok=True)
+        with open(f"{self.directory}/device-plugins/gputopo/isolated.json", "w", encoding="ascii") as file:
+            file.write('{"metadata": {"uid": "')
+        self.begin()
+        self.assertTrue([line for line in self.agent.lines if "what was isolated before is not known" in str(line)])
+        self.set_spec([{"gpu": self.uuid(1), "reason": "good"}])
+        self.healthy(7)
+        self.set_spec([{"gpu": self.uuid(1), "all": True, "reason": "both"}])
+        self.assertTrue(wait_for(lambda: [line for line in self.agent.lines if "those of before stay" in str(line)]))
+        self.assertEqual(len(self.kubelet_.healthy()), 7)
+
+    def test_two_at_once(self):
+        self.begin()
+        self.api.fail(Status(409), times=2, method="PATCH", name="n1")
+        self.done("isolate", "n1/0", "--reason", "one")
+        self.healthy(7)
+        self.api.fail(Status(409), times=5, method="PATCH", name="n1")
+        self.fails("isolate", "n1/1", "--reason", "two", says="409")
+
+    def test_misuse(self):
+        self.begin()
+        self.fails("isolate", "n1/3", says="--reason: say why", code=2)
+        self.fails("isolate", "--reason", "x", says="expected NODE", code=2)
+        self.fails("isolate", "n1/", "--reason", "x", says="expected indices or UUIDs", code=2)
+        self.fails("isolate", "n1/3", "--link", "--reason", "x", says="does not name two GPUs", code=2)
+        self.fails("isolate", "n1/3", "--reason", "x" * 101, says="longer than 100", code=2)
+        for span in ("3", "d", "0d", "3w", "367d", "99999999999999999999d"):
+            self.fails("isolate", "n1/3", "--reason", "x", "--for", span, says="no time such as", code=2)
+        self.fails("isolate", "n1/9", "--reason", "x", says="node n1 has no GPU '9', expected 0..7")
+        self.fails("isolate", "n2/0", "--reason", "x", says="there is no NodeGPUTopology of node 'n2'")
+        self.fails("release", "n1", says="nothing like that is isolated")
+        self.assertIsNone(self.spec())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

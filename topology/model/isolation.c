@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/model/isolation.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool isolation_is_over(const struct gt_isolation *isolation, int64_t now_s)
+{
+    return isolation->until_s && isolation->until_s <= now_s;
+}
+
+static void isolate_gpu(const struct gt_isolation *isolation, struct gt_gpu *gpu)
+{
+    if (!gt_gpu_usable(gpu))
+        return;
+    gpu->health = GT_GPU_UNHEALTHY;
+    gpu->cause = GT_CAUSE_ISOLATED;
+    snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), GT_ISOLATED "%s", isolation->reason);
+}
+
+static void isolate(const struct gt_isolation *isolation, struct gt_node *node)
+{
+    int gpu = gt_node_gpu_named(node, isolation->gpu), peer = gt_node_gpu_named(node, isolation->peer);
+    if (isolation->peer[0]) {
+        struct gt_link *link =
+            gpu >= 0 && peer >= 0 ? gt_node_link(node, (unsigned)gpu, (unsigned)peer) : NULL;
+        if (link)
+            link->state = GT_LINK_STATE_DOWN;
+    } else if (gpu >= 0)
+        isolate_gpu(isolation, &node->gpus[gpu]);
+    for (unsigned i = 0; !isolation->gpu[0] && i < node->gpu_count; i++)
+        isolate_gpu(isolation, &node->gpus[i]);
+}
+
+int gt_isolations_apply(const struct gt_isolations *isolations, int64_t now_s, struct gt_node *node,
+                        struct gt_err **err)
+{
+    for (unsigned i = 0; i < isolations->count; i++)
+        if (!isolation_is_over(&isolations->of[i], now_s))
+            isolate(&isolations->of[i], node);
+    return gt_node_finish(node, err);
+}
+
+bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolations *b)
+{
+    bool equal = a->count == b->count && strcmp(a->object, b->object) == 0;
+    for (unsigned i = 0; equal && i < a->count; i++) {
+        const struct gt_isolation *x = &a->of[i], *y = &b->of[i];
+        equal = x->until_s == y->until_s && strcmp(x->gpu, y->gpu) == 0 && strcmp(x->peer, y->peer) == 0 &&
+                strcmp(x->reason, y->reason) == 0;
+    }
+    return equal;
+}
+
+int64_t gt_isolations_next_end(const struct gt_isolations *isolations, int64_t now_s)
+{
+    int64_t next = 0;
+    for (unsigned i = 0; i < isolations->count; i++) {
+        const struct gt_isolation *isolation = &isolations->of[i];
+        if (isolation->until_s && !isolation_is_over(isolation, now_s) && (!next || isolation->until_s < next))
+            next = isolation->until_s;
+    }
+    return next;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "topology/model/node.h"
+
+/* What people and programs keep out of use by hand: GPUs, links between two GPUs, or all of a node. */
+
+enum { GT_ISOLATIONS_MAX = 64, GT_ISOLATION_REASON_SIZE = 110 };
+
+/* The start of the reason of a GPU that is unhealthy only because it is isolated. */
+#define GT_ISOLATED "isolated: "
+
+struct gt_isolation {
+    /* Each a UUID, a device ID, a BDF or an index. Both: the link between them; `gpu` alone: that GPU; none:
+     * every GPU of the node. */
+    char gpu[GT_ID_SIZE], peer[GT_ID_SIZE];
+    char reason[GT_ISOLATION_REASON_SIZE];
+    int64_t until_s; /* Unix time at which it ends; 0: it does not end by itself */
+};
+
+struct gt_isolations {
+    char object[64]; /* UID of the object that says so, "" none */
+    unsigned count;
+    struct gt_isolation of[GT_ISOLATIONS_MAX];
+};
+
+/* The node as these isolations leave it: such GPUs are unhealthy, unless they are that already, and such links
+ * are down. The node must not be shared yet. A name that the node has no GPU for has no effect. */
+int gt_isolations_apply(const struct gt_isolations *isolations, int64_t now_s, struct gt_node *node,
+                        struct gt_err **err);
+
+bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolations *b);
+
+/* When the next one ends, Unix time; 0: none will. */
+int64_t gt_isolations_next_end(const struct gt_isolations *isolations, int64_t now_s);
