@@ -10,7 +10,7 @@
 /* What people and programs isolate on this node: `spec.isolated` of its object, followed. Only the end of an
  * entry and a later list end an isolation: not that the API server or the object is away. */
 
-enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, ISOLATION_CHECK_MS = 60000 };
+enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, ISOLATION_CHECK_MS = 60000 };
 
 /* At the end of the next isolation the GPUs are served again. The clock may be set meanwhile. */
 static void arm_end(struct gt_agent *agent)
@@ -91,11 +91,11 @@ int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
 
 int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err)
 {
-    char selector[SELECTOR_MAX];
+    char selector[ISOLATION_SELECTOR_MAX];
     snprintf(selector, sizeof(selector), "metadata.name=%s", agent->options->node_name);
     const struct gt_kube_informer_spec spec = {
         .selection = {.resource = &gt_kube_node_gpu_topologies, .field_selector = selector},
-        .start_jitter_ms = START_JITTER_MS,
+        .start_jitter_ms = ISOLATION_JITTER_MS,
         .on_add = isolation_on_object,
         .on_update = isolation_on_object,
         .on_delete = isolation_on_deleted,

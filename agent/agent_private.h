@@ -83,10 +83,10 @@ struct gt_agent {
     bool plans_handed_current;     /* the plans were complete when the plugin got them */
     struct gt_source *plans_timer; /* armed while they were not */
 
-    struct gt_isolations isolations;      /* in use */
-    struct gt_source *isolation_timer;    /* armed: one of them ends */
-    struct gt_kube_informer *own_object;  /* of this node; NULL: nothing is published */
-    int isolations_error;                 /* of its last failure, 0: none since it last said something */
+    struct gt_isolations isolations;     /* in use */
+    struct gt_source *isolation_timer;   /* armed: one of them ends */
+    struct gt_kube_informer *own_object; /* of this node; NULL: nothing is published */
+    int isolations_error;                /* of its last failure, 0: none since it last said something */
 
     struct gt_dra *dra;            /* NULL: claims are not served, agent_dra.c */
     struct gt_source *dra_changed; /* armed: the GPUs held by claims have changed */
@@ -177,8 +177,8 @@ void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *hol
  */
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current);
 
-/* agent_isolation.c: obeys `spec.isolated` of the node's object. _start() goes on with what was isolated before
- * this process; the scanner must exist. _follow() watches the object. */
+/* agent_isolation.c: obeys `spec.isolated` of the node's object. _start() goes on with what was isolated
+ * before this process; the scanner must exist. _follow() watches the object. */
 int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_stop(struct gt_agent *agent);
 int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err);

@@ -36,8 +36,8 @@ struct gt_scanner {
     struct gt_fault_table faults_next; /* under lock, as those up to `result` */
     struct gt_isolations isolations_next;
     bool stores_isolations;
-    struct gt_scan_result result;      /* waits for the loop's thread */
-    _Atomic uint64_t busy_since_ms;    /* 0: idle */
+    struct gt_scan_result result;   /* waits for the loop's thread */
+    _Atomic uint64_t busy_since_ms; /* 0: idle */
 
     /* The scan thread's own. */
     struct gt_class_cache *classes;
@@ -49,10 +49,10 @@ struct gt_scanner {
     bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
     struct gt_isolations isolations;
-    uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
-    bool begun;                   /* the first scan was */
-    uint64_t reported_ms;         /* when a scan last kept no link of before, 0 never */
-    int64_t reported_s;           /* the same as Unix time */
+    uint64_t digest;      /* of the vendor's answers that `last` was made from, 0: none */
+    bool begun;           /* the first scan was */
+    uint64_t reported_ms; /* when a scan last kept no link of before, 0 never */
+    int64_t reported_s;   /* the same as Unix time */
 };
 
 static uint64_t in_ms(unsigned milliseconds)
@@ -60,8 +60,8 @@ static uint64_t in_ms(unsigned milliseconds)
     return gt_clock_ns() + milliseconds * 1000000ULL;
 }
 
-/* The node as it is served: its GPUs in the mode sGPU where the vendor's plugin shares them, and without what is
- * isolated. */
+/* The node as it is served: its GPUs in the mode sGPU where the vendor's plugin shares them, and without what
+ * is isolated. */
 static int scanner_serve(const struct gt_scanner *scanner, const struct gt_node *node, bool shared,
                          struct gt_node **ret, struct gt_err **err)
 {
@@ -93,8 +93,7 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     pthread_mutex_unlock(&scanner->lock);
     if (known && !in_use)
         return gt_fail_sys(err, ENOMEM, "inventory");
-    int r =
-        shared || scanner->isolations.count ? scanner_serve(scanner, node, shared, &served, err) : 0;
+    int r = shared || scanner->isolations.count ? scanner_serve(scanner, node, shared, &served, err) : 0;
     if (r == 0)
         r = gt_inventory_next(served ? served : node, scanner->classes, scanner->last, in_use, gt_clock_ms(),
                               &inventory, err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/isolation.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 #include "api/meta.h"
@@ -9,6 +8,31 @@
 #include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"
+
+const cJSON *gt_isolated_entries(const cJSON *object)
+{
+    return gt_get_at(object, "spec", "isolated");
+}
+
+bool gt_isolated_patch_write(const char *resource_version, const cJSON *entries, struct gt_buf *to)
+{
+    char *list = cJSON_PrintUnformatted(entries);
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "resourceVersion", resource_version);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "spec", '{');
+    gt_json_add_raw(to, "isolated", list ? list : "[]");
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+    cJSON_free(list);
+    return list != NULL;
+}
+
+const char *gt_self_review_user(const cJSON *review)
+{
+    return gt_get_string(gt_get_at(review, "status", "userInfo"), "username");
+}
 
 static int isolation_read_link(const struct gt_at *at, const cJSON *item, struct gt_isolation *to)
 {
@@ -29,6 +53,7 @@ static int isolation_read_entry(const struct gt_at *at, const cJSON *item, struc
     GT_TRY(isolation_read_link(at, item, to));
     GT_TRY(gt_get_text(at, item, "gpu", to->gpu, sizeof(to->gpu)));
     GT_TRY(gt_get_bool(at, item, "all", &all));
+    GT_TRY(gt_get_bool(at, item, "evict", &to->evicts));
     GT_TRY(gt_api_text(at, item, "reason", GT_API_TEXT_MAX, &reason));
     if (all == (to->gpu[0] != '\0'))
         return gt_at_fail(at, "", "expected one of gpu, link and all");
@@ -79,6 +104,8 @@ void gt_isolations_write(const struct gt_isolations *isolations, struct gt_buf *
         else
             gt_json_add_bool(to, "all", true);
         gt_json_add_text(to, "reason", isolation->reason);
+        if (isolation->evicts)
+            gt_json_add_bool(to, "evict", true);
         gt_json_add_text_if(to, "until", until);
         gt_json_end(to, '}');
     }

@@ -8,8 +8,19 @@
 
 /*
  * `spec.isolated` of a NodeGPUTopology, which people and programs write: a list of
- * {gpu | link: [two GPUs] | all: true, reason, by, since, until}. A GPU is named by UUID or index.
+ * {gpu | link: [two GPUs] | all: true, reason, evict, by, since, until}. A GPU is named by UUID or index.
  */
+
+/* The entries as they stand there, an array; NULL: the object has no list. */
+const cJSON *gt_isolated_entries(const cJSON *object);
+
+/* A merge patch that replaces the list, if the object is still of this version. False without memory. */
+bool gt_isolated_patch_write(const char *resource_version, const cJSON *entries, struct gt_buf *to);
+
+/* The body that asks the API server who asks (a SelfSubjectReview), and the user's name in its answer, "" if
+ * it has none. */
+#define GT_SELF_REVIEW "{\"apiVersion\": \"authentication.k8s.io/v1\", \"kind\": \"SelfSubjectReview\"}"
+const char *gt_self_review_user(const cJSON *review);
 
 /* Reads the list, and the object's UID. 1: it is there, also if it is empty; 0: it is not, `*ret` is then
  * without entries; -EINVAL with the path of the wrong value. */

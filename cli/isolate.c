@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/isolation.h"
 #include "api/meta.h"
 #include "api/node_gpu_topology.h"
 #include "base/json.h"
@@ -10,20 +11,21 @@
 #include "base/time_text.h"
 #include "cli/api.h"
 #include "cli/cli.h"
-#include "topology/model/isolation.h"
 
-/* Takes GPUs, links and nodes out of use by hand, and gives them back: `spec.isolated` of NodeGPUTopologies. */
+/* Takes GPUs, links and nodes out of use by hand, and gives them back: `spec.isolated` of NodeGPUTopologies.
+ */
 
 enum { CONFLICTS_MAX = 5, SPAN_MAX_S = 366 * 86400 };
 
-static const struct gt_kube_resource self_reviews = {"authentication.k8s.io", "v1", "selfsubjectreviews", false};
+static const struct gt_kube_resource self_reviews = {"authentication.k8s.io", "v1", "selfsubjectreviews",
+                                                     false};
 
 struct isolate_options {
     struct cli_parse parse;
     struct cli_api_options api;
     const char *reason;
     uint64_t span_s; /* 0: until it is released */
-    bool link;
+    bool link, evict;
     unsigned format;
 };
 
@@ -79,8 +81,8 @@ static bool is_same_gpu(const struct gt_node *node, const char *a, const char *b
 }
 
 /* Whether an entry is about this GPU of the target, or about its link, or about all. */
-static bool isolate_is_about(const cJSON *entry, const struct gt_node *node, const struct isolated_target *target,
-                             unsigned i)
+static bool isolate_is_about(const cJSON *entry, const struct gt_node *node,
+                             const struct isolated_target *target, unsigned i)
 {
     const cJSON *link = gt_get(entry, "link");
     const char *a = cJSON_GetStringValue(cJSON_GetArrayItem(link, 0));
@@ -125,6 +127,8 @@ static cJSON *isolate_add(cJSON *list, const struct isolated_target *target, uns
     else
         cJSON_AddTrueToObject(entry, "all");
     cJSON_AddStringToObject(entry, "reason", options->reason);
+    if (options->evict)
+        cJSON_AddTrueToObject(entry, "evict");
     if (*by)
         cJSON_AddStringToObject(entry, "by", by);
     cJSON_AddStringToObject(entry, "since", since);
@@ -137,22 +141,18 @@ static cJSON *isolate_add(cJSON *list, const struct isolated_target *target, uns
 static int isolate_who(struct cli_api *api, cJSON **ret_review, const char **ret)
 {
     const struct gt_kube_request request = {
-        .verb = GT_KUBE_CREATE,
-        .resource = &self_reviews,
-        .body = "{\"apiVersion\": \"authentication.k8s.io/v1\", \"kind\": \"SelfSubjectReview\"}"};
+        .verb = GT_KUBE_CREATE, .resource = &self_reviews, .body = GT_SELF_REVIEW};
     int r = cli_api_request(api, &request, ret_review, NULL);
-    *ret = r < 0 ? "" : gt_get_string(gt_get_at(*ret_review, "status", "userInfo"), "username");
+    *ret = r < 0 ? "" : gt_self_review_user(*ret_review);
     return r;
 }
 
 static int isolate_patch(struct cli_api *api, const char *name, const char *version, const cJSON *list,
                          struct gt_err **err)
 {
-    gt_auto_json cJSON *patch = cJSON_CreateObject();
     gt_auto_buf struct gt_buf body = GT_BUF(256 << 10);
-    cJSON_AddStringToObject(cJSON_AddObjectToObject(patch, "metadata"), "resourceVersion", version);
-    cJSON_AddItemToObject(cJSON_AddObjectToObject(patch, "spec"), "isolated", cJSON_Duplicate(list, true));
-    gt_json_print(patch, &body);
+    if (!gt_isolated_patch_write(version, list, &body))
+        return gt_fail_sys(err, ENOMEM, "%s", name);
     GT_TRY(gt_buf_check(&body, "patch", err));
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
                                             .resource = &gt_kube_node_gpu_topologies,
@@ -176,9 +176,12 @@ static int isolate_change_list(cJSON *list, const struct gt_node *node, struct i
             return gt_fail_sys(err, ENOMEM, "%s", target.node);
     }
     if (cJSON_GetArraySize(list) > GT_ISOLATIONS_MAX)
-        return gt_fail(err, EINVAL, "node %s has %d isolations already, the most there may be",
-                       target.node, GT_ISOLATIONS_MAX);
-    return by || gone ? 0 : gt_fail(err, ENOENT, "nothing like that is isolated on node %s; gputopo isolated lists what is", target.node);
+        return gt_fail(err, EINVAL, "node %s has %d isolations already, the most there may be", target.node,
+                       GT_ISOLATIONS_MAX);
+    return by || gone ? 0
+                      : gt_fail(err, ENOENT,
+                                "nothing like that is isolated on node %s; gputopo isolated lists what is",
+                                target.node);
 }
 
 static int isolate_change_once(struct cli_api *api, const struct isolated_target *target,
@@ -190,7 +193,7 @@ static int isolate_change_once(struct cli_api *api, const struct isolated_target
     GT_TRY(gt_node_gpu_topology_read_wiring(object, &topology, err));
     if (!topology.node)
         return gt_fail(err, ENODATA, "the agent of node %s has not reported anything yet", target->node);
-    const cJSON *before = gt_get_at(object, "spec", "isolated");
+    const cJSON *before = gt_isolated_entries(object);
     list = before ? cJSON_Duplicate(before, true) : cJSON_CreateArray();
     GT_TRY(list ? 0 : gt_fail_sys(err, ENOMEM, "%s", target->node));
     GT_TRY(isolate_change_list(list, topology.node, *target, options, by, err));
@@ -256,7 +259,7 @@ static void isolated_on_object(void *arg, cJSON *object)
 {
     struct isolated_list *all = arg;
     gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
-    const cJSON *entry, *list = gt_get_at(object, "spec", "isolated");
+    const cJSON *entry, *list = gt_isolated_entries(object);
     if (all->node && strcmp(all->node, gt_meta_name(object)) != 0)
         return;
     gt_node_gpu_topology_read_wiring(object, &topology, NULL); /* without it GPUs have no index here */
@@ -347,6 +350,8 @@ static const struct gt_option isolate_own_options[] = {
      GT_OPTION_FIELD(struct isolate_options, reason)},
     {"for", "TIME", "how long: 90m, 12h, 3d (default: until it is released)", isolate_read_span,
      GT_OPTION_FIELD(struct isolate_options, span_s)},
+    {"evict", NULL, "running pods are treated as on a broken GPU; else they stay", gt_option_set,
+     GT_OPTION_FIELD(struct isolate_options, evict)},
     ISOLATE_LINK_OPTION,
     CLI_API_OPTIONS(struct isolate_options),
     CLI_HELP_OPTION,
@@ -354,8 +359,9 @@ static const struct gt_option isolate_own_options[] = {
 
 static const struct gt_command isolate_command = {
     .arguments = "NODE[/GPU[,GPU]...]",
-    .about = "Take GPUs of a node, a link between two, or all GPUs of a node out of use. No new container gets "
-             "them; those that run go on. A GPU is an index or a UUID; it is followed by its UUID.",
+    .about =
+        "Take GPUs of a node, a link between two, or all GPUs of a node out of use. No new container gets "
+        "them; those that run go on. A GPU is an index or a UUID; it is followed by its UUID.",
     .options = isolate_own_options,
     .count = GT_COUNT(isolate_own_options),
 };
@@ -409,7 +415,7 @@ static int isolate_do(const struct cli_verb *verb, const char *text, const struc
 static int isolate_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct isolate_options options = {.parse = {.verb = verb->name}};
-    const struct gt_command *command = verb == &cli_isolate  ? &isolate_command
+    const struct gt_command *command = verb == &cli_isolate   ? &isolate_command
                                        : verb == &cli_release ? &release_command
                                                               : &isolated_command;
     int first, exit_code;

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 static const struct cli_verb *const verbs[] = {
-    &cli_show,    &cli_record,  &cli_loss,     &cli_plan,     &cli_simulate,   &cli_cluster,   &cli_supernodes,
+    &cli_show,    &cli_record,  &cli_loss,    &cli_plan,     &cli_simulate,   &cli_cluster,  &cli_supernodes,
     &cli_explain, &cli_isolate, &cli_release, &cli_isolated, &cli_check_node, &cli_withdraw, &cli_apply_crds};
 
 const char *cli_program = "gputopo";

@@ -19,7 +19,7 @@ _gputopo()
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        show | record | loss | plan | simulate | cluster | supernodes | explain | check-node | withdraw | apply-crds)
+        show | record | loss | plan | simulate | cluster | supernodes | explain | isolate | release | isolated | check-node | withdraw | apply-crds)
             verb=${COMP_WORDS[i]}
             break
             ;;
@@ -34,7 +34,7 @@ _gputopo()
     fi
 
     if [[ -z $verb ]]; then
-        _gputopo_words "show record loss plan simulate cluster supernodes explain check-node withdraw apply-crds --help --version" "$current"
+        _gputopo_words "show record loss plan simulate cluster supernodes explain isolate release isolated check-node withdraw apply-crds --help --version" "$current"
         return
     fi
     case $verb$previous in
@@ -100,7 +100,7 @@ _gputopo()
         _gputopo_words "8 16 32 64 128" "$current"
         return
         ;;
-    *--vendor | *--free | *--pods | *--chain | *--node | *--context | explain-n | *--namespace | *--service | *--companion)
+    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--node | *--context | explain-n | *--namespace | *--service | *--companion)
         return
         ;;
     esac
@@ -110,6 +110,9 @@ _gputopo()
         ;;
     cluster | supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
+    isolate) _gputopo_words "--reason --for --evict --link --kubeconfig --context --help" "$current" ;;
+    release) _gputopo_words "--link --kubeconfig --context --help" "$current" ;;
+    isolated) _gputopo_words "-o --output --kubeconfig --context --help" "$current" ;;
     apply-crds) _gputopo_words "--kubeconfig --context --help" "$current" ;;
     explain) _gputopo_words "-n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;

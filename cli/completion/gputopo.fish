@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for gputopo
 
-set -l verbs show record loss plan simulate cluster supernodes explain check-node withdraw apply-crds
+set -l verbs show record loss plan simulate cluster supernodes explain isolate release isolated check-node withdraw apply-crds
 complete -c gputopo -f
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a show -d "Print how the GPUs of a node are wired"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a record -d "Save a node in a file"
@@ -11,6 +11,9 @@ complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a simulate -d "
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a cluster -d "Show the GPUs of a Kubernetes cluster"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a supernodes -d "List the supernodes of a Kubernetes cluster"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a explain -d "Explain why a pod or a job is where it is"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a isolate -d "Take a GPU, a link or a node out of use"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a release -d "Give back what isolate took"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a isolated -d "List what is out of use by hand"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a check-node -d "Check what is taken for granted"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a withdraw -d "Take back what a removed gputopo has written"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a apply-crds -d "Apply definitions of custom resources"
@@ -23,9 +26,14 @@ complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -s o -l output -x -a "matrix json yaml dot svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -d "A node of the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d "Who knows what uses the GPUs"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain withdraw apply-crds" -l context -x -d "Which context of that file"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated withdraw apply-crds" -l context -x -d "Which context of that file"
 complete -c gputopo -n "__fish_seen_subcommand_from apply-crds" -F
+complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l reason -x -d "Why"
+complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l for -x -d "How long: 90m, 12h, 3d"
+complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l evict -d "Running pods leave"
+complete -c gputopo -n "__fish_seen_subcommand_from isolate release" -l link -d "The link between two GPUs"
+complete -c gputopo -n "__fish_seen_subcommand_from isolated" -s o -l output -x -a "text json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l gates -d "Only the gates of pods that wait"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l dry-run -d "List what would be changed"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l yes -d "Do not ask"

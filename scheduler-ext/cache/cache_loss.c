@@ -27,7 +27,7 @@ static uint64_t unready_ms(const struct cache_node *node, const struct gt_cache_
 static bool has_unhealthy_gpu(const struct cache_node *node, const struct cache_pod *pod)
 {
     return pod->plan && pod->plan->node == node && node->has_topology &&
-           (!pod->whole || pod->resolved & ~node->healthy);
+           (!pod->whole || pod->resolved & ~(node->healthy | node->isolated));
 }
 
 enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pub, uint64_t after_ms,
@@ -61,7 +61,7 @@ bool gt_cache_pod_lost_gpu(const struct gt_cache *cache, const struct gt_cache_p
     if (!node || !node->has_topology || node->outlived)
         return false;
     bool lost = (pub->plan != GT_CACHE_PLAN_BROKEN && has_unhealthy_gpu(node, pod)) ||
-                gt_cache_pod_gpus(cache, pub) & ~node->healthy;
+                gt_cache_pod_gpus(cache, pub) & ~(node->healthy | node->isolated);
     if (lost && node->stale)
         *ret_due_ms = now_ms + after_ms;
     else if (lost && now_ms < node->unhealthy_ms + after_ms)

@@ -6,6 +6,7 @@
 #include "api/node_gpu_topology.h"
 #include "scheduler-ext/cache/cache_internal.h"
 #include "topology/model/device_name.h"
+#include "topology/model/isolation.h"
 
 /* NodeGPUTopology: the report of a node's agent about its GPUs and their users. */
 
@@ -196,7 +197,8 @@ static void cache_topology_commit(struct gt_cache *cache, struct cache_node *nod
         node->observed_ms = cache->now_ms;
     uint64_t observed_ms = node->observed_ms;
     uint32_t versions = node->devices_version;
-    uint64_t healthy = node->has_topology ? node->healthy : 0;
+    uint64_t healthy = node->has_topology ? node->healthy : 0,
+             isolated = node->has_topology ? node->isolated : 0;
     bool same = same_ids(node, facts);
     if (node->class && node->class != facts->class)
         note_rewired(cache, node);
@@ -219,9 +221,10 @@ static void cache_topology_commit(struct gt_cache *cache, struct cache_node *nod
     node->owners = facts->owners;
     node->owner_count = facts->owner_count;
     node->healthy = gt_node_usable(topology->node);
-    if (!same || healthy & ~node->healthy)
+    node->isolated = gt_node_isolated(topology->node);
+    if (!same || (healthy | isolated) & ~(node->healthy | node->isolated))
         node->unhealthy_ms = cache->now_ms;
-    if (!same || healthy != node->healthy)
+    if (!same || healthy != node->healthy || isolated != node->isolated)
         gt_cache_node_changed(cache, node);
     node->health_unknown = gt_node_with_health(topology->node, GT_GPU_HEALTH_UNKNOWN);
     node->owned = topology->owned;

@@ -312,7 +312,7 @@ class ApiCases:
         forbidden(agent, "delete", "pod", "any")
         forbidden(agent, "get", "secrets", "-A")
         forbidden(agent, "get", "nodes")
-        forbidden(agent, "get", "ngt")
+        forbidden(agent, "get", "ngt", "node1")
         forbidden(agent, "delete", "node", "node1")
         forbidden(agent, *patch("node", "node1", {"status": {"capacity": {"x.com/y": "1"}}}, "--subresource=status"))
         forbidden(agent, "create", "-f", "-", data=resource("Supernode", "mine"))
@@ -394,6 +394,40 @@ class ApiCases:
         self.cluster.kubectl("delete", "-f", rbac)
 
     @quick
+    def isolations(self):
+        """Who has the role isolates, under his own name; nobody else does, and no agent lifts it."""
+        self.cluster.kubectl("create", "serviceaccount", "alice", "-n", "gputopo-system")
+        self.cluster.kubectl("create", "clusterrolebinding", "alice", "--clusterrole=gputopo-isolate",
+                             "--serviceaccount=gputopo-system:alice")
+        alice, name = self.account("alice", "alice"), "system:serviceaccount:gputopo-system:alice"
+
+        def client(*arguments):
+            return self.cluster.ask("control", self.build / "bin" / "gputopo", *arguments, "--kubeconfig", alice.file)
+
+        def isolated():
+            return self.stored("node1")[0].get("spec", {}).get("isolated")
+        agent = self.agents["node1"]
+        self.publish(agent, self.show(ROOT / "tests" / "machines" / "c500-8.json", "node1"))
+        said = client("isolate", "node1/3", "--reason", "bandwidth test fails", "--for", "3d")
+        same((len(isolated()), isolated()[0]["by"], name in said), (1, name, True), f"what alice isolated: {said}")
+        kept = isolated()
+        alice.may_not("a new entry says by:", *patch("ngt", "node1", {"spec": {"isolated": [
+            *kept, {"gpu": "1", "reason": "x", "by": "system:serviceaccount:gputopo-system:bob"}]}}))
+        alice.may_not("a new entry says by:", *patch("ngt", "node1", {"spec": {"isolated": [*kept, {"gpu": "1", "reason": "x"}]}}))
+        for wrong, why in (({"gpu": "1", "all": True}, "one of gpu, link and all"), ({}, "one of gpu, link and all"),
+                           ({"link": ["1"]}, "at least 2 items"), ({"all": True, "reason": ""}, "at least 1 chars"),
+                           ({"all": True, "until": "soon"}, "date-time")):
+            alice.may_not(why, *patch("ngt", "node1", {"spec": {"isolated": [{"reason": "x", "by": name, **wrong}]}}))
+        lifted = "an agent changes nothing that people have isolated"
+        agent.may_not(lifted, *apply("gputopo-agent"), data={**topology("node1"), "spec": {"isolated": []}})
+        same(isolated(), kept, "what is isolated after all that")
+        self.publish(agent, self.show(ROOT / "tests" / "machines" / "c500-8.json", "node1"))
+        same(isolated(), kept, "what is isolated after the agent has published again")
+        alice.may_not("orbidden", *patch("ngt", "node1", {"status": {"free": []}}, "--subresource=status"))
+        client("release", "node1")
+        same((isolated(), client("isolated")), ([], "nothing is isolated\n"), "after the release")
+
+    @quick
     def clean(self):
         self.cluster.kubectl("delete", "ngt", "--all")
         self.cluster.kubectl("delete", "configmap", "gputopo-supernodes", "-n", "gputopo-system", "--ignore-not-found")
@@ -414,4 +448,5 @@ class ApiCases:
         case("roles give agent and companion nothing more", self.roles)
         case("plans on pods are the companion's alone", self.plans)
         case("GPUPlacements are the companion's alone", self.placements)
+        case("GPUs are isolated by hand, in one's own name", self.isolations)
         return case("everything can be deleted again", self.clean)

@@ -649,7 +649,7 @@ class Extras(Case):
     def test_every_option_is_in_manual_and_completion(self):
         with open(self.MANUAL, encoding="utf-8") as file:
             manual = file.read().replace("\\-", "-")
-        for verb in ["show", "record", "loss", "cluster", "supernodes", "explain", "check-node", "withdraw", "apply-crds"]:
+        for verb in ["show", "record", "loss", "cluster", "supernodes", "explain", "isolate", "release", "isolated", "check-node", "withdraw", "apply-crds"]:
             options = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", self.done(verb, "--help")))
             self.assertGreaterEqual(len(options), 3)
             proposed = set(self.complete(verb, "--"))
@@ -681,7 +681,7 @@ class Extras(Case):
         verbs = re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M)
         self.assertEqual(verbs[:3], ["show", "record", "loss"])
         self.assertEqual(self.complete(""), verbs + ["--help", "--version"])
-        self.assertEqual(self.complete("re"), ["record"])
+        self.assertEqual(self.complete("re"), ["record", "release"])
         self.assertEqual(self.complete("show", "-o", ""), FORMATS)
         self.assertEqual(self.complete("show", "-o", "s"), ["svg"])
         self.assertEqual(self.complete("loss", "-o", ""), ["text", "json"])

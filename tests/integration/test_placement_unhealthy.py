@@ -24,12 +24,16 @@ class Cluster(PlacementCase):
         self.add_pod(name, {**made, "metadata": {**made["metadata"], **metadata}})
         self.run_on(name, node, gpus)
 
-    def hurt(self, node, *gpus):
+    def hurt(self, node, *gpus, why=None):
         with self.api.lock:
             collection, _, _ = self.api.place(TOPOLOGIES + "/x")
             owners = self.api.objects[collection, node]["status"]["owners"]
         used = [(o["gpu"], o["namespace"], o["pod"]) for o in owners]
-        self.api.add(TOPOLOGIES, node, status=topology(node, 8, used, unhealthy=gpus, by_claims=self.by_claims))
+        status = topology(node, 8, used, unhealthy=gpus, by_claims=self.by_claims)
+        for gpu in status["gpus"]:
+            if gpu["index"] in gpus and why:
+                gpu["unhealthyReason"] = why
+        self.api.add(TOPOLOGIES, node, status=status)
 
     def said(self, pod):
         with self.api.lock:
@@ -69,6 +73,20 @@ class Unhealthy(Cluster):
         self.wait_said("web-0", "a GPU of it on node s0-n0 is unhealthy or gone: it is evicted")
         time.sleep(QUIET)
         self.wait_evicted("web-0")
+
+    def test_isolated_pods_stay(self):
+        """Until the GPU is really broken, or somebody says that they are to leave."""
+        self.run_pod("web-0", "s0-n0", [0])
+        self.run_pod("web-1", "s0-n1", [0])
+        self.begin(unhealthy=1)
+        for node in self.nodes[:2]:
+            self.hurt(node, 0, why="isolated: ticket 17")
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.hurt("s0-n0", 0)
+        self.wait_evicted("web-0")
+        self.hurt("s0-n1", 0, why="isolated, pods leave: ticket 17")
+        self.wait_evicted("web-0", "web-1")
 
     def test_a_gang_that_does_not_move_by_itself(self):
         """The one pod goes; its successor is placed beside the others."""

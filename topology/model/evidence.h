@@ -26,8 +26,8 @@ enum gt_signal {
     GT_SIGNAL_PCI_EVENT,    /* value: a counter of PCI events that the vendor library has reported */
     GT_SIGNAL_VENDOR_EVENT, /* value: a counter of events that the vendor library has reported */
     GT_SIGNAL_RECORDED,     /* a recording says that it is unhealthy */
-    GT_SIGNALS, /* as a cause: it is held back, see struct gt_flapping_rule */
-    GT_CAUSE_ISOLATED, /* no signal: it was isolated by hand, isolation.h */
+    GT_SIGNALS,             /* as a cause: it is held back, see struct gt_flapping_rule */
+    GT_CAUSE_ISOLATED,      /* no signal: it was isolated by hand, isolation.h */
     GT_CAUSES,
 };
 
@@ -61,7 +61,8 @@ static inline bool gt_evidence_knows(const struct gt_evidence *evidence, enum gt
     return evidence->known >> signal & 1;
 }
 
-/* "librarySilent"...: its name in the fault table and in metrics; "flapping" for GT_SIGNALS, "isolated" for GT_CAUSE_ISOLATED. */
+/* "librarySilent"...: its name in the fault table and in metrics; "flapping" for GT_SIGNALS, "isolated" for
+ * GT_CAUSE_ISOLATED. */
 const char *gt_signal_name(enum gt_signal signal);
 const char *gt_signal_text(enum gt_signal signal); /* for human readers, if a source gives no text */
 enum gt_signal_kind gt_signal_kind(enum gt_signal signal);

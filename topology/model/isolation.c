@@ -15,7 +15,8 @@ static void isolate_gpu(const struct gt_isolation *isolation, struct gt_gpu *gpu
         return;
     gpu->health = GT_GPU_UNHEALTHY;
     gpu->cause = GT_CAUSE_ISOLATED;
-    snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), GT_ISOLATED "%s", isolation->reason);
+    snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "%s%s",
+             isolation->evicts ? GT_ISOLATED_EVICT : GT_ISOLATED, isolation->reason);
 }
 
 static void isolate(const struct gt_isolation *isolation, struct gt_node *node)
@@ -41,13 +42,22 @@ int gt_isolations_apply(const struct gt_isolations *isolations, int64_t now_s, s
     return gt_node_finish(node, err);
 }
 
+uint64_t gt_node_isolated(const struct gt_node *node)
+{
+    uint64_t isolated = 0;
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (strncmp(node->gpus[i].unhealthy_reason, GT_ISOLATED, strlen(GT_ISOLATED)) == 0)
+            isolated |= UINT64_C(1) << i;
+    return isolated;
+}
+
 bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolations *b)
 {
     bool equal = a->count == b->count && strcmp(a->object, b->object) == 0;
     for (unsigned i = 0; equal && i < a->count; i++) {
         const struct gt_isolation *x = &a->of[i], *y = &b->of[i];
-        equal = x->until_s == y->until_s && strcmp(x->gpu, y->gpu) == 0 && strcmp(x->peer, y->peer) == 0 &&
-                strcmp(x->reason, y->reason) == 0;
+        equal = x->until_s == y->until_s && x->evicts == y->evicts && strcmp(x->gpu, y->gpu) == 0 &&
+                strcmp(x->peer, y->peer) == 0 && strcmp(x->reason, y->reason) == 0;
     }
     return equal;
 }
@@ -57,7 +67,8 @@ int64_t gt_isolations_next_end(const struct gt_isolations *isolations, int64_t n
     int64_t next = 0;
     for (unsigned i = 0; i < isolations->count; i++) {
         const struct gt_isolation *isolation = &isolations->of[i];
-        if (isolation->until_s && !isolation_is_over(isolation, now_s) && (!next || isolation->until_s < next))
+        if (isolation->until_s && !isolation_is_over(isolation, now_s) &&
+            (!next || isolation->until_s < next))
             next = isolation->until_s;
     }
     return next;

@@ -7,14 +7,17 @@
 
 enum { GT_ISOLATIONS_MAX = 64, GT_ISOLATION_REASON_SIZE = 110 };
 
-/* The start of the reason of a GPU that is unhealthy only because it is isolated. */
-#define GT_ISOLATED "isolated: "
+/* The start of the reason of a GPU that is unhealthy only because it is isolated: pods on it stay, or leave.
+ */
+#define GT_ISOLATED       "isolated: "
+#define GT_ISOLATED_EVICT "isolated, pods leave: "
 
 struct gt_isolation {
     /* Each a UUID, a device ID, a BDF or an index. Both: the link between them; `gpu` alone: that GPU; none:
      * every GPU of the node. */
     char gpu[GT_ID_SIZE], peer[GT_ID_SIZE];
     char reason[GT_ISOLATION_REASON_SIZE];
+    bool evicts;     /* pods on such GPUs are treated as on a broken GPU */
     int64_t until_s; /* Unix time at which it ends; 0: it does not end by itself */
 };
 
@@ -24,10 +27,13 @@ struct gt_isolations {
     struct gt_isolation of[GT_ISOLATIONS_MAX];
 };
 
-/* The node as these isolations leave it: such GPUs are unhealthy, unless they are that already, and such links
- * are down. The node must not be shared yet. A name that the node has no GPU for has no effect. */
+/* The node as these isolations leave it: such GPUs are unhealthy, unless they are that already, and such
+ * links are down. The node must not be shared yet. A name that the node has no GPU for has no effect. */
 int gt_isolations_apply(const struct gt_isolations *isolations, int64_t now_s, struct gt_node *node,
                         struct gt_err **err);
+
+/* The GPUs that are unhealthy only because they are isolated, and whose pods stay. */
+uint64_t gt_node_isolated(const struct gt_node *node);
 
 bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolations *b);
 

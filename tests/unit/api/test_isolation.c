@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/isolation.h"
+#include "base/err.h"
+#include "base/json.h"
+
+static int read_text(const char *list, struct gt_isolations *ret, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(16384);
+    gt_auto_json cJSON *json = NULL;
+    gt_buf_printf(&text, "{\"metadata\": {\"uid\": \"u\"}, \"spec\": {\"isolated\": %s}}", list);
+    assert_int_equal(gt_json_parse(text.data, text.len, "test", &json, NULL), 0);
+    return gt_isolations_read(json, ret, err);
+}
+
+static void what_is_read_is_written(void **state)
+{
+    (void)state;
+    struct gt_isolations made, again;
+    gt_auto_buf struct gt_buf text = GT_BUF(16384);
+    gt_auto_json cJSON *json = NULL;
+    assert_int_equal(
+        read_text("[{\"gpu\": \"GPU-1\", \"reason\": \"x\", \"until\": \"2026-01-01T00:00:00Z\"},"
+                  " {\"link\": [\"0\", \"1\"], \"reason\": \"y\"},"
+                  " {\"all\": true, \"reason\": \"z\", \"evict\": true}]",
+                  &made, NULL),
+        1);
+    assert_int_equal(made.count, 3);
+    assert_string_equal(made.object, "u");
+    gt_isolations_write(&made, &text);
+    assert_int_equal(gt_json_parse(text.data, text.len, "test", &json, NULL), 0);
+    assert_int_equal(gt_isolations_read(json, &again, NULL), 1);
+    assert_true(gt_isolations_equal(&made, &again));
+    again.of[2].evicts = false;
+    assert_false(gt_isolations_equal(&made, &again));
+}
+
+static void absent_and_empty(void **state)
+{
+    (void)state;
+    struct gt_isolations made;
+    gt_auto_json cJSON *json = cJSON_Parse("{\"metadata\": {\"uid\": \"u\"}}");
+    assert_int_equal(gt_isolations_read(json, &made, NULL), 0);
+    assert_int_equal(read_text("[]", &made, NULL), 1);
+    assert_int_equal(made.count, 0);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"{}", "spec.isolated"},
+        {"[1]", "spec.isolated[0]: expected one of gpu, link and all"},
+        {"[{\"reason\": \"x\"}]", "spec.isolated[0]: expected one of gpu, link and all"},
+        {"[{\"all\": true, \"gpu\": \"1\"}]", "spec.isolated[0]: expected one of gpu, link and all"},
+        {"[{\"all\": true}, {\"link\": [\"1\"]}]", "spec.isolated[1].link: expected two GPUs"},
+        {"[{\"link\": [\"1\", 2]}]", "link[1]"},
+        {"[{\"all\": true, \"until\": \"soon\"}]", "'soon' is no time"},
+        {"[{\"all\": 1}]", "spec.isolated[0].all"},
+    };
+    for (size_t i = 0; i < GT_COUNT(wrong); i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        struct gt_isolations made = {.count = 7};
+        assert_int_equal(read_text(wrong[i][0], &made, &err), -EINVAL);
+        assert_non_null(strstr(gt_err_text(err), wrong[i][1]));
+        assert_int_equal(made.count, 7);
+    }
+}
+
+static void too_many(void **state)
+{
+    (void)state;
+    struct gt_isolations made = {0};
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_buf struct gt_buf list = GT_BUF(8192);
+    for (unsigned i = 0; i <= GT_ISOLATIONS_MAX; i++)
+        gt_buf_puts(&list, i ? ", {\"all\": true}" : "[{\"all\": true}");
+    gt_buf_puts(&list, "]");
+    assert_int_equal(read_text(list.data, &made, &err), -EINVAL);
+}
+
+static void when_the_next_one_ends(void **state)
+{
+    (void)state;
+    struct gt_isolations made = {.count = 4,
+                                 .of = {{.until_s = 50}, {.until_s = 0}, {.until_s = 200}, {.until_s = 150}}};
+    assert_int_equal(gt_isolations_next_end(&made, 100), 150);
+    assert_int_equal(gt_isolations_next_end(&made, 200), 0);
+}
+
+static void only_those_whose_pods_stay(void **state)
+{
+    (void)state;
+    gt_auto_node struct gt_node *node = NULL;
+    assert_int_equal(gt_node_new(4, 0, &node, NULL), 0);
+    for (unsigned i = 0; i < 4; i++)
+        snprintf(node->gpus[i].bdf, sizeof(node->gpus[i].bdf), "0000:0%u:00.0", i);
+    node->gpus[3].health = GT_GPU_UNHEALTHY;
+    strcpy(node->gpus[3].unhealthy_reason, "hot");
+    struct gt_isolations made = {.count = 4,
+                                 .of = {{.gpu = "0", .reason = "a"},
+                                        {.gpu = "0000:01:00.0", .reason = "b", .evicts = true},
+                                        {.gpu = "2", .reason = "over", .until_s = 5},
+                                        {.gpu = "3", .reason = "too"}}};
+    assert_int_equal(gt_isolations_apply(&made, 10, node, NULL), 0);
+    assert_int_equal(gt_node_usable(node), 4);
+    assert_int_equal(gt_node_isolated(node), 1);
+    assert_string_equal(node->gpus[1].unhealthy_reason, "isolated, pods leave: b");
+    assert_string_equal(node->gpus[3].unhealthy_reason, "hot");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_read_is_written), cmocka_unit_test(absent_and_empty),
+        cmocka_unit_test(what_is_wrong_is_named),  cmocka_unit_test(too_many),
+        cmocka_unit_test(when_the_next_one_ends),  cmocka_unit_test(only_those_whose_pods_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
