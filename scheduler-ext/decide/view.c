@@ -408,7 +408,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     if (r >= 0)
         r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
     if (r >= 0 && gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
-        uint32_t members = view->job->member_count;
+        uint32_t members = view->job->member_count + view->job->rest;
         gt_job_free(gt_steal(view->job)); /* its sentences had the real names */
         r = name_by_rank(given->ranks, &inputs, members, err);
         if (r >= 0)

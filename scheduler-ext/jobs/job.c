@@ -2,6 +2,7 @@
 #include "scheduler-ext/jobs/job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -474,6 +475,30 @@ static int check_alone(const struct job_builder *builder)
         job->sizes.group, gpus, gt_plural(gpus));
 }
 
+/* A planned job was made smaller by a part of a unit: whole units go on, and the rest breaks the rule. */
+static int keep_whole_units(struct job_builder *builder, const struct gt_job_pod *pods, struct gt_err *why)
+{
+    struct gt_job *job = builder->job;
+    uint32_t whole = 0;
+    uint64_t gpus = 0;
+    bool planned = false;
+    for (uint32_t i = 0; i < job->member_count && job->sizes.group && builder->spec; i++) {
+        uint32_t pod = job->members[i].pod;
+        gpus += gt_job_pod_gpus(&pods[i]);
+        planned = planned || (pod != GT_NONE && planned_rank(&builder->pods[pod]) != GT_NONE);
+        whole = gpus % job->sizes.group ? whole : i + 1;
+    }
+    if (!planned || !whole || whole == job->member_count ||
+        gt_job_units_make(&job->sizes, pods, whole, &job->units, NULL) < 0)
+        return gt_fail(builder->err, EINVAL, "%s", gt_err_text(why));
+    job->rest = job->member_count - whole;
+    job->member_count = whole;
+    snprintf(job->rest_text, sizeof(job->rest_text),
+             "%.160s; its whole units go on (%u), and pods after them get no place (%u)", gt_err_text(why),
+             job->units.count, job->rest);
+    return 0;
+}
+
 static int job_make_units(struct job_builder *builder)
 {
     struct gt_job *job = builder->job;
@@ -483,9 +508,13 @@ static int job_make_units(struct job_builder *builder)
         return gt_fail_sys(builder->err, ENOMEM, "job");
     for (uint32_t i = 0; i < job->member_count; i++)
         pods[i] = job->members[i].gpus;
-    return builder->spec && builder->spec->sizes_of_roles
-               ? make_units_of_roles(builder, pods)
-               : gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, builder->err);
+    if (builder->spec && builder->spec->sizes_of_roles)
+        return make_units_of_roles(builder, pods);
+    gt_auto_err struct gt_err *why = NULL;
+    int r = gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, &why);
+    if (r == -EINVAL)
+        return keep_whole_units(builder, pods, why);
+    return r < 0 ? gt_fail(builder->err, -r, "%s", gt_err_text(why)) : r;
 }
 
 /* Whether in a job that runs unit by unit some unit could never exist as a whole. */

@@ -48,8 +48,8 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
         reported++;
         report_pod(pjob, pod, &condition, said);
     }
-    for (const struct gt_cache_pod *pod = pjob->job->pods; !view && pod && reported < CONDITIONS_MAX;
-         pod = pod->next) {
+    for (const struct gt_cache_pod *pod = pjob->job->pods;
+         (!view || view->job->rest) && pod && reported < CONDITIONS_MAX; pod = pod->next) {
         if (pod->state != GT_CACHE_GATED || pod->deleting)
             continue;
         first = first ? first : pod;
@@ -60,7 +60,7 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
     if (pjob->lift.offers_end_ms <= gt_clock_ms())
         gt_placement_publish(pjob, view, owner);
     if (digest != pjob->report.digest)
-        gt_placement_event(pjob, first, warning || pjob->state == GT_PLACEMENT_WAITS, pjob->report.reason,
+        gt_placement_event(pjob, first || !warning ? first : pjob->job->pods, warning || pjob->state == GT_PLACEMENT_WAITS, pjob->report.reason,
                            "Place", pjob->report.text);
     pjob->report.digest = digest;
     gt_placement_set_told(pjob);

@@ -170,11 +170,11 @@ static const struct gt_cache_pod *siblings(const struct gt_webhook *webhook, con
     return job ? job->pods : NULL;
 }
 
-static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen)
+static bool sibling_has(const struct gt_webhook *webhook, const struct seen_pod *seen, enum gt_pod_key key)
 {
     const struct gt_cache_pod *pod = siblings(webhook, seen);
     for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
-        if (gt_pod_annotation(&pod->meta, GT_KEY_GROUP))
+        if (gt_pod_annotation(&pod->meta, key))
             return true;
     return false;
 }
@@ -189,7 +189,7 @@ static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *
         return false;
     if (seen->owner)
         return gt_owner_is_grouped(seen->owner);
-    if (sibling_is_grouped(webhook, seen))
+    if (sibling_has(webhook, seen, GT_KEY_GROUP))
         return true;
     *ret_doubt = seen->kind != GT_JOB_KINDS;
     return *ret_doubt;
@@ -273,11 +273,12 @@ static int webhook_check_pod(const struct seen_pod *seen, struct gt_err **err)
     return r;
 }
 
-static void judge_pod(struct seen_pod *seen, struct gt_err **refusal)
+/* Of a job that has a plan the controller says what is wrong with it by now. */
+static void judge_pod(const struct gt_webhook *webhook, struct seen_pod *seen, struct gt_err **refusal)
 {
     if (seen->unknown)
         *refusal = gt_steal(seen->unknown);
-    else if (seen->owner && seen->owner->broken)
+    else if (seen->owner && seen->owner->broken && !sibling_has(webhook, seen, GT_KEY_PLAN_RANK))
         gt_fail(refusal, EINVAL, "%s", seen->owner->broken);
     else
         webhook_check_pod(seen, refusal);
@@ -345,7 +346,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
             if (waits)
                 gt_pod_json_add_gate(pod, &verdict.patch);
             if (grouped && !doubt)
-                judge_pod(&seen, &verdict.refusal);
+                judge_pod(webhook, &seen, &verdict.refusal);
         }
     }
     r = gt_buf_check(&verdict.patch, "patch", err);

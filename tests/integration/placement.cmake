@@ -14,6 +14,9 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-running
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_running.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-running PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-life
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_life.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-life PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-never
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_never.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-never PROPERTIES LABELS integration TIMEOUT 1500)

@@ -642,6 +642,35 @@ static void test_partial_plan(void **state)
     assert_int_equal(job->units.units[0].supernode, supers[1]);
 }
 
+/* Six pods are left of eight: the first unit goes on, but only of a job that had a plan. */
+static void test_smaller(void **state)
+{
+    (void)state;
+    struct pod pods[6];
+    for (unsigned i = 0; i < 6; i++) {
+        pod_new(&pods[i], "set-%u", i);
+        pods[i].meta.owner_kind = "StatefulSet";
+        pods[i].meta.owner_name = "set";
+    }
+    const struct gt_job_template templates[] = {
+        {.role = "", .replicas = 6, .gpus = eight, .containers = 1, .group = "32"}};
+    const struct gt_job_spec spec = {.templates = templates, .count = 1};
+    refused(pods, 6, &spec, "the job's 48 GPUs are not a multiple of gpu-group-size 32");
+    annotate(&pods[5], GT_PLAN_ANNOTATION_RANK, "5");
+    gt_auto_job struct gt_job *job = make(pods, 6, &spec);
+    assert_int_equal(job->member_count, 4);
+    assert_int_equal(job->units.count, 1);
+    assert_int_equal(job->rest, 2);
+    assert_non_null(strstr(job->rest_text, "48 GPUs are not a multiple of gpu-group-size 32; its whole units "));
+    annotate(&pods[0], GT_ANNOTATION_GROUP, "32");
+    refused(pods, 6, NULL, "not a multiple"); /* others of its pods may be about to come */
+    const struct gt_job_template less[] = {
+        {.role = "", .replicas = 3, .gpus = eight, .containers = 1, .group = "32"}};
+    const struct gt_job_spec none = {.templates = less, .count = 1};
+    annotate(&pods[1], GT_PLAN_ANNOTATION_RANK, "1");
+    refused(pods, 3, &none, "the job's 24 GPUs");
+}
+
 static void test_malformed(void **state)
 {
     (void)state;
@@ -730,6 +759,7 @@ int main(void)
         cmocka_unit_test(test_pytorch_under_volcano),
         cmocka_unit_test(test_partial),
         cmocka_unit_test(test_partial_plan),
+        cmocka_unit_test(test_smaller),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_natural_order),
         cmocka_unit_test(test_first_index),
