@@ -115,6 +115,7 @@ static void pod_read_metadata(const cJSON *metadata, struct gt_pod *to, bool *ba
 {
     to->created_s = (uint64_t)gt_time_of_text(pod_text_of(metadata, "creationTimestamp", bad));
     to->deleting = gt_get(metadata, "deletionTimestamp") != NULL;
+    to->gone_by_s = (uint64_t)gt_time_of_text(pod_text_of(metadata, "deletionTimestamp", bad));
     to->meta.labels = to->label_pairs;
     to->meta.annotations = to->annotation_pairs;
     to->meta.label_count = pod_read_pairs(gt_get(metadata, "labels"), to->label_pairs, bad);

@@ -103,6 +103,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
     const char *claim_template;        /* of the claim by which it gets its GPUs */
     int32_t priority;
     uint64_t created_s; /* Unix time */
+    uint64_t gone_by_s; /* when it should be gone, once it is deleted (Unix time) */
     uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */
     bool deleting, ended;
     const char *failed_for; /* why it has failed, one word of its status; NULL: it has not, or does not say */

@@ -164,6 +164,7 @@ struct gt_cache_pod {
     const char *claim_template; /* of the claim that asks for its GPUs; NULL: limits do */
     const char *priority_class;
     uint64_t created_s; /* Unix time */
+    uint64_t gone_by_s; /* if `deleting`: when it should be gone (Unix time) */
     bool deleting;
     bool has_deadline, best_effort; /* for scopes of quotas */
     bool other_gates;               /* besides GT_GATE */
@@ -202,6 +203,8 @@ struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char 
 /* Iterate in no order: NULL begins, and is returned at the end. No object may be added meanwhile. */
 struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struct gt_cache_job *job);
+/* How many pods that are being deleted are on nodes still. */
+uint32_t gt_cache_terminating(const struct gt_cache *cache);
 /* The GPUs of all its pods. */
 uint32_t gt_cache_job_gpus(const struct gt_cache_job *job);
 

@@ -398,6 +398,7 @@ struct gt_cache {
     bool has_spares;       /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
+    uint32_t terminating; /* pods on nodes that are being deleted */
     uint64_t refused, pods_beyond;
 };
 

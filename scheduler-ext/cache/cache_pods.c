@@ -19,6 +19,11 @@ struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struc
     return gt_table_after(&cache->pods, pod ? ((const struct cache_pod *)pod)->hash : 0, pod);
 }
 
+uint32_t gt_cache_terminating(const struct gt_cache *cache)
+{
+    return cache->terminating;
+}
+
 /* ---- what is kept of an object ---- */
 
 static bool share_pairs(struct gt_cache *cache, const struct gt_pair *from, unsigned count,
@@ -85,7 +90,7 @@ static uint64_t cache_pods_digest_of(const struct gt_cache *cache, const struct 
         digest = gt_digest_mix(gt_digest_mix_text(digest, gpus->names[i]), gpus->counts[i]);
     digest = gt_digest_mix(digest, gpus->sidecars << 16 | gpus->containers << 8 | gpus->inits);
     digest = gt_digest_mix(digest, (uint32_t)from->priority);
-    digest = gt_digest_mix(digest, from->created_s);
+    digest = gt_digest_mix(gt_digest_mix(digest, from->created_s), from->gone_by_s);
     return gt_digest_mix(digest, meta->owner_controls | from->deleting << 1 | from->gated << 2 |
                                      has_other_gates(from) << 3 | is_refused(from) << 4 |
                                      from->has_deadline << 5 | from->best_effort << 6 | from->started << 7);
@@ -127,6 +132,11 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
            share_pairs(cache, read->annotations, read->annotation_count, annotations);
 }
 
+static bool is_terminating(const struct cache_pod *pod)
+{
+    return pod->pub.deleting && pod->at;
+}
+
 static bool cache_pods_fill(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct gt_cache_pod *pub = &pod->pub;
@@ -152,6 +162,8 @@ static bool cache_pods_fill(struct gt_cache *cache, const struct gt_pod *from, s
     pub->priority = from->priority;
     pub->created_s = from->created_s;
     pub->deleting = from->deleting;
+    pub->gone_by_s = from->gone_by_s;
+    cache->terminating += is_terminating(pod);
     pub->has_deadline = from->has_deadline;
     pub->best_effort = from->best_effort;
     pub->other_gates = has_other_gates(from);
@@ -195,6 +207,7 @@ static void cache_pods_empty(struct gt_cache *cache, struct cache_pod *pod)
                                  pod->pub.priority_class,    pod->pub.claim_template};
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         gt_cache_string_drop(cache, texts[i]);
+    cache->terminating -= is_terminating(pod);
     if (pod->at)
         gt_cache_node_drop(cache, pod->at);
     gt_cache_constraints_drop(cache, pod->constraints);

@@ -5,11 +5,13 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/time_text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /* Tries to place a waiting job, and reserves nodes for the job that has waited longest. */
 
 enum {
+    ROUND_S = 10,
     PLAN_TEXT_MAX = 256 << 10,
     FITS_LOOK_MS = 20, /* a look asks of no more jobs after that */
     FITS_AFTER_S = 60, /* and only of those that have waited for so long: most are placed before */
@@ -60,6 +62,43 @@ static void say_too_many(const struct pjob *pjob, struct gt_buf *to)
                       "; no nodes are reserved for it: they have %u GPUs, more than %llu%% of the cluster",
                       pjob->place.too_many_gpus,
                       (unsigned long long)pjob->placement->spec.options.reserve_waiting_percent);
+}
+
+/* The last one to go of the pods that terminate where the job lacks room. A rounded time changes less often. */
+static void say_terminating(const struct reconcile *reconcile, const struct gt_plan_failure *failure,
+                            struct gt_buf *to)
+{
+    const struct gt_cache *cache = reconcile->placement->spec.cache;
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    const struct gt_cache_pod *last = NULL;
+    uint64_t now_s = gt_placement_now_s();
+    uint32_t count = 0;
+    if (!gt_cache_terminating(cache) || failure->reason == GT_PLAN_UNIT_TORN)
+        return;
+    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
+         pod = gt_cache_next_pod(cache, pod)) {
+        struct gt_cluster_node node;
+        if (!pod->deleting || !gt_cluster_get_node(cluster, pod->node, &node) ||
+            (failure->reason == GT_PLAN_UNIT_STUCK && node.supernode != failure->supernode))
+            continue;
+        count++;
+        if (!last || pod->gone_by_s > last->gone_by_s ||
+            (pod->gone_by_s == last->gone_by_s && strcmp(pod->meta.name, last->meta.name) < 0))
+            last = pod;
+    }
+    if (!last)
+        return;
+    gt_buf_puts(to, "; it waits for ");
+    if (count > 1)
+        gt_buf_printf(to, "%u pods that terminate, the last is ", count);
+    gt_buf_printf(to, "pod %s, which terminates on %s, ", last->meta.name, last->node_name);
+    char by[GT_TIME_TEXT_SIZE];
+    gt_time_text((int64_t)last->gone_by_s, by);
+    if (last->gone_by_s > now_s)
+        gt_buf_printf(to, "at most %llu s more",
+                      (unsigned long long)((last->gone_by_s - now_s + ROUND_S - 1) / ROUND_S * ROUND_S));
+    else
+        gt_buf_printf(to, "and should be gone since %s: if that node is off, delete it by force", by);
 }
 
 static const char *reason_name(enum gt_plan_reason reason)
@@ -120,6 +159,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     bool never = decision == GT_DECISION_WAITS && failure.reason == GT_PLAN_NEVER_FITS;
     gt_placement_count_kept(pjob);
     if (decision == GT_DECISION_WAITS && !never) {
+        say_terminating(reconcile, &failure, &text);
         gt_placement_say_kept(pjob, reconcile->now, &text);
         say_too_many(pjob, &text);
     }
