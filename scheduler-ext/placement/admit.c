@@ -124,6 +124,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
     const struct gt_cache_pod *model = model_of(place.pjob, meta, identity);
     uint32_t node = gt_reservations_node(&place.pjob->place.reservations, cluster, place.at);
     if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
+        !gt_cache_successor_fits_node(placement->spec.cache, model, node) ||
         reservation->mask & ~info.healthy ||
         !gt_cache_hold_is_sound(placement->spec.cache, reservation->hold) ||
         !gt_placement_is_acknowledged(cluster, &placement->objects, place.pjob->object,

@@ -8,7 +8,7 @@ import unittest
 
 from daemon_driver import wait_for
 from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES, PlacementCase
-from placement_driver import PLAN, gates, indexed_pod, node_status, planned_node, supernode_status, topology
+from placement_driver import apply_patch, indexed_pod, node_status, planned_node, supernode_status, topology
 
 QUIET = 1.5  # nothing has happened for so long
 
@@ -143,6 +143,135 @@ class Terminating(Life):
         self.wait_lifted("a-2-next")
         self.assertEqual(planned_node(self.pod("a-2-next")), home)
         self.assertFalse(self.is_lifted("b-0"))
+
+
+class Closed(Life):
+    """Nodes are closed for new pods: cordoned, or tainted."""
+
+    def close_node(self, node, taint):
+        self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}}, status=node_status(),
+                     spec={"taints": [{"key": "upkeep", "effect": "NoSchedule"}]} if taint else {"unschedulable": True})
+
+    def open_node(self, node):
+        self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}}, spec={}, status=node_status())
+
+    def replace(self, taint, nodes_each):
+        """The place of a pod of a running job is closed, then the pod goes. Returns the place."""
+        self.world(2, nodes_each=nodes_each)
+        self.start(**{"return": 300})
+        self.run_gang("a", 4, 32)
+        home = planned_node(self.pod("a-2"))
+        self.close_node(home, taint)
+        self.end("a-2")
+        self.add_pod("a-2", indexed_pod("a", 2, group=32))
+        return home
+
+    def goes_elsewhere(self, taint):
+        home = self.replace(taint, 5)
+        self.wait_lifted("a-2")
+        self.assertNotEqual(planned_node(self.pod("a-2")), home)
+        self.assertEqual(planned_node(self.pod("a-2"))[:2], home[:2])
+
+    def test_a_replacement_goes_elsewhere(self):
+        self.goes_elsewhere(taint=False)
+
+    def test_a_replacement_goes_elsewhere_for_a_taint(self):
+        self.goes_elsewhere(taint=True)
+
+    def waits(self, taint):
+        home = self.replace(taint, 4)
+        self.wait_state("a", "waits", "UnitStuck")
+        time.sleep(QUIET)
+        self.assertFalse(self.is_lifted("a-2"))
+        self.assertEqual(self.api.evicted, [])
+        self.open_node(home)
+        self.wait_lifted("a-2")
+        self.assertEqual(planned_node(self.pod("a-2")), home)
+
+    def test_a_replacement_waits(self):
+        self.waits(taint=False)
+
+    def test_a_replacement_waits_for_a_taint(self):
+        self.waits(taint=True)
+
+    def between(self, taint):
+        """Between plan and gate: three of four pods are there."""
+        self.world(2, nodes_each=5)
+        self.start(gang=30000)
+        self.add_job("a", 4, 32)
+        for rank in range(3):
+            self.add_pod(f"a-{rank}", indexed_pod("a", rank, group=32))
+        self.assertTrue(wait_for(lambda: self.named().get(2)), self.status())
+        node = self.named()[2][0]
+        self.close_node(node, taint)
+        time.sleep(QUIET)
+        self.add_pod("a-3", indexed_pod("a", 3, group=32))
+        self.wait_lifted(*(f"a-{rank}" for rank in range(4)))
+        places = [planned_node(self.pod(f"a-{rank}")) for rank in range(4)]
+        self.assertNotIn(node, places)
+        self.assertEqual(len({place[:2] for place in places}), 1)
+
+    def test_between_plan_and_gate(self):
+        self.between(taint=False)
+
+    def test_between_plan_and_gate_for_a_taint(self):
+        self.between(taint=True)
+
+
+    def test_no_pod_is_made_with_a_closed_place(self):
+        self.world(1)
+        self.start()
+        self.run_gang("a", 4, 32)
+        home = planned_node(self.pod("a-2"))
+        self.end("a-2")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8))
+
+        def made():
+            new = {"apiVersion": "v1", "kind": "Pod", **indexed_pod("a", 2, group=32, gated=False)}
+            _, patch = self.review("mutate", new, dry_run=True)
+            return planned_node(apply_patch(new, patch))
+        self.close_node(home, taint=True)
+        self.assertTrue(wait_for(lambda: made() is None, 10), made())
+        self.open_node(home)
+        self.assertTrue(wait_for(lambda: made() == home), made())
+
+
+class Remade(Life):
+    """Supernodes, or what they are made from, are deleted and made again under jobs."""
+
+    def remake(self, names, members):
+        for name in names:
+            self.api.remove(SUPERNODES, name)
+        time.sleep(QUIET)
+        for name, nodes in members.items():
+            self.api.add(SUPERNODES, name, status=supernode_status(nodes))
+
+    def run_over(self, members):
+        """A job of two units runs, and is whole in the new supernodes; a pod of it is lost, and comes home."""
+        self.world(3)
+        self.start(**{"return": 30000})
+        names = self.run_gang("a", 8, 32)
+        self.add_gang("b", 8, 32)
+        self.wait_state("b", "waits")
+        home = {name: planned_node(self.pod(name)) for name in names}
+        self.remake(["s0", "s1", "s2"], members)
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.assertFalse(self.is_lifted("b-0"))
+        self.end("a-1")
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.wait_lifted("a-1")
+        self.assertEqual(planned_node(self.pod("a-1")), home["a-1"])
+        for name in names:
+            if name != "a-1":
+                self.end(name)
+        self.wait_lifted(*(f"b-{rank}" for rank in range(4)), seconds=10)
+
+    def test_deleted_and_made_again(self):
+        self.run_over({f"s{s}": [f"s{s}-n{n}" for n in range(4)] for s in range(3)})
+
+    def test_renamed(self):
+        self.run_over({f"rack-{s}": [f"s{s}-n{n}" for n in range(4)] for s in range(3)})
 
 
 if __name__ == "__main__":
