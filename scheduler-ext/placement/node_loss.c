@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
@@ -12,7 +13,7 @@
  * new leader: which pods have to leave follows from their nodes and creation times.
  */
 
-enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = 1024 };
+enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = 1024, MOVES_MAX = 4 };
 
 uint64_t gt_node_loss_until(const struct reconcile *reconcile)
 {
@@ -74,6 +75,7 @@ static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t en
     const struct gt_job_view *view = reconcile->view;
     bool stays = false, stuck = false;
     losses->lost = 0;
+    losses->why = GT_CACHE_LOSS_NONE;
     for (uint32_t i = first; i < end; i++) {
         const struct gt_job_view_member *member = &view->members[i];
         uint64_t due = UINT64_MAX;
@@ -123,6 +125,8 @@ static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end,
     pjob->move.moving = all ? PLACEMENT_JOB_MOVES : PLACEMENT_UNIT_MOVES;
     pjob->move.leave_before_s = 1;
     pjob->move.last_leaves_ms = 0;
+    pjob->move.job_moves += all && pjob->move.job_moves < MOVES_MAX;
+    pjob->move.moved_ms = all ? reconcile->now : pjob->move.moved_ms;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
         if (gt_job_view_counts(pod) && pod->created_s > pjob->move.leave_before_s)
             pjob->move.leave_before_s = pod->created_s;
@@ -147,7 +151,9 @@ static void report_begun(struct reconcile *reconcile, uint32_t at, const char *w
     gt_placement_event(reconcile->pjob, reconcile->view->members[at].pod, false, "UnitMoves", "Move", text);
 }
 
-static void report_waits(struct reconcile *reconcile, const char *why, const struct gt_buf *failure)
+/* `because`: why no pod is evicted now. */
+static void report_waits(struct reconcile *reconcile, const char *why, const char *because,
+                         const struct gt_buf *failure)
 {
     struct pjob *pjob = reconcile->pjob;
     char text[3 * SAID_MAX];
@@ -156,8 +162,7 @@ static void report_waits(struct reconcile *reconcile, const char *why, const str
     if (reconcile->view->states[GT_MEMBER_TO_PLACE] || reconcile->view->states[GT_MEMBER_TO_RESERVE])
         return; /* its state says what it waits for */
     reconcile->lost++;
-    snprintf(text, sizeof(text), "%s; no pod is evicted while there is no other place for the unit: %.1024s",
-             why, failure->data ? failure->data : "");
+    snprintf(text, sizeof(text), "%s; %s%.1024s", why, because, failure->data ? failure->data : "");
     gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "NodeLost", text);
     if (!reported)
         gt_placement_event(pjob, pjob->job->pods, true, "NodeLost", "Move", text);
@@ -187,6 +192,26 @@ static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec
     return r;
 }
 
+/* Nodes that come and go do not restart a whole job again and again: each further move waits twice as long as
+ * the last one. Nodes that are deleted or drained do not come back. */
+static bool is_damped(struct reconcile *reconcile, const struct losses *losses, struct gt_buf *text)
+{
+    struct pjob_move *move = &reconcile->pjob->move;
+    uint64_t after = reconcile->placement->spec.options.node_loss_ms;
+    uint64_t until = move->moved_ms + (after << move->job_moves);
+    char when[GT_TIME_TEXT_SIZE];
+    if (reconcile->now >= move->moved_ms + (after << (MOVES_MAX + 1)))
+        move->job_moves = 0;
+    if (reconcile->view->job->sizes.loss != GT_ON_NODE_LOSS_JOB || !move->job_moves ||
+        reconcile->now >= until || losses->why < GT_CACHE_LOSS_NOT_READY)
+        return false;
+    gt_placement_time_text(until, when);
+    gt_buf_printf(text, "%u time%s of late, and moves again at %s at the earliest", move->job_moves,
+                  gt_plural(move->job_moves), when);
+    gt_placement_due(reconcile->pjob, until);
+    return true;
+}
+
 /* True: places are reserved, and the job is to be reconciled again. */
 static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
 {
@@ -198,6 +223,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     char why[SAID_MAX], holder[PLACEMENT_HOLDER_SIZE];
     struct gt_decide_spec spec = {
         .reserve_until = reconcile->now + placement->spec.options.reserve_missing_ms, .avoid_for = holder};
+    const char *no_place = "no pod is evicted while there is no other place for the unit: ";
     bool whole = !losses->lost;
     enum gt_decision decision = GT_DECISION_WAITS;
     gt_auto_err struct gt_err *error = NULL;
@@ -205,7 +231,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     gt_placement_say_holder(placement, holder);
     if (leave_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));
-        report_waits(reconcile, why, &text);
+        report_waits(reconcile, why, no_place, &text);
         return false;
     }
     if (losses->lost)
@@ -214,11 +240,15 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     if (decision != GT_DECISION_PLACED) {
         whole = true;
         gt_buf_consume(&text, text.len);
+        if (is_damped(reconcile, losses, &text)) {
+            report_waits(reconcile, why, "its job has moved ", &text);
+            return false;
+        }
         decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->place.reservations, first,
                                   end, NULL, &spec, &failure, &text);
     }
     if (decision != GT_DECISION_PLACED) {
-        report_waits(reconcile, why, &text);
+        report_waits(reconcile, why, no_place, &text);
         return false;
     }
     note_move(reconcile, first, end, whole && policy == GT_ON_NODE_LOSS_JOB);
@@ -259,7 +289,26 @@ static bool node_loss_begin(struct reconcile *reconcile)
 
 /* ---- moves in progress ---- */
 
-/* Where a new place was lost during the move, the move of its unit starts again. */
+/* Whether what the pods have lost is back before any of them has gone. */
+static bool is_needless(const struct reconcile *reconcile, uint32_t first, uint32_t end)
+{
+    const struct gt_job_view *view = reconcile->view;
+    const struct gt_cache_moment now = {.ms = reconcile->now, .unix_s = (int64_t)gt_placement_now_s()};
+    bool moves = false;
+    for (uint32_t i = first; i < end; i++) {
+        const struct gt_job_view_member *member = &view->members[i];
+        uint64_t due = UINT64_MAX; /* another value: it begins to be lost */
+        if ((member->state != GT_MEMBER_MOVING && !gt_job_view_stays(member)) ||
+            gt_cache_pod_loss(member->pod, reconcile->placement->spec.options.node_loss_ms, &now, &due) ||
+            due != UINT64_MAX)
+            return false;
+        moves = moves || member->state == GT_MEMBER_MOVING;
+    }
+    return moves;
+}
+
+/* Where a new place was lost during the move, the move of its unit starts again. Where it is not needed any
+ * more, the pods stay, and the new places are given back. */
 static bool give_up_broken(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -268,8 +317,13 @@ static bool give_up_broken(struct reconcile *reconcile)
     bool any = false;
     for (uint32_t at = 0, first, end; view->states[GT_MEMBER_MOVING] && at < view->count; at = end) {
         gt_job_view_run(view, at, &first, &end);
-        if (!gt_job_view_is_torn(view, reservations, cluster, first, end))
+        bool all = reconcile->pjob->move.moving == PLACEMENT_JOB_MOVES;
+        bool needless = is_needless(reconcile, all ? 0 : first, all ? view->count : end);
+        if (!needless && !gt_job_view_is_torn(view, reservations, cluster, first, end))
             continue;
+        if (needless && !any)
+            gt_placement_event(reconcile->pjob, view->members[first].pod, false, "UnitMoves", "Move",
+                               "what its pods had lost is back before any of them has gone: they stay");
         for (uint32_t i = first; i < end; i++)
             if (view->members[i].state == GT_MEMBER_MOVING) {
                 gt_reservations_release(reservations, cluster, i);

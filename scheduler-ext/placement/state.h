@@ -133,6 +133,8 @@ struct pjob_move {
     bool wanted;             /* a unit has to move, and has no new place yet */
     bool replans;            /* its pods are being evicted, since its plan failed before any of them ran */
     uint64_t leave_before_s; /* only pods created until then have to leave (Unix time) */
+    uint32_t job_moves;      /* how often all its pods had to leave of late */
+    uint64_t moved_ms;       /* the last time */
     uint64_t last_leaves_ms; /* when the last leaving pod is evicted even without a new place; 0: not set */
     struct eviction *evictions;
     uint64_t unplaced_digest;  /* digest of why its pods stay although they have no plan; 0: not reported */

@@ -7,8 +7,8 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES, PlacementCase
-from placement_driver import apply_patch, indexed_pod, node_status, planned_node, supernode_status, topology
+from placement_case import SUPERNODES, PlacementCase
+from placement_driver import apply_patch, indexed_pod, node_status, owner, planned_node, pod_spec, supernode_status
 
 QUIET = 1.5  # nothing has happened for so long
 
@@ -236,6 +236,59 @@ class Closed(Life):
         self.assertTrue(wait_for(lambda: made() == home), made())
 
 
+class Static(Life):
+    """A static pod with GPUs is there before anybody was asked: its node has them no more."""
+
+    def put_static(self, node):
+        self.add_pod(f"static-{node}", {
+            "metadata": {"annotations": {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"},
+                         "ownerReferences": [owner("v1", "Node", node, f"uid-{node}")]},
+            "spec": {**pod_spec(gpus=4, gated=False), "nodeName": node}})
+
+    def test_on_a_node_of_a_plan(self):
+        self.world(2)
+        self.start(gang=30000)
+        self.add_job("a", 4, 32)
+        for rank in range(3):
+            self.add_pod(f"a-{rank}", indexed_pod("a", rank, group=32))
+        self.assertTrue(wait_for(lambda: self.named().get(2)), self.status())
+        node = self.named()[2][0]
+        self.put_static(node)
+        time.sleep(QUIET)
+        self.add_pod("a-3", indexed_pod("a", 3, group=32))
+        self.wait_lifted(*(f"a-{rank}" for rank in range(4)))
+        places = {planned_node(self.pod(f"a-{rank}"))[:2] for rank in range(4)}
+        self.assertEqual(places, {"s0", "s1"} - {node[:2]})
+
+    def test_after_the_gates_have_gone(self):
+        """None has run: all are evicted, and planned elsewhere."""
+        self.world(2)
+        self.start(eviction=300)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        node = planned_node(self.pod("a-2"))
+        self.put_static(node)
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.host.job("ns/Job/a"))
+        for rank, name in enumerate(names):
+            self.end(name)
+            self.add_pod(f"{name}-next", indexed_pod("a", rank, group=32))
+        self.wait_lifted(*(f"{name}-next" for name in names))
+        self.assertEqual({planned_node(self.pod(f"{name}-next"))[:2] for name in names}, {"s0", "s1"} - {node[:2]})
+
+    def test_on_a_node_where_the_rest_runs(self):
+        """Where pods have run, the one without its place is told of, and nothing is evicted."""
+        self.world(1, nodes_each=5)
+        self.start()
+        self.run_gang("a", 4, 32)
+        home = planned_node(self.pod("a-2"))
+        self.end("a-2")
+        self.put_static(home)
+        self.add_pod("a-2", indexed_pod("a", 2, group=32))
+        self.wait_lifted("a-2")
+        self.assertNotEqual(planned_node(self.pod("a-2")), home)
+        self.assertEqual(self.api.evicted, [])
+
+
 class Remade(Life):
     """Supernodes, or what they are made from, are deleted and made again under jobs."""
 
@@ -272,6 +325,25 @@ class Remade(Life):
 
     def test_renamed(self):
         self.run_over({f"rack-{s}": [f"s{s}-n{n}" for n in range(4)] for s in range(3)})
+
+    def test_a_node_is_swapped(self):
+        self.world(2, nodes_each=5)
+        self.start()
+        names = self.run_gang("a", 4, 32)
+        home = planned_node(self.pod("a-1"))
+        here, there = home[:2], "s1" if home[:2] == "s0" else "s0"
+        other = f"{there}-n4"
+        self.api.add(SUPERNODES, here, status=supernode_status([n for n in self.nodes if n[:2] == here and n != home] + [other]))
+        self.api.add(SUPERNODES, there, status=supernode_status([n for n in self.nodes if n[:2] == there and n != other] + [home]))
+        self.add_gang("b", 5, 40)  # needs the node that a-1 has
+        self.wait_state("b", "waits")
+        self.assertEqual(self.api.evicted, [])
+        self.end("a-1")
+        self.wait_lifted(*(f"b-{rank}" for rank in range(5)))
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.wait_lifted("a-1")
+        self.assertIn(planned_node(self.pod("a-1")), [other] + [n for n in self.nodes if n[:2] == here and n != home])
+        self.assertNotIn(planned_node(self.pod("a-1")), [planned_node(self.pod(n)) for n in names if n != "a-1"])
 
 
 if __name__ == "__main__":

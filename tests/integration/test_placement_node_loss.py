@@ -352,6 +352,67 @@ class NodeLoss(PlacementCase):
         self.assertEqual({unit: supers for unit, supers in units.items() if len(supers) > 1}, {}, "units in two supernodes")
         self.assertEqual({node: names for node, names in nodes.items() if len(names) > 1}, {}, "GPUs of two pods")
 
+    def test_a_node_that_is_back_before_its_pods_go(self):
+        """No pod has gone yet: all stay, and the second place is given back."""
+        self.world(2)
+        self.api.budget = lambda name: "not now"
+        self.begin()
+        self.break_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: self.reason() == "UnitMoves"), self.host.job("ns/Job/a"))
+        self.assertEqual(self.host.job("ns/Job/a")["reservedGPUs"], 32)
+        self.heal_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 0, 10), self.host.job("ns/Job/a"))
+        self.api.budget = None
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.assertTrue(wait_for(lambda: "moving" not in self.status()), self.status())
+        self.assertEqual({n: self.pod(n)["spec"]["nodeName"] for n in self.names}, self.first)
+
+    def test_a_node_that_is_back_when_some_have_gone(self):
+        """The unit moves on: it is never in two pieces."""
+        self.world(2)
+        self.api.budget = lambda name: "not now" if name in ("a-2", "a-3") else None
+        self.begin()
+        self.play()
+        self.break_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2))
+        self.heal_node(self.first["a-0"])
+        time.sleep(QUIET)
+        self.check_whole()
+        self.api.budget = None
+        self.wait_settled(lambda places: len({p[:2] for p in places}) == 1)
+        self.check_whole()
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 0), self.host.job("ns/Job/a"))
+
+    def test_a_pod_on_a_node_that_is_back(self):
+        """One replacement has its place in the same supernode; the node is back before its pod goes."""
+        self.world(1, nodes_each=5)
+        self.api.budget = lambda name: "not now"
+        self.begin()
+        self.break_node(self.first["a-1"])
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 8), self.host.job("ns/Job/a"))
+        self.heal_node(self.first["a-1"])
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 0, 10), self.host.job("ns/Job/a"))
+
+    def test_a_flapping_node_does_not_move_a_job_again_and_again(self):
+        """Each further move of the whole job waits twice as long as the last one, and says until when."""
+        self.world(2)
+        self.begin(loss="job")
+        self.play()
+        moves, end = 0, time.monotonic() + 12
+        while time.monotonic() < end:
+            self.wait_settled()
+            at = self.places()[0]
+            self.break_node(at)
+            if wait_for(lambda: at not in self.places() and all(self.places()), 2):
+                moves += 1
+            elif moves == 2:
+                self.assertIn("its job has moved 2 times of late, and moves again at ", self.host.job("ns/Job/a")["text"])
+                self.assertEqual(self.reason(), "NodeLost")
+            self.heal_node(at)
+        self.assertGreaterEqual(moves, 2)
+        self.assertLessEqual(moves, 4)
+
     def test_random_losses_keep_units_whole(self):
         seed = int(os.environ.get("GPUTOPO_SEED", 0)) or random.randrange(1, 1 << 31)
         print(f"seed {seed}", file=sys.stderr)
