@@ -13,6 +13,9 @@ if(TARGET gputopo-agent)
     add_test(NAME integration/dra
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_dra.py $<TARGET_FILE:gputopo-agent>)
     set_tests_properties(integration/dra PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/dra-lost
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_dra_lost.py $<TARGET_FILE:gputopo-agent>)
+    set_tests_properties(integration/dra-lost PROPERTIES LABELS integration TIMEOUT 1500)
     add_library(slow_disk SHARED ${CMAKE_CURRENT_LIST_DIR}/slow_disk.c)
     set_target_properties(slow_disk PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_compile_options(slow_disk PRIVATE -fno-sanitize=all) # it is loaded before a sanitizer is

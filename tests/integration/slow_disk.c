@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <signal.h>
@@ -15,15 +16,22 @@
  *   SLOW_DISK_LOG    a file that gets a line for each, when it begins: "main PATH" on the first thread, else
  *                    "thread PATH"
  *   SLOW_DISK_KILL   a pattern as of the shell: the process is killed at the first sync of such a path
+ *   SLOW_DISK_FULL   likewise: such paths have no space left, while the file SLOW_DISK_FULL_WHILE exists
  */
+
+static void path_of(int fd, char path[static 4096])
+{
+    char link[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, 4095);
+    path[len > 0 ? len : 0] = '\0';
+}
 
 static void slow(int fd)
 {
-    char link[64], path[4096] = "", line[4200];
+    char path[4096], line[4200];
     const char *ms = getenv("SLOW_DISK_MS"), *log = getenv("SLOW_DISK_LOG"), *end = getenv("SLOW_DISK_KILL");
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t len = readlink(link, path, sizeof(path) - 1);
-    path[len > 0 ? len : 0] = '\0';
+    path_of(fd, path);
     int to = log ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     int n = snprintf(line, sizeof(line), "%s %s\n", gettid() == getpid() ? "main" : "thread", path);
     if (to >= 0 && write(to, line, (size_t)n) != n)
@@ -48,4 +56,18 @@ int fdatasync(int fd)
 {
     slow(fd);
     return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
+}
+
+ssize_t write(int fd, const void *data, size_t len)
+{
+    const char *full = getenv("SLOW_DISK_FULL"), *as_long_as = getenv("SLOW_DISK_FULL_WHILE");
+    char path[4096];
+    if (full && as_long_as && access(as_long_as, F_OK) == 0) {
+        path_of(fd, path);
+        if (fnmatch(full, path, 0) == 0) {
+            errno = ENOSPC;
+            return -1;
+        }
+    }
+    return ((ssize_t(*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write"))(fd, data, len);
 }

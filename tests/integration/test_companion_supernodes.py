@@ -225,6 +225,22 @@ class Configuration(Case):
         self.assertEqual(self.members(), want)
         self.assertTrue([r for r, _ in again.said() if r == "BadConfiguration"])
 
+    def test_deleted_and_made_again(self):
+        self.add_mesh("n1", "n2", "n3")
+        self.configure(GROUPS)
+        self.start()
+        want = {"hall": [], "rack-1": ["n1", "n2"], "rack-2": ["n3"]}
+        self.wait_members(want)
+        self.api.remove(CONFIGMAPS, "gputopo-supernodes")
+        self.wait(lambda: "rack-1" not in self.members() and len(self.members()) == 1)  # what the nodes report
+        self.configure(GROUPS)
+        self.wait_members(want)
+        self.configure(GROUPS.replace("rack-1", "row-1"))
+        self.wait_members({"hall": [], "row-1": ["n1", "n2"], "rack-2": ["n3"]})
+        for name in ("row-1", "hall"):
+            self.api.remove(SUPERNODES, name)
+        self.wait_members({"hall": [], "row-1": ["n1", "n2"], "rack-2": ["n3"]})
+
     def test_a_file(self):
         self.add_mesh("n1", "n2")
         path = f"{self.directory}/groups.json"

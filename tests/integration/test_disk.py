@@ -103,6 +103,50 @@ class DiskTest(DraCase):
         self.assertTrue(os.path.exists(f"{self.directory}/cdi/metax-tech.com-gpu.json"))
         self.assertEqual(self.syncs(), [])
 
+    def fill(self, pattern):
+        """Starts a driver whose disk can be full for such files. Returns it, and what fills and empties the disk."""
+        flag = f"{self.directory}/full"
+        self.addCleanup(lambda: os.path.exists(flag) and os.unlink(flag))
+        driver = self.start(env=self.disk(full=pattern, full_while=flag))
+        return driver, lambda: open(flag, "w", encoding="ascii").close(), lambda: os.unlink(flag)
+
+    def written(self):
+        return (self.state(), self.specs(), [path for path in glob.glob(f"{self.directory}/cdi/*") + glob.glob(
+            f"{self.directory}/plugins/{DRIVER}/*") if not path.endswith((".json", ".lock", ".sock", "/lock"))])
+
+    def check_full(self, pattern):
+        """Preparing and unpreparing fail with a sentence, and leave all as it was; later they do all of it."""
+        driver, full, empty = self.fill(pattern)
+        self.claim("a", 1)
+        self.claim("b", 1)
+        nothing = self.written()
+        full()
+        devices, error = driver.prepare("a")["a"]
+        self.assertEqual(devices, [])
+        self.assertIn("No space left on device", error)
+        self.assertEqual(self.written(), nothing)
+        empty()
+        self.assertEqual(driver.prepare("b"), {"b": ([self.names[1]], "")}, "a holds nothing")
+        self.assertEqual(driver.unprepare("b"), [""])
+        self.assertEqual(driver.prepare("a"), {"a": ([self.names[1]], "")})
+        return driver, full, empty
+
+    def test_no_space_for_the_spec(self):
+        driver, full, _ = self.check_full("*/cdi/*claim*")
+        full()
+        self.assertEqual(driver.unprepare("a"), [""])
+        self.assertEqual((self.state(), self.specs()), ({}, []))
+
+    def test_no_space_for_the_claims(self):
+        driver, full, empty = self.check_full("*/claims.json*")
+        held = self.written()
+        full()
+        self.assertIn("No space left on device", driver.unprepare("a")[0])
+        self.assertTrue(wait_for(lambda: self.written() == held), self.written())
+        empty()
+        self.assertEqual(driver.unprepare("a"), [""])
+        self.assertEqual((self.state(), self.specs()), ({}, []))
+
     def test_unprepared_while_it_is_written(self):
         driver = self.start(env=self.disk(ms=500))
         self.claim("a", 1)

@@ -102,6 +102,43 @@ class DraTest(DraCase):
             self.assertIn(f"{self.names[2]} is held by the claim default/c2", error)
         self.assertNotIn("greedy", self.state())
 
+    def test_a_shared_claim_keeps_its_devices(self):
+        """One pod of it after the other comes and goes, with a claim of its own: the survivor notices nothing."""
+        driver = self.start()
+        self.claim("shared", 0, 1, pods=("p", "q"))
+        for turn in range(2):
+            self.claim(f"own{turn}", 2 + turn)
+        self.assertEqual(driver.prepare("shared", "own0")["shared"], (self.names[:2], ""))
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for turn in range(200):
+                comes, goes = f"own{(turn + 1) % 2}", f"own{turn % 2}"
+                prepared, released = pool.submit(driver.prepare, "shared", comes), pool.submit(driver.unprepare, goes)
+                self.assertEqual((released.result(), prepared.result()["shared"], prepared.result()[comes][1]),
+                                 ([""], (self.names[:2], ""), ""), turn)
+                self.assertEqual(self.state(), {"shared": self.names[:2], comes: [self.names[2 + (turn + 1) % 2]]}, turn)
+                self.assertEqual(len(self.specs()), 2, turn)
+
+    def test_prepare_races_unprepare(self):
+        """Of the same claim, as when the last pod goes and the next one comes: whoever is last wins, with all of it."""
+        driver = self.start()
+        self.claim("a", 0, 1)
+        won = {"prepared": 0, "unprepared": 0}
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for turn in range(200):
+                order = (driver.unprepare, driver.prepare)[::1 if turn % 2 else -1]
+                calls = {call: pool.submit(call, "a") for call in order}
+                (error,), (devices, why) = calls[driver.unprepare].result(), calls[driver.prepare].result()["a"]
+                self.assertEqual(error, "", turn)
+                self.assertTrue((devices, why) == (self.names[:2], "") or "unprepared meanwhile" in why, (turn, devices, why))
+                held = self.state()
+                self.assertIn(held, ({"a": self.names[:2]}, {}), turn)
+                self.assertEqual(len(self.specs()), len(held), turn)
+                if why:
+                    self.assertEqual(held, {}, turn)
+                won["prepared" if held else "unprepared"] += 1
+                self.assertEqual(driver.prepare("a"), {"a": (self.names[:2], "")}, turn)  # the survivor's next try
+        self.assertGreater(min(won.values()), 0, won)
+
     def test_unprepared_while_it_waits(self):
         driver = self.start()
         self.claim("a", 0)

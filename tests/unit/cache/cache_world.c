@@ -198,7 +198,7 @@ static void check_namespace(const struct gt_cache *cache)
 {
     const struct gt_cache_pod *first = gt_cache_next_pod(cache, NULL);
     uint64_t gpus = 0, asked = 0;
-    uint32_t count = 0;
+    uint32_t count = 0, terminating = 0;
     for (const struct gt_cache_pod *pod = first; pod; pod = gt_cache_next_pod(cache, pod), count++) {
         assert_ptr_equal(pod->namespace_, first->namespace_);
         assert_string_equal(pod->namespace_->name, pod->meta.namespace_);
@@ -206,10 +206,12 @@ static void check_namespace(const struct gt_cache *cache)
             pod->plan == GT_CACHE_PLAN_ASSUMED)
             gpus += pod->gpus;
         asked += pod->deleting ? 0 : pod->gpus;
+        terminating += pod->deleting && pod->node_name;
     }
     if (first)
         assert_true(first->namespace_->gpus == gpus && first->namespace_->asked == asked &&
                     first->namespace_->pod_count == count);
+    assert_int_equal(gt_cache_terminating(cache), terminating);
 }
 
 void check_cache(const struct gt_cache *cache)
