@@ -324,8 +324,8 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
     uint64_t plan = pod->resolved;
     bool held = !pod->pub.refused && !pod->pub.deleting && scene->node->id != GT_NONE &&
                 gt_cache_is_open(scene->node) && !scene->node->left_alone && !scene->node->outlived &&
-                gt_cache_taints_fit(pod->constraints, scene->node) &&
-                pod->whole && !(plan & ~(scene->room | pod->owned)) &&
+                gt_cache_taints_fit(pod->constraints, scene->node) && pod->whole &&
+                !(plan & ~(scene->room | pod->owned)) &&
                 (!(plan & ~pod->owned) || recompute_bits(scene->room & ~plan) >= needs);
     if (held)
         recompute_take(scene, pod, plan);

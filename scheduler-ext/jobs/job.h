@@ -25,8 +25,8 @@ struct gt_job {
     uint32_t minimum; /* at least so many of all pods must start together; 0: not given */
     struct gt_job_sizes sizes;
     struct gt_job_units units;
-    /* Where the job had a plan and was made smaller by a part of a unit: pods after the last whole unit, which
-     * are no members, and a sentence about them. */
+    /* Where the job had a plan and was made smaller by a part of a unit: pods after the last whole unit,
+     * which are no members, and a sentence about them. */
     uint32_t rest;
     char rest_text[320];
 };

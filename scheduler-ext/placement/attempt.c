@@ -64,7 +64,8 @@ static void say_too_many(const struct pjob *pjob, struct gt_buf *to)
                       (unsigned long long)pjob->placement->spec.options.reserve_waiting_percent);
 }
 
-/* The last one to go of the pods that terminate where the job lacks room. A rounded time changes less often. */
+/* Names the last to go of the pods that terminate where the job lacks room. The time is rounded up, so that
+ * the text changes less often. */
 static void say_terminating(const struct reconcile *reconcile, const struct gt_plan_failure *failure,
                             struct gt_buf *to)
 {

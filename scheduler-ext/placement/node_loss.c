@@ -13,7 +13,7 @@
  * new leader: which pods have to leave follows from their nodes and creation times.
  */
 
-enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = 1024, MOVES_MAX = 4 };
+enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = 1024, DOUBLINGS_MAX = 4 };
 
 uint64_t gt_node_loss_until(const struct reconcile *reconcile)
 {
@@ -125,7 +125,7 @@ static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end,
     pjob->move.moving = all ? PLACEMENT_JOB_MOVES : PLACEMENT_UNIT_MOVES;
     pjob->move.leave_before_s = 1;
     pjob->move.last_leaves_ms = 0;
-    pjob->move.job_moves += all && pjob->move.job_moves < MOVES_MAX;
+    pjob->move.job_moves += all && pjob->move.job_moves < DOUBLINGS_MAX;
     pjob->move.moved_ms = all ? reconcile->now : pjob->move.moved_ms;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
         if (gt_job_view_counts(pod) && pod->created_s > pjob->move.leave_before_s)
@@ -200,7 +200,7 @@ static bool is_damped(struct reconcile *reconcile, const struct losses *losses, 
     uint64_t after = reconcile->placement->spec.options.node_loss_ms;
     uint64_t until = move->moved_ms + (after << move->job_moves);
     char when[GT_TIME_TEXT_SIZE];
-    if (reconcile->now >= move->moved_ms + (after << (MOVES_MAX + 1)))
+    if (reconcile->now >= move->moved_ms + (after << (DOUBLINGS_MAX + 1)))
         move->job_moves = 0;
     if (reconcile->view->job->sizes.loss != GT_ON_NODE_LOSS_JOB || !move->job_moves ||
         reconcile->now >= until || losses->why < GT_CACHE_LOSS_NOT_READY)

@@ -60,8 +60,9 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
     if (pjob->lift.offers_end_ms <= gt_clock_ms())
         gt_placement_publish(pjob, view, owner);
     if (digest != pjob->report.digest)
-        gt_placement_event(pjob, first || !warning ? first : pjob->job->pods, warning || pjob->state == GT_PLACEMENT_WAITS, pjob->report.reason,
-                           "Place", pjob->report.text);
+        gt_placement_event(pjob, first || !warning ? first : pjob->job->pods,
+                           warning || pjob->state == GT_PLACEMENT_WAITS, pjob->report.reason, "Place",
+                           pjob->report.text);
     pjob->report.digest = digest;
     gt_placement_set_told(pjob);
 }

@@ -163,6 +163,8 @@ int gt_volcano_check(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
         return 0;
     if (job->verdict < 0)
         return gt_volcano_say(error, job->verdict, job->sentence ? job->sentence : strerror(ENOMEM));
+    if (task->at == GT_NONE && job->view && job->view->job->rest)
+        return gt_volcano_say(error, -EINVAL, job->view->job->rest_text);
     *ret_rank = task->at == GT_NONE ? 0 : task->at;
     return job->verdict;
 }

@@ -7,6 +7,7 @@ import time
 
 import grpc
 
+from cases_claim_life import ClaimLifeCases
 from cases_claims import ClaimCases
 from cases_daemonset import OPEN
 from cases_composites import CompositeCases
@@ -544,6 +545,7 @@ class DraCases:
         case(of + f"{CHURNED} pods come and go: planned, prepared and seen are the same", self.churn)
         case(of + "to the device plugin and back, with pods", self.back_and_forth)
         case(of + "what the agent's token may not write", self.may_not)
+        ClaimLifeCases(self).run()
         CompositeCases(self).run()
         ClaimCases(self).run()
         case(of + "the agent's memory", self.footprint)

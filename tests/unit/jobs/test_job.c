@@ -661,7 +661,8 @@ static void test_smaller(void **state)
     assert_int_equal(job->member_count, 4);
     assert_int_equal(job->units.count, 1);
     assert_int_equal(job->rest, 2);
-    assert_non_null(strstr(job->rest_text, "48 GPUs are not a multiple of gpu-group-size 32; its whole units "));
+    assert_non_null(
+        strstr(job->rest_text, "48 GPUs are not a multiple of gpu-group-size 32; its whole units "));
     annotate(&pods[0], GT_ANNOTATION_GROUP, "32");
     refused(pods, 6, NULL, "not a multiple"); /* others of its pods may be about to come */
     const struct gt_job_template less[] = {

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
 #include "tests/unit/volcano/volcano_world.h"
 
 /* Jobs of other kinds in Volcano's sessions, with the PodGroups that Volcano's controller makes for them: one
@@ -159,6 +160,40 @@ static void test_a_late_pod_group(void **state)
     assert_true(gt_volcano_wants_room(volcano, 0));
     place_all(volcano, 0, 4, nodes);
     check_units(nodes, 4, 4, 8);
+    gt_volcano_free(volcano);
+}
+
+/* ---- a StatefulSet of two units that was made smaller by two pods ---- */
+
+static void test_a_smaller_job(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t rank;
+    put_owner(volcano, "statefulsets", "\"name\":\"s\"", "\"replicas\":6,\"template\":{%s}", units_of_32);
+    for (unsigned i = 0; i < 6; i++) {
+        char name[8], size[96];
+        snprintf(name, sizeof(name), "s-%u", i);
+        snprintf(size, sizeof(size), "32\",\"" GT_PLAN_ANNOTATION_RANK "\":\"%u", i);
+        put_kind_pod(volcano, &(struct kind_pod){.name = name,
+                                                 .api = "apps/v1",
+                                                 .kind = "StatefulSet",
+                                                 .of = "s",
+                                                 .labels = "",
+                                                 .size = i == 1 || i == 4 ? "32" : size,
+                                                 .node = i == 1 || i == 4 ? GT_VOLCANO_NO_NODE : i});
+    }
+    begin(&session);
+    new_group(&session, "s", 1);
+    uint32_t goes_on = add_task(&session, "s-1", GT_VOLCANO_NO_NODE),
+             rest = add_task(&session, "s-4", GT_VOLCANO_NO_NODE);
+    open_session(volcano, &session);
+    check_ranks(volcano, goes_on, 1, 1);
+    assert_int_equal(place(volcano, goes_on), 1); /* where its unit is */
+    assert_int_equal(gt_volcano_check(volcano, rest, &rank, volcano_error), -EINVAL);
+    assert_non_null(
+        strstr(volcano_error, "48 GPUs are not a multiple of gpu-group-size 32; its whole units"));
     gt_volcano_free(volcano);
 }
 
@@ -378,11 +413,9 @@ static void test_a_described_kind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_jobset),
-        cmocka_unit_test(test_a_late_pod_group),
-        cmocka_unit_test(test_a_leader_worker_set),
-        cmocka_unit_test(test_a_ray_cluster),
-        cmocka_unit_test(test_a_described_kind),
+        cmocka_unit_test(test_a_jobset),      cmocka_unit_test(test_a_late_pod_group),
+        cmocka_unit_test(test_a_smaller_job), cmocka_unit_test(test_a_leader_worker_set),
+        cmocka_unit_test(test_a_ray_cluster), cmocka_unit_test(test_a_described_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
