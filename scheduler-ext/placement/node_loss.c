@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/time_text.h"
@@ -69,11 +70,24 @@ static bool is_stuck(struct reconcile *reconcile, const struct gt_job_view_membe
     return false;
 }
 
+/* Whether its node is in no supernode, and smaller than its run: the supernode that it was placed in is not
+ * known now, and comes back as a whole, or not. */
+static bool is_homeless(const struct reconcile *reconcile, const struct gt_job_view_member *member,
+                        uint32_t pods)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    struct gt_cluster_node node;
+    struct gt_cluster_supernode super;
+    return gt_cluster_get_node(cluster, member->pod->node, &node) &&
+           gt_cluster_get_supernode(cluster, node.supernode, &super) && super.is_node &&
+           (uint64_t)pods * member->pod->gpus > gt_bit_count(node.all);
+}
+
 /* False: the run has lost nothing, or moves already. */
 static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t end, struct losses *losses)
 {
     const struct gt_job_view *view = reconcile->view;
-    bool stays = false, stuck = false;
+    bool stays = false, stuck = false, homeless = false;
     losses->lost = 0;
     losses->why = GT_CACHE_LOSS_NONE;
     for (uint32_t i = first; i < end; i++) {
@@ -89,6 +103,7 @@ static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t en
         if (!gt_job_view_stays(member))
             continue;
         stays = true;
+        homeless = homeless || is_homeless(reconcile, member, end - first);
         enum gt_cache_loss why = gt_cache_pod_loss(
             member->pod, reconcile->placement->spec.options.node_loss_ms, &losses->now, &due);
         gt_placement_due(reconcile->pjob, due);
@@ -98,7 +113,7 @@ static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t en
             losses->why = why;
         }
     }
-    losses->stuck = stuck && stays && !losses->lost;
+    losses->stuck = stuck && stays && !homeless && !losses->lost;
     return losses->lost || losses->stuck;
 }
 

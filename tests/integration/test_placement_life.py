@@ -326,6 +326,31 @@ class Remade(Life):
     def test_renamed(self):
         self.run_over({f"rack-{s}": [f"s{s}-n{n}" for n in range(4)] for s in range(3)})
 
+    def test_a_leader_begins_without_them(self):
+        """No pod is evicted for it, whatever the job allows, and all is as before when they are there."""
+        self.world(2, nodes_each=5)
+        self.start(nodeloss=400)
+        names = self.run_gang("a", 4, 32)
+        self.add_job("a", 4, 32, loss="unit")
+        home = {name: planned_node(self.pod(name)) for name in names}
+        self.host.kill()
+        for name in ("s0", "s1"):
+            self.api.remove(SUPERNODES, name)
+        self.start(nodeloss=400)
+        self.end("a-1")
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.wait_state("a", "waits")
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.assertFalse(self.is_lifted("a-1"))
+        for name in sorted(("s0", "s1"), key=lambda name: name == home["a-1"][:2]):  # its own is there last
+            self.api.add(SUPERNODES, name, status=supernode_status([n for n in self.nodes if n[:2] == name]))
+            time.sleep(QUIET)
+            self.assertEqual(self.api.evicted, [])
+        self.wait_lifted("a-1")
+        self.assertEqual(planned_node(self.pod("a-1"))[:2], home["a-1"][:2])
+        self.assertEqual(self.api.evicted, [])
+
     def test_a_node_is_swapped(self):
         self.world(2, nodes_each=5)
         self.start()
