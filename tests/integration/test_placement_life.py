@@ -302,7 +302,7 @@ class Remade(Life):
     def run_over(self, members):
         """A job of two units runs, and is whole in the new supernodes; a pod of it is lost, and comes home."""
         self.world(3)
-        self.start(**{"return": 30000})
+        self.start(**{"return": 3000})
         names = self.run_gang("a", 8, 32)
         self.add_gang("b", 8, 32)
         self.wait_state("b", "waits")
@@ -318,7 +318,7 @@ class Remade(Life):
         for name in names:
             if name != "a-1":
                 self.end(name)
-        self.wait_lifted(*(f"b-{rank}" for rank in range(4)), seconds=10)
+        self.wait_lifted(*(f"b-{rank}" for rank in range(4)))
 
     def test_deleted_and_made_again(self):
         self.run_over({f"s{s}": [f"s{s}-n{n}" for n in range(4)] for s in range(3)})
