@@ -75,8 +75,9 @@ class NodeLoss(PlacementCase):
     def wait_settled(self, check=lambda places: True):
         """All ranks run, and where the check wants them."""
         def settled():
-            places = self.places()
-            return all(places) and not any("deletionTimestamp" in self.pod(n)["metadata"] for n in self.names) and check(places)
+            pods = [self.pod(name) for name in self.names]  # one may go while this looks
+            places = [pod and pod["spec"].get("nodeName") for pod in pods]
+            return all(places) and not any("deletionTimestamp" in pod["metadata"] for pod in pods) and check(places)
         if not wait_for(settled):
             self.fail(f"{self.places()}, evicted {self.api.evicted}, {self.host.job('ns/Job/a')}, {self.status()}, {self.host.notes[-5:]}")
         for rank, name in enumerate(self.names):
