@@ -74,7 +74,8 @@ static void say_terminating(const struct reconcile *reconcile, const struct gt_p
     const struct gt_cache_pod *last = NULL;
     uint64_t now_s = gt_placement_now_s();
     uint32_t count = 0;
-    if (!gt_cache_terminating(cache) || failure->reason == GT_PLAN_UNIT_TORN)
+    if (!gt_cache_terminating(cache) || failure->reason == GT_PLAN_UNIT_TORN ||
+        failure->reason == GT_PLAN_RESERVED)
         return;
     for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
          pod = gt_cache_next_pod(cache, pod)) {

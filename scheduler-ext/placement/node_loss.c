@@ -70,8 +70,8 @@ static bool is_stuck(struct reconcile *reconcile, const struct gt_job_view_membe
     return false;
 }
 
-/* Whether its node is in no supernode, and smaller than its run: the supernode that it was placed in is not
- * known now, and comes back as a whole, or not. */
+/* Whether its node is in no supernode, and smaller than its run: the supernode that the run was placed in is
+ * not known at the moment. */
 static bool is_homeless(const struct reconcile *reconcile, const struct gt_job_view_member *member,
                         uint32_t pods)
 {
