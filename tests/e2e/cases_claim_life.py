@@ -44,6 +44,8 @@ class ClaimLifeCases:
         until("the claim that nobody has to be given back", lambda: name["goes"] not in node.prepared() or (False, node.prepared()), FORGOTTEN_S)
         same((node.prepared(), self.dra.container("keeps"), node.check_claimed("keeps")), ({name["keeps"]: keeps}, before, keeps), "what runs")
         self.dra.run_pod("after", 1)
+        self.dra.delete("keeps", "after")  # the kubelet does not know the claim of the first one, either
+        until("no prepared claim", lambda: not node.prepared() or (False, node.prepared()), FORGOTTEN_S)
         self.dra.empty()
 
     def run(self):
