@@ -94,7 +94,7 @@ bool gt_kind_condition_is_true(const cJSON *status, const char *type);
 /* Whether the evictions of its pods do not count as failures of a Job with that spec. */
 bool gt_job_ignores_disruption(const cJSON *spec);
 
-/* Where a pod says itself which job it is of: that job, its index, and how many pods the job has; 1. `ours`:
- * by our own annotations, else by others'. -EINVAL where a number is missing or invalid. */
+/* Where a pod says itself which job it is of: that job, its kind, the pod's index, and how many pods the job
+ * has; 1. `ours`: by our own annotations, else by others'. -EINVAL where a number is missing or invalid. */
 int gt_pods_identify(const struct gt_pod_meta *pod, bool ours, struct gt_pod_identity *ret,
                      struct gt_err **err);

@@ -480,6 +480,11 @@ static void test_pods(void **state)
         assert_int_equal(identity.pods, want[i].pods);
     }
     struct pod pods[2];
+    for (unsigned i = 0; i < 2; i++) { /* a PodGroup of Volcano, and one that it has made for the pod */
+        pod_new(&pods[i], "a-7");
+        annotate(&pods[i], "scheduling.k8s.io/group-name", i ? "podgroup-g" : "g");
+        check_identity(&pods[i], i ? "ns/Pod/a-7" : "ns/PodGroup/g", "", 0);
+    }
     for (unsigned i = 0; i < 2; i++) {
         pod_new(&pods[i], "a-%u", i);
         annotate(&pods[i], "metax-tech.com/job-name", "run");
