@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "api/owner.h"
-#include "api/pod_key.h"
 #include "base/err.h"
 
 /* PodGroups of Volcano, of the scheduler plugin Coscheduling and of Kubernetes, and Queues of Volcano: the

@@ -19,16 +19,27 @@ static void cache_sizes_report(struct gt_cache *cache, const struct cache_job *j
     change(cache->cluster, job->atomic == job->group ? 0 : job->atomic, gpus);
 }
 
+struct gt_job_texts gt_cache_job_texts(const struct gt_cache_job *job)
+{
+    struct gt_job_texts texts = {.where = ""};
+    const char *const *of = texts.of;
+    for (const struct gt_cache_pod *pod = job->pods; pod && !(of[GT_KEY_GROUP] && of[GT_KEY_ATOMIC]);
+         pod = pod->next)
+        for (enum gt_pod_key k = GT_KEY_GROUP; k <= GT_KEY_ATOMIC; k++)
+            texts.of[k] = texts.of[k] ? texts.of[k] : gt_pod_annotation(&pod->meta, k);
+    return texts;
+}
+
 void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_job *job = (struct cache_job *)pod->pub.job;
-    const struct gt_job_texts texts = {.where = "",
-                                       .group = gt_pod_annotation(&pod->pub.meta, GT_KEY_GROUP),
-                                       .atomic = gt_pod_annotation(&pod->pub.meta, GT_KEY_ATOMIC)};
+    const struct gt_job_texts texts = {.of = {gt_pod_annotation(&pod->pub.meta, GT_KEY_GROUP),
+                                              gt_pod_annotation(&pod->pub.meta, GT_KEY_ATOMIC)},
+                                       .where = ""};
     struct gt_job_sizes sizes = {.group = job->group, .atomic = job->atomic, .whole = job->whole};
     job->gpus += pod->pub.gpus - pod->sized;
     pod->sized = (uint16_t)pod->pub.gpus;
-    if (texts.group)
+    if (texts.of[GT_KEY_GROUP])
         gt_job_sizes_read(&texts, 1, &sizes, NULL);
     if (sizes.whole)
         sizes.group = (uint32_t)(job->gpus > job->reported ? job->gpus : job->reported);
