@@ -18,31 +18,19 @@ static int identity_identify(const struct gt_pod_meta *pod, struct gt_pod_identi
         if (r)
             return r;
     }
-    r = r ? r : gt_pods_identify(pod, false, ret, err);
-    ret->kind = GT_JOB_PODS;
-    return r;
+    return r ? r : gt_pods_identify(pod, false, ret, err);
 }
 
 int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
     struct gt_pod_identity identity = {.role = ""};
-    const char *group = gt_pod_annotation(pod, GT_KEY_POD_GROUP);
     int r = identity_identify(pod, &identity, err);
     if (r < 0)
         return r;
-    if (r) {
-        *ret = identity;
-        return 0;
-    }
-    if (pod->owner_controls && pod->owner_kind && pod->owner_name) {
-        identity.kind = GT_JOB_OWNED;
-        identity.job = pod->owner_name;
-    } else if (!pod->owner_kind && group && !gt_pod_group_is_made_for_pods(group)) {
-        identity.kind = GT_JOB_POD_GROUP;
-        identity.job = group;
-    } else {
-        identity.kind = GT_JOB_POD;
-        identity.job = pod->name;
+    if (!r) {
+        bool is_owned = pod->owner_controls && pod->owner_kind && pod->owner_name;
+        identity.kind = is_owned ? GT_JOB_OWNED : GT_JOB_POD;
+        identity.job = is_owned ? pod->owner_name : pod->name;
     }
     *ret = identity;
     return 0;

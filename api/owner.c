@@ -20,7 +20,7 @@ static void free_job(struct gt_owner *owner)
         free((void *)(uintptr_t) template->role);
         free((void *)(uintptr_t) template->gpus);
         for (enum gt_pod_key k = 0; k < GT_KEY_SIZES; k++)
-            free((void *)(uintptr_t)*gt_template_text(template, k));
+            free((void *)(uintptr_t) template->texts.of[k]);
     }
     free((void *)(uintptr_t)owner->spec.templates);
     free((void *)(uintptr_t)owner->spec.master);
@@ -79,10 +79,10 @@ static int read_own(struct gt_template_reader *reader, const cJSON *metadata, ui
     for (enum gt_pod_key k = 0; k < GT_KEY_SIZES; k++) {
         bool given = false;
         for (unsigned i = 0; i < count && !given; i++)
-            given = *gt_template_text(&reader->templates[i], k);
+            given = reader->templates[i].texts.of[k];
         for (unsigned i = 0; i < count && !given && r >= 0; i++)
             r = gt_template_copy_text(metadata, k, &reader->templates[i], reader->err);
-        const char *own = count && !given && r >= 0 ? *gt_template_text(&reader->templates[0], k) : NULL;
+        const char *own = count && !given && r >= 0 ? reader->templates[0].texts.of[k] : NULL;
         if (own && k == GT_KEY_GROUP)
             reader->owner->spec.units_in_roles = false;
         if (own)
@@ -191,7 +191,7 @@ int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const c
         GT_TRY(gt_template_add(&reader, name, count ? count : gt_get(pod_set, "count"), 1,
                                gt_get(pod_set, "template")));
         /* How large a subgroup is a Workload does not say: such units are not checked. */
-        const char **group = gt_template_text(&reader.templates[owner->spec.count - 1], GT_KEY_GROUP);
+        const char **group = &reader.templates[owner->spec.count - 1].texts.of[GT_KEY_GROUP];
         if (*group && strcmp(*group, GT_GROUP_PART) == 0) {
             free((void *)(uintptr_t)*group);
             *group = NULL;
@@ -218,10 +218,10 @@ int gt_owner_complete(struct gt_owner *workload, const struct gt_owner *object, 
     for (unsigned i = 0; i < workload->spec.count; i++) {
         struct gt_job_template *to = (struct gt_job_template *)(uintptr_t)&workload->spec.templates[i];
         const struct gt_job_template *from = owner_template_of(object, to->role);
-        to->subgroup = from ? from->subgroup : 0;
+        to->texts.subgroup = from ? from->texts.subgroup : 0;
         to->replicas = from && pods ? from->replicas : to->replicas;
         for (enum gt_pod_key k = 0; k < GT_KEY_SIZES && from; k++) {
-            const char **text = gt_template_text(to, k), *given = *gt_template_text(from, k);
+            const char **text = &to->texts.of[k], *given = from->texts.of[k];
             if (!*text && given && !(*text = strdup(given)))
                 return gt_fail_sys(err, ENOMEM, "owner");
         }
@@ -238,7 +238,7 @@ const char *gt_owner_warning(enum gt_job_kind kind, const cJSON *object)
 bool gt_owner_is_grouped(const struct gt_owner *owner)
 {
     for (unsigned i = 0; i < owner->spec.count; i++)
-        if (owner->spec.templates[i].group)
+        if (owner->spec.templates[i].texts.of[GT_KEY_GROUP])
             return true;
     return false;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "api/job_kind.h"
+#include "api/pod_key.h"
 #include "base/cleanup.h"
 
 struct gt_err;
@@ -29,14 +30,20 @@ enum gt_job_kind gt_owner_made_by(const char *api_version, const char *kind);
 /* Whether a pod with such an owner may be of an object of that kind, which made the owner or is it. */
 bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *owner_kind);
 
+/* What users say of a job, on one template or pod. */
+struct gt_job_texts {
+    const char *of[GT_KEY_SIZES]; /* annotations; NULL: none */
+    uint32_t subgroup;            /* GPUs of what GT_GROUP_PART means, each subgroup; 0: there is none */
+    const char *where;            /* "template Master", "pod demo-worker-3", ""; of a template NULL */
+};
+
 /* What the job's object says of its pods. With it a job can be planned as soon as its first pod exists. */
 struct gt_job_template {
     const char *role; /* "master", a Volcano task, ""; not case-sensitive */
     uint32_t replicas;
     const unsigned *gpus; /* of each container */
     unsigned containers;
-    const char *group, *atomic, *loss, *unplaced, *spread; /* annotations, NULL: none */
-    uint32_t subgroup;  /* GPUs of each subgroup of its pods; 0: it has none */
+    struct gt_job_texts texts;
     uint32_t first;     /* the index of the template's first pod */
     uint32_t per_child; /* pods of each object between the job and the pods; 0: there is none */
     uint32_t minimum;   /* if fewer of its pods can start together, nothing of the job starts; 0: not given */

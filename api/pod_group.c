@@ -6,9 +6,18 @@
 #include "api/meta.h"
 #include "api/quantity.h"
 
-int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err)
+const struct gt_pod_group_type gt_pod_group_types[] = {
+    {{"scheduling.volcano.sh", "v1beta1", "podgroups", GT_KIND_POD_GROUP}, GT_KEY_POD_GROUP},
+    {{"scheduling.x-k8s.io", "v1alpha1", "podgroups", GT_KIND_POD_GROUP}, GT_KEY_COSCHEDULING_GROUP},
+    {{"scheduling.k8s.io", "v1alpha2", "podgroups", GT_KIND_POD_GROUP}, GT_KEY_SCHEDULING_GROUP}, /* 1.36 */
+    {{"scheduling.k8s.io", "v1beta1", "podgroups", GT_KIND_POD_GROUP}, GT_KEY_SCHEDULING_GROUP},
+    [GT_VOLCANO_QUEUE] = {{"scheduling.volcano.sh", "v1beta1", "queues", GT_KIND_VOLCANO_QUEUE}, GT_POD_KEYS},
+};
+
+int gt_pod_group_read(enum gt_pod_key key, const cJSON *object, struct gt_pod_group *ret, struct gt_err **err)
 {
-    struct gt_pod_group made = {.namespace_ = "", .queue = "default"};
+    struct gt_pod_group made = {.namespace_ = "", .key = key, .queue = "default"};
+    const cJSON *gang = gt_get_at(gt_get(object, "spec"), "schedulingPolicy", "gang");
     const struct gt_at at = {GT_KIND_POD_GROUP, "metadata", err}, spec = {GT_KIND_POD_GROUP, "spec", err},
                        status = {GT_KIND_POD_GROUP, "status", err};
     const char *version = "", *phase = "";
@@ -16,6 +25,8 @@ int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_e
     GT_TRY(gt_api_text(&at, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX, &made.namespace_));
     GT_TRY(gt_api_text(&spec, gt_get(object, "spec"), "queue", GT_API_NAME_MAX, &made.queue));
     GT_TRY(gt_get_unsigned(&spec, gt_get(object, "spec"), "minMember", INT32_MAX, &made.min_member));
+    if (gang)
+        GT_TRY(gt_get_unsigned(&spec, gang, "minCount", INT32_MAX, &made.min_member));
     GT_TRY(gt_api_text(&status, gt_get(object, "status"), "phase", GT_API_TEXT_MAX, &phase));
     made.is_admitted = *phase && strcmp(phase, "Pending") != 0;
     if (!*made.queue)

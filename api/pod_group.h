@@ -5,21 +5,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/owner.h"
 #include "base/err.h"
 
-/* PodGroup and Queue of Volcano (scheduling.volcano.sh/v1beta1): the members that are read. Pods name their
- * PodGroup by GT_ANNOTATION_POD_GROUP. */
-#define GT_VOLCANO_GROUP        "scheduling.volcano.sh"
-#define GT_VOLCANO_VERSION      "v1beta1"
-#define GT_PLURAL_POD_GROUP     "podgroups"
-#define GT_PLURAL_VOLCANO_QUEUE "queues"
-#define GT_KIND_POD_GROUP       "PodGroup"
-#define GT_KIND_VOLCANO_QUEUE   "Queue"
+/* PodGroups of Volcano, of the scheduler plugin Coscheduling and of Kubernetes, and Queues of Volcano: the
+ * members that are read. */
+#define GT_KIND_POD_GROUP     "PodGroup"
+#define GT_KIND_VOLCANO_QUEUE "Queue"
+
+/* The types of these objects: PodGroups, Volcano's first, and by what their pods name them; Queues. */
+enum { GT_VOLCANO_QUEUE = 4, GT_POD_GROUP_TYPES };
+extern const struct gt_pod_group_type {
+    struct gt_owner_type type;
+    enum gt_pod_key key;
+} gt_pod_group_types[GT_POD_GROUP_TYPES];
 
 /* Texts are borrowed: they belong to the object that was read. */
 struct gt_pod_group {
     const char *namespace_, *name;
-    const char *queue;   /* "default" if it names none */
+    enum gt_pod_key key; /* of its type */
+    const char *queue;   /* Volcano's; "default" if it names none */
     unsigned min_member; /* pods; 0: not given */
     bool is_admitted;    /* its queue has admitted it: it has a phase other than Pending */
 };
@@ -33,7 +38,8 @@ struct gt_volcano_queue {
 /* -EINVAL with the path of what is invalid. */
 int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_volcano_queue *ret,
                           struct gt_err **err);
-int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err);
+int gt_pod_group_read(enum gt_pod_key key, const cJSON *object, struct gt_pod_group *ret,
+                      struct gt_err **err);
 
 /* Whether Volcano has made the PodGroup for pods that name none. Its minimum of 1 is then Volcano's default.
  */

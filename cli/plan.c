@@ -161,7 +161,7 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
 /* Makes units from the sizes; without a group size every pod is a unit. */
 static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
-    struct gt_job_texts texts = {.where = "", .group = options->group, .atomic = options->atomic};
+    struct gt_job_texts texts = {.where = "", .of = {options->group, options->atomic}};
     GT_TRY(gt_job_sizes_read(&texts, 1, &plan->sizes, err));
     gt_auto_free struct gt_job_pod *pods = calloc(plan->pod_count, sizeof(*pods));
     if (!pods)

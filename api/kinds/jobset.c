@@ -58,9 +58,8 @@ static int read_replicated_job(struct gt_template_reader *reader, const cJSON *j
         gt_template_refuse(reader->owner, "completions", added->role, completions, parallelism,
                            "its parallelism");
     for (enum gt_pod_key k = 0; r >= 0 && k < GT_KEY_SIZES; k++) /* as for a Job, its own metadata counts */
-        r = *gt_template_text(added, k)
-                ? r
-                : gt_template_copy_text(gt_get(template, "metadata"), k, added, reader->err);
+        r = added->texts.of[k] ? r
+                               : gt_template_copy_text(gt_get(template, "metadata"), k, added, reader->err);
     return r;
 }
 

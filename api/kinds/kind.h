@@ -32,11 +32,9 @@ int gt_template_add(struct gt_template_reader *reader, const char *role, const c
 /* A map of roles, each with replicas and a template; `ignored` is left out. */
 int gt_template_add_roles(struct gt_template_reader *reader, const cJSON *roles, const char *ignored);
 
-/* What a user says of the job there; the text of a key below GT_KEY_SIZES. */
-const char **gt_template_text(const struct gt_job_template *template, enum gt_pod_key key);
 /* Copies an annotation, cut where it is longer: no size then. Custom resources may hold annotations as
  * numbers, which the pods then have as texts. */
-int gt_template_copy_text(const cJSON *metadata, enum gt_pod_key key, const struct gt_job_template *template,
+int gt_template_copy_text(const cJSON *metadata, enum gt_pod_key key, struct gt_job_template *template,
                           struct gt_err **err);
 
 /* Its numbers contradict each other; the first sentence of it stays. `role` "": it is about all of them. */
@@ -94,7 +92,7 @@ bool gt_kind_condition_is_true(const cJSON *status, const char *type);
 /* Whether the evictions of its pods do not count as failures of a Job with that spec. */
 bool gt_job_ignores_disruption(const cJSON *spec);
 
-/* Where a pod says itself which job it is of: that job, its index, and how many pods the job has; 1. `ours`:
- * by our own annotations, else by others'. -EINVAL where a number is missing or invalid. */
+/* Where a pod says itself which job it is of: that job, its kind, the pod's index, and how many pods the job
+ * has; 1. `ours`: by our own annotations, else by others'. -EINVAL where a number is missing or invalid. */
 int gt_pods_identify(const struct gt_pod_meta *pod, bool ours, struct gt_pod_identity *ret,
                      struct gt_err **err);

@@ -47,7 +47,7 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
         r = gt_template_add(reader, "leader", NULL, 1, leader ? leader : workers);
     /* Without a template of its own, so that sentences name the worker's. */
     for (enum gt_pod_key k = 0; r >= 0 && !leader && k < GT_KEY_SIZES; k++) {
-        const char **text = gt_template_text(&reader->templates[0], k);
+        const char **text = &reader->templates[0].texts.of[k];
         free((void *)(uintptr_t)*text);
         *text = NULL;
     }
@@ -58,7 +58,7 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
     reader->templates[1].first = 1;
     GT_TRY(gt_template_count(gt_get_at(group, "subGroupPolicy", "subGroupSize"), "subGroupSize", 0, &subgroup,
                              reader->err));
-    reader->templates[1].subgroup = subgroup * gt_template_gpus(&reader->templates[1]);
+    reader->templates[1].texts.subgroup = subgroup * gt_template_gpus(&reader->templates[1]);
     reader->owner->spec.in_order = reader->owner->spec.groups = true;
     reader->owner->stopped = !replicas;
     reader->owner->sequential = strcmp(gt_get_string(spec, "startupPolicy"), "LeaderReady") == 0;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -15,20 +14,6 @@
 #include "base/json_get.h"
 
 enum { ROLE_MAX = 253, SIZE_TEXT_MAX = 64 };
-
-/* What users say of a job. */
-static const size_t texts_at[GT_KEY_SIZES] = {
-    [GT_KEY_GROUP] = offsetof(struct gt_job_template, group),
-    [GT_KEY_ATOMIC] = offsetof(struct gt_job_template, atomic),
-    [GT_KEY_LOSS] = offsetof(struct gt_job_template, loss),
-    [GT_KEY_UNPLACED] = offsetof(struct gt_job_template, unplaced),
-    [GT_KEY_SPREAD] = offsetof(struct gt_job_template, spread),
-};
-
-const char **gt_template_text(const struct gt_job_template *template, enum gt_pod_key key)
-{
-    return (const char **)((uintptr_t) template + texts_at[key]);
-}
 
 uint32_t gt_template_gpus(const struct gt_job_template *template)
 {
@@ -52,11 +37,10 @@ int gt_template_count(const cJSON *json, const char *what, uint32_t fallback, ui
     return 0;
 }
 
-int gt_template_copy_text(const cJSON *metadata, enum gt_pod_key key, const struct gt_job_template *template,
+int gt_template_copy_text(const cJSON *metadata, enum gt_pod_key key, struct gt_job_template *template,
                           struct gt_err **err)
 {
     const cJSON *value = gt_get(gt_get(metadata, "annotations"), gt_pod_key_text(key));
-    const char **ret = gt_template_text(template, key);
     char text[SIZE_TEXT_MAX] = "(no text)";
     if (!value || cJSON_IsNull(value))
         return 0;
@@ -64,8 +48,8 @@ int gt_template_copy_text(const cJSON *metadata, enum gt_pod_key key, const stru
         snprintf(text, sizeof(text), "%s", value->valuestring);
     else if (cJSON_IsNumber(value))
         snprintf(text, sizeof(text), "%.17g", value->valuedouble);
-    *ret = strdup(text);
-    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "owner");
+    template->texts.of[key] = strdup(text);
+    return template->texts.of[key] ? 0 : gt_fail_sys(err, ENOMEM, "owner");
 }
 
 int gt_template_add(struct gt_template_reader *reader, const char *role, const cJSON *replicas,

@@ -150,7 +150,7 @@ static void check_unplaced(struct gt_audit *audit, const struct gt_cache_job *jo
         if (!pod->at || at->deleting || at->identity.ignored || audit_is_planned(pod) ||
             gt_pod_annotation(&at->meta, GT_KEY_PLAN_RANK))
             continue;
-        group = group ? group : gt_audit_texts(audit, job).group;
+        group = group ? group : gt_audit_texts(audit, job).of[GT_KEY_GROUP];
         if (!group)
             return;
         gt_audit_see(audit, GT_FINDING_UNPLACED, key_of(audit, pod), pod,

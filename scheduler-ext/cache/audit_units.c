@@ -77,11 +77,7 @@ static int audit_units_by_rank(const void *a, const void *b)
 
 struct gt_job_texts gt_audit_texts(const struct gt_audit *audit, const struct gt_cache_job *job)
 {
-    struct gt_job_texts texts = {.where = ""};
-    for (const struct gt_cache_pod *pod = job->pods; pod && !(texts.group && texts.atomic); pod = pod->next) {
-        texts.group = texts.group ? texts.group : gt_pod_annotation(&pod->meta, GT_KEY_GROUP);
-        texts.atomic = texts.atomic ? texts.atomic : gt_pod_annotation(&pod->meta, GT_KEY_ATOMIC);
-    }
+    struct gt_job_texts texts = gt_cache_job_texts(job);
     if (job->pods && audit->spec.add_owner_texts)
         audit->spec.add_owner_texts(audit->spec.arg, job->pods, &texts);
     return texts;
@@ -91,7 +87,7 @@ static bool audit_units_read_sizes(const struct gt_audit *audit, const struct gt
                                    struct gt_job_sizes *ret)
 {
     struct gt_job_texts texts = gt_audit_texts(audit, job);
-    texts.loss = texts.unplaced = NULL;
+    memset(&texts.of[GT_KEY_LOSS], 0, (GT_KEY_SIZES - GT_KEY_LOSS) * sizeof(*texts.of));
     if (gt_job_sizes_read(&texts, 1, ret, NULL) < 0)
         return false;
     if (ret->whole)

@@ -6,6 +6,7 @@
 #include "api/claim_template.h"
 #include "api/condition.h"
 #include "api/identity.h"
+#include "api/owner.h"
 #include "api/pod.h"
 #include "api/resource_claim.h"
 #include "scheduler-ext/core/cluster.h"
@@ -207,6 +208,8 @@ struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struc
 uint32_t gt_cache_terminating(const struct gt_cache *cache);
 /* The GPUs of all its pods. */
 uint32_t gt_cache_job_gpus(const struct gt_cache_job *job);
+/* Its sizes, as far as its pods have them. */
+struct gt_job_texts gt_cache_job_texts(const struct gt_cache_job *job);
 
 /* Plans a pod that is on no node: assumes these GPUs for it until its object has this plan, the plan is given
  * up, or the pod is deleted. They replace those of an earlier plan, and may be the same. -EBUSY where a GPU

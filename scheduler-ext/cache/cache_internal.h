@@ -6,6 +6,7 @@
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/cache/cache_memory.h"
 #include "scheduler-ext/cache/resources.h"
+#include "scheduler-ext/jobs/rules.h"
 
 /*
  * What the files of the cache share. Facts are kept in records, by name; a record may be referred to before
@@ -293,11 +294,10 @@ struct cache_namespace {
 struct cache_job {
     struct gt_cache_job pub; /* first */
     uint32_t hash;
-    uint64_t audited;       /* the round of audit.c that has looked at it */
-    uint64_t gpus;          /* of its pods */
-    uint64_t reported;      /* the part of them that the chain has been given */
-    uint32_t group, atomic; /* GPUs of its units and atoms, 0: not known, none */
-    bool whole;             /* it is one unit */
+    uint64_t audited;          /* the round of audit.c that has looked at it */
+    uint64_t gpus;             /* of its pods */
+    uint64_t reported;         /* the part of them that the chain has been given */
+    struct gt_job_sizes sizes; /* as far as they are known */
 };
 
 /* cache_sizes.c: the object of a pod was read; the job is about to be freed. */

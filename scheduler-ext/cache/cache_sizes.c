@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/cache/cache_internal.h"
 #include "scheduler-ext/core/chain.h"
-#include "scheduler-ext/jobs/rules.h"
 
 /*
  * Adds the unit sizes of jobs to the cluster's chain. The weight of a job is the most GPUs that its pods have
@@ -15,31 +14,40 @@ typedef void change_chain(struct gt_cluster *cluster, uint32_t size, uint64_t gp
 static void cache_sizes_report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus,
                                change_chain *change)
 {
-    change(cache->cluster, job->group, gpus);
-    change(cache->cluster, job->atomic == job->group ? 0 : job->atomic, gpus);
+    change(cache->cluster, job->sizes.group, gpus);
+    change(cache->cluster, job->sizes.atomic == job->sizes.group ? 0 : job->sizes.atomic, gpus);
+}
+
+struct gt_job_texts gt_cache_job_texts(const struct gt_cache_job *job)
+{
+    struct gt_job_texts texts = {.where = ""};
+    const char *const *of = texts.of;
+    for (const struct gt_cache_pod *pod = job->pods; pod && !(of[GT_KEY_GROUP] && of[GT_KEY_ATOMIC]);
+         pod = pod->next)
+        for (enum gt_pod_key k = GT_KEY_GROUP; k <= GT_KEY_ATOMIC; k++)
+            texts.of[k] = texts.of[k] ? texts.of[k] : gt_pod_annotation(&pod->meta, k);
+    return texts;
 }
 
 void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_job *job = (struct cache_job *)pod->pub.job;
-    const struct gt_job_texts texts = {.where = "",
-                                       .group = gt_pod_annotation(&pod->pub.meta, GT_KEY_GROUP),
-                                       .atomic = gt_pod_annotation(&pod->pub.meta, GT_KEY_ATOMIC)};
-    struct gt_job_sizes sizes = {.group = job->group, .atomic = job->atomic, .whole = job->whole};
+    const struct gt_job_texts texts = {.of = {gt_pod_annotation(&pod->pub.meta, GT_KEY_GROUP),
+                                              gt_pod_annotation(&pod->pub.meta, GT_KEY_ATOMIC)},
+                                       .where = ""};
+    struct gt_job_sizes sizes = job->sizes;
     job->gpus += pod->pub.gpus - pod->sized;
     pod->sized = (uint16_t)pod->pub.gpus;
-    if (texts.group)
+    if (texts.of[GT_KEY_GROUP])
         gt_job_sizes_read(&texts, 1, &sizes, NULL);
     if (sizes.whole)
         sizes.group = (uint32_t)(job->gpus > job->reported ? job->gpus : job->reported);
-    if (sizes.group != job->group || sizes.atomic != job->atomic) {
+    if (sizes.group != job->sizes.group || sizes.atomic != job->sizes.atomic) {
         cache_sizes_report(cache, job, job->reported, sizes.whole ? gt_chain_drop : gt_chain_gone);
-        job->group = sizes.group;
-        job->atomic = sizes.atomic;
         job->reported = 0;
     }
-    job->whole = sizes.whole;
-    if (!job->group || job->gpus <= job->reported)
+    job->sizes = sizes;
+    if (!sizes.group || job->gpus <= job->reported)
         return;
     cache_sizes_report(cache, job, job->gpus - job->reported, gt_chain_came);
     job->reported = job->gpus;

@@ -12,13 +12,6 @@
  */
 enum { GT_GROUP_MAX = GT_CHAIN_SIZE_MAX }; /* GPUs */
 
-/* The annotations of one template (or pod) of a job; NULL: it has none. */
-struct gt_job_texts {
-    const char *where; /* "template Master", "pod demo-worker-3", "" */
-    const char *group, *atomic, *loss, *unplaced, *spread;
-    uint32_t subgroup; /* GPUs of what GT_GROUP_PART means; 0: nothing */
-};
-
 /* Those of a template, and of a pod, which are borrowed. */
 struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template, const char *where);
 struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where);

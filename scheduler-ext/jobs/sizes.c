@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "api/names.h"
@@ -10,55 +9,39 @@
 
 struct gt_job_texts gt_job_template_texts(const struct gt_job_template *template, const char *where)
 {
-    return (struct gt_job_texts){where,
-                                 template->group,
-                                 template->atomic,
-                                 template->loss,
-                                 template->unplaced,
-                                 template->spread,
-                                 template->subgroup};
+    struct gt_job_texts texts = template->texts;
+    texts.where = where;
+    return texts;
 }
 
 struct gt_job_texts gt_job_pod_texts(const struct gt_pod_meta *pod, const char *where)
 {
-    return (struct gt_job_texts){where,
-                                 gt_pod_annotation(pod, GT_KEY_GROUP),
-                                 gt_pod_annotation(pod, GT_KEY_ATOMIC),
-                                 gt_pod_annotation(pod, GT_KEY_LOSS),
-                                 gt_pod_annotation(pod, GT_KEY_UNPLACED),
-                                 gt_pod_annotation(pod, GT_KEY_SPREAD),
-                                 0};
-}
-
-static const char **text_at(const struct gt_job_texts *texts, size_t at)
-{
-    return (const char **)((uintptr_t)texts + at);
+    struct gt_job_texts texts = {.where = where};
+    for (enum gt_pod_key k = 0; k < GT_KEY_SIZES; k++)
+        texts.of[k] = gt_pod_annotation(pod, k);
+    return texts;
 }
 
 void gt_job_texts_keep(struct gt_job_texts *texts, uint32_t templates, uint32_t count)
 {
-    static const size_t members[] = {
-        offsetof(struct gt_job_texts, group), offsetof(struct gt_job_texts, atomic),
-        offsetof(struct gt_job_texts, loss), offsetof(struct gt_job_texts, unplaced),
-        offsetof(struct gt_job_texts, spread)};
-    for (size_t m = 0; m < GT_COUNT(members); m++) {
+    for (enum gt_pod_key k = 0; k < GT_KEY_SIZES; k++) {
         uint32_t pod = templates;
-        while (pod < count && !*text_at(&texts[pod], members[m]))
+        while (pod < count && !texts[pod].of[k])
             pod++;
         for (uint32_t i = 0; pod < count && i < templates; i++)
-            *text_at(&texts[i], members[m]) = NULL;
+            texts[i].of[k] = NULL;
     }
 }
 
 /* Annotations are shown without their common prefix, to keep sentences short. */
-static const char *short_name(const char *key)
+static const char *short_name(enum gt_pod_key key)
 {
-    return strchr(key, '/') + 1;
+    return strchr(gt_pod_key_text(key), '/') + 1;
 }
 
 /* `also` says what else it may be. */
-static int read_size(const char *key, const struct gt_job_texts *texts, const char *text, const char *also,
-                     uint32_t *ret, struct gt_err **err)
+static int read_size(enum gt_pod_key key, const struct gt_job_texts *texts, const char *text,
+                     const char *also, uint32_t *ret, struct gt_err **err)
 {
     const char *of = texts->where[0] ? " of " : "";
     uint64_t number;
@@ -92,13 +75,13 @@ static int read_subgroup(const struct gt_job_texts *texts, uint32_t count, uint3
 }
 
 /* The value of `key` on which all templates agree. `ret_whole` NULL: it must be a number. */
-static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t count, uint32_t *ret,
+static int read_key(enum gt_pod_key key, const struct gt_job_texts *texts, uint32_t count, uint32_t *ret,
                     bool *ret_whole, struct gt_err **err)
 {
     const char *agreed = NULL, *also = ret_whole ? ", nor the word " GT_GROUP_WHOLE " or " GT_GROUP_PART : "";
     uint32_t first = 0, sizes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const char *text = ret_whole ? texts[i].group : texts[i].atomic;
+        const char *text = texts[i].of[key];
         bool whole = text && ret_whole && strcmp(text, GT_GROUP_WHOLE) == 0;
         bool part = text && ret_whole && strcmp(text, GT_GROUP_PART) == 0;
         uint32_t size = 0;
@@ -122,8 +105,7 @@ static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t 
 
 /* An annotation that is one of a few words; without it the first one counts. */
 struct word_rule {
-    const char *key;
-    size_t at; /* its text in a struct gt_job_texts */
+    enum gt_pod_key key;
     const char *words[3], *list;
 };
 
@@ -133,7 +115,7 @@ static int sizes_read_word(const struct word_rule *rule, const struct gt_job_tex
     const struct gt_job_texts *first = NULL;
     *ret = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const char *text = *text_at(&texts[i], rule->at);
+        const char *text = texts[i].of[rule->key];
         unsigned word = 0;
         if (!text)
             continue;
@@ -156,22 +138,15 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
                       struct gt_err **err)
 {
     static const struct word_rule losses = {
-        GT_ANNOTATION_LOSS,
-        offsetof(struct gt_job_texts, loss),
+        GT_KEY_LOSS,
         {[GT_ON_NODE_LOSS_WAIT] = "wait", [GT_ON_NODE_LOSS_UNIT] = "unit", [GT_ON_NODE_LOSS_JOB] = "job"},
         "wait, unit, job"};
-    static const struct word_rule unplaced = {GT_ANNOTATION_UNPLACED,
-                                              offsetof(struct gt_job_texts, unplaced),
-                                              {"report", "recreate"},
-                                              "report, recreate"};
-    static const struct word_rule spreads = {GT_ANNOTATION_SPREAD,
-                                             offsetof(struct gt_job_texts, spread),
-                                             {"none", "supernode"},
-                                             "none, supernode"};
+    static const struct word_rule unplaced = {GT_KEY_UNPLACED, {"report", "recreate"}, "report, recreate"};
+    static const struct word_rule spreads = {GT_KEY_SPREAD, {"none", "supernode"}, "none, supernode"};
     struct gt_job_sizes sizes = {0};
     unsigned loss = 0, again = 0, spread = 0;
-    GT_TRY(read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, &sizes.whole, err));
-    GT_TRY(read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, NULL, err));
+    GT_TRY(read_key(GT_KEY_GROUP, texts, count, &sizes.group, &sizes.whole, err));
+    GT_TRY(read_key(GT_KEY_ATOMIC, texts, count, &sizes.atomic, NULL, err));
     GT_TRY(sizes_read_word(&losses, texts, count, &loss, err));
     GT_TRY(sizes_read_word(&unplaced, texts, count, &again, err));
     GT_TRY(sizes_read_word(&spreads, texts, count, &spread, err));

@@ -6,13 +6,13 @@
 #include "api/meta.h"
 #include "base/clock.h"
 
-enum { WITHOUT_MS = 30000, POD_GROUPS = GT_JOB_KINDS, QUEUES, FOLLOWERS };
+enum { WITHOUT_MS = 30000, POD_GROUPS = GT_JOB_KINDS, FOLLOWERS = POD_GROUPS + GT_POD_GROUP_TYPES };
 
 struct gt_owner_watch {
     struct gt_owner_watch_spec spec;
     struct follower {
         struct gt_owner_watch *watch;
-        unsigned number; /* its enum gt_job_kind, POD_GROUPS or QUEUES */
+        unsigned number; /* its enum gt_job_kind, or that of its PodGroups or Queues and POD_GROUPS */
         const char *kind;
         struct gt_kube_resource resource;
         bool synced;
@@ -21,19 +21,15 @@ struct gt_owner_watch {
     } followers[FOLLOWERS];
 };
 
-static void take_volcano(const struct follower *follower, const char *namespace_, const char *name,
-                         const cJSON *object)
+static void take_group(const struct follower *follower, const char *namespace_, const char *name,
+                       const cJSON *object)
 {
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
-    bool is_queue = follower->number == QUEUES, changed;
-    if (object)
-        changed = is_queue ? gt_pod_groups_put_queue(spec->pod_groups, object)
-                           : gt_pod_groups_put(spec->pod_groups, object);
-    else
-        changed = is_queue ? gt_pod_groups_remove_queue(spec->pod_groups, name)
-                           : gt_pod_groups_remove(spec->pod_groups, namespace_, name);
+    const unsigned type = follower->number - POD_GROUPS;
+    bool changed = object ? gt_pod_groups_put(spec->pod_groups, type, object)
+                          : gt_pod_groups_remove(spec->pod_groups, type, namespace_, name);
     if (changed && spec->on_pod_group)
-        spec->on_pod_group(spec->arg, is_queue ? NULL : namespace_);
+        spec->on_pod_group(spec->arg, type == GT_VOLCANO_QUEUE ? NULL : namespace_);
 }
 
 /* `object` NULL: it is gone. */
@@ -43,7 +39,7 @@ static void owner_watch_take(struct follower *follower, const char *namespace_, 
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     enum gt_job_kind kind = (enum gt_job_kind)follower->number;
     if (follower->number >= GT_JOB_KINDS) {
-        take_volcano(follower, namespace_, name, object);
+        take_group(follower, namespace_, name, object);
         return;
     }
     if (object)
@@ -130,21 +126,17 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
     if (!watch->spec.without_ms)
         watch->spec.without_ms = WITHOUT_MS;
     for (unsigned at = 0, i; at < FOLLOWERS; at++) {
-        static const struct gt_owner_type pod_groups = {GT_VOLCANO_GROUP, GT_VOLCANO_VERSION,
-                                                        GT_PLURAL_POD_GROUP, GT_KIND_POD_GROUP},
-                                          queues = {GT_VOLCANO_GROUP, GT_VOLCANO_VERSION,
-                                                    GT_PLURAL_VOLCANO_QUEUE, GT_KIND_VOLCANO_QUEUE};
         i = at < GT_JOB_KINDS ? gt_owner_watched(at) : at;
         if (i == GT_JOB_KINDS && at < GT_JOB_KINDS)
             continue;
-        const struct gt_owner_type *type = i == POD_GROUPS ? &pod_groups
-                                           : i == QUEUES   ? &queues
-                                                           : gt_owner_type((enum gt_job_kind)i);
+        const struct gt_owner_type *type =
+            i < POD_GROUPS ? gt_owner_type((enum gt_job_kind)i) : &gt_pod_group_types[i - POD_GROUPS].type;
+        bool in_namespaces = i != POD_GROUPS + GT_VOLCANO_QUEUE;
         watch->followers[i] =
             (struct follower){.watch = watch,
                               .number = i,
                               .kind = type->kind,
-                              .resource = {type->group, type->version, type->plural, i != QUEUES}};
+                              .resource = {type->group, type->version, type->plural, in_namespaces}};
         GT_TRY(owner_watch_start(&watch->followers[i], err));
     }
     *ret = gt_steal(watch);

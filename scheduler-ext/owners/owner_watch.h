@@ -6,7 +6,7 @@
 #include "scheduler-ext/owners/pod_groups.h"
 
 /*
- * Updates the owners, and Volcano's PodGroups and Queues, from the cluster: one informer for each kind. A
+ * Updates the owners, the PodGroups, and Volcano's Queues, from the cluster: one informer for each kind. A
  * kind that the cluster does not have is tried again from time to time, since an operator may be installed
  * later; until then it counts as synced without objects. A kind that cannot be listed (no permission, a
  * broken definition) is reported and tried again, and does not delay other kinds. All on the loop's thread.

@@ -185,12 +185,10 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
     const struct gt_owner *owner =
         kind < GT_JOB_KINDS ? gt_owners_find(owners, kind, pod->namespace_, name, identity->role) : NULL;
     for (unsigned i = 0; owner && i < owner->spec.count; i++) {
-        const struct gt_job_template *template = &owner->spec.templates[i];
-        texts->group = texts->group ? texts->group : template->group;
-        texts->atomic = texts->atomic ? texts->atomic : template->atomic;
-        texts->loss = texts->loss ? texts->loss : template->loss;
-        texts->unplaced = texts->unplaced ? texts->unplaced : template->unplaced;
-        texts->subgroup = texts->subgroup ? texts->subgroup : template->subgroup;
+        const struct gt_job_texts *more = &owner->spec.templates[i].texts;
+        for (enum gt_pod_key k = 0; k < GT_KEY_SIZES; k++)
+            texts->of[k] = texts->of[k] ? texts->of[k] : more->of[k];
+        texts->subgroup = texts->subgroup ? texts->subgroup : more->subgroup;
     }
 }
 

@@ -17,20 +17,33 @@ struct gt_pod_groups {
 
 struct group_key {
     const char *namespace_, *name;
+    enum gt_pod_key key;
 };
 
 static bool pod_groups_is_named(const void *item, const void *key)
 {
     const struct gt_pod_group *group = item;
     const struct group_key *wanted = key;
-    return strcmp(group->namespace_, wanted->namespace_) == 0 && strcmp(group->name, wanted->name) == 0;
+    return group->key == wanted->key && strcmp(group->namespace_, wanted->namespace_) == 0 &&
+           strcmp(group->name, wanted->name) == 0;
 }
 
-static struct gt_pod_group *pod_groups_find(const struct gt_pod_groups *groups, const char *namespace_,
-                                            const char *name)
+const struct gt_pod_group *gt_pod_groups_find(const struct gt_pod_groups *groups, enum gt_pod_key key,
+                                              const char *namespace_, const char *name)
 {
-    return gt_table_find(&groups->table, gt_digest_hash_of_name(namespace_, name), pod_groups_is_named,
-                         &(struct group_key){namespace_, name});
+    return groups ? gt_table_find(&groups->table, gt_digest_hash_of_name(namespace_, name),
+                                  pod_groups_is_named, &(struct group_key){namespace_, name, key})
+                  : NULL;
+}
+
+static bool is_queue_named(const void *item, const void *key)
+{
+    return strcmp(((const struct gt_volcano_queue *)item)->name, key) == 0;
+}
+
+const struct gt_volcano_queue *gt_pod_groups_find_queue(const struct gt_pod_groups *groups, const char *name)
+{
+    return gt_table_find(&groups->queues, gt_digest_hash_of_name("", name), is_queue_named, name);
 }
 
 /* A copy in one block with its texts. */
@@ -46,7 +59,8 @@ static struct gt_pod_group *pod_groups_copy(const struct gt_pod_group *from)
     char *at = (char *)(to + 1), *copies[GT_COUNT(texts)];
     for (unsigned i = 0; i < GT_COUNT(texts); at += lens[i++])
         copies[i] = memcpy(at, texts[i], lens[i]);
-    *to = (struct gt_pod_group){copies[0], copies[1], copies[2], from->min_member, from->is_admitted};
+    *to = (struct gt_pod_group){copies[0], copies[1],        from->key,
+                                copies[2], from->min_member, from->is_admitted};
     return to;
 }
 
@@ -73,84 +87,57 @@ void gt_pod_groups_free(struct gt_pod_groups *groups)
     free(groups);
 }
 
-bool gt_pod_groups_remove(struct gt_pod_groups *groups, const char *namespace_, const char *name)
+bool gt_pod_groups_remove(struct gt_pod_groups *groups, unsigned type, const char *namespace_,
+                          const char *name)
 {
-    struct gt_pod_group *group = pod_groups_find(groups, namespace_, name);
-    if (!group)
+    bool is_queue = type == GT_VOLCANO_QUEUE;
+    const void *found = is_queue ? (const void *)gt_pod_groups_find_queue(groups, name)
+                                 : gt_pod_groups_find(groups, gt_pod_group_types[type].key, namespace_, name);
+    if (found)
+        gt_table_remove(is_queue ? &groups->queues : &groups->table,
+                        gt_digest_hash_of_name(is_queue ? "" : namespace_, name), found);
+    free((void *)(uintptr_t)found);
+    return found;
+}
+
+static bool put_queue(struct gt_pod_groups *groups, const cJSON *object)
+{
+    struct gt_volcano_queue read;
+    if (gt_volcano_queue_read(object, groups->resource, &read, NULL) < 0)
+        return gt_pod_groups_remove(groups, GT_VOLCANO_QUEUE, "", gt_meta_name(object));
+    const struct gt_volcano_queue *old = gt_pod_groups_find_queue(groups, read.name);
+    if (old && old->capability == read.capability && old->allocated == read.allocated)
         return false;
-    gt_table_remove(&groups->table, gt_digest_hash_of_name(namespace_, name), group);
-    free(group);
+    gt_pod_groups_remove(groups, GT_VOLCANO_QUEUE, "", read.name);
+    size_t len = strlen(read.name) + 1;
+    struct gt_volcano_queue *new =
+        groups->queues.count < GT_VOLCANO_QUEUES_MAX ? malloc(sizeof(*new) + len) : NULL;
+    if (!new)
+        return true;
+    *new = (struct gt_volcano_queue){memcpy(new + 1, read.name, len), read.capability, read.allocated};
+    if (gt_table_add(&groups->queues, gt_digest_hash_of_name("", new->name), new) < 0)
+        free(new);
     return true;
 }
 
-bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object)
+bool gt_pod_groups_put(struct gt_pod_groups *groups, unsigned type, const cJSON *object)
 {
+    const enum gt_pod_key key = gt_pod_group_types[type].key;
     struct gt_pod_group read;
-    if (gt_pod_group_read(object, &read, NULL) < 0)
-        return gt_pod_groups_remove(groups, gt_meta_namespace(object), gt_meta_name(object));
-    const struct gt_pod_group *old = pod_groups_find(groups, read.namespace_, read.name);
+    if (type == GT_VOLCANO_QUEUE)
+        return put_queue(groups, object);
+    if (gt_pod_group_read(key, object, &read, NULL) < 0)
+        return gt_pod_groups_remove(groups, type, gt_meta_namespace(object), gt_meta_name(object));
+    const struct gt_pod_group *old = gt_pod_groups_find(groups, key, read.namespace_, read.name);
     if (old && old->is_admitted == read.is_admitted && old->min_member == read.min_member &&
         strcmp(old->queue, read.queue) == 0)
         return false; /* most changes are only counts of pods */
-    gt_pod_groups_remove(groups, read.namespace_, read.name);
+    gt_pod_groups_remove(groups, type, read.namespace_, read.name);
     struct gt_pod_group *new = groups->table.count < GT_POD_GROUPS_MAX ? pod_groups_copy(&read) : NULL;
     if (new &&gt_table_add(&groups->table, gt_digest_hash_of_name(new->namespace_, new->name), new) < 0)
         free(new);
     return true;
 }
-
-/* ---- queues ---- */
-
-static bool is_queue_named(const void *item, const void *key)
-{
-    return strcmp(((const struct gt_volcano_queue *)item)->name, key) == 0;
-}
-
-static struct gt_volcano_queue *pod_groups_find_queue(const struct gt_pod_groups *groups, const char *name)
-{
-    return gt_table_find(&groups->queues, gt_digest_hash_of_name("", name), is_queue_named, name);
-}
-
-bool gt_pod_groups_remove_queue(struct gt_pod_groups *groups, const char *name)
-{
-    struct gt_volcano_queue *queue = pod_groups_find_queue(groups, name);
-    if (!queue)
-        return false;
-    gt_table_remove(&groups->queues, gt_digest_hash_of_name("", name), queue);
-    free(queue);
-    return true;
-}
-
-bool gt_pod_groups_put_queue(struct gt_pod_groups *groups, const cJSON *object)
-{
-    struct gt_volcano_queue read;
-    if (gt_volcano_queue_read(object, groups->resource, &read, NULL) < 0)
-        return gt_pod_groups_remove_queue(groups, gt_meta_name(object));
-    struct gt_volcano_queue *queue = pod_groups_find_queue(groups, read.name);
-    if (queue) {
-        bool same = queue->capability == read.capability && queue->allocated == read.allocated;
-        queue->capability = read.capability;
-        queue->allocated = read.allocated;
-        return !same;
-    }
-    size_t len = strlen(read.name) + 1;
-    queue = groups->queues.count < GT_VOLCANO_QUEUES_MAX ? malloc(sizeof(*queue) + len) : NULL;
-    if (!queue)
-        return false;
-    *queue = read;
-    queue->name = memcpy(queue + 1, read.name, len);
-    if (gt_table_add(&groups->queues, gt_digest_hash_of_name("", queue->name), queue) >= 0)
-        return true;
-    free(queue);
-    return false;
-}
-
-const struct gt_volcano_queue *gt_pod_groups_find_queue(const struct gt_pod_groups *groups, const char *name)
-{
-    return pod_groups_find_queue(groups, name);
-}
-
-/* ---- */
 
 void gt_pod_groups_set_known(struct gt_pod_groups *groups, bool known)
 {
@@ -160,10 +147,4 @@ void gt_pod_groups_set_known(struct gt_pod_groups *groups, bool known)
 bool gt_pod_groups_is_known(const struct gt_pod_groups *groups)
 {
     return groups && groups->known;
-}
-
-const struct gt_pod_group *gt_pod_groups_find(const struct gt_pod_groups *groups, const char *namespace_,
-                                              const char *name)
-{
-    return pod_groups_find(groups, namespace_, name);
 }

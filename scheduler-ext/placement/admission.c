@@ -63,7 +63,7 @@ static void admission_find_queue(struct reconcile *reconcile)
         if (!record || !record->object.planned || !record->object.pod_group)
             continue;
         const struct gt_pod_group *group =
-            gt_pod_groups_find(groups, pod->meta.namespace_, record->object.pod_group);
+            gt_pod_groups_find(groups, GT_KEY_POD_GROUP, pod->meta.namespace_, record->object.pod_group);
         if (group)
             pjob->wait.volcano_queue = strdup(group->queue);
         return;
@@ -183,8 +183,8 @@ static bool admission_waits(struct reconcile *reconcile, const struct gt_cache_p
         snprintf(text, size, "pod %s is in no PodGroup yet", pod->meta.name);
         return comes_soon(reconcile, pod, false);
     }
-    const struct gt_pod_group *group =
-        gt_pod_groups_find(reconcile->placement->spec.pod_groups, pod->meta.namespace_, name);
+    const struct gt_pod_group *group = gt_pod_groups_find(reconcile->placement->spec.pod_groups,
+                                                          GT_KEY_POD_GROUP, pod->meta.namespace_, name);
     snprintf(text, size, "the PodGroup %s, which pod %s names, does not exist", name, pod->meta.name);
     if (!group)
         return comes_soon(reconcile, pod, true);
@@ -222,22 +222,31 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
     return true;
 }
 
+/* By the annotation of Volcano, which is not kept for each pod, or the key of another API. */
+static const struct gt_pod_group *pod_group_of(const struct reconcile *reconcile,
+                                               const struct gt_cache_pod *pod, const char *of_volcano)
+{
+    const struct gt_pod_group *found = NULL;
+    for (unsigned i = 0; i < GT_VOLCANO_QUEUE && !found; i++) {
+        enum gt_pod_key key = gt_pod_group_types[i].key;
+        const char *name = key == GT_KEY_POD_GROUP ? of_volcano : gt_pod_label(&pod->meta, key);
+        if (name && (name != of_volcano || !gt_pod_group_is_made_for_pods(name)))
+            found =
+                gt_pod_groups_find(reconcile->placement->spec.pod_groups, key, pod->meta.namespace_, name);
+    }
+    return found;
+}
+
 uint32_t gt_reconcile_minimum(const struct reconcile *reconcile)
 {
     const struct gt_placement *placement = reconcile->placement;
-    if (!gt_pod_groups_is_known(placement->spec.pod_groups))
-        return 0;
     for (const struct gt_cache_pod *pod = reconcile->pjob->job->pods; pod; pod = pod->next) {
-        const struct record *record = pod->scheduler && pod->state < GT_CACHE_BOUND
+        const struct record *record = pod->state < GT_CACHE_BOUND
                                           ? gt_record_find(placement, pod->meta.namespace_, pod->meta.name)
                                           : NULL;
         if (!record)
             continue;
-        const char *name = record->object.pod_group;
-        const struct gt_pod_group *group =
-            name && !gt_pod_group_is_made_for_pods(name)
-                ? gt_pod_groups_find(placement->spec.pod_groups, pod->meta.namespace_, name)
-                : NULL;
+        const struct gt_pod_group *group = pod_group_of(reconcile, pod, record->object.pod_group);
         return group ? group->min_member : 0;
     }
     return 0;

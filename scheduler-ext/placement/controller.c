@@ -136,7 +136,8 @@ static bool placement_concerns_us(const struct gt_placement *placement, const st
     if (gt_cache_pod_is_unplaced(pod)) {
         struct gt_job_texts texts = gt_job_pod_texts(&pod->meta, "");
         gt_placement_add_texts(placement, pod, &texts);
-        if (texts.group && texts.unplaced && strcmp(texts.unplaced, "recreate") == 0)
+        if (texts.of[GT_KEY_GROUP] && texts.of[GT_KEY_UNPLACED] &&
+            strcmp(texts.of[GT_KEY_UNPLACED], "recreate") == 0)
             return true;
     }
     return pod->state == GT_CACHE_GATED || pod->plan != GT_CACHE_PLAN_NONE ||

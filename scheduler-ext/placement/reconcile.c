@@ -173,7 +173,7 @@ static bool lacks_members(struct reconcile *reconcile)
     uint32_t least = pods && pods->identity.pods ? pods->identity.pods : gt_reconcile_minimum(reconcile);
     uint32_t there = 0;
     char text[160];
-    if (!pods || (pods->identity.kind != GT_JOB_POD_GROUP && !pods->identity.pods))
+    if (!pods || (pods->identity.kind != GT_JOB_POD_GROUP && pods->identity.kind != GT_JOB_PODS))
         return false;
     for (const struct gt_cache_pod *pod = pods; pod; pod = pod->next) {
         there += gt_job_view_counts(pod);
@@ -184,8 +184,9 @@ static bool lacks_members(struct reconcile *reconcile)
         return false;
     snprintf(text, sizeof(text),
              pods->identity.pods ? "%u of the %u pods are there that its pods speak of"
-                                 : "%u of its pods are there, the minMember of its PodGroup is %u",
+                                 : "%u of its pods are there, its PodGroup needs %u",
              there, least);
+    reconcile->pjob->wait.awaits_admission = !pods->identity.pods; /* it may change */
     gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, "PodsMissing", text);
     return true;
 }

@@ -83,7 +83,7 @@ enum pjob_list {
 struct pjob_wait {
     bool queued;
     bool fits;             /* by the last gt_placement_look() */
-    bool awaits_admission; /* it waits for its queue in Volcano */
+    bool awaits_admission; /* it waits for its PodGroup, or the queue of that */
     bool ended;            /* a plan was found for it that is not in its object yet */
     unsigned size;         /* index in gt_wait_size_names; set with `ended` */
     uint64_t since_ms;     /* since when it waits for room; 0: it does not */

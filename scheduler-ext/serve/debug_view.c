@@ -96,11 +96,7 @@ uint32_t gt_debug_job_units(const struct gt_cache_job *job)
 void gt_debug_job_texts(const struct gt_debug_view *view, const struct gt_cache_job *job,
                         struct gt_job_texts *ret)
 {
-    *ret = (struct gt_job_texts){.where = ""};
-    for (const struct gt_cache_pod *pod = job->pods; pod && !(ret->group && ret->atomic); pod = pod->next) {
-        ret->group = ret->group ? ret->group : gt_pod_annotation(&pod->meta, GT_KEY_GROUP);
-        ret->atomic = ret->atomic ? ret->atomic : gt_pod_annotation(&pod->meta, GT_KEY_ATOMIC);
-    }
+    *ret = gt_cache_job_texts(job);
     if (view->placement && job->pods)
         gt_placement_add_texts(view->placement, job->pods, ret);
 }
@@ -110,7 +106,8 @@ uint32_t gt_debug_job_unplaced(const struct gt_debug_view *view, const struct gt
     struct gt_job_texts texts;
     uint32_t count = 0;
     gt_debug_job_texts(view, job, &texts);
-    for (const struct gt_cache_pod *pod = job->pods; view->placement && texts.group && pod; pod = pod->next)
+    for (const struct gt_cache_pod *pod = job->pods; view->placement && texts.of[GT_KEY_GROUP] && pod;
+         pod = pod->next)
         count += gt_cache_pod_is_unplaced(pod);
     return count;
 }

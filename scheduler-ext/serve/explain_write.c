@@ -95,7 +95,7 @@ static void explain_write_add_state(const struct gt_debug_view *view, const stru
     if (info->state == GT_PLACEMENT_NONE) {
         gt_buf_printf(to, "Its pods are placed by the scheduler, one by one; it is %s\n",
                       gt_debug_job_state(job, info));
-        if (texts.group && !unplaced)
+        if (texts.of[GT_KEY_GROUP] && !unplaced)
             gt_buf_puts(to, !view->placement ? "It has a group size, but placement is switched off here\n"
                             : view->leads    ? "It has a group size, but none of its pods is gated\n"
                                              : "It has a group size; the replica that leads knows more\n");
@@ -231,10 +231,10 @@ static void explain_write_add_job(const struct gt_debug_view *view, const struct
     gt_debug_job(view, job, &info);
     gt_buf_printf(to, "Job %s: %" PRIu32 " pod%s, %" PRIu64 " GPU%s", job->key, job->pod_count,
                   gt_plural(job->pod_count), gpus, gt_plural(gpus));
-    if (texts.group)
-        gt_buf_printf(to, ", in units of %s", texts.group);
-    if (texts.group && texts.atomic)
-        gt_buf_printf(to, " (atoms of %s)", texts.atomic);
+    if (texts.of[GT_KEY_GROUP])
+        gt_buf_printf(to, ", in units of %s", texts.of[GT_KEY_GROUP]);
+    if (texts.of[GT_KEY_GROUP] && texts.of[GT_KEY_ATOMIC])
+        gt_buf_printf(to, " (atoms of %s)", texts.of[GT_KEY_ATOMIC]);
     gt_buf_puts(to, "\n");
     explain_write_add_state(view, job, &info, to);
     if (*info.plan) {

@@ -261,8 +261,8 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     gt_json_add_unsigned(to, "tries", info.tries);
     gt_json_add_bool(to, "holds", info.holds_until_ms);
     gt_json_add_unsigned(to, "reservedGpus", info.reserved_gpus);
-    gt_json_add_text_or_null(to, "groupSize", texts.group);
-    gt_json_add_text_or_null(to, "atomicGroupSize", texts.atomic);
+    gt_json_add_text_or_null(to, "groupSize", texts.of[GT_KEY_GROUP]);
+    gt_json_add_text_or_null(to, "atomicGroupSize", texts.of[GT_KEY_ATOMIC]);
     gt_json_add_unsigned(to, "unplaced", unplaced);
     gt_picture_add_id(to, "units", units ? units : GT_NONE);
     model_parts_add_lines(info.plan, to);

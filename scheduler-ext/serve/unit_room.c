@@ -30,12 +30,12 @@ static uint32_t unit_gpus(const struct gt_debug_view *view, const struct gt_cach
 {
     struct gt_job_texts texts;
     gt_debug_job_texts(view, job, &texts);
-    bool whole = texts.group && strcmp(texts.group, GT_GROUP_WHOLE) == 0;
-    bool part = texts.group && strcmp(texts.group, GT_GROUP_PART) == 0;
+    bool whole = texts.of[GT_KEY_GROUP] && strcmp(texts.of[GT_KEY_GROUP], GT_GROUP_WHOLE) == 0;
+    bool part = texts.of[GT_KEY_GROUP] && strcmp(texts.of[GT_KEY_GROUP], GT_GROUP_PART) == 0;
     uint32_t group = whole  ? gt_cache_job_gpus(job)
                      : part ? texts.subgroup
-                            : size_of_text(texts.group),
-             atomic = size_of_text(texts.atomic);
+                            : size_of_text(texts.of[GT_KEY_GROUP]),
+             atomic = size_of_text(texts.of[GT_KEY_ATOMIC]);
     return group && atomic ? atomic : group;
 }
 

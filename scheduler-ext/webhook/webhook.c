@@ -422,7 +422,7 @@ static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object,
 static void warn_of_atoms(const struct gt_owner *owner, struct gt_key_warnings *to)
 {
     for (unsigned i = 0; i < owner->spec.count; i++)
-        if (owner->spec.templates[i].atomic)
+        if (owner->spec.templates[i].texts.of[GT_KEY_ATOMIC])
             gt_key_warnings_add(to, "%s", lone_atomic);
 }
 

@@ -145,6 +145,17 @@ class KindCases:
         racks.append(self.group(1)[1])
         return f"groups 0, 1, 2 in racks {', '.join(racks[:3])}; group 1 again in {racks[3]}"
 
+    def subgroups(self):
+        """Each in one rack, and no rack has pods of both groups."""
+        made = self.workers(2)
+        made["metadata"]["annotations"] = {"metax-tech.com/spread": "supernode"}
+        made["spec"]["leaderWorkerTemplate"]["subGroupPolicy"] = {"subGroupSize": 2}
+        made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["annotations"][GROUP] = "subgroup"
+        self.placed.create(made)
+        racks = [self.placed.check_placed(self.placed.bound(f"{LWS}/name=vllm-demo,{LWS}/group-index={index}", 4), 16) for index in (0, 1)]
+        same(set(racks[0]) & set(racks[1]), set(), "racks with pods of both groups")
+        return f"the subgroups of two groups in racks {', '.join(racks[0])} and {', '.join(racks[1])}"
+
     def rollout(self):
         """One group more than wanted is made, and the others follow one by one."""
         rolling = {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 1}}
@@ -179,6 +190,7 @@ class KindCases:
             case("a JobSet is suspended and resumed", self.jobset_suspended)
             case("the example's TrainJob, units of 32", self.trainjob)
             case("the example's LeaderWorkerSet, its groups come one by one", self.groups)
+            case("a LeaderWorkerSet whose subgroups are units, its groups spread over racks", self.subgroups)
             case("a LeaderWorkerSet is rolled", self.rollout)
             case("a LeaderWorkerSet whose workers wait for the leader", self.leader_ready)
         self.placed.clean()

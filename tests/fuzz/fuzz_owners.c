@@ -45,14 +45,15 @@ static void check_volcano(const cJSON *object)
     struct gt_volcano_queue queue;
     gt_auto_err struct gt_err *group_err = NULL, *queue_err = NULL;
     GT_CLEANUP(gt_pod_groups_free) struct gt_pod_groups *groups = NULL;
-    bool is_group = gt_pod_group_read(object, &group, &group_err) >= 0;
+    bool is_group = gt_pod_group_read(GT_KEY_POD_GROUP, object, &group, &group_err) >= 0;
     bool is_queue = gt_volcano_queue_read(object, resource, &queue, &queue_err) >= 0;
     if (is_group == (group_err != NULL) || is_queue == (queue_err != NULL) ||
         gt_pod_groups_new(resource, &groups, NULL) < 0)
         abort();
-    if (gt_pod_groups_put(groups, object) != is_group || gt_pod_groups_put_queue(groups, object) != is_queue)
+    if (gt_pod_groups_put(groups, 0, object) != is_group ||
+        gt_pod_groups_put(groups, GT_VOLCANO_QUEUE, object) != is_queue)
         abort();
-    if ((is_group && !gt_pod_groups_find(groups, group.namespace_, group.name)) ||
+    if ((is_group && !gt_pod_groups_find(groups, GT_KEY_POD_GROUP, group.namespace_, group.name)) ||
         (is_queue && !gt_pod_groups_find_queue(groups, queue.name)))
         abort();
 }

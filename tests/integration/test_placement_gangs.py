@@ -371,7 +371,7 @@ class Gangs(PlacementCase):
         b = self.add_bare(1, 2, 9)
         self.start(**{"return": 300})
         self.assertTrue(wait_for(lambda: (self.condition("b-9") or {}).get("reason") == "PodsMissing"), self.condition("b-9"))
-        self.assertEqual(self.condition("b-9")["message"], "3 of its pods are there, the minMember of its PodGroup is 4")
+        self.assertEqual(self.condition("b-9")["message"], "3 of its pods are there, its PodGroup needs 4")
         b += self.add_bare(10, 11, 12)
         self.assertTrue(wait_for(lambda: (self.condition("b-9") or {}).get("reason") == "NoSupernode"), self.condition("b-9"))
         # Its object tells a moment later
@@ -386,6 +386,37 @@ class Gangs(PlacementCase):
         self.wait_lifted(*b[4:])
         self.assertEqual([self.pod(name)["metadata"]["annotations"][PLAN + "rank"] for name in b], list("012345"))
         self.assertEqual(self.check_units(b), 6)
+
+    def test_pod_groups_of_other_apis(self):
+        """Of Kubernetes and of the scheduler plugin Coscheduling: the pods wait for as many as the PodGroup needs, and so many begin
+        together."""
+        def gang(count):
+            return {"schedulingPolicy": {"gang": {"minCount": count}}}
+
+        for api, labels, named, spec in (
+                ("scheduling.x-k8s.io/v1alpha1", {"scheduling.x-k8s.io/pod-group": "pg"}, {}, lambda count: {"minMember": count}),
+                ("scheduling.k8s.io/v1alpha2", {}, {"schedulingGroup": {"podGroupName": "pg"}}, gang),
+                ("scheduling.k8s.io/v1beta1", {}, {"schedulingGroup": {"podGroupName": "pg"}}, gang)):
+            with self.subTest(api):
+                self.setUp()
+                self.racks(4, free=2)
+                groups = f"/apis/{api}/namespaces/ns/podgroups"
+                self.api.add(groups, "pg", spec=spec(6))
+                names = [f"b-{number}" for number in range(7)]
+                for name in names[:5]:
+                    self.add_pod(name, {"metadata": {"annotations": {GROUP: "16"}, "labels": labels}, "spec": {**pod_spec(8), **named}})
+                self.start(**{"return": 300})
+                self.assertTrue(wait_for(lambda: (self.condition("b-0") or {}).get("message") ==
+                                         "5 of its pods are there, its PodGroup needs 6"), self.condition("b-0"))
+                self.api.add(groups, "pg", spec=spec(4))
+                self.assertTrue(wait_for(lambda: (self.condition("b-0") or {}).get("reason") == "RuleBroken"), self.condition("b-0"))
+                self.add_pod("b-5", {"metadata": {"annotations": {GROUP: "16"}, "labels": labels}, "spec": {**pod_spec(8), **named}})
+                self.wait_lifted(*names[:4])
+                self.assertEqual(self.check_units(names[:6]), 4)
+                self.bind_all(names[:4])
+                self.end("other-2")
+                self.wait_lifted(*names[4:6])
+                self.assertEqual(self.check_units(names[:6]), 6)
 
     def test_shrinks_by_half_a_unit(self):
         self.racks(2)

@@ -100,6 +100,22 @@ class Kinds(PlacementCase):
         self.wait_lifted(*names)
         self.check_units(names)
 
+    def test_trainjob_with_an_initializer(self):
+        """Its JobSet first loads data, without GPUs: these pods are in no unit, and hold nothing."""
+        self.world(3)
+        without = {"replicas": 1, "template": {"spec": {"parallelism": 1, "completions": 1, "template": template(0)}}}
+        self.add_set("a", {"name": "dataset-initializer", **without},
+                     self.replicated("node", 1, 8, 32, dependsOn=[{"name": "dataset-initializer", "status": "Complete"}]))
+        first = job_set_pod("a", "dataset-initializer", 0, 0, gated=False)
+        first["spec"] = pod_spec(0, gated=False)
+        self.add_pod("a-dataset-initializer-0-0-0", first)
+        self.start()
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        names = self.add_set_pods("a", "node", [0], 8, 32)
+        self.wait_lifted(*names)
+        places = [planned_node(self.pod(name)).split("-")[0] for name in names]
+        self.assertEqual([len(set(places[first:first + 4])) for first in (0, 4)], [1, 1], places)
+
     def test_jobset_restarts(self):
         """All its Jobs are made again, and while the old pods go, the new ones get a plan of their own."""
         self.world(2)

@@ -3,11 +3,13 @@
 """measures.py [--list]: figures of how the product's C code is built; with --list also what each of them counts.
 
 No figure fails a build. Compare those of a change with those of the commit before."""
+import collections
 import os
 import re
 import subprocess
 import sys
 
+import check_circles
 import check_names
 
 STRUCT = re.compile(r"^(?:typedef )?struct\s+(\w+)\s*\{(.*?)^\}", re.M | re.S)
@@ -15,6 +17,29 @@ NESTED = re.compile(r"\b(?:struct|union|enum)\b\s*\w*\s*\{[^{}]*\}")
 FUNCTION_POINTER = re.compile(r".*?\(\s*\*\s*(?:const )?(\w+)[^)]*\)\s*\(")
 WRITE = re.compile(r"\bGT_KUBE_(?:CREATE|UPDATE|APPLY|MERGE_PATCH|DELETE)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+# The walk: who follows gpu-group-size from a PyTorchJob and its first pod to the patch that removes the gate reads the shortest
+# chain of calls from each function of a line to the next. A line begins where something is called by a pointer, or by an event.
+WALK = """
+gt_webhook_mutate gt_pod_read
+gt_webhook_mutate gt_pod_identify
+gt_webhook_mutate gt_owners_find
+gt_webhook_mutate webhook_check_pod gt_job_sizes_read
+gt_webhook_mutate gt_pod_json_add_gate
+owner_watch_on_object gt_owners_put gt_owner_read
+read_kubeflow gt_template_add gt_template_copy_text
+came_pod gt_pod_read
+came_pod gt_cache_pod gt_pod_identify
+placement_part_on_pod gt_placement_mark
+reconcile_marked gt_placement_reconcile gt_reconcile_make gt_job_make gt_job_sizes_read
+gt_job_make gt_job_units_make
+gt_placement_reconcile reconcile_enqueue gt_queue_put
+on_round gt_queue_run
+on_try gt_placement_try gt_decide gt_plan_job
+gt_decide gt_cache_plan_pod
+gt_placement_try gt_placement_report gt_write_object
+gt_placement_reconcile gt_reconcile_write_plans gt_write_lift gt_pod_patch_write
+on_round gt_writes_send request_to_pod
+"""
 TOGETHER = ("agent", "cli", "kube", "scheduler-ext")
 
 
@@ -54,6 +79,34 @@ def one_user(headers, raw):
     return [f"{header}: {', '.join(by)}" for header, by in users.items() if len(by) == 1]
 
 
+def walk(texts):
+    """(the rooms in the order in which one comes into them, the functions that are not there any more)"""
+    calls, room = {}, {}
+    for path, text in texts.items():
+        for _, name, body in check_circles.DEFINITION.findall(text):
+            calls[name], room[name] = sorted(set(check_circles.WORD.findall(body))), check_circles.room_of(path, set(texts))
+    stays, lost = [], []
+    for line in WALK.split("\n"):
+        names = line.split()
+        for start, goal in zip(names, names[1:]):
+            before = {start: None}
+            todo = collections.deque(before)
+            while todo and goal not in before:
+                at = todo.popleft()
+                for name in calls.get(at, ()):
+                    if name in calls and name not in before:
+                        before[name] = at
+                        todo.append(name)
+            chain, at = [], goal if goal in before else lost.append(f"{start} does not lead to {goal}")
+            while at:
+                chain.append(room[at])
+                at = before[at]
+            for at in reversed(chain):
+                if not stays or stays[-1] != at:
+                    stays.append(at)
+    return stays, lost
+
+
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
     files = subprocess.run(["git", "ls-files", "*.c", "*.h"], check=True, capture_output=True, text=True).stdout.split()
@@ -75,6 +128,14 @@ def main():
             for item in items:
                 print(f"{'':10}  {item}")
 
+    stays, lost = walk(texts)
+    if lost:
+        sys.exit("measures: the walk: " + "; ".join(lost))
+    put("stays of the walk from annotation to patch: changes of the file that one reads", stays)
+    put("files of the walk", sorted(set(stays)))
+    put("forms of that data, but for the simulator's: structs with the size of an atom, as text or number", [
+        f"{path}: {name}" for path, name, body in structs if path.startswith(("api/", "scheduler-ext/")) and "/sim/" not in path
+        and any(member in ("atomic", "atom") or given.endswith("of[GT_KEY_SIZES]") for member, given in members(body))])
     put("types that mean a place: a member `node`, and a mask of 64 bits",
         [f"{path}: {name}" for path, name, body in structs if is_place(body)])
     put("modules that write to the API server: files of the agent, the companion and kube/ that name a verb that writes",

@@ -76,7 +76,7 @@ static void test_all_of_it(void **state)
     assert_non_null(workload->job);
     assert_int_equal(workload->job->spec.count, 1);
     assert_int_equal(workload->job->spec.templates[0].replicas, 4); /* as many as are assigned */
-    assert_string_equal(workload->job->spec.templates[0].group, "16");
+    assert_string_equal(workload->job->spec.templates[0].texts.of[GT_KEY_GROUP], "16");
     assert_null(workload->refusal);
 }
 

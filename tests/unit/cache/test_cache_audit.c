@@ -25,7 +25,7 @@ static void add_owner_texts(void *arg, const struct gt_cache_pod *pod, struct gt
 {
     const struct scene *scene = arg;
     (void)pod;
-    texts->group = texts->group ? texts->group : scene->owner_group;
+    texts->of[GT_KEY_GROUP] = texts->of[GT_KEY_GROUP] ? texts->of[GT_KEY_GROUP] : scene->owner_group;
 }
 
 static int new_audit(struct scene *scene)

@@ -245,7 +245,7 @@ static void test_long_texts(void **state)
     memcpy(text + at + 10000, "\",", 3);
     give_pod(cache, POD(.name = "a", .gpus = 1, .annotations = text));
     struct gt_cache_pod *pod = pod_of(cache, "a");
-    struct gt_job_texts said = {.where = "pod a", .group = gt_pod_annotation(&pod->meta, GT_KEY_GROUP)};
+    struct gt_job_texts said = {.where = "pod a", .of = {gt_pod_annotation(&pod->meta, GT_KEY_GROUP)}};
     struct gt_job_sizes sizes;
     assert_true(gt_job_sizes_read(&said, 1, &sizes, NULL) < 0);
     at = snprintf(text, sizeof(text), "\"volcano.sh/job-name\":\"");

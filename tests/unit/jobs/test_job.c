@@ -480,6 +480,11 @@ static void test_pods(void **state)
         assert_int_equal(identity.pods, want[i].pods);
     }
     struct pod pods[2];
+    for (unsigned i = 0; i < 2; i++) { /* a PodGroup of Volcano, and one that it has made for the pod */
+        pod_new(&pods[i], "a-7");
+        annotate(&pods[i], "scheduling.k8s.io/group-name", i ? "podgroup-g" : "g");
+        check_identity(&pods[i], i ? "ns/Pod/a-7" : "ns/PodGroup/g", "", 0);
+    }
     for (unsigned i = 0; i < 2; i++) {
         pod_new(&pods[i], "a-%u", i);
         annotate(&pods[i], "metax-tech.com/job-name", "run");
@@ -501,7 +506,12 @@ static void test_group_before_a_change(void **state)
     (void)state;
     const struct gt_job_template templates[] = {
         {.role = "leader", .replicas = 1, .gpus = eight, .containers = 1},
-        {.role = "worker", .replicas = 3, .gpus = eight, .containers = 1, .group = "64", .first = 1}};
+        {.role = "worker",
+         .replicas = 3,
+         .gpus = eight,
+         .containers = 1,
+         .texts.of[GT_KEY_GROUP] = "64",
+         .first = 1}};
     struct gt_job_spec spec = {.templates = templates, .count = 2, .in_order = true};
     struct pod pods[4];
     for (unsigned i = 0; i < 4; i++) {
@@ -541,7 +551,12 @@ static void test_partial(void **state)
     pytorch_pod(&pods[0], "worker", 4);
     pytorch_pod(&pods[1], "worker", 0);
     const struct gt_job_template templates[] = {
-        {.role = "Master", .replicas = 1, .gpus = eight, .containers = 1, .group = "32", .atomic = "16"},
+        {.role = "Master",
+         .replicas = 1,
+         .gpus = eight,
+         .containers = 1,
+         .texts.of[GT_KEY_GROUP] = "32",
+         .texts.of[GT_KEY_ATOMIC] = "16"},
         {.role = "Worker", .replicas = 7, .gpus = eight, .containers = 1}};
     const struct gt_job_spec spec = {.templates = templates, .count = 2};
     gt_auto_job struct gt_job *job = make(pods, 2, &spec);
@@ -561,7 +576,7 @@ static void test_partial(void **state)
     static const unsigned zero[] = {0};
     const struct gt_job_template launcher[] = {
         {.role = "Master", .replicas = 1, .gpus = zero, .containers = 1},
-        {.role = "Worker", .replicas = 4, .gpus = eight, .containers = 1, .group = "8"}};
+        {.role = "Worker", .replicas = 4, .gpus = eight, .containers = 1, .texts.of[GT_KEY_GROUP] = "8"}};
     const struct gt_job_spec with_launcher = {.templates = launcher, .count = 2};
     gt_auto_job struct gt_job *four = make(pods, 1, &with_launcher);
     assert_int_equal(four->member_count, 4); /* pod 4 is beyond the replicas, and about to go */
@@ -574,8 +589,12 @@ static void test_first_index(void **state)
 {
     (void)state;
     struct pod pods[2];
-    const struct gt_job_template templates[] = {
-        {.role = "", .replicas = 4, .gpus = eight, .containers = 1, .group = "32", .first = 5}};
+    const struct gt_job_template templates[] = {{.role = "",
+                                                 .replicas = 4,
+                                                 .gpus = eight,
+                                                 .containers = 1,
+                                                 .texts.of[GT_KEY_GROUP] = "32",
+                                                 .first = 5}};
     const struct gt_job_spec spec = {.templates = templates, .count = 1};
     for (unsigned i = 0; i < 2; i++) {
         pod_new(&pods[i], "set-%u", 8 - 2 * i);
@@ -618,7 +637,7 @@ static void test_partial_plan(void **state)
     for (unsigned i = 0; i < 7; i++)
         pytorch_pod(&pods[i], "worker", i);
     const struct gt_job_template templates[] = {
-        {.role = "Master", .replicas = 1, .gpus = eight, .containers = 1, .group = "32"},
+        {.role = "Master", .replicas = 1, .gpus = eight, .containers = 1, .texts.of[GT_KEY_GROUP] = "32"},
         {.role = "Worker", .replicas = 7, .gpus = eight, .containers = 1}};
     const struct gt_job_spec spec = {.templates = templates, .count = 2};
     gt_auto_job struct gt_job *job = make(pods, 7, &spec);
@@ -723,7 +742,7 @@ static void test_malformed(void **state)
     annotate(&pods[1], GT_ANNOTATION_GROUP, "16");
     refused(pods, 2, NULL, "gpu-group-size differs within the job: 32 on demo-master-0, 16 on demo-worker-0");
     const struct gt_job_template templates[] = {
-        {.role = "worker", .replicas = 1, .gpus = eight, .containers = 1, .group = "32"},
+        {.role = "worker", .replicas = 1, .gpus = eight, .containers = 1, .texts.of[GT_KEY_GROUP] = "32"},
         {.role = "Worker", .replicas = 7, .gpus = eight, .containers = 1}};
     const struct gt_job_spec twice = {.templates = templates, .count = 2};
     refused(pods, 1, &twice, "two templates have the name");

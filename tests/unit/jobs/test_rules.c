@@ -17,7 +17,7 @@ enum { PODS_MAX = 64 };
 static int make(const char *group, const char *atomic, const unsigned *gpus, struct gt_job_units *ret,
                 struct gt_err **err)
 {
-    struct gt_job_texts texts = {.where = "", .group = group, .atomic = atomic};
+    struct gt_job_texts texts = {.where = "", .of[GT_KEY_GROUP] = group, .of[GT_KEY_ATOMIC] = atomic};
     struct gt_job_sizes sizes;
     struct gt_job_pod pods[PODS_MAX];
     uint32_t count = 0;
@@ -144,23 +144,27 @@ static void test_templates(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts one[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .atomic = "16"}};
+    struct gt_job_texts one[] = {{.where = "Master", .of[GT_KEY_GROUP] = "32"},
+                                 {.where = "Worker", .of[GT_KEY_ATOMIC] = "16"}};
     assert_int_equal(gt_job_sizes_read(one, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_int_equal(sizes.atomic, 16);
-    struct gt_job_texts equal[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .group = "032"}};
+    struct gt_job_texts equal[] = {{.where = "Master", .of[GT_KEY_GROUP] = "32"},
+                                   {.where = "Worker", .of[GT_KEY_GROUP] = "032"}};
     assert_int_equal(gt_job_sizes_read(equal, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_int_equal(sizes.atomic, 0);
 
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_job_texts differ[] = {
-        {.where = "Master", .group = "32"}, {.where = "Evaluator"}, {.where = "Worker", .group = "16"}};
+    struct gt_job_texts differ[] = {{.where = "Master", .of[GT_KEY_GROUP] = "32"},
+                                    {.where = "Evaluator"},
+                                    {.where = "Worker", .of[GT_KEY_GROUP] = "16"}};
     assert_int_equal(gt_job_sizes_read(differ, 3, &sizes, &err), -EINVAL);
     assert_string_equal(gt_err_text(err),
                         "gpu-group-size differs within the job: 32 on Master, 16 on Worker");
     gt_auto_err struct gt_err *bad = NULL;
-    struct gt_job_texts where[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .group = "x"}};
+    struct gt_job_texts where[] = {{.where = "Master", .of[GT_KEY_GROUP] = "32"},
+                                   {.where = "Worker", .of[GT_KEY_GROUP] = "x"}};
     assert_int_equal(gt_job_sizes_read(where, 2, &sizes, &bad), -EINVAL);
     assert_string_equal(
         gt_err_text(bad),
@@ -171,17 +175,18 @@ static void test_node_loss(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts texts[] = {{.where = "Master", .group = "32"}, {.where = "Worker", .loss = "unit"}};
+    struct gt_job_texts texts[] = {{.where = "Master", .of[GT_KEY_GROUP] = "32"},
+                                   {.where = "Worker", .of[GT_KEY_LOSS] = "unit"}};
     assert_int_equal(gt_job_sizes_read(texts, 1, &sizes, NULL), 0);
     assert_int_equal(sizes.loss, GT_ON_NODE_LOSS_WAIT);
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.loss, GT_ON_NODE_LOSS_UNIT);
 
     gt_auto_err struct gt_err *bad = NULL, *differ = NULL;
-    texts[0].loss = "Unit";
+    texts[0].of[GT_KEY_LOSS] = "Unit";
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &bad), -EINVAL);
     assert_string_equal(gt_err_text(bad), "on-node-loss of Master: \"Unit\" is none of wait, unit, job");
-    texts[0].loss = "job";
+    texts[0].of[GT_KEY_LOSS] = "job";
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &differ), -EINVAL);
     assert_string_equal(gt_err_text(differ),
                         "on-node-loss differs within the job: job on Master, unit on Worker");
@@ -191,17 +196,18 @@ static void test_spread_and_subgroup(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts texts[] = {{.where = "leader", .group = "subgroup", .spread = "supernode"},
-                                   {.where = "worker", .subgroup = 32}};
+    struct gt_job_texts texts[] = {
+        {.where = "leader", .of[GT_KEY_GROUP] = "subgroup", .of[GT_KEY_SPREAD] = "supernode"},
+        {.where = "worker", .subgroup = 32}};
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_true(sizes.spread);
     gt_auto_err struct gt_err *bad = NULL, *none = NULL, *two = NULL;
-    texts[1].spread = "rack";
+    texts[1].of[GT_KEY_SPREAD] = "rack";
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &bad), -EINVAL);
     assert_string_equal(gt_err_text(bad), "spread of worker: \"rack\" is none of none, supernode");
-    texts[1].spread = NULL;
-    texts[1].group = "group";
+    texts[1].of[GT_KEY_SPREAD] = NULL;
+    texts[1].of[GT_KEY_GROUP] = "group";
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &two), -EINVAL);
     assert_string_equal(gt_err_text(two),
                         "gpu-group-size differs within the job: subgroup on leader, group on worker");
@@ -215,16 +221,16 @@ static void test_on_unplaced(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts texts[] = {{.where = "Master", .group = "32"},
-                                   {.where = "Worker", .unplaced = "report"}};
+    struct gt_job_texts texts[] = {{.where = "Master", .of[GT_KEY_GROUP] = "32"},
+                                   {.where = "Worker", .of[GT_KEY_UNPLACED] = "report"}};
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
     assert_false(sizes.recreate);
-    texts[1].unplaced = "recreate";
+    texts[1].of[GT_KEY_UNPLACED] = "recreate";
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
     assert_true(sizes.recreate);
 
     gt_auto_err struct gt_err *bad = NULL;
-    texts[1].unplaced = "restart";
+    texts[1].of[GT_KEY_UNPLACED] = "restart";
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &bad), -EINVAL);
     assert_string_equal(gt_err_text(bad), "on-unplaced of Worker: \"restart\" is none of report, recreate");
 }

@@ -227,7 +227,7 @@ static void test_own_metadata(void **state)
         "{\"metadata\":{\"annotations\":{" GROUP("\"16\"") "}},\"spec\":{\"replicas\":8,"
                                                            "\"template\":" POD("8", GROUP("\"32\"")) "}}";
     gt_auto_owner struct gt_owner *owner = read_owner(GT_JOB_STATEFULSET, both);
-    assert_string_equal(owner->spec.templates[0].group, "32");
+    assert_string_equal(owner->spec.templates[0].texts.of[GT_KEY_GROUP], "32");
 }
 
 /* It is not part of the object's generation, and its rules are checked again nevertheless. */

@@ -80,8 +80,8 @@ static void check_template(struct gt_job_template a, struct gt_job_template b)
     assert_int_equal(a.containers, b.containers);
     check_bytes(a.gpus, b.gpus, a.containers * sizeof(*a.gpus));
     for (enum gt_pod_key k = 0; k < GT_KEY_SIZES; k++) {
-        check_text(*gt_template_text(&a, k), *gt_template_text(&b, k));
-        *gt_template_text(&a, k) = *gt_template_text(&b, k) = NULL;
+        check_text(a.texts.of[k], b.texts.of[k]);
+        a.texts.of[k] = b.texts.of[k] = NULL;
     }
     a.role = b.role = NULL;
     a.gpus = b.gpus = NULL;
