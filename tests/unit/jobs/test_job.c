@@ -672,7 +672,7 @@ static void test_smaller(void **state)
         pods[i].meta.owner_name = "set";
     }
     const struct gt_job_template templates[] = {
-        {.role = "", .replicas = 6, .gpus = eight, .containers = 1, .group = "32"}};
+        {.role = "", .replicas = 6, .gpus = eight, .containers = 1, .texts.of[GT_KEY_GROUP] = "32"}};
     const struct gt_job_spec spec = {.templates = templates, .count = 1};
     refused(pods, 6, &spec, "the job's 48 GPUs are not a multiple of gpu-group-size 32");
     annotate(&pods[5], GT_PLAN_ANNOTATION_RANK, "5");
@@ -685,7 +685,7 @@ static void test_smaller(void **state)
     annotate(&pods[0], GT_ANNOTATION_GROUP, "32");
     refused(pods, 6, NULL, "not a multiple"); /* others of its pods may be about to come */
     const struct gt_job_template less[] = {
-        {.role = "", .replicas = 3, .gpus = eight, .containers = 1, .group = "32"}};
+        {.role = "", .replicas = 3, .gpus = eight, .containers = 1, .texts.of[GT_KEY_GROUP] = "32"}};
     const struct gt_job_spec none = {.templates = less, .count = 1};
     annotate(&pods[1], GT_PLAN_ANNOTATION_RANK, "1");
     refused(pods, 3, &none, "the job's 24 GPUs");
