@@ -401,7 +401,7 @@ static void on_round(void *arg)
         gt_queue_wake(placement->queue);
     }
     gt_placement_retry_lacking(placement);
-    gt_writes_send(placement);
+    gt_writes_resume(placement);
     placement->round.running = false;
     if (placement->jobs.marked || more) {
         gt_source_arm(placement->round.timer, 0);
@@ -461,6 +461,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
         r = gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err);
     if (r < 0)
         return r;
+    gt_writes_open(placement);
     gt_evict_open(placement);
     *ret = gt_steal(placement);
     return 0;
@@ -471,10 +472,13 @@ void gt_placement_free(struct gt_placement *placement)
     if (!placement)
         return;
     gt_placement_stop(placement);
-    gt_write_close(&placement->evictions);
     gt_placement_objects_done(&placement->objects);
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
+    struct gt_write_line *const lines[] = {&placement->lifts, &placement->plans, &placement->reports,
+                                           &placement->evictions};
+    for (unsigned i = 0; i < GT_COUNT(lines); i++)
+        gt_write_close(lines[i]);
     if (placement->queue)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->nodes.reserved);
@@ -595,7 +599,8 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
 {
     *ret = placement->counters;
     ret->leads = placement->round.started;
-    ret->writes_waiting = placement->writes_waiting + placement->writes_running;
+    ret->writes_waiting = gt_write_count(&placement->lifts) + gt_write_count(&placement->plans) +
+                          gt_write_count(&placement->reports);
     for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         ret->jobs[pjob->state]++;
         ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);

@@ -138,8 +138,6 @@ static int evict_make(struct gt_write_key *key, struct gt_kube_request *ret, str
 {
     const struct eviction *eviction = key->of;
     (void)err;
-    if (!gt_placement_may_write(eviction->pjob->placement))
-        return GT_WRITE_LATER;
     gt_eviction_write(eviction->namespace_, eviction->name, eviction->uid, body);
     *ret = (struct gt_kube_request){.verb = GT_KUBE_CREATE,
                                     .resource = &gt_kube_pods,
@@ -168,6 +166,8 @@ void gt_evict_open(struct gt_placement *placement)
                                                   .body_max = BODY_MAX,
                                                   .retry_ms = placement->times.retry_ms,
                                                   .retry_max_ms = BACKOFF_MAX_MS,
+                                                  .may_send = gt_placement_may_send,
+                                                  .arg = placement,
                                                   .make = evict_make,
                                                   .answered = evict_on_answer};
     if (placement->spec.kube)

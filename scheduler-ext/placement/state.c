@@ -38,8 +38,9 @@ uint64_t gt_placement_time_of_text(const char *text)
     return gt_placement_time_of_unix(gt_time_of_text(text));
 }
 
-bool gt_placement_may_write(const struct gt_placement *placement)
+bool gt_placement_may_send(void *placement_)
 {
+    const struct gt_placement *placement = placement_;
     const struct gt_placement_spec *spec = &placement->spec;
     return placement->round.started && (!spec->may_write || spec->may_write(spec->may_write_arg));
 }

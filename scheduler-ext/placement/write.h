@@ -54,4 +54,6 @@ void gt_write_object_delete(struct gt_placement *placement, struct placement_obj
  * now. `write` may be NULL. */
 void gt_write_worked(const struct write *write, enum write_kind kind);
 void gt_write_drop(struct write *write);
-void gt_writes_send(struct gt_placement *placement);
+/* Jobs that wait until fewer plans are to be written go on. */
+void gt_writes_resume(struct gt_placement *placement);
+void gt_writes_open(struct gt_placement *placement);
