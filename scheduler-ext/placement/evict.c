@@ -59,6 +59,18 @@ void gt_evict_end(struct pjob *pjob)
     }
 }
 
+void gt_evict_withdraw(struct pjob *pjob)
+{
+    for (struct eviction *eviction = pjob->move.evictions; eviction; eviction = eviction->next) {
+        unsigned failures = eviction->key.failures;
+        bool waits = eviction->key.state == GT_WRITE_READY || eviction->key.state == GT_WRITE_DELAYED;
+        if (eviction->is_named || !waits)
+            continue;
+        gt_write_remove(&eviction->key);
+        eviction->key.failures = failures;
+    }
+}
+
 const char *gt_evict_refusal(const struct pjob *pjob)
 {
     const struct eviction *eviction = pjob->move.evictions;
