@@ -342,7 +342,7 @@ static void report_unread(struct gt_placement *placement, struct record *record)
 {
     const struct gt_condition_text condition = {.reason = "Unreadable", .message = record->unread};
     if (record->object.condition != gt_condition_digest(&condition))
-        gt_write_record_condition(placement, record, &condition);
+        gt_write_condition(placement, NULL, record, &condition, false, NULL);
 }
 
 /* Gated pods that belong to no job: they ask for no GPUs, or cannot be read. */
@@ -363,7 +363,7 @@ static void handle_jobless(struct gt_placement *placement, uint64_t now)
         if (record->unread)
             report_unread(placement, record);
         else
-            gt_write_lift_no_gpus(placement, record);
+            gt_write_lift(placement, NULL, record, NULL);
     }
     placement->round.no_gpus_ms = left ? now + placement->times.retry_ms : UINT64_MAX;
 }

@@ -116,26 +116,19 @@ static struct write *new_write(const struct write *what)
     return write;
 }
 
-void gt_write_lift_no_gpus(struct gt_placement *placement, struct record *record)
-{
-    struct write *write =
-        new_write(&(struct write){.placement = placement, .record = record, .kind = WRITE_LIFT});
-    if (write)
-        gt_patch_lift(&record->object, NULL, &write->body);
-}
-
-void gt_write_lift(struct pjob *pjob, struct record *record, const struct gt_plan_texts *texts)
+void gt_write_lift(struct gt_placement *placement, struct pjob *pjob, struct record *record,
+                   const struct gt_plan_texts *texts)
 {
     struct write *write = new_write(&(struct write){
-        .placement = pjob->placement, .record = record, .job = pjob, .kind = WRITE_LIFT, .plans = texts});
+        .placement = placement, .record = record, .job = pjob, .kind = WRITE_LIFT, .plans = texts});
     if (write)
         gt_patch_lift(&record->object, texts, &write->body);
 }
 
-static void write_condition(struct pjob *pjob, struct record *record,
-                            const struct gt_condition_text *condition, bool before_lift, const char *node)
+void gt_write_condition(struct gt_placement *placement, struct pjob *pjob, struct record *record,
+                        const struct gt_condition_text *condition, bool before_lift, const char *node)
 {
-    struct write *write = new_write(&(struct write){.placement = pjob->placement,
+    struct write *write = new_write(&(struct write){.placement = placement,
                                                     .record = record,
                                                     .job = pjob,
                                                     .kind = WRITE_CONDITION,
@@ -144,33 +137,11 @@ static void write_condition(struct pjob *pjob, struct record *record,
         return;
     write->digest = gt_condition_digest(condition);
     write->nominated = node ? gt_digest_keyed(node) : 0;
-    bool state =
-        strcmp(condition->reason, pjob->report.reason) == 0; /* else it says something about this pod */
+    /* else it says something about this pod */
+    bool state = pjob && strcmp(condition->reason, pjob->report.reason) == 0;
     int64_t since_s = state ? gt_placement_since_s(pjob) : (int64_t)gt_placement_now_s();
-    write->waits_s = condition->holds ? 0 : since_s;
+    write->waits_s = condition->holds || !pjob ? 0 : since_s;
     gt_patch_condition(&record->object, condition, node, since_s, &write->body);
-}
-
-void gt_write_condition(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition)
-{
-    write_condition(pjob, record, condition, false, NULL);
-}
-
-void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition,
-                      const char *node)
-{
-    write_condition(pjob, record, condition, true, node);
-}
-
-void gt_write_record_condition(struct gt_placement *placement, struct record *record,
-                               const struct gt_condition_text *condition)
-{
-    struct write *write =
-        new_write(&(struct write){.placement = placement, .record = record, .kind = WRITE_CONDITION});
-    if (!write)
-        return;
-    write->digest = gt_condition_digest(condition);
-    gt_patch_condition(&record->object, condition, NULL, (int64_t)gt_placement_now_s(), &write->body);
 }
 
 void gt_write_delete(struct pjob *pjob, struct record *record)
@@ -496,43 +467,35 @@ static bool write_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     return false;
 }
 
-static struct gt_kube_request request_to_pod(const struct write *write)
+static struct gt_kube_request write_request(const struct write *write)
 {
+    static const struct {
+        enum gt_kube_verb verb;
+        const struct gt_kube_resource *resource;
+        const char *subresource;
+    } of[] = {[WRITE_LIFT] = {GT_KUBE_MERGE_PATCH, &gt_kube_pods, NULL},
+              [WRITE_CONDITION] = {GT_KUBE_MERGE_PATCH, &gt_kube_pods, "status"},
+              [WRITE_FENCE] = {GT_KUBE_MERGE_PATCH, &gt_kube_pods, NULL},
+              [WRITE_DELETE] = {GT_KUBE_DELETE, &gt_kube_pods, NULL},
+              [WRITE_CLAIM_PROTECTION] = {GT_KUBE_MERGE_PATCH, &gt_kube_resource_claims, NULL},
+              [WRITE_CLAIM_ALLOCATION] = {GT_KUBE_MERGE_PATCH, &gt_kube_resource_claims, "status"},
+              [WRITE_CLAIM_CLEARED] = {GT_KUBE_MERGE_PATCH, &gt_kube_resource_claims, "status"},
+              [WRITE_OBJECT] = {GT_KUBE_MERGE_PATCH, &gt_kube_gpu_placements, NULL},
+              [WRITE_OBJECT_GET] = {GT_KUBE_GET, &gt_kube_gpu_placements, NULL},
+              [WRITE_OBJECT_DELETE] = {GT_KUBE_DELETE, &gt_kube_gpu_placements, NULL}};
+    const struct record *record = write->record;
+    bool patches = of[write->kind].verb == GT_KUBE_MERGE_PATCH;
     return (struct gt_kube_request){
-        .verb = write->kind == WRITE_DELETE ? GT_KUBE_DELETE : GT_KUBE_MERGE_PATCH,
-        .resource = &gt_kube_pods,
-        .namespace_ = gt_record_namespace(write->record),
-        .name = gt_record_name(write->record),
-        .subresource = write->kind == WRITE_CONDITION ? "status" : NULL,
-        .field_manager = write->kind == WRITE_DELETE ? NULL : GT_MANAGER_COMPANION,
-        .metadata_only = write->kind != WRITE_DELETE,
-    };
-}
-
-static struct gt_kube_request request_to_claim(const struct write *write)
-{
-    return (struct gt_kube_request){
-        .verb = GT_KUBE_MERGE_PATCH,
-        .resource = &gt_kube_resource_claims,
-        .namespace_ = gt_record_namespace(write->record),
-        .name = write->claim,
-        .subresource = write->kind == WRITE_CLAIM_PROTECTION ? NULL : "status",
-        .field_manager = GT_MANAGER_COMPANION,
-        .metadata_only = true,
-    };
-}
-
-static struct gt_kube_request request_to_object(const struct write *write)
-{
-    static const enum gt_kube_verb verbs[] = {[WRITE_OBJECT] = GT_KUBE_MERGE_PATCH,
-                                              [WRITE_OBJECT_GET] = GT_KUBE_GET,
-                                              [WRITE_OBJECT_DELETE] = GT_KUBE_DELETE};
-    return (struct gt_kube_request){
-        .verb = write->creates ? GT_KUBE_CREATE : verbs[write->kind],
-        .resource = &gt_kube_gpu_placements,
-        .namespace_ = write->object->namespace_,
-        .name = write->creates ? NULL : write->object->name,
-        .field_manager = write->kind == WRITE_OBJECT ? GT_MANAGER_COMPANION : NULL,
+        .verb = write->creates ? GT_KUBE_CREATE : of[write->kind].verb,
+        .resource = of[write->kind].resource,
+        .namespace_ = record ? gt_record_namespace(record) : write->object->namespace_,
+        .name = write->creates ? NULL
+                : write->claim ? write->claim
+                : record       ? gt_record_name(record)
+                               : write->object->name,
+        .subresource = of[write->kind].subresource,
+        .field_manager = patches ? GT_MANAGER_COMPANION : NULL,
+        .metadata_only = record && patches,
     };
 }
 
@@ -541,10 +504,9 @@ static int write_make(struct gt_write_key *key, struct gt_kube_request *ret, str
 {
     struct write *write = key->of;
     GT_TRY(gt_buf_check(&write->body, "patch", err));
-    gt_buf_add(body, write->body.data, write->body.len);
-    *ret = !write->record       ? request_to_object(write)
-           : is_of_claim(write) ? request_to_claim(write)
-                                : request_to_pod(write);
+    if (write->body.data)
+        gt_buf_add(body, write->body.data, write->body.len);
+    *ret = write_request(write);
     write->placement->counters.writes++;
     return GT_WRITE_SEND;
 }
