@@ -81,16 +81,6 @@ const char *gt_evict_refusal(const struct pjob *pjob)
 
 /* ---- answers ---- */
 
-static void evict_report_forbidden(const struct eviction *eviction, const struct gt_err *error)
-{
-    struct pjob *pjob = eviction->pjob;
-    if (!pjob->lift.refusal_reported)
-        gt_placement_event(
-            pjob, gt_cache_find_pod(pjob->placement->spec.cache, eviction->namespace_, eviction->name), true,
-            "WriteRefused", "Evict", gt_err_text(error));
-    pjob->lift.refusal_reported = true;
-}
-
 /* It is repeated when the job's next round names the pod. */
 static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outcome,
                             struct gt_kube_answer *answer)
@@ -106,7 +96,10 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     if (outcome == GT_WRITE_DONE)
         key->due_ms = gt_clock_ms() + key->line->retry_ms;
     if (answer->status == 400 || answer->status == 403 || answer->status == 422)
-        evict_report_forbidden(eviction, answer->error);
+        gt_placement_write_refused(
+            eviction->pjob,
+            gt_cache_find_pod(eviction->pjob->placement->spec.cache, eviction->namespace_, eviction->name),
+            "Evict", answer->error);
     gt_placement_mark(eviction->pjob);
     return false;
 }

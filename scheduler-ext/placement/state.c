@@ -284,6 +284,14 @@ void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool 
     gt_kube_record(placement->spec.recorder, &event);
 }
 
+void gt_placement_write_refused(struct pjob *pjob, const struct gt_cache_pod *pod, const char *action,
+                                const struct gt_err *error)
+{
+    if (!pjob->lift.refusal_reported)
+        gt_placement_event(pjob, pod, true, "WriteRefused", action, gt_err_text(error));
+    pjob->lift.refusal_reported = true;
+}
+
 void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s)
 {
     *ret_priority = INT32_MIN;

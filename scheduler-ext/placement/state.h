@@ -290,6 +290,9 @@ int64_t gt_placement_since_s(const struct pjob *pjob);
 void gt_placement_fail(struct pjob *pjob, const char *text);
 void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
                         const char *action, const char *text);
+/* The Event that the API server refuses a write, once a job. */
+void gt_placement_write_refused(struct pjob *pjob, const struct gt_cache_pod *pod, const char *action,
+                                const struct gt_err *error);
 /* The precedence of a job: the highest priority of its pods, and when the first of them was created (Unix
  * time). */
 void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s);

@@ -12,7 +12,7 @@
 
 enum {
     BODY_MAX = 512 << 10,
-    WRITES_RUNNING_MAX = 16, /* of a line; the client runs as many at a time */
+    PLACEMENT_WRITES_MAX = 16, /* of a line; the client runs as many at a time */
     REPORTS_RUNNING_MAX = 8,
     WRITE_TRIES = 7,
     PLANS_WAITING_MAX = 256,
@@ -326,23 +326,23 @@ static void note_problems(struct write *write, const struct gt_err *error)
 
 /* A request that the API server forbids or finds invalid will be refused again: it is reported once, and
  * tried less and less often. */
-static void write_note_refusal(struct write *write, const struct gt_err *error)
+static uint64_t write_note_refusal(const struct write *write, unsigned *refusals,
+                                   const struct gt_cache_pod *pod, const struct gt_err *error)
 {
-    struct gt_placement *placement = write->placement;
-    struct record *record = write->record;
-    struct pjob *pjob = write->job;
-    placement->counters.write_failures++;
-    wait_for_change(write, gt_backoff_step(record->refusals, placement->times.retry_ms, REFUSED_MAX_MS));
-    if (!pjob && !record->refusals)
+    write->placement->counters.write_failures++;
+    if (write->job)
+        gt_placement_write_refused(write->job, pod, "Place", error);
+    else if (!*refusals)
         write_report_text(write, gt_err_text(error));
-    if (pjob && !pjob->lift.refusal_reported)
-        gt_placement_event(
-            pjob,
-            gt_cache_find_pod(placement->spec.cache, gt_record_namespace(record), gt_record_name(record)),
-            true, "WriteRefused", "Place", gt_err_text(error));
-    if (pjob)
-        pjob->lift.refusal_reported = true;
-    record->refusals++;
+    return gt_backoff_step((*refusals)++, write->placement->times.retry_ms, REFUSED_MAX_MS);
+}
+
+static void write_note_pod_refusal(const struct write *write, const struct gt_err *error)
+{
+    struct record *record = write->record;
+    const struct gt_cache_pod *pod =
+        gt_cache_find_pod(write->placement->spec.cache, gt_record_namespace(record), gt_record_name(record));
+    wait_for_change(write, write_note_refusal(write, &record->refusals, pod, error));
 }
 
 static void note_failure(struct write *write, const struct gt_kube_answer *answer)
@@ -356,7 +356,7 @@ static void note_failure(struct write *write, const struct gt_kube_answer *answe
     case 400:
     case 403:
     case 422:
-        write_note_refusal(write, answer->error);
+        write_note_pod_refusal(write, answer->error);
         break;
     default:
         note_problems(write, answer->error);
@@ -398,19 +398,11 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
 static void note_object_refusal(struct write *write, const struct gt_err *error)
 {
     struct placement_object *object = write->object;
-    struct pjob *pjob = write->job;
-    uint64_t rest_ms = gt_backoff_step(object->refusals++, write->placement->times.retry_ms, REFUSED_MAX_MS);
-    write->placement->counters.write_failures++;
+    const struct gt_cache_pod *pod = write->job ? write->job->job->pods : NULL;
     object->is_unknown = object->is_unknown || write->kind == WRITE_OBJECT_GET;
-    object->rest_ms = gt_clock_ms() + rest_ms;
+    object->rest_ms = gt_clock_ms() + write_note_refusal(write, &object->refusals, pod, error);
     free(object->refusal);
     object->refusal = strdup(gt_err_text(error));
-    if (pjob && !pjob->lift.refusal_reported)
-        gt_placement_event(pjob, pjob->job->pods, true, "WriteRefused", "Place", gt_err_text(error));
-    else if (!pjob && object->refusals == 1)
-        write_report_text(write, gt_err_text(error));
-    if (pjob)
-        pjob->lift.refusal_reported = true;
 }
 
 static void note_object_failure(struct write *write, const struct gt_kube_answer *answer)
@@ -513,7 +505,7 @@ static int write_make(struct gt_write_key *key, struct gt_kube_request *ret, str
 
 void gt_writes_open(struct gt_placement *placement)
 {
-    struct gt_write_line line = {.running_max = WRITES_RUNNING_MAX,
+    struct gt_write_line line = {.running_max = PLACEMENT_WRITES_MAX,
                                  .body_max = GT_GPU_PLACEMENT_TEXT_MAX,
                                  .retry_ms = GT_BACKOFF_FIRST_MS,
                                  .retry_max_ms = GT_BACKOFF_MAX_MS,
