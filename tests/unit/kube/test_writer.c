@@ -284,7 +284,8 @@ static void test_first_without_budget(void **state)
     assert_int_equal(world.sent, GT_WRITER_BURST + 2);
 }
 
-/* Failures that may pass are not told, up to the line's number; and nothing is sent while that is not allowed. */
+/* Failures that may pass are not told, up to the line's number; and nothing is sent while that is not
+ * allowed. */
 static bool may_send(void *arg)
 {
     return *(bool *)arg;
