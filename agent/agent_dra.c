@@ -21,15 +21,9 @@ enum {
     COLLECT_MS = 30000,
     GONE_MS = 150000, /* the kubelet asks to unprepare claims of pods that are gone every minute */
     RETRY_PODS_MAX = 256,
+    DRA_TRIES = 7,
     RETRY_PAUSE_MS = 2000,
 };
-
-static void dra_api_on_written(void *arg, struct gt_kube_answer *answer)
-{
-    const char *what = arg;
-    if (answer->error && answer->status != 404)
-        gt_warning(what, GT_STR("why", gt_err_text(answer->error)));
-}
 
 /* ---- claims that the kubelet asks about ---- */
 
@@ -84,9 +78,7 @@ static void agent_dra_read_claim(void *arg, const struct gt_dra_claim_id *claim,
 
 static void retry_pod(struct gt_agent *agent, const cJSON *pod)
 {
-    static char failed[] = "a pod that waits for its claim cannot be written";
     gt_auto_buf struct gt_buf body = GT_BUF(1024);
-    struct gt_kube_call *call;
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
     const struct gt_pair retried = {GT_ANNOTATION_RETRIED, now};
@@ -103,7 +95,7 @@ static void retry_pod(struct gt_agent *agent, const cJSON *pod)
         .no_object = true,
     };
     if (body.data && !body.failed)
-        gt_kube_start(agent->kube, &request, dra_api_on_written, failed, &call, NULL);
+        gt_write_post(&agent->dra_writes, &request, agent);
 }
 
 static void on_listed_pod(void *arg, cJSON *pod)
@@ -154,12 +146,10 @@ static void agent_dra_retry_pods(struct gt_agent *agent)
 
 static void remove_slice(struct gt_agent *agent, const char *name)
 {
-    static char failed[] = "a ResourceSlice cannot be removed";
-    struct gt_kube_call *call;
     const struct gt_kube_request request = {
         .verb = GT_KUBE_DELETE, .resource = &gt_kube_resource_slices, .name = name, .no_object = true};
     gt_info("a ResourceSlice that offers GPUs of this node is removed", GT_STR("slice", name));
-    gt_kube_start(agent->kube, &request, dra_api_on_written, failed, &call, NULL);
+    gt_write_post(&agent->dra_writes, &request, agent);
 }
 
 /* An API server that does not know counters drops them without an error. */
@@ -322,6 +312,14 @@ int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err)
         .on_error = on_slices_failed,
         .arg = agent,
     };
+    agent->dra_writes = (struct gt_write_line){.name = "dra",
+                                               .running_max = 2,
+                                               .body_max = 1024,
+                                               .retry_ms = GT_BACKOFF_FIRST_MS,
+                                               .retry_max_ms = GT_BACKOFF_MAX_MS,
+                                               .quiet_tries = DRA_TRIES,
+                                               .report = gt_write_log_posted};
+    gt_write_open(gt_kube_writer(agent->kube), &agent->dra_writes);
     int r = gt_loop_add_timer(agent->loop, list_waiting_pods, agent, &agent->dra_retry, err);
     if (r >= 0)
         r = gt_loop_add_timer(agent->loop, dra_api_collect, agent, &agent->dra_collect, err);
@@ -334,6 +332,7 @@ int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err)
 
 void gt_agent_dra_api_stop(struct gt_agent *agent)
 {
+    gt_write_close(&agent->dra_writes);
     gt_kube_list_cancel(gt_steal(agent->dra_pods));
     gt_kube_cancel(gt_steal(agent->dra_asking));
     gt_kube_informer_free(gt_steal(agent->dra_slices));

@@ -15,6 +15,7 @@
 #include "http/http.h"
 #include "kube/event.h"
 #include "kube/informer.h"
+#include "kube/writer.h"
 #include "topology/discovery/hotplug.h"
 #include "topology/model/isolation.h"
 #include "topology/probe/client.h"
@@ -97,6 +98,7 @@ struct gt_agent {
     bool dra_refused;         /* a claim was refused since a device was last given back */
     char supernode[256];      /* from the Node's label, "" not known */
     struct gt_kube_informer *dra_slices;
+    struct gt_write_line dra_writes;
     /* Whether the API server stores the counters that composites need. */
     enum { GT_COUNTERS_UNKNOWN, GT_COUNTERS_KEPT, GT_COUNTERS_DROPPED } dra_counters;
     int dra_slices_error;          /* of the last failure, 0: none since the last list */

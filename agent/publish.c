@@ -67,31 +67,6 @@ static uint64_t time_of(const struct gt_publish *publish, enum gt_publish_lane l
     return at > publish->away_until ? at : publish->away_until;
 }
 
-/* Wakes up when the next lane may go on, and at the heartbeat. */
-static void publish_schedule(struct gt_publish *publish)
-{
-    if (!publish->begun)
-        return;
-    uint64_t at = publish->heartbeat_at, moment = gt_publish_now(publish);
-    for (unsigned i = 0; i < GT_PUBLISH_LANES && publish->busy == GT_PUBLISH_LANES; i++)
-        if (is_due(publish, (enum gt_publish_lane)i) && time_of(publish, (enum gt_publish_lane)i) < at)
-            at = time_of(publish, (enum gt_publish_lane)i);
-    /* A request on its way with an outdated text may have to be withdrawn. */
-    if (publish->busy != GT_PUBLISH_LANES && publish->lanes[publish->busy].changed &&
-        moment + GT_PUBLISH_INTERVAL_MS < at)
-        at = moment + GT_PUBLISH_INTERVAL_MS;
-    publish->port.wake(publish->port.arg, at > moment ? at - moment : 0);
-}
-
-static void publish_on_answer(void *arg, struct gt_kube_answer *answer)
-{
-    struct gt_publish *publish = arg;
-    enum gt_publish_lane which = publish->busy;
-    publish->busy = GT_PUBLISH_LANES;
-    gt_publish_take_answer(publish, which, answer);
-    publish_schedule(publish);
-}
-
 /* The text of a lane; its digest is of the text without what always changes. */
 static bool publish_make(struct gt_publish *publish, enum gt_publish_lane which, const char *at,
                          struct gt_buf *to)
@@ -131,8 +106,7 @@ static struct gt_kube_request publish_request_of(const struct gt_publish *publis
                  (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
         .metadata_only = which == GT_PUBLISH_OWNER,
         .no_object = !is_step(which),
-        .once = publish->lanes[which].failures, /* the pauses are the lane's then */
-        .deadline_ms = publish->away ? GT_PUBLISH_AWAY_MS : GT_PUBLISH_DEADLINE_MS,
+        .deadline_ms = GT_PUBLISH_DEADLINE_MS,
         .response_max = PUBLISH_ANSWER_MAX,
     };
     if (which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE)
@@ -140,50 +114,27 @@ static struct gt_kube_request publish_request_of(const struct gt_publish *publis
     return request;
 }
 
-static void publish_start(struct gt_publish *publish, enum gt_publish_lane which)
+/* False: there is nothing to write, or it cannot be made. */
+static bool publish_begin_lane(struct gt_publish *publish, enum gt_publish_lane which,
+                               struct gt_kube_request *ret, struct gt_buf *body)
 {
     struct lane *lane = &publish->lanes[which];
-    struct gt_kube_request request = publish_request_of(publish, which);
-    gt_auto_buf struct gt_buf body = GT_BUF(PUBLISH_BODY_MAX);
-    gt_auto_err struct gt_err *err = NULL;
     char at[GT_PUBLISH_TIME_SIZE];
     if (!is_step(which) && !publish_is_changed(publish, which))
-        return;
+        return false;
     publish->port.now_text(publish->port.arg, at);
-    if (which != GT_PUBLISH_OWNER && !publish_make(publish, which, at, &body)) {
+    if (which != GT_PUBLISH_OWNER && !publish_make(publish, which, at, body)) {
         gt_publish_fail_lane(publish, which, NULL); /* no memory, or a text above the limit */
-        return;
+        gt_buf_consume(body, body->len);
+        return false;
     }
-    request.body = body.data;
+    *ret = publish_request_of(publish, which);
     lane->ever_tried = true;
     lane->sent_ms = gt_publish_now(publish);
     lane->changed = lane->again = false;
     publish->busy = which;
     publish->passive = !is_step(which) && !makes_object(publish);
-    if (publish->port.send(publish->port.arg, &request, publish_on_answer, publish, &err) < 0) {
-        publish->busy = GT_PUBLISH_LANES;
-        gt_publish_go_away(publish, which, err, 0);
-    }
-}
-
-/* Withdraws a request that waits for the API server with an outdated text, so that the new text is written
- * once. */
-static void publish_take_back(struct gt_publish *publish)
-{
-    enum gt_publish_lane which = publish->busy;
-    struct lane *lane = &publish->lanes[which];
-    gt_auto_buf struct gt_buf text = GT_BUF(PUBLISH_BODY_MAX);
-    if (!lane->changed || is_step(which) || !publish->port.is_idle(publish->port.arg))
-        return;
-    /* Not publish_is_changed(): what is on its way is to be compared, not what was written before. */
-    if (!publish_make(publish, which, NULL, &text) ||
-        gt_digest_bytes(GT_DIGEST_EMPTY, text.data, text.len) == publish->digest) {
-        lane->changed = false;
-        return;
-    }
-    publish->port.withdraw(publish->port.arg);
-    publish->busy = GT_PUBLISH_LANES;
-    gt_publish_go_away(publish, which, NULL, 0);
+    return true;
 }
 
 static void heartbeat(struct gt_publish *publish)
@@ -194,21 +145,43 @@ static void heartbeat(struct gt_publish *publish)
     arm_heartbeat(publish);
 }
 
-void gt_publish_run(struct gt_publish *publish)
+/* The lane whose turn it is; else it is asked again when the next one may go on, or at the heartbeat. */
+static int publish_next(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
+                        struct gt_err **err)
 {
+    struct gt_publish *publish = key->of;
     uint64_t moment = gt_publish_now(publish);
-    if (!publish->begun)
-        return;
+    (void)err;
     if (moment >= publish->heartbeat_at)
         heartbeat(publish);
-    if (publish->busy != GT_PUBLISH_LANES)
-        publish_take_back(publish);
-    for (unsigned i = 0; i < GT_PUBLISH_LANES && publish->busy == GT_PUBLISH_LANES; i++) {
-        enum gt_publish_lane lane = (enum gt_publish_lane)i;
-        if (is_due(publish, lane) && time_of(publish, lane) <= moment)
-            publish_start(publish, lane);
+    key->due_ms = publish->heartbeat_at;
+    for (enum gt_publish_lane lane = 0; lane < GT_PUBLISH_LANES && !body->failed; lane++) {
+        if (is_due(publish, lane) && time_of(publish, lane) <= moment &&
+            publish_begin_lane(publish, lane, ret, body))
+            return GT_WRITE_SEND;
+        if (is_due(publish, lane) && time_of(publish, lane) < key->due_ms)
+            key->due_ms = time_of(publish, lane);
     }
-    publish_schedule(publish);
+    return GT_WRITE_LATER;
+}
+
+static void publish_wake(struct gt_publish *publish)
+{
+    if (publish->begun)
+        gt_write_add(&publish->key);
+}
+
+static bool publish_on_answer(struct gt_write_key *key, enum gt_write_outcome outcome,
+                              struct gt_kube_answer *answer)
+{
+    struct gt_publish *publish = key->of;
+    enum gt_publish_lane which = publish->busy;
+    (void)outcome;
+    publish->busy = GT_PUBLISH_LANES;
+    gt_publish_take_answer(publish, which, answer);
+    key->due_ms = 0; /* the lanes have their own times */
+    publish_wake(publish);
+    return false;
 }
 
 void gt_publish_changed(struct gt_publish *publish)
@@ -216,19 +189,19 @@ void gt_publish_changed(struct gt_publish *publish)
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
         if (!is_step((enum gt_publish_lane)i))
             publish->lanes[i].changed = true;
-    publish_schedule(publish);
+    publish_wake(publish);
 }
 
 void gt_publish_again(struct gt_publish *publish, enum gt_publish_lane lane)
 {
     publish->lanes[lane].again = true;
-    publish_schedule(publish);
+    publish_wake(publish);
 }
 
 void gt_publish_refresh(struct gt_publish *publish)
 {
     heartbeat(publish);
-    publish_schedule(publish);
+    publish_wake(publish);
 }
 
 void gt_publish_begin(struct gt_publish *publish)
@@ -253,14 +226,23 @@ int gt_publish_new(const struct gt_publish_options *options, const struct gt_pub
     publish->source = *source;
     publish->port = *port;
     publish->busy = GT_PUBLISH_LANES;
+    publish->line = (struct gt_write_line){.name = "publish",
+                                           .running_max = 1,
+                                           .body_max = PUBLISH_BODY_MAX,
+                                           .retry_ms = GT_PUBLISH_INTERVAL_MS,
+                                           .retry_max_ms = GT_PUBLISH_INTERVAL_MS,
+                                           .make = publish_next,
+                                           .answered = publish_on_answer};
+    publish->key = (struct gt_write_key){.line = &publish->line, .of = publish};
+    gt_write_open(port->writer, &publish->line);
     *ret = publish;
     return 0;
 }
 
 void gt_publish_free(struct gt_publish *publish)
 {
-    if (publish && publish->busy != GT_PUBLISH_LANES)
-        publish->port.withdraw(publish->port.arg);
+    if (publish)
+        gt_write_close(&publish->line);
     free(publish);
 }
 

@@ -3,11 +3,12 @@
 
 #include "base/buf.h"
 #include "base/time_text.h"
-#include "kube/client.h"
+#include "kube/writer.h"
 
 /*
- * Decides what is written to the API server next, and when (docs/reference/publishing.md). Clock, connection
- * and texts come from callbacks. All on the loop's thread.
+ * Decides what is written to the API server next, and when (docs/reference/publishing.md): a key of the
+ * writer, whose request is that of the lane whose turn it is. Clock and texts come from callbacks. All on the
+ * loop's thread.
  *
  * There are eight lanes, and one request at a time. The first two are done once. Each of the others is
  * written again when its text has changed, at most once a second, and at every heartbeat.
@@ -44,17 +45,13 @@ struct gt_publish_source {
 
 enum { GT_PUBLISH_TIME_SIZE = GT_TIME_TEXT_SIZE };
 
-/* The clock, timer and connection, as callbacks. */
+/* The clock and the connection. */
 struct gt_publish_port {
-    uint64_t (*now_ms)(void *arg);         /* must only go forward */
-    void (*now_text)(void *arg, char *to); /* "2026-01-31T12:00:00Z", GT_PUBLISH_TIME_SIZE */
-    void (*wake)(void *arg, uint64_t ms);  /* sets the timer: gt_publish_run() is called after `ms` */
+    uint64_t (*now_ms)(void *arg);                     /* must only go forward */
+    void (*now_text)(void *arg, char *to);             /* "2026-01-31T12:00:00Z", GT_PUBLISH_TIME_SIZE */
     uint64_t (*random_below)(void *arg, uint64_t max); /* 0 to max - 1 */
-    int (*send)(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,
-                struct gt_err **err);
-    bool (*is_idle)(void *arg); /* the request waits between two tries, but not for Retry-After */
-    void (*withdraw)(void *arg);
     void *arg;
+    struct gt_writer *writer;
 };
 
 struct gt_publish_options {
@@ -66,11 +63,9 @@ struct gt_publish_options {
 };
 
 enum {
-    GT_PUBLISH_INTERVAL_MS = 1000,   /* between two writes of a lane */
-    GT_PUBLISH_DEADLINE_MS = 15000,  /* of a request after one that was answered */
-    GT_PUBLISH_AWAY_MS = 600000,     /* of a request after one that was not: the client retries by itself */
-    GT_PUBLISH_AWAY_MAX_MS = 30000,  /* the longest pause before such a request */
-    GT_PUBLISH_THROTTLED_MS = 120000 /* pause after a 429 whose Retry-After is longer than the deadline */
+    GT_PUBLISH_INTERVAL_MS = 1000, /* between two writes of a lane */
+    GT_PUBLISH_DEADLINE_MS = 15000,
+    GT_PUBLISH_AWAY_MAX_MS = 30000, /* the longest pause after a request that was not answered */
 };
 
 struct gt_publish_stats {
@@ -86,7 +81,6 @@ struct gt_publish;
 
 int gt_publish_new(const struct gt_publish_options *options, const struct gt_publish_source *source,
                    const struct gt_publish_port *port, struct gt_publish **ret, struct gt_err **err);
-/* Calls the port's withdraw() if a request runs. */
 void gt_publish_free(struct gt_publish *publish);
 GT_DEFINE_CLEANUP(struct gt_publish *, gt_publish_free)
 
@@ -102,9 +96,6 @@ void gt_publish_refresh(struct gt_publish *publish);
 
 /* Writes this lane again, since it was deleted in the API server. */
 void gt_publish_again(struct gt_publish *publish, enum gt_publish_lane lane);
-
-/* Call it when the timer fires. */
-void gt_publish_run(struct gt_publish *publish);
 
 void gt_publish_stats(const struct gt_publish *publish, struct gt_publish_stats *ret);
 

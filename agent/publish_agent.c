@@ -15,12 +15,7 @@
 
 struct gt_agent_publish {
     struct gt_agent *agent;
-    struct gt_kube *kube;      /* the agent's */
-    struct gt_kube_call *call; /* the one that runs */
-    uint64_t throttled;        /* as it was when that began */
-    gt_kube_done *done;
-    void *done_arg;
-    struct gt_source *timer;
+    struct gt_kube *kube; /* the agent's */
     struct gt_jitter jitter;
     struct gt_publish *engine;
     struct gt_agent_condition conditions[GT_TOPOLOGY_CONDITIONS];
@@ -29,7 +24,7 @@ struct gt_agent_publish {
     char slice_name[GT_SLICE_NAME_SIZE], counters_name[GT_SLICE_NAME_SIZE];
 };
 
-/* ---- the port: one request at a time, the loop's timer and clock ---- */
+/* ---- the port: the clock ---- */
 
 static uint64_t publish_agent_port_now_ms(void *arg)
 {
@@ -43,51 +38,10 @@ static void publish_agent_port_now_text(void *arg, char *to)
     gt_time_text(time(NULL), to);
 }
 
-static void publish_agent_port_wake(void *arg, uint64_t ms)
-{
-    struct gt_agent_publish *publish = arg;
-    gt_source_arm(publish->timer, ms);
-}
-
 static uint64_t publish_agent_port_random_below(void *arg, uint64_t max)
 {
     struct gt_agent_publish *publish = arg;
     return gt_jitter_below(&publish->jitter, max);
-}
-
-static void publish_agent_on_answer(void *arg, struct gt_kube_answer *answer)
-{
-    struct gt_agent_publish *publish = arg;
-    publish->call = NULL;
-    publish->done(publish->done_arg, answer);
-}
-
-static int publish_agent_port_send(void *arg, const struct gt_kube_request *request, gt_kube_done *done,
-                                   void *done_arg, struct gt_err **err)
-{
-    struct gt_agent_publish *publish = arg;
-    struct gt_kube_counters counters;
-    gt_kube_counters(publish->kube, &counters);
-    publish->throttled = counters.throttled;
-    publish->done = done;
-    publish->done_arg = done_arg;
-    return gt_kube_start(publish->kube, request, publish_agent_on_answer, publish, &publish->call, err);
-}
-
-/* Whether our request waits for a retry: the client has nothing under way. It may be busy with requests of
- * others; then this is checked again in a second. */
-static bool port_is_idle(void *arg)
-{
-    const struct gt_agent_publish *publish = arg;
-    struct gt_kube_counters counters;
-    gt_kube_counters(publish->kube, &counters);
-    return counters.running == 0 && counters.throttled == publish->throttled;
-}
-
-static void publish_agent_port_withdraw(void *arg)
-{
-    struct gt_agent_publish *publish = arg;
-    gt_kube_cancel(gt_steal(publish->call));
 }
 
 /* ---- the source: what the agent knows ---- */
@@ -248,12 +202,6 @@ static bool source_conflict(void *arg, enum gt_publish_lane lane, const cJSON *s
 
 /* ---- the daemon's side ---- */
 
-static void publish_agent_on_timer(void *arg)
-{
-    struct gt_agent_publish *publish = arg;
-    gt_publish_run(publish->engine);
-}
-
 /* The published state is better than one that is found without the vendor library. */
 static bool publish_agent_is_changed(const struct gt_agent_publish *publish)
 {
@@ -287,7 +235,6 @@ void gt_agent_publish_stop(struct gt_agent_publish *publish)
     if (!publish)
         return;
     gt_publish_free(publish->engine);
-    gt_source_free(publish->timer);
     gt_publish_scores_done(&publish->scores);
     free(publish);
 }
@@ -309,10 +256,9 @@ static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
     };
     const struct gt_publish_source source = {source_write, source_wanted, source_found, source_conflict,
                                              publish};
-    const struct gt_publish_port port = {publish_agent_port_now_ms,   publish_agent_port_now_text,
-                                         publish_agent_port_wake,     publish_agent_port_random_below,
-                                         publish_agent_port_send,     port_is_idle,
-                                         publish_agent_port_withdraw, publish};
+    const struct gt_publish_port port = {publish_agent_port_now_ms, publish_agent_port_now_text,
+                                         publish_agent_port_random_below, publish,
+                                         gt_kube_writer(publish->kube)};
     return gt_publish_new(&engine, &source, &port, &publish->engine, err);
 }
 
@@ -325,11 +271,7 @@ int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret
     publish->agent = agent;
     publish->kube = agent->kube;
     gt_jitter_seed(&publish->jitter);
-    int r = gt_loop_add_timer(agent->loop, publish_agent_on_timer, publish, &publish->timer, err);
-    if (r >= 0)
-        r = make_engine(publish, err);
-    if (r < 0)
-        return r;
+    GT_TRY(make_engine(publish, err));
     *ret = gt_steal(publish);
     return 0;
 }

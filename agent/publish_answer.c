@@ -65,23 +65,24 @@ void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which
         log_failure(lane, which, error);
 }
 
-/* The API server gave no usable answer. `status` is 429 only if Retry-After was longer than the request's
- * deadline. */
-void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
-                        unsigned status)
+/* The API server gave no usable answer: all lanes wait. A single time is not told. */
+static void publish_go_away(struct gt_publish *publish, enum gt_publish_lane which,
+                            const struct gt_kube_answer *answer)
 {
     uint64_t wait = pause_of(publish, publish->away++, GT_PUBLISH_AWAY_MAX_MS);
-    if (status == 429)
-        wait = GT_PUBLISH_THROTTLED_MS + gt_publish_random(publish, GT_PUBLISH_THROTTLED_MS / 2);
+    uint64_t asked = UINT64_C(1000) * (answer->retry_after_s < GT_BACKOFF_RETRY_AFTER_MAX_S
+                                           ? answer->retry_after_s
+                                           : GT_BACKOFF_RETRY_AFTER_MAX_S);
+    wait = asked > wait ? asked + gt_publish_random(publish, asked / 2) : wait;
     publish->away_until = gt_publish_now(publish) + wait;
     publish->stats.failures[which]++;
     publish->lanes[which].again = true;
-    if (!error)
+    if (publish->away == 1)
         return;
-    bool again = publish->away_error == gt_err_code(error);
-    publish->away_error = gt_err_code(error);
+    bool again = publish->away_error == gt_err_code(answer->error);
+    publish->away_error = gt_err_code(answer->error);
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "the API server does not answer, what is published stays",
-           GT_STR("why", gt_err_text(error)));
+           GT_STR("why", gt_err_text(answer->error)));
 }
 
 static void is_back(struct gt_publish *publish)
@@ -218,7 +219,7 @@ void gt_publish_take_answer(struct gt_publish *publish, enum gt_publish_lane whi
         is_back(publish);
         succeed(publish, which, answer);
     } else if (silent || answer->status < 400) {
-        gt_publish_go_away(publish, which, answer->error, answer->status);
+        publish_go_away(publish, which, answer);
     } else {
         is_back(publish);
         refused(publish, which, answer);

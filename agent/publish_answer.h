@@ -25,6 +25,8 @@ struct gt_publish {
     struct gt_publish_options options;
     struct gt_publish_source source;
     struct gt_publish_port port;
+    struct gt_write_line line;
+    struct gt_write_key key;
     struct lane lanes[GT_PUBLISH_LANES];
     char uid[GT_PUBLISH_UID_SIZE]; /* of the Node */
     bool begun;
@@ -61,8 +63,3 @@ void gt_publish_take_answer(struct gt_publish *publish, enum gt_publish_lane whi
 
 /* The lane could not be written: it waits, longer each time. `error` NULL: nothing is logged. */
 void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error);
-
-/* The API server gave no usable answer: all lanes wait. `status` is 429 only if Retry-After was longer than
- * the request's deadline. */
-void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
-                        unsigned status);

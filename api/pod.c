@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
 #include "api/pod_claim.h"
 #include "base/json_get.h"
@@ -239,6 +240,16 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     to->meta.gpus = to->gpus.counts;
     to->meta.containers = to->gpus.containers;
     return r;
+}
+
+void gt_pod_read_metadata(const cJSON *object, struct gt_pod *ret)
+{
+    bool bad = false;
+    *ret = (struct gt_pod){0};
+    ret->meta.namespace_ = gt_meta_namespace(object);
+    ret->meta.name = gt_meta_name(object);
+    ret->uid = gt_meta_uid(object);
+    pod_read_metadata(gt_get(object, "metadata"), ret, &bad);
 }
 
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)

@@ -11,10 +11,12 @@
 #include "base/time_text.h"
 #include "kube/buckets.h"
 #include "kube/internal.h"
+#include "kube/writer.h"
 
 enum {
     EVENT_BODY_MAX = 16 << 10,
     ON_THE_WAY_MAX = 8,
+    EVENT_TRIES = 7,
     MINUTE_MS = 60000,
     NAME_PART_MAX = 200,
 };
@@ -23,60 +25,35 @@ enum {
  * counts per object). */
 static const struct gt_bucket_rate same = {1, 600000}, alike = {25, 300000};
 
-/* An event that waits in the queue. */
-struct waiting {
-    struct waiting *next;
-    char *namespace_;
-    char body[];
-};
-
 struct gt_kube_recorder {
     struct gt_kube *kube;
     char *controller, *instance;
-    struct gt_kube_call *calls[ON_THE_WAY_MAX];
-    struct slot {
-        struct gt_kube_recorder *recorder;
-        unsigned number;
-    } slots[ON_THE_WAY_MAX];
-    struct waiting *first, **last;
-    unsigned waiting_count;
+    struct gt_write_line line;
     struct gt_buckets seen; /* of both rates */
     struct gt_bucket minute;
     unsigned per_minute;
     struct gt_kube_recorder_counters counters;
 };
 
-static void free_waiting(struct waiting *waiting)
-{
-    free(waiting->namespace_);
-    free(waiting);
-}
-
-static struct waiting *take_first(struct gt_kube_recorder *recorder)
-{
-    struct waiting *waiting = recorder->first;
-    if (!waiting)
-        return NULL;
-    recorder->first = waiting->next;
-    if (!recorder->first)
-        recorder->last = &recorder->first;
-    recorder->waiting_count--;
-    return waiting;
-}
-
 void gt_kube_recorder_free(struct gt_kube_recorder *recorder)
 {
-    struct waiting *waiting;
     if (!recorder)
         return;
-    for (unsigned i = 0; i < ON_THE_WAY_MAX; i++)
-        gt_kube_cancel(recorder->calls[i]);
-    while ((waiting = take_first(recorder)))
-        free_waiting(waiting);
+    gt_write_close(&recorder->line);
     free(recorder->seen.places);
     free(recorder->controller);
     free(recorder->instance);
     free(recorder);
+}
+
+/* Where the answer to the first try was lost, the event is there already. */
+static bool event_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
+                             struct gt_kube_answer *answer)
+{
+    struct gt_kube_recorder *recorder = key->of;
+    bool written = outcome == GT_WRITE_DONE || gt_err_code(answer->error) == EEXIST;
+    *(written ? &recorder->counters.written : &recorder->counters.failed) += 1;
+    return false;
 }
 
 int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const char *instance,
@@ -85,8 +62,15 @@ int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const cha
     GT_CLEANUP(gt_kube_recorder_free) struct gt_kube_recorder *recorder = calloc(1, sizeof(*recorder));
     if (!recorder)
         return gt_fail_sys(err, ENOMEM, "event recorder");
-    recorder->last = &recorder->first;
     recorder->kube = kube;
+    recorder->line = (struct gt_write_line){.name = "events",
+                                            .order = GT_WRITE_LAST,
+                                            .running_max = ON_THE_WAY_MAX,
+                                            .body_max = EVENT_BODY_MAX,
+                                            .retry_ms = GT_BACKOFF_FIRST_MS,
+                                            .retry_max_ms = GT_BACKOFF_MAX_MS,
+                                            .quiet_tries = EVENT_TRIES,
+                                            .answered = event_on_written};
     recorder->per_minute = per_minute;
     /* Two for each event that may be written while it counts as the same. */
     recorder->seen.count = 2 * per_minute * (unsigned)(1 + same.refill_ms / MINUTE_MS);
@@ -95,8 +79,7 @@ int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const cha
     recorder->instance = strdup(instance);
     if (!recorder->seen.places || !recorder->controller || !recorder->instance)
         return gt_fail_sys(err, ENOMEM, "event recorder");
-    for (unsigned i = 0; i < ON_THE_WAY_MAX; i++)
-        recorder->slots[i] = (struct slot){recorder, i};
+    gt_write_open(gt_kube_writer(kube), &recorder->line);
     *ret = gt_steal(recorder);
     return 0;
 }
@@ -132,55 +115,17 @@ static void write_event(struct gt_kube_recorder *recorder, const struct gt_event
                    to);
 }
 
-static void send_waiting(struct gt_kube_recorder *recorder);
-
-static void event_on_written(void *arg, struct gt_kube_answer *answer)
-{
-    struct slot *slot = arg;
-    slot->recorder->calls[slot->number] = NULL;
-    if (answer->error)
-        slot->recorder->counters.failed++;
-    else
-        slot->recorder->counters.written++;
-    send_waiting(slot->recorder);
-}
-
-static void send_waiting(struct gt_kube_recorder *recorder)
-{
-    for (unsigned place = 0; place < ON_THE_WAY_MAX; place++) {
-        struct waiting *waiting = recorder->calls[place] ? NULL : take_first(recorder);
-        if (!waiting)
-            continue;
-        const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
-                                                .resource = &gt_kube_events,
-                                                .namespace_ = waiting->namespace_,
-                                                .body = waiting->body,
-                                                .no_object = true};
-        if (gt_kube_start(recorder->kube, &request, event_on_written, &recorder->slots[place],
-                          &recorder->calls[place], NULL) < 0)
-            recorder->counters.dropped++;
-        free_waiting(waiting);
-    }
-}
-
-static bool event_enqueue(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
+static bool event_post(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
 {
     const char *namespace_ = event->namespace_ ? event->namespace_ : "default";
     gt_auto_buf struct gt_buf body = GT_BUF(EVENT_BODY_MAX);
     write_event(recorder, event, namespace_, &body);
-    struct waiting *waiting = body.failed ? NULL : malloc(sizeof(*waiting) + body.len + 1);
-    if (!waiting)
-        return false;
-    *waiting = (struct waiting){.namespace_ = strdup(namespace_)};
-    memcpy(waiting->body, body.data, body.len + 1);
-    if (!waiting->namespace_) {
-        free(waiting);
-        return false;
-    }
-    *recorder->last = waiting;
-    recorder->last = &waiting->next;
-    recorder->waiting_count++;
-    return true;
+    const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
+                                            .resource = &gt_kube_events,
+                                            .namespace_ = namespace_,
+                                            .body = body.data,
+                                            .no_object = true};
+    return !body.failed && gt_write_post(&recorder->line, &request, recorder);
 }
 
 void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
@@ -196,14 +141,13 @@ void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_obj
         recorder->counters.repeated++;
         return;
     }
-    if (recorder->waiting_count >= recorder->per_minute ||
+    if (gt_write_count(&recorder->line) >= recorder->per_minute ||
         !gt_bucket_has(&recorder->seen, about, alike, now) || !gt_bucket_has(&minute, 0, rate, now) ||
-        !event_enqueue(recorder, event)) {
+        !event_post(recorder, event)) {
         recorder->counters.dropped++;
         return;
     }
     gt_bucket_take(&recorder->seen, whole, same, now);
     gt_bucket_take(&recorder->seen, about, alike, now);
     gt_bucket_take(&minute, 0, rate, now);
-    send_waiting(recorder);
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/prometheus.h"
@@ -28,28 +29,31 @@ static void writer_wake(const struct gt_writer *writer, uint64_t after_ms)
 
 /* ---- lists ---- */
 
-static struct gt_write_list *writer_list_of(const struct gt_write_key *key)
+/* Into the list of its state. */
+static void writer_link(struct gt_write_key *key, int state)
 {
-    return key->state == GT_WRITE_READY ? &key->line->ready : &key->line->delayed;
-}
-
-static void writer_link(struct gt_write_key *key)
-{
-    struct gt_write_list *list = writer_list_of(key);
+    struct gt_write_list *list = &key->line->lists[state];
+    key->state = state;
     key->next = NULL;
     key->previous = list->last;
     *(list->last ? &list->last->next : &list->first) = key;
     list->last = key;
-    key->line->depth += key->state == GT_WRITE_READY;
+    list->count++;
 }
 
 static void writer_unlink(struct gt_write_key *key)
 {
-    struct gt_write_list *list = writer_list_of(key);
+    struct gt_write_list *list = &key->line->lists[key->state];
     *(key->previous ? &key->previous->next : &list->first) = key->next;
     *(key->next ? &key->next->previous : &list->last) = key->previous;
-    key->line->depth -= key->state == GT_WRITE_READY;
+    list->count--;
     key->state = GT_WRITE_IDLE;
+}
+
+unsigned gt_write_count(const struct gt_write_line *line)
+{
+    return line->lists[GT_WRITE_READY].count + line->lists[GT_WRITE_DELAYED].count +
+           line->lists[GT_WRITE_RUNNING].count;
 }
 
 static void writer_enqueue(struct gt_write_key *key)
@@ -57,16 +61,15 @@ static void writer_enqueue(struct gt_write_key *key)
     struct gt_write_line *line = key->line;
     uint64_t now = writer_now(line->writer);
     bool delayed = key->due_ms > now;
-    key->state = delayed ? GT_WRITE_DELAYED : GT_WRITE_READY;
     key->since_ms = now;
-    writer_link(key);
+    writer_link(key, delayed ? GT_WRITE_DELAYED : GT_WRITE_READY);
     if (delayed && key->due_ms < line->delayed_ms)
         line->delayed_ms = key->due_ms;
 }
 
 static void writer_release_delayed(struct gt_write_line *line, uint64_t now)
 {
-    struct gt_write_key *key = line->delayed.first, *next;
+    struct gt_write_key *key = line->lists[GT_WRITE_DELAYED].first, *next;
     if (line->delayed_ms > now)
         return;
     line->delayed_ms = UINT64_MAX;
@@ -106,10 +109,11 @@ static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcom
                           struct gt_kube_answer *answer)
 {
     struct gt_write_line *line = key->line;
-    bool failed = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN;
-    if (failed && line->report)
+    bool failed = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN, posted = key->is_posted;
+    bool quiet = key->failures < line->quiet_tries && (outcome == GT_WRITE_UNKNOWN || answer->status == 429);
+    if (failed && !quiet && line->report)
         line->report(key, key->is_reported, answer->error);
-    key->is_reported = outcome != GT_WRITE_DONE && (key->is_reported || failed);
+    key->is_reported = outcome != GT_WRITE_DONE && (key->is_reported || (failed && !quiet));
     key->is_unknown = outcome == GT_WRITE_UNKNOWN || (key->is_unknown && outcome == GT_WRITE_REFUSED);
     key->is_repeat = outcome != GT_WRITE_DONE;
     if (outcome == GT_WRITE_DONE)
@@ -120,8 +124,12 @@ static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcom
                                                        answer->retry_after_s, &line->writer->jitter);
     bool again = key->added || outcome != GT_WRITE_DONE;
     key->added = false;
-    if (line->answered(key, outcome, answer) && again && key->state == GT_WRITE_IDLE)
+    if (!quiet && (!line->answered || !line->answered(key, outcome, answer)))
+        again = false;
+    else if (again && key->state == GT_WRITE_IDLE)
         writer_enqueue(key);
+    if (posted && !again)
+        free(key);
 }
 
 static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
@@ -129,15 +137,37 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
     struct gt_write_key *key = arg;
     struct gt_write_line *line = key->line;
     struct gt_writer *writer = line->writer;
-    line->running--;
+    writer_unlink(key);
     writer_count(writer_now(writer) - key->since_ms, line->stats.worked, &line->stats.worked_ms);
     key->call = NULL;
-    key->state = GT_WRITE_IDLE;
     writer_finish(key, writer_outcome(answer), answer);
     writer_wake(writer, 0);
 }
 
 /* ---- requests ---- */
+
+struct gt_write_posted {
+    struct gt_write_key key; /* first */
+    struct gt_kube_request request;
+    char texts[];
+};
+
+const struct gt_kube_request *gt_write_request(const struct gt_write_key *key)
+{
+    return &((const struct gt_write_posted *)key)->request;
+}
+
+static int writer_make(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
+                       struct gt_err **err)
+{
+    const struct gt_write_line *line = key->line;
+    if (line->may_send && !line->may_send(line->arg))
+        return GT_WRITE_LATER;
+    if (!key->is_posted)
+        return line->make(key, ret, body, err);
+    *ret = *gt_write_request(key);
+    return GT_WRITE_SEND;
+}
 
 static void writer_send(struct gt_write_key *key, uint64_t now)
 {
@@ -149,7 +179,7 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
     uint64_t waited = now - key->since_ms;
     writer_unlink(key);
     key->is_later = false;
-    int r = line->make(key, &request, &body, &error);
+    int r = writer_make(key, &request, &body, &error);
     if (r == GT_WRITE_LATER) {
         key->is_later = true;
         key->due_ms = key->due_ms > now ? key->due_ms : now + line->retry_ms;
@@ -158,7 +188,8 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
     if (r == GT_WRITE_NOTHING || r == GT_WRITE_LATER)
         return;
     request.once = true; /* the pauses are the key's */
-    request.body = body.data;
+    if (body.data)
+        request.body = body.data;
     if (r > 0)
         r = gt_buf_check(&body, line->name, &error);
     if (r >= 0)
@@ -167,19 +198,20 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
         writer_finish(key, GT_WRITE_REFUSED, &(struct gt_kube_answer){.error = error});
         return;
     }
-    key->state = GT_WRITE_RUNNING;
+    writer_link(key, GT_WRITE_RUNNING);
     key->since_ms = now;
-    line->running++;
     writer_count(waited, line->stats.queued, &line->stats.queued_ms);
     line->stats.retries += key->is_repeat;
-    writer->tokens -= 1000;
+    writer->tokens -= writer->tokens < 1000 ? writer->tokens : 1000;
 }
 
-static struct gt_write_key *writer_next(const struct gt_writer *writer)
+/* `any`: also where the budget is used up. */
+static struct gt_write_key *writer_next(const struct gt_writer *writer, bool any)
 {
     for (struct gt_write_line *line = writer->lines; line; line = line->next)
-        if (line->ready.first && line->running < line->running_max)
-            return line->ready.first;
+        if (line->lists[GT_WRITE_READY].first && line->lists[GT_WRITE_RUNNING].count < line->running_max &&
+            (any || writer->tokens >= 1000 || line->order == GT_WRITE_FIRST))
+            return line->lists[GT_WRITE_READY].first;
     return NULL;
 }
 
@@ -197,11 +229,11 @@ void gt_writer_run(struct gt_writer *writer)
     writer_refill(writer, now);
     for (struct gt_write_line *line = writer->lines; line; line = line->next)
         writer_release_delayed(line, now);
-    while (writer->tokens >= 1000 && (key = writer_next(writer)))
+    while ((key = writer_next(writer, false)))
         writer_send(key, now);
     for (const struct gt_write_line *line = writer->lines; line; line = line->next)
         next = line->delayed_ms < next ? line->delayed_ms : next;
-    if (writer->tokens < 1000 && writer_next(writer) && now + 1000 / GT_WRITER_PER_SECOND < next)
+    if (writer_next(writer, true) && now + 1000 / GT_WRITER_PER_SECOND < next)
         next = now + 1000 / GT_WRITER_PER_SECOND;
     if (next != UINT64_MAX)
         writer_wake(writer, next > now ? next - now : 0);
@@ -222,17 +254,50 @@ void gt_write_add(struct gt_write_key *key)
     writer_wake(key->line->writer, key->state == GT_WRITE_READY ? 0 : key->due_ms - key->since_ms);
 }
 
+bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of)
+{
+    const char *const from[] = {request->namespace_, request->name, request->body};
+    size_t sizes[GT_COUNT(from)], size = 0;
+    for (unsigned i = 0; i < GT_COUNT(from); i++)
+        size += sizes[i] = from[i] ? strlen(from[i]) + 1 : 0;
+    struct gt_write_posted *posted = calloc(1, sizeof(*posted) + size);
+    if (!posted)
+        return false;
+    *posted = (struct gt_write_posted){{.line = line, .of = of, .is_posted = true}, *request};
+    const char **const to[] = {&posted->request.namespace_, &posted->request.name, &posted->request.body};
+    char *at = posted->texts;
+    for (unsigned i = 0; i < GT_COUNT(from); at += sizes[i++])
+        if (from[i])
+            *to[i] = memcpy(at, from[i], sizes[i]);
+    gt_write_add(&posted->key);
+    return true;
+}
+
+struct gt_write_key *gt_write_find(const struct gt_write_line *line, const char *namespace_, const char *name)
+{
+    for (unsigned i = 0; i < GT_WRITE_STATES; i++)
+        for (struct gt_write_key *key = line->lists[i].first; key; key = key->next) {
+            const struct gt_kube_request *request = gt_write_request(key);
+            if (strcmp(request->name, name) == 0 &&
+                strcmp(request->namespace_ ? request->namespace_ : "", namespace_ ? namespace_ : "") == 0)
+                return key;
+        }
+    return NULL;
+}
+
 void gt_write_remove(struct gt_write_key *key)
 {
     struct gt_write_line *line = key->line;
     if (key->state == GT_WRITE_RUNNING) {
         line->writer->port.cancel(key->call);
-        line->running--;
         writer_wake(line->writer, 0);
-    } else if (key->state != GT_WRITE_IDLE) {
-        writer_unlink(key);
     }
-    *key = (struct gt_write_key){.line = line, .of = key->of};
+    if (key->state != GT_WRITE_IDLE)
+        writer_unlink(key);
+    if (key->is_posted)
+        free(key);
+    else
+        *key = (struct gt_write_key){.line = line, .of = key->of};
 }
 
 /* ---- lines ---- */
@@ -248,10 +313,18 @@ void gt_write_open(struct gt_writer *writer, struct gt_write_line *line)
     *at = line;
 }
 
+void gt_write_clear(struct gt_write_line *line)
+{
+    for (unsigned i = 0; i < GT_WRITE_STATES; i++)
+        while (line->lists[i].first)
+            gt_write_remove(line->lists[i].first);
+}
+
 void gt_write_close(struct gt_write_line *line)
 {
     if (!line->writer)
         return;
+    gt_write_clear(line);
     struct gt_write_line **at = &line->writer->lines;
     while (*at != line)
         at = &(*at)->next;
@@ -265,6 +338,12 @@ void gt_write_log(const char *kind, const char *namespace_, const char *name, bo
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", kind),
            GT_STR("namespace", namespace_ ? namespace_ : ""), GT_STR("name", name),
            GT_STR("error", gt_err_text(error)));
+}
+
+void gt_write_log_posted(const struct gt_write_key *key, bool again, const struct gt_err *error)
+{
+    const struct gt_kube_request *request = gt_write_request(key);
+    gt_write_log(request->resource->plural, request->namespace_, request->name, again, error);
 }
 
 void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
@@ -282,7 +361,7 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
         gt_prom_head(to, metrics[i].name, metrics[i].type, metrics[i].help);
         for (const struct gt_write_line *line = writer->lines; line; line = line->next)
             gt_buf_printf(to, "%s{name=\"%s\"} %" PRIu64 "\n", metrics[i].name, line->name,
-                          i == 0   ? line->depth
+                          i == 0   ? line->lists[GT_WRITE_READY].count
                           : i == 1 ? line->stats.adds
                                    : line->stats.retries);
     }

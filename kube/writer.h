@@ -11,12 +11,16 @@
  * key's turn comes, the request is made from the state of that moment:
  *
  * - A key has at most one request in flight. Added meanwhile, it is asked again after the answer.
- * - Lines with a lower `order` come first; within a line, first come, first served.
- * - All lines together send at most GT_WRITER_PER_SECOND requests a second.
+ * - Lines with a lower `order` come first; of lines with the same order, the one that was opened first;
+ * within a line, first come, first served.
+ * - All lines together send at most GT_WRITER_PER_SECOND requests a second: those that pods wait for
+ *   (GT_WRITE_FIRST) always go, and the others get what is left.
  * - A failed write is made again after a back-off with jitter, not before Retry-After. A failure is reported
  *   once, until a write of the key succeeds.
  * - Without a complete answer, or after a 5xx, it is not known whether the object was written: `is_unknown`
  *   is set when the next request is made. Who cannot simply repeat the write reads the object.
+ *
+ * A request that is known when it is asked for needs no key: gt_write_post().
  */
 struct gt_writer;
 struct gt_write_line;
@@ -36,15 +40,11 @@ struct gt_write_key {
     unsigned failures; /* in a row */
     uint64_t due_ms;   /* not before then; `answered` may set it */
     /* of writer.c: */
-    enum { GT_WRITE_IDLE, GT_WRITE_READY, GT_WRITE_DELAYED, GT_WRITE_RUNNING } state;
-    bool added, is_repeat, is_reported, is_later;
+    enum { GT_WRITE_IDLE, GT_WRITE_READY, GT_WRITE_DELAYED, GT_WRITE_RUNNING, GT_WRITE_STATES } state;
+    bool added, is_repeat, is_reported, is_later, is_posted;
     uint64_t since_ms; /* when it became ready, or was sent */
     struct gt_kube_call *call;
     struct gt_write_key *next, *previous;
-};
-
-struct gt_write_list {
-    struct gt_write_key *first, *last;
 };
 
 enum { GT_WRITE_NOTHING, GT_WRITE_SEND, GT_WRITE_LATER };
@@ -57,28 +57,37 @@ struct gt_write_line {
     unsigned order, running_max;
     size_t body_max;
     uint64_t retry_ms, retry_max_ms;
-    /* Makes the next request. GT_WRITE_NOTHING: the object is as it should be, and the key may be removed and
-     * freed; GT_WRITE_LATER: ask again when it is added, or at `due_ms`, which is after retry_ms if it is not
-     * set; or a negative error. The texts of the request are used before the next call. */
+    unsigned
+        quiet_tries; /* so many failures in a row that may pass (no answer, 429, 5xx) are only repeated */
+    /* False: nothing is sent now, and asked again after retry_ms. NULL: always true. */
+    bool (*may_send)(void *arg);
+    void *arg;
+    /* NULL: all its keys are posted. Makes the next request. GT_WRITE_NOTHING: the object is as it should be,
+     * and the key may be removed and freed; GT_WRITE_LATER: ask again when it is added, or at `due_ms`, which
+     * is after retry_ms if it is not set; or a negative error. The texts of the request are used before the
+     * next call. */
     int (*make)(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
                 struct gt_err **err);
-    /* False: the key is not to be asked again until it is added; it may have been removed and freed. */
+    /* False: the key is not to be asked again until it is added; it may have been removed and freed (a posted
+     * one: only by the writer). NULL: false. */
     bool (*answered)(struct gt_write_key *key, enum gt_write_outcome outcome, struct gt_kube_answer *answer);
     /* `again`: the key has failed before. NULL: nothing is reported. */
     void (*report)(const struct gt_write_key *key, bool again, const struct gt_err *error);
     /* of writer.c: */
     struct gt_writer *writer;
     struct gt_write_line *next;
-    struct gt_write_list ready, delayed;
-    uint64_t delayed_ms; /* the earliest time in `delayed` */
-    unsigned running, depth;
+    struct gt_write_list {
+        struct gt_write_key *first, *last;
+        unsigned count;
+    } lists[GT_WRITE_STATES];
+    uint64_t delayed_ms; /* the earliest time of the delayed ones */
     struct gt_write_stats {
         uint64_t adds, retries, queued_ms, worked_ms;
         uint64_t queued[GT_WRITE_BUCKETS], worked[GT_WRITE_BUCKETS];
     } stats;
 };
 
-enum { GT_WRITER_PER_SECOND = 200, GT_WRITER_BURST = 400 };
+enum { GT_WRITER_PER_SECOND = 500, GT_WRITER_BURST = 1000 };
 
 /* What the writer needs: the client and the loop's timer, or a test. */
 struct gt_writer_port {
@@ -97,10 +106,20 @@ struct gt_writer *gt_kube_writer(struct gt_kube *kube);
 
 /* Adds a line. Its owner keeps it where it is until gt_write_close(). */
 void gt_write_open(struct gt_writer *writer, struct gt_write_line *line);
-/* All its keys must have been removed. A line that was never opened is allowed. */
+/* Removes its keys. A line that was never opened is allowed. */
 void gt_write_close(struct gt_write_line *line);
+void gt_write_clear(struct gt_write_line *line);
+/* How many keys wait, in a pause too, or are in flight. */
+unsigned gt_write_count(const struct gt_write_line *line);
 
 void gt_write_add(struct gt_write_key *key);
+/* Adds a request that is sent as it is; its namespace, name and body are copied. False: no memory. */
+bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of);
+/* Of a posted key. */
+const struct gt_kube_request *gt_write_request(const struct gt_write_key *key);
+/* The posted key of this object; NULL: there is none. `namespace_` may be NULL. */
+struct gt_write_key *gt_write_find(const struct gt_write_line *line, const char *namespace_,
+                                   const char *name);
 /* Takes the key out, and cancels its request: it is not known whether that is done. */
 void gt_write_remove(struct gt_write_key *key);
 /* Sends what is due; for the timer of the port. */
@@ -109,6 +128,8 @@ void gt_writer_run(struct gt_writer *writer);
 /* For reports of daemons: a warning, or a line for debugging if `again`. `namespace_` may be NULL. */
 void gt_write_log(const char *kind, const char *namespace_, const char *name, bool again,
                   const struct gt_err *error);
+/* A line's `report`, where all its keys are posted. */
+void gt_write_log_posted(const struct gt_write_key *key, bool again, const struct gt_err *error);
 
 /* As client-go's workqueue has them, with the label `name`. */
 void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to);

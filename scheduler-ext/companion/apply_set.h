@@ -10,9 +10,8 @@
  * it is; gt_apply_set_state_of() reports it as foreign. It writes only differences, only after the whole list
  * of existing objects has been seen, and only on the replica that leads.
  *
- * Writes: 8 at a time, 50 a second on average (bursts of 100), one at a time for each object, with back-off
- * after failures. The answer to a write counts at once; older states that the watch still sends are ignored
- * until it has caught up with the write, for at most 5 seconds.
+ * The answer to a write counts at once; older states that the watch still sends are ignored until it has
+ * caught up with the write, for at most 5 seconds.
  */
 struct gt_apply_set;
 

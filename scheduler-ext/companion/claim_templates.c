@@ -112,14 +112,11 @@ static int claim_templates_make(struct gt_write_key *key, struct gt_kube_request
                                 struct gt_err **err)
 {
     const struct claim_template *one = key->of;
-    const struct gt_part_env *env = one->all->env;
     struct gt_claim_sizes sizes;
     bool creates;
     (void)err;
     if (!claim_templates_is_due(one, &creates))
         return GT_WRITE_NOTHING;
-    if (!env->is_leading(env->leading_arg))
-        return GT_WRITE_LATER;
     if (!creates)
         gt_delete_options_write(one->uid, NULL, body);
     else if (gt_claim_template_sizes(one->name, &sizes))
@@ -280,6 +277,8 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
                                              .body_max = TEMPLATE_BODY_MAX,
                                              .retry_ms = TEMPLATE_RETRY_MS,
                                              .retry_max_ms = TEMPLATE_RETRY_MAX_MS,
+                                             .may_send = env->is_leading,
+                                             .arg = env->leading_arg,
                                              .make = claim_templates_make,
                                              .answered = claim_templates_on_written,
                                              .report = claim_templates_report};

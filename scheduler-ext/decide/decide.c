@@ -56,9 +56,10 @@ static bool decide_find_most(struct part_search *search, uint32_t first, uint32_
 }
 
 /* Where a started unit has no room, further ones may. */
-static bool find_part(struct part_search *search)
+static int find_part(struct part_search *search, struct gt_err **err)
 {
-    bool found = gt_waiting_units_make(search->view, &search->part, NULL) == 0 && search->part.count;
+    GT_TRY(gt_waiting_units_make(search->view, &search->part, err));
+    bool found = search->part.count;
     if (found && !decide_find_most(search, 0, search->part.least)) {
         uint32_t started = search->part.started;
         struct gt_plan_failure first = *search->failure;
@@ -70,13 +71,14 @@ static bool find_part(struct part_search *search)
     return found;
 }
 
-/* Plans the whole job, else as much as may run without the rest. */
-static bool decide_find_places(struct gt_cache *cache, const struct gt_job_view *view,
-                               const struct gt_decide_spec *spec, struct gt_attempt *attempt,
-                               struct gt_plan_failure *ret_failure)
+/* Plans the whole job, else as much as may run without the rest. 0: there is no room; below: an error. */
+static int decide_find_places(struct gt_cache *cache, const struct gt_job_view *view,
+                              const struct gt_decide_spec *spec, struct gt_attempt *attempt,
+                              struct gt_plan_failure *ret_failure, struct gt_err **err)
 {
     struct part_search search = {cache, view, attempt, spec, ret_failure, {0}};
-    return gt_part_is_allowed(view) ? find_part(&search) : plan_attempt(cache, view, attempt, ret_failure);
+    return gt_part_is_allowed(view) ? find_part(&search, err)
+                                    : plan_attempt(cache, view, attempt, ret_failure);
 }
 
 /* Whether its place is to be reported. */
@@ -178,7 +180,7 @@ static void explain_avoid(struct gt_cache *cache, const struct gt_job_view *view
     gt_auto_attempt struct gt_attempt attempt = {0};
     if (gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
-    if (decide_find_places(cache, view, NULL, &attempt, failure))
+    if (decide_find_places(cache, view, NULL, &attempt, failure, NULL) > 0)
         failure->reason = GT_PLAN_RESERVED;
 }
 
@@ -192,7 +194,7 @@ static void explain_limits(struct gt_cache *cache, const struct gt_job_view *vie
         gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
     attempt.demands.count = attempt.demands.limit_count = 0;
-    if (decide_find_places(cache, view, spec, &attempt, failure))
+    if (decide_find_places(cache, view, spec, &attempt, failure, NULL) > 0)
         failure->reason = GT_PLAN_TOO_FEW_RESOURCES;
 }
 
@@ -266,12 +268,15 @@ static enum gt_decision decide_try_without(struct gt_cache *cache, struct gt_job
     gt_auto_attempt struct gt_attempt attempt = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct gt_job_units *units = &view->job->units;
-    if (gt_attempt_make(cache, view, reservations, spec->avoid, leave, GT_CACHE_ROOM_NOW, &attempt, &error) <
-        0) {
+    int found =
+        gt_attempt_make(cache, view, reservations, spec->avoid, leave, GT_CACHE_ROOM_NOW, &attempt, &error);
+    if (found >= 0)
+        found = decide_find_places(cache, view, spec, &attempt, ret_failure, &error);
+    if (found < 0) {
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
     }
-    if (!decide_find_places(cache, view, spec, &attempt, ret_failure)) {
+    if (!found) {
         if (leave)
             return GT_DECISION_WAITS; /* the attempt with all nodes says why */
         if (!could_fit(view, &attempt, ret_failure) && never_fits(cache, view, &attempt, text)) {

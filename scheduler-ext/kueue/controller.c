@@ -33,14 +33,6 @@ static const struct gt_kube_resource kinds[KUEUE_KINDS] = {
     [KUEUE_WORKLOADS] = {GT_KUEUE_GROUP, NULL, GT_PLURAL_WORKLOAD, true},
 };
 
-struct kueue_write {
-    struct gt_kueue *kueue;
-    struct kueue_write *next;
-    enum kueue_kind kind;
-    char *namespace_, *name, *body;
-    struct gt_write_key key;
-};
-
 struct gt_kueue {
     struct gt_kueue_spec spec;
     struct gt_admission *admission;
@@ -56,8 +48,7 @@ struct gt_kueue {
     struct gt_kube_call *asks; /* for the versions */
     uint64_t ask_ms;           /* when they are asked for; UINT64_MAX: not */
     unsigned ask_failures;     /* in a row */
-    struct kueue_write *writes;
-    struct gt_write_line line;
+    struct gt_write_line checks, workloads;
     uint64_t wake_ms; /* the timer's time; UINT64_MAX: not set */
     uint64_t write_failures;
 };
@@ -78,102 +69,30 @@ void gt_kueue_on_capacity(struct gt_kueue *kueue)
 
 /* ---- writes ---- */
 
-static void kueue_free_write(struct kueue_write *write)
+/* An older write of the object, from a state of it that is no longer the last. */
+static void kueue_drop_write(struct gt_write_line *line, const char *namespace_, const char *name)
 {
-    gt_write_remove(&write->key);
-    free(write->namespace_);
-    free(write->name);
-    free(write->body);
-    free(write);
-}
-
-static void remove_write(struct kueue_write *write)
-{
-    struct kueue_write **at = &write->kueue->writes;
-    while (*at != write)
-        at = &(*at)->next;
-    *at = write->next;
-    kueue_free_write(write);
-}
-
-static struct kueue_write *find_write(const struct gt_kueue *kueue, enum kueue_kind kind,
-                                      const char *namespace_, const char *name)
-{
-    struct kueue_write *write = kueue->writes;
-    while (write && (write->kind != kind || strcmp(write->name, name) != 0 ||
-                     strcmp(write->namespace_, namespace_) != 0))
-        write = write->next;
-    return write;
+    struct gt_write_key *key = gt_write_find(line, namespace_, name);
+    if (key)
+        gt_write_remove(key);
 }
 
 /* A Workload is decided again, from its new state; the state of a check stays the same. */
 static bool kueue_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
                              struct gt_kube_answer *answer)
 {
-    struct kueue_write *write = key->of;
-    struct gt_kueue *kueue = write->kueue;
+    struct gt_kueue *kueue = key->of;
+    const struct gt_kube_request *request = gt_write_request(key);
     bool failed = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN;
     (void)answer;
     kueue->write_failures += failed;
-    if (outcome != GT_WRITE_DONE && write->kind == KUEUE_WORKLOADS) {
-        gt_admission_failed(kueue->admission, write->namespace_, write->name, gt_clock_ms());
+    if (key->line == &kueue->checks)
+        return failed;
+    if (outcome != GT_WRITE_DONE) {
+        gt_admission_failed(kueue->admission, request->namespace_, request->name, gt_clock_ms());
         kueue_wake(kueue, gt_clock_ms() + RETRY_MS);
     }
-    if (failed && write->kind == KUEUE_CHECKS)
-        return true;
-    remove_write(write);
     return false;
-}
-
-static void kueue_report(const struct gt_write_key *key, bool again, const struct gt_err *error)
-{
-    const struct kueue_write *write = key->of;
-    gt_write_log(kinds[write->kind].plural, write->namespace_, write->name, again, error);
-}
-
-static int kueue_make(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
-                      struct gt_err **err)
-{
-    const struct kueue_write *write = key->of;
-    /* A server-side apply of an AdmissionCheck fails where Kueue has written it in another API version:
-     * v1beta1 sets a default in a field that v1beta2 does not have. This is its only condition. */
-    bool is_check = write->kind == KUEUE_CHECKS;
-    (void)err;
-    if (!write->kueue->spec.may_write(write->kueue->spec.arg))
-        return GT_WRITE_LATER;
-    gt_buf_puts(body, write->body);
-    *ret = (struct gt_kube_request){.verb = is_check ? GT_KUBE_MERGE_PATCH : GT_KUBE_APPLY,
-                                    .resource = &write->kueue->channels[write->kind].resource,
-                                    .namespace_ = write->namespace_[0] ? write->namespace_ : NULL,
-                                    .name = write->name,
-                                    .subresource = "status",
-                                    .field_manager = GT_MANAGER_COMPANION,
-                                    .force = !is_check,
-                                    .no_object = true};
-    return GT_WRITE_SEND;
-}
-
-/* False: not now. */
-static bool kueue_write_status(struct gt_kueue *kueue, enum kueue_kind kind, const char *namespace_,
-                               const char *name, struct gt_buf *body)
-{
-    struct kueue_write *write = calloc(1, sizeof(*write));
-    if (!write)
-        return false;
-    *write = (struct kueue_write){.kueue = kueue,
-                                  .kind = kind,
-                                  .namespace_ = strdup(namespace_),
-                                  .name = strdup(name),
-                                  .body = gt_buf_take(body),
-                                  .key = {.line = &kueue->line, .of = write}};
-    if (!write->namespace_ || !write->name || !write->body) {
-        kueue_free_write(write);
-        return false;
-    }
-    write->next = kueue->writes;
-    kueue->writes = write;
-    gt_write_add(&write->key);
-    return true;
 }
 
 static bool decided(void *arg, const struct gt_workload *workload, const char *const checks[],
@@ -181,12 +100,21 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
 {
     struct gt_kueue *kueue = arg;
     gt_auto_buf struct gt_buf body = GT_BUF(KUEUE_BODY_MAX);
-    if (!kueue->spec.may_write(kueue->spec.arg) || kueue->line.running + kueue->line.depth >= WRITES_MAX ||
-        find_write(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name))
+    if (!kueue->spec.may_write(kueue->spec.arg) || gt_write_count(&kueue->workloads) >= WRITES_MAX ||
+        gt_write_find(&kueue->workloads, workload->namespace_, workload->name))
         return false;
     gt_workload_write_checks(kueue->version, workload, checks, check_count, verdict, (int64_t)time(NULL),
                              &body);
-    if (!kueue_write_status(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name, &body))
+    const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,
+                                            .resource = &kueue->channels[KUEUE_WORKLOADS].resource,
+                                            .namespace_ = workload->namespace_,
+                                            .name = workload->name,
+                                            .body = body.data,
+                                            .subresource = "status",
+                                            .field_manager = GT_MANAGER_COMPANION,
+                                            .force = true,
+                                            .no_object = true};
+    if (body.failed || !gt_write_post(&kueue->workloads, &request, kueue))
         return false;
     gt_info("Workload decided", GT_STR("namespace", workload->namespace_), GT_STR("name", workload->name),
             GT_STR("state", gt_check_state_name(verdict->state)), GT_STR("why", verdict->message));
@@ -218,25 +146,33 @@ static struct gt_condition active_of(const struct gt_admission_check *check, cha
     return active;
 }
 
+/* A server-side apply of an AdmissionCheck fails where Kueue has written it in another API version: v1beta1
+ * sets a default in a field that v1beta2 does not have. This is its only condition. */
 static void write_check(struct gt_kueue *kueue, const struct gt_admission_check *check,
                         struct gt_condition *active)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(KUEUE_BODY_MAX);
     char since[GT_TIME_TEXT_SIZE];
-    struct kueue_write *before = find_write(kueue, KUEUE_CHECKS, "", check->name);
     gt_time_text((int64_t)time(NULL), since);
     active->since =
         check->active.status == active->status && check->active.since[0] ? check->active.since : since;
     gt_admission_check_write(kueue->version, check, active, &body);
-    if (before)
-        remove_write(before);
-    kueue_write_status(kueue, KUEUE_CHECKS, "", check->name, &body);
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = &kueue->channels[KUEUE_CHECKS].resource,
+                                            .name = check->name,
+                                            .body = body.data,
+                                            .subresource = "status",
+                                            .field_manager = GT_MANAGER_COMPANION,
+                                            .no_object = true};
+    if (!body.failed)
+        gt_write_post(&kueue->checks, &request, kueue);
 }
 
 static void saw_check(struct gt_kueue *kueue, const cJSON *object)
 {
     struct gt_admission_check check;
     char text[400];
+    kueue_drop_write(&kueue->checks, NULL, gt_meta_name(object));
     if (gt_admission_check_read(object, &check, NULL) < 0 || !is_in_domain(&check)) {
         gt_admission_remove_check(kueue->admission, gt_meta_name(object));
         return;
@@ -281,16 +217,16 @@ static void kueue_went(void *arg, const char *namespace_, const char *name, cJSO
 {
     struct kueue_channel *channel = arg;
     struct gt_kueue *kueue = channel->kueue;
-    struct kueue_write *write = find_write(kueue, channel->kind, namespace_ ? namespace_ : "", name);
     (void)object;
-    if (write)
-        remove_write(write);
-    if (channel->kind == KUEUE_FLAVORS)
+    if (channel->kind == KUEUE_FLAVORS) {
         gt_admission_remove_flavor(kueue->admission, name);
-    else if (channel->kind == KUEUE_CHECKS)
+    } else if (channel->kind == KUEUE_CHECKS) {
+        kueue_drop_write(&kueue->checks, NULL, name);
         gt_admission_remove_check(kueue->admission, name);
-    else
+    } else {
+        kueue_drop_write(&kueue->workloads, namespace_, name);
         gt_admission_remove(kueue->admission, namespace_, name);
+    }
     gt_kueue_on_capacity(kueue);
 }
 
@@ -345,8 +281,8 @@ static void unfollow(struct gt_kueue *kueue)
         gt_kube_informer_free(gt_steal(kueue->channels[i].informer));
         kueue->channels[i].synced = false;
     }
-    while (kueue->writes)
-        remove_write(kueue->writes);
+    gt_write_clear(&kueue->checks);
+    gt_write_clear(&kueue->workloads);
     kueue->version = NULL;
     gt_admission_clear(kueue->admission);
 }
@@ -417,15 +353,18 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
         return gt_fail_sys(err, ENOMEM, "Kueue");
     kueue->spec = *spec;
     kueue->wake_ms = kueue->ask_ms = UINT64_MAX;
-    kueue->line = (struct gt_write_line){.name = "kueue",
-                                         .running_max = WRITES_MAX,
-                                         .body_max = KUEUE_BODY_MAX,
-                                         .retry_ms = RETRY_MS,
-                                         .retry_max_ms = WRITE_RETRY_MAX_MS,
-                                         .make = kueue_make,
-                                         .answered = kueue_on_written,
-                                         .report = kueue_report};
-    gt_write_open(gt_kube_writer(spec->kube), &kueue->line);
+    kueue->checks = kueue->workloads = (struct gt_write_line){.name = GT_PLURAL_WORKLOAD,
+                                                              .running_max = WRITES_MAX,
+                                                              .body_max = KUEUE_BODY_MAX,
+                                                              .retry_ms = RETRY_MS,
+                                                              .retry_max_ms = WRITE_RETRY_MAX_MS,
+                                                              .may_send = spec->may_write,
+                                                              .arg = spec->arg,
+                                                              .answered = kueue_on_written,
+                                                              .report = gt_write_log_posted};
+    kueue->checks.name = GT_PLURAL_ADMISSION_CHECK;
+    gt_write_open(gt_kube_writer(spec->kube), &kueue->workloads);
+    gt_write_open(gt_kube_writer(spec->kube), &kueue->checks);
     const struct gt_admission_spec admission = {.cache = spec->cache,
                                                 .resource = GT_RESOURCE_GPU,
                                                 .owners = spec->owners,
@@ -451,7 +390,8 @@ void gt_kueue_free(struct gt_kueue *kueue)
     gt_kube_cancel(kueue->asks);
     if (kueue->version)
         unfollow(kueue);
-    gt_write_close(&kueue->line);
+    gt_write_close(&kueue->checks);
+    gt_write_close(&kueue->workloads);
     gt_source_free(kueue->timer);
     gt_admission_free(kueue->admission);
     free(kueue);

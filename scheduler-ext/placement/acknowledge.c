@@ -503,6 +503,7 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
         view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED] || view->states[GT_MEMBER_MOVING];
     if (!comparison.changed && comparison.known && (object->acknowledged || !is_only_reserved_here)) {
         gt_wait_count(reconcile->pjob);
+        reconcile->pjob->lift.offers_end_ms = 0;
         return true;
     }
     wait_for_offers(reconcile, &comparison);

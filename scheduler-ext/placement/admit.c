@@ -116,7 +116,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
     auto_place struct reserved_place place = {0};
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     struct gt_cluster_node info;
-    if (!gt_placement_may_write(placement) ||
+    if (!gt_placement_may_send(placement) ||
         !admit_find_place(placement, meta, identity, api_version, &place) ||
         !admit_is_settled(placement, place.pjob))
         return false;

@@ -343,7 +343,7 @@ static void report_unread(struct gt_placement *placement, struct record *record)
 {
     const struct gt_condition_text condition = {.reason = "Unreadable", .message = record->unread};
     if (record->object.condition != gt_condition_digest(&condition))
-        gt_write_record_condition(placement, record, &condition);
+        gt_write_condition(placement, NULL, record, &condition, false, NULL);
 }
 
 /* Gated pods that belong to no job: they ask for no GPUs, or cannot be read. */
@@ -364,7 +364,7 @@ static void handle_jobless(struct gt_placement *placement, uint64_t now)
         if (record->unread)
             report_unread(placement, record);
         else
-            gt_write_lift_no_gpus(placement, record);
+            gt_write_lift(placement, NULL, record, NULL);
     }
     placement->round.no_gpus_ms = left ? now + placement->times.retry_ms : UINT64_MAX;
 }
@@ -402,7 +402,7 @@ static void on_round(void *arg)
         gt_queue_wake(placement->queue);
     }
     gt_placement_retry_lacking(placement);
-    gt_writes_send(placement);
+    gt_writes_resume(placement);
     placement->round.running = false;
     if (placement->jobs.marked || more) {
         gt_source_arm(placement->round.timer, 0);
@@ -462,6 +462,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
         r = gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err);
     if (r < 0)
         return r;
+    gt_writes_open(placement);
     gt_evict_open(placement);
     *ret = gt_steal(placement);
     return 0;
@@ -472,10 +473,13 @@ void gt_placement_free(struct gt_placement *placement)
     if (!placement)
         return;
     gt_placement_stop(placement);
-    gt_write_close(&placement->evictions);
     gt_placement_objects_done(&placement->objects);
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
+    struct gt_write_line *const lines[] = {&placement->lifts, &placement->plans, &placement->reports,
+                                           &placement->evictions};
+    for (unsigned i = 0; i < GT_COUNT(lines); i++)
+        gt_write_close(lines[i]);
     if (placement->queue)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->nodes.reserved);
@@ -596,7 +600,8 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
 {
     *ret = placement->counters;
     ret->leads = placement->round.started;
-    ret->writes_waiting = placement->writes_waiting + placement->writes_running;
+    ret->writes_waiting = gt_write_count(&placement->lifts) + gt_write_count(&placement->plans) +
+                          gt_write_count(&placement->reports);
     for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         ret->jobs[pjob->state]++;
         ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);

@@ -59,6 +59,18 @@ void gt_evict_end(struct pjob *pjob)
     }
 }
 
+void gt_evict_withdraw(struct pjob *pjob)
+{
+    for (struct eviction *eviction = pjob->move.evictions; eviction; eviction = eviction->next) {
+        unsigned failures = eviction->key.failures;
+        bool waits = eviction->key.state == GT_WRITE_READY || eviction->key.state == GT_WRITE_DELAYED;
+        if (eviction->is_named || !waits)
+            continue;
+        gt_write_remove(&eviction->key);
+        eviction->key.failures = failures;
+    }
+}
+
 const char *gt_evict_refusal(const struct pjob *pjob)
 {
     const struct eviction *eviction = pjob->move.evictions;
@@ -68,16 +80,6 @@ const char *gt_evict_refusal(const struct pjob *pjob)
 }
 
 /* ---- answers ---- */
-
-static void evict_report_forbidden(const struct eviction *eviction, const struct gt_err *error)
-{
-    struct pjob *pjob = eviction->pjob;
-    if (!pjob->lift.refusal_reported)
-        gt_placement_event(
-            pjob, gt_cache_find_pod(pjob->placement->spec.cache, eviction->namespace_, eviction->name), true,
-            "WriteRefused", "Evict", gt_err_text(error));
-    pjob->lift.refusal_reported = true;
-}
 
 /* It is repeated when the job's next round names the pod. */
 static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outcome,
@@ -94,7 +96,10 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     if (outcome == GT_WRITE_DONE)
         key->due_ms = gt_clock_ms() + key->line->retry_ms;
     if (answer->status == 400 || answer->status == 403 || answer->status == 422)
-        evict_report_forbidden(eviction, answer->error);
+        gt_placement_write_refused(
+            eviction->pjob,
+            gt_cache_find_pod(eviction->pjob->placement->spec.cache, eviction->namespace_, eviction->name),
+            "Evict", answer->error);
     gt_placement_mark(eviction->pjob);
     return false;
 }
@@ -138,8 +143,6 @@ static int evict_make(struct gt_write_key *key, struct gt_kube_request *ret, str
 {
     const struct eviction *eviction = key->of;
     (void)err;
-    if (!gt_placement_may_write(eviction->pjob->placement))
-        return GT_WRITE_LATER;
     gt_eviction_write(eviction->namespace_, eviction->name, eviction->uid, body);
     *ret = (struct gt_kube_request){.verb = GT_KUBE_CREATE,
                                     .resource = &gt_kube_pods,
@@ -168,6 +171,8 @@ void gt_evict_open(struct gt_placement *placement)
                                                   .body_max = BODY_MAX,
                                                   .retry_ms = placement->times.retry_ms,
                                                   .retry_max_ms = BACKOFF_MAX_MS,
+                                                  .may_send = gt_placement_may_send,
+                                                  .arg = placement,
                                                   .make = evict_make,
                                                   .answered = evict_on_answer};
     if (placement->spec.kube)

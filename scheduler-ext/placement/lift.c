@@ -90,7 +90,7 @@ static bool report_planned(struct reconcile *reconcile, const struct gt_cache_po
     bool hinted = hint ? record->object.nominated == gt_digest_keyed(hint) : !record->object.nominated;
     if (reported && hinted)
         return true;
-    gt_write_planned(reconcile->pjob, record, &condition, hint);
+    gt_write_condition(reconcile->placement, reconcile->pjob, record, &condition, true, hint);
     return false;
 }
 
@@ -132,7 +132,7 @@ static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *
             is_to_lift(view, i) ? gt_record_writable(reconcile->pjob, view->members[i].pod, reconcile->now)
                                 : NULL;
         if (record)
-            gt_write_lift(reconcile->pjob, record, &texts[i]);
+            gt_write_lift(reconcile->placement, reconcile->pjob, record, &texts[i]);
     }
 }
 

@@ -143,7 +143,7 @@ static void report_lost(struct reconcile *reconcile, const struct gt_job_view_me
     if (!record->lost_reported) {
         const struct gt_condition_text condition = {.reason = reason, .message = text};
         if (!again && record->object.condition != gt_condition_digest(&condition))
-            gt_write_condition(reconcile->pjob, record, &condition);
+            gt_write_condition(reconcile->placement, reconcile->pjob, record, &condition, false, NULL);
         gt_placement_event(reconcile->pjob, member->pod, true, reason, again ? "Recreate" : "Report", text);
     }
     record->lost_reported = true;

@@ -486,7 +486,6 @@ static void reconcile_job(struct reconcile *reconcile)
     if (gt_placement_give_back(reconcile) || gt_yield_give_up(reconcile))
         return;
     struct gt_cache *cache = reconcile->placement->spec.cache;
-    gt_evict_begin(pjob);
     if (!gt_node_loss_handle(reconcile))
         return;
     gt_claims_handle_refused(reconcile);
@@ -518,20 +517,11 @@ static void reconcile_job(struct reconcile *reconcile)
     }
 }
 
-/* Pods may be created while it waits for answers: the last answer marks the job again. */
-void gt_placement_reconcile(struct pjob *pjob)
+static void reconcile_round(struct pjob *pjob)
 {
     auto_reconcile struct reconcile reconcile = {
         .pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
     gt_auto_err struct gt_err *error = NULL;
-    pjob->due_ms = UINT64_MAX;
-    if (pjob->lift.writes)
-        return;
-    uint64_t when = pjob->lift.retry_ms > pjob->rest_ms ? pjob->lift.retry_ms : pjob->rest_ms;
-    if (when > reconcile.now) {
-        gt_placement_due(pjob, when);
-        return;
-    }
     pjob->lift.retry_ms = 0;
     pjob->placement->counters.reconciles++;
     uint64_t began = gt_clock_ns();
@@ -560,7 +550,24 @@ void gt_placement_reconcile(struct pjob *pjob)
         reconcile_refuse(&reconcile, gt_err_text(error));
         return;
     }
+    bool offered = pjob->lift.offers_end_ms > reconcile.now;
     reconcile_job(&reconcile);
-    if (pjob->lift.offers_end_ms > reconcile.now)
+    if (offered || pjob->lift.offers_end_ms > reconcile.now)
         gt_placement_report(pjob, reconcile.view, reconcile.owner, false);
+}
+
+/* Pods may be created while it waits for answers: the last answer marks the job again. */
+void gt_placement_reconcile(struct pjob *pjob)
+{
+    uint64_t when = pjob->lift.retry_ms > pjob->rest_ms ? pjob->lift.retry_ms : pjob->rest_ms;
+    pjob->due_ms = UINT64_MAX;
+    if (pjob->lift.writes)
+        return;
+    if (when > gt_clock_ms()) {
+        gt_placement_due(pjob, when);
+        return;
+    }
+    gt_evict_begin(pjob);
+    reconcile_round(pjob);
+    gt_evict_withdraw(pjob);
 }

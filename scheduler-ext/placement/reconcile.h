@@ -302,6 +302,9 @@ const char *gt_evict_refusal(const struct pjob *pjob);
 void gt_evict_begin(struct pjob *pjob);
 void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod);
 void gt_evict_end(struct pjob *pjob);
+/* After a round that ended before gt_evict_end(): what is not on its way yet, and was not asked for again, is
+ * not sent until a round says so. */
+void gt_evict_withdraw(struct pjob *pjob);
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod);
 
 void gt_evict_open(struct gt_placement *placement);

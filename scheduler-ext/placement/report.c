@@ -26,7 +26,7 @@ static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod,
     if (!report_may_write(record, pod))
         pjob->report.pending = true; /* the write in flight may have another reason */
     else if (record->object.condition != digest || record->object.waits_s != gt_placement_since_s(pjob))
-        gt_write_condition(pjob, record, condition);
+        gt_write_condition(pjob->placement, pjob, record, condition, false, NULL);
 }
 
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner,

@@ -38,8 +38,9 @@ uint64_t gt_placement_time_of_text(const char *text)
     return gt_placement_time_of_unix(gt_time_of_text(text));
 }
 
-bool gt_placement_may_write(const struct gt_placement *placement)
+bool gt_placement_may_send(void *placement_)
 {
+    const struct gt_placement *placement = placement_;
     const struct gt_placement_spec *spec = &placement->spec;
     return placement->round.started && (!spec->may_write || spec->may_write(spec->may_write_arg));
 }
@@ -281,6 +282,14 @@ void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool 
     event.name = pod->meta.owner_name;
     event.uid = pod->owner_uid;
     gt_kube_record(placement->spec.recorder, &event);
+}
+
+void gt_placement_write_refused(struct pjob *pjob, const struct gt_cache_pod *pod, const char *action,
+                                const struct gt_err *error)
+{
+    if (!pjob->lift.refusal_reported)
+        gt_placement_event(pjob, pod, true, "WriteRefused", action, gt_err_text(error));
+    pjob->lift.refusal_reported = true;
 }
 
 void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s)

@@ -44,10 +44,6 @@ struct record {
     struct write *write;            /* waiting, or in flight */
 };
 
-struct write_line { /* the waiting writes */
-    struct write *first, *last;
-};
-
 struct tenant {                  /* a namespace with jobs; gt_cache_namespace.user */
     struct gt_queue_share share; /* first */
     struct gt_cache_namespace *namespace_;
@@ -250,10 +246,7 @@ struct gt_placement {
     struct placement_pods pods;
     struct placement_nodes nodes;
     struct placement_round round;
-    struct write_line acting, reporting;
-    uint32_t writes_waiting, writes_running, reporting_running;
-    uint32_t plans_waiting; /* writes of GPUPlacements with a plan, among those */
-    struct gt_write_line evictions;
+    struct gt_write_line lifts, plans, reports, evictions; /* reports: only why a job waits */
     struct gt_placement_counters counters;
 };
 
@@ -266,7 +259,7 @@ uint64_t gt_placement_time_of_unix(int64_t when);
 uint64_t gt_placement_time_of_text(const char *text);
 
 /* Whether it is active, and this replica leads by the clock. */
-bool gt_placement_may_write(const struct gt_placement *placement);
+bool gt_placement_may_send(void *placement);
 
 /* Starts the next round immediately. */
 void gt_placement_wake(struct gt_placement *placement);
@@ -297,6 +290,9 @@ int64_t gt_placement_since_s(const struct pjob *pjob);
 void gt_placement_fail(struct pjob *pjob, const char *text);
 void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
                         const char *action, const char *text);
+/* The Event that the API server refuses a write, once a job. */
+void gt_placement_write_refused(struct pjob *pjob, const struct gt_cache_pod *pod, const char *action,
+                                const struct gt_err *error);
 /* The precedence of a job: the highest priority of its pods, and when the first of them was created (Unix
  * time). */
 void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s);

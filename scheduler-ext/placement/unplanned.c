@@ -10,7 +10,7 @@ static bool ends_condition(struct pjob *pjob, struct record *record)
     const struct gt_condition_text condition = {.reason = pjob->report.reason, .message = pjob->report.text};
     if (!record->object.condition || record->object.condition == gt_condition_digest(&condition))
         return true;
-    gt_write_planned(pjob, record, &condition, NULL);
+    gt_write_condition(pjob->placement, pjob, record, &condition, true, NULL);
     return false;
 }
 
@@ -28,6 +28,6 @@ void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod 
                                     ? gt_record_writable(reconcile->pjob, pod, reconcile->now)
                                     : NULL;
         if (record && !record->lifted && ends_condition(pjob, record))
-            gt_write_lift(pjob, record, NULL);
+            gt_write_lift(pjob->placement, pjob, record, NULL);
     }
 }

@@ -12,8 +12,9 @@
 
 enum {
     BODY_MAX = 512 << 10,
-    PATCHES_RUNNING_MAX = 32, /* the client runs 16 at a time */
-    TELLING_MAX = 8,
+    PLACEMENT_WRITES_MAX = 16, /* of a line; the client runs as many at a time */
+    REPORTS_RUNNING_MAX = 8,
+    WRITE_TRIES = 7,
     PLANS_WAITING_MAX = 256,
     REFUSED_MAX_MS = 300000,
 };
@@ -33,8 +34,7 @@ struct write {
     uint64_t version;           /* digest of the version that it was made from */
     char *claim;                /* of CLAIM_*: its name */
     struct gt_buf body;
-    struct gt_kube_call *call;             /* the request in flight; NULL: it waits */
-    struct write *next, *previous;         /* in the list of waiting writes */
+    struct gt_write_key key;
     struct write *job_next, *job_previous; /* in the list of the job */
 };
 
@@ -49,9 +49,12 @@ static bool write_is_plan(const struct write *write)
     return write->kind == WRITE_OBJECT && write->plans;
 }
 
-static struct write_line *line_of(const struct write *write)
+static struct gt_write_line *write_line_of(const struct write *write)
 {
-    return only_reports(write) ? &write->placement->reporting : &write->placement->acting;
+    struct gt_placement *placement = write->placement;
+    return only_reports(write)    ? &placement->reports
+           : write_is_plan(write) ? &placement->plans
+                                  : &placement->lifts;
 }
 
 /* The pointer to the waiting or running write of its pod or object. */
@@ -60,30 +63,9 @@ static struct write **write_place_of(const struct write *write)
     return write->record ? &write->record->write : &write->object->write;
 }
 
-static void leave_line(struct write *write)
-{
-    struct write_line *line = line_of(write);
-    if (write->previous)
-        write->previous->next = write->next;
-    else
-        line->first = write->next;
-    if (write->next)
-        write->next->previous = write->previous;
-    else
-        line->last = write->previous;
-    write->next = write->previous = NULL;
-    write->placement->writes_waiting--;
-    write->placement->plans_waiting -= write_is_plan(write);
-}
-
-static void leave_flight(struct write *write)
-{
-    write->placement->writes_running--;
-    write->placement->reporting_running -= only_reports(write);
-}
-
 static void write_free(struct write *write)
 {
+    gt_write_remove(&write->key);
     if (write->job_previous)
         write->job_previous->job_next = write->job_next;
     else if (write->job)
@@ -96,16 +78,16 @@ static void write_free(struct write *write)
     free(write);
 }
 
+/* Its outcome is not known. */
+static bool write_was_sent(const struct write *write)
+{
+    return write->key.state == GT_WRITE_RUNNING || write->key.is_unknown;
+}
+
 void gt_write_drop(struct write *write)
 {
-    if (write->call) {
-        gt_kube_cancel(write->call);
-        leave_flight(write);
-        if (write->object)
-            write->object->is_unknown = true; /* it may still succeed */
-    } else {
-        leave_line(write);
-    }
+    if (write->object && write_was_sent(write))
+        write->object->is_unknown = true; /* it may still succeed */
     if (write->job)
         gt_placement_mark(write->job);
     write_free(write);
@@ -122,15 +104,8 @@ static struct write *new_write(const struct write *what)
     *write = *what;
     write->body.max = write->record ? BODY_MAX : GT_GPU_PLACEMENT_TEXT_MAX;
     write->version = write->record ? gt_digest_keyed(write->record->object.version) : 0;
-    struct write_line *line = line_of(write);
-    write->previous = line->last;
-    if (write->previous)
-        write->previous->next = write;
-    else
-        line->first = write;
-    line->last = write;
-    write->placement->writes_waiting++;
-    write->placement->plans_waiting += write_is_plan(write);
+    write->key = (struct gt_write_key){.line = write_line_of(write), .of = write};
+    gt_write_add(&write->key);
     *write_place_of(write) = write;
     if (!write->job)
         return write;
@@ -141,26 +116,19 @@ static struct write *new_write(const struct write *what)
     return write;
 }
 
-void gt_write_lift_no_gpus(struct gt_placement *placement, struct record *record)
-{
-    struct write *write =
-        new_write(&(struct write){.placement = placement, .record = record, .kind = WRITE_LIFT});
-    if (write)
-        gt_patch_lift(&record->object, NULL, &write->body);
-}
-
-void gt_write_lift(struct pjob *pjob, struct record *record, const struct gt_plan_texts *texts)
+void gt_write_lift(struct gt_placement *placement, struct pjob *pjob, struct record *record,
+                   const struct gt_plan_texts *texts)
 {
     struct write *write = new_write(&(struct write){
-        .placement = pjob->placement, .record = record, .job = pjob, .kind = WRITE_LIFT, .plans = texts});
+        .placement = placement, .record = record, .job = pjob, .kind = WRITE_LIFT, .plans = texts});
     if (write)
         gt_patch_lift(&record->object, texts, &write->body);
 }
 
-static void write_condition(struct pjob *pjob, struct record *record,
-                            const struct gt_condition_text *condition, bool before_lift, const char *node)
+void gt_write_condition(struct gt_placement *placement, struct pjob *pjob, struct record *record,
+                        const struct gt_condition_text *condition, bool before_lift, const char *node)
 {
-    struct write *write = new_write(&(struct write){.placement = pjob->placement,
+    struct write *write = new_write(&(struct write){.placement = placement,
                                                     .record = record,
                                                     .job = pjob,
                                                     .kind = WRITE_CONDITION,
@@ -169,33 +137,11 @@ static void write_condition(struct pjob *pjob, struct record *record,
         return;
     write->digest = gt_condition_digest(condition);
     write->nominated = node ? gt_digest_keyed(node) : 0;
-    bool state =
-        strcmp(condition->reason, pjob->report.reason) == 0; /* else it says something about this pod */
+    /* else it says something about this pod */
+    bool state = pjob && strcmp(condition->reason, pjob->report.reason) == 0;
     int64_t since_s = state ? gt_placement_since_s(pjob) : (int64_t)gt_placement_now_s();
-    write->waits_s = condition->holds ? 0 : since_s;
+    write->waits_s = condition->holds || !pjob ? 0 : since_s;
     gt_patch_condition(&record->object, condition, node, since_s, &write->body);
-}
-
-void gt_write_condition(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition)
-{
-    write_condition(pjob, record, condition, false, NULL);
-}
-
-void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition,
-                      const char *node)
-{
-    write_condition(pjob, record, condition, true, node);
-}
-
-void gt_write_record_condition(struct gt_placement *placement, struct record *record,
-                               const struct gt_condition_text *condition)
-{
-    struct write *write =
-        new_write(&(struct write){.placement = placement, .record = record, .kind = WRITE_CONDITION});
-    if (!write)
-        return;
-    write->digest = gt_condition_digest(condition);
-    gt_patch_condition(&record->object, condition, NULL, (int64_t)gt_placement_now_s(), &write->body);
 }
 
 void gt_write_delete(struct pjob *pjob, struct record *record)
@@ -253,15 +199,15 @@ void gt_write_object(struct pjob *pjob, struct placement_object *object,
 bool gt_write_has_room(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
-    if (placement->plans_waiting < PLANS_WAITING_MAX)
+    if (gt_write_count(&placement->plans) < PLANS_WAITING_MAX)
         return true;
     gt_placement_list(pjob, PJOBS_DELAYED, true);
     return false;
 }
 
-static void resume_delayed(struct gt_placement *placement)
+void gt_writes_resume(struct gt_placement *placement)
 {
-    for (uint32_t i = placement->plans_waiting;
+    for (unsigned i = gt_write_count(&placement->plans);
          i < PLANS_WAITING_MAX && placement->jobs.lists[PJOBS_DELAYED].first; i++) {
         struct pjob *pjob = placement->jobs.lists[PJOBS_DELAYED].first;
         gt_placement_list(pjob, PJOBS_DELAYED, false);
@@ -304,7 +250,7 @@ static void write_count_done(const struct write *write)
 
 void gt_write_worked(const struct write *write, enum write_kind kind)
 {
-    if (write && write->call && write->kind == kind)
+    if (write && write_was_sent(write) && write->kind == kind)
         write_count_done(write);
 }
 
@@ -380,23 +326,23 @@ static void note_problems(struct write *write, const struct gt_err *error)
 
 /* A request that the API server forbids or finds invalid will be refused again: it is reported once, and
  * tried less and less often. */
-static void write_note_refusal(struct write *write, const struct gt_err *error)
+static uint64_t write_note_refusal(const struct write *write, unsigned *refusals,
+                                   const struct gt_cache_pod *pod, const struct gt_err *error)
 {
-    struct gt_placement *placement = write->placement;
-    struct record *record = write->record;
-    struct pjob *pjob = write->job;
-    placement->counters.write_failures++;
-    wait_for_change(write, gt_backoff_step(record->refusals, placement->times.retry_ms, REFUSED_MAX_MS));
-    if (!pjob && !record->refusals)
+    write->placement->counters.write_failures++;
+    if (write->job)
+        gt_placement_write_refused(write->job, pod, "Place", error);
+    else if (!*refusals)
         write_report_text(write, gt_err_text(error));
-    if (pjob && !pjob->lift.refusal_reported)
-        gt_placement_event(
-            pjob,
-            gt_cache_find_pod(placement->spec.cache, gt_record_namespace(record), gt_record_name(record)),
-            true, "WriteRefused", "Place", gt_err_text(error));
-    if (pjob)
-        pjob->lift.refusal_reported = true;
-    record->refusals++;
+    return gt_backoff_step((*refusals)++, write->placement->times.retry_ms, REFUSED_MAX_MS);
+}
+
+static void write_note_pod_refusal(const struct write *write, const struct gt_err *error)
+{
+    struct record *record = write->record;
+    const struct gt_cache_pod *pod =
+        gt_cache_find_pod(write->placement->spec.cache, gt_record_namespace(record), gt_record_name(record));
+    wait_for_change(write, write_note_refusal(write, &record->refusals, pod, error));
 }
 
 static void note_failure(struct write *write, const struct gt_kube_answer *answer)
@@ -410,7 +356,7 @@ static void note_failure(struct write *write, const struct gt_kube_answer *answe
     case 400:
     case 403:
     case 422:
-        write_note_refusal(write, answer->error);
+        write_note_pod_refusal(write, answer->error);
         break;
     default:
         note_problems(write, answer->error);
@@ -452,19 +398,11 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
 static void note_object_refusal(struct write *write, const struct gt_err *error)
 {
     struct placement_object *object = write->object;
-    struct pjob *pjob = write->job;
-    uint64_t rest_ms = gt_backoff_step(object->refusals++, write->placement->times.retry_ms, REFUSED_MAX_MS);
-    write->placement->counters.write_failures++;
+    const struct gt_cache_pod *pod = write->job ? write->job->job->pods : NULL;
     object->is_unknown = object->is_unknown || write->kind == WRITE_OBJECT_GET;
-    object->rest_ms = gt_clock_ms() + rest_ms;
+    object->rest_ms = gt_clock_ms() + write_note_refusal(write, &object->refusals, pod, error);
     free(object->refusal);
     object->refusal = strdup(gt_err_text(error));
-    if (pjob && !pjob->lift.refusal_reported)
-        gt_placement_event(pjob, pjob->job->pods, true, "WriteRefused", "Place", gt_err_text(error));
-    else if (!pjob && object->refusals == 1)
-        write_report_text(write, gt_err_text(error));
-    if (pjob)
-        pjob->lift.refusal_reported = true;
 }
 
 static void note_object_failure(struct write *write, const struct gt_kube_answer *answer)
@@ -494,16 +432,18 @@ static void note_object_failure(struct write *write, const struct gt_kube_answer
     }
 }
 
-static void write_on_answer(void *arg, struct gt_kube_answer *answer)
+static bool write_on_answer(struct gt_write_key *key, enum gt_write_outcome outcome,
+                            struct gt_kube_answer *answer)
 {
-    struct write *write = arg;
+    struct write *write = key->of;
     struct gt_placement *placement = write->placement;
     struct placement_object *object = write->object;
     struct pjob *pjob = write->job;
-    leave_flight(write);
-    if (write->object && answer->error)
+    if (object && outcome == GT_WRITE_REFUSED && !answer->status)
+        note_object_refusal(write, answer->error); /* it could not be sent */
+    else if (object && answer->error)
         note_object_failure(write, answer);
-    else if (write->object)
+    else if (object)
         note_object(write, answer);
     else if (answer->error)
         note_failure(write, answer);
@@ -515,92 +455,75 @@ static void write_on_answer(void *arg, struct gt_kube_answer *answer)
                                deleted waits for that */
     if (pjob && !pjob->lift.writes)
         gt_placement_mark(pjob);
-    gt_writes_send(placement);
+    gt_writes_resume(placement);
+    return false;
 }
 
-static struct gt_kube_request request_to_pod(const struct write *write)
+static struct gt_kube_request write_request(const struct write *write)
 {
+    static const struct {
+        enum gt_kube_verb verb;
+        const struct gt_kube_resource *resource;
+        const char *subresource;
+    } of[] = {[WRITE_LIFT] = {GT_KUBE_MERGE_PATCH, &gt_kube_pods, NULL},
+              [WRITE_CONDITION] = {GT_KUBE_MERGE_PATCH, &gt_kube_pods, "status"},
+              [WRITE_FENCE] = {GT_KUBE_MERGE_PATCH, &gt_kube_pods, NULL},
+              [WRITE_DELETE] = {GT_KUBE_DELETE, &gt_kube_pods, NULL},
+              [WRITE_CLAIM_PROTECTION] = {GT_KUBE_MERGE_PATCH, &gt_kube_resource_claims, NULL},
+              [WRITE_CLAIM_ALLOCATION] = {GT_KUBE_MERGE_PATCH, &gt_kube_resource_claims, "status"},
+              [WRITE_CLAIM_CLEARED] = {GT_KUBE_MERGE_PATCH, &gt_kube_resource_claims, "status"},
+              [WRITE_OBJECT] = {GT_KUBE_MERGE_PATCH, &gt_kube_gpu_placements, NULL},
+              [WRITE_OBJECT_GET] = {GT_KUBE_GET, &gt_kube_gpu_placements, NULL},
+              [WRITE_OBJECT_DELETE] = {GT_KUBE_DELETE, &gt_kube_gpu_placements, NULL}};
+    const struct record *record = write->record;
+    bool patches = of[write->kind].verb == GT_KUBE_MERGE_PATCH;
     return (struct gt_kube_request){
-        .verb = write->kind == WRITE_DELETE ? GT_KUBE_DELETE : GT_KUBE_MERGE_PATCH,
-        .resource = &gt_kube_pods,
-        .namespace_ = gt_record_namespace(write->record),
-        .name = gt_record_name(write->record),
-        .subresource = write->kind == WRITE_CONDITION ? "status" : NULL,
-        .body = write->body.data,
-        .field_manager = write->kind == WRITE_DELETE ? NULL : GT_MANAGER_COMPANION,
-        .metadata_only = write->kind != WRITE_DELETE,
+        .verb = write->creates ? GT_KUBE_CREATE : of[write->kind].verb,
+        .resource = of[write->kind].resource,
+        .namespace_ = record ? gt_record_namespace(record) : write->object->namespace_,
+        .name = write->creates ? NULL
+                : write->claim ? write->claim
+                : record       ? gt_record_name(record)
+                               : write->object->name,
+        .subresource = of[write->kind].subresource,
+        .field_manager = patches ? GT_MANAGER_COMPANION : NULL,
+        .metadata_only = record && patches,
     };
 }
 
-static struct gt_kube_request request_to_claim(const struct write *write)
+static int write_make(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
+                      struct gt_err **err)
 {
-    return (struct gt_kube_request){
-        .verb = GT_KUBE_MERGE_PATCH,
-        .resource = &gt_kube_resource_claims,
-        .namespace_ = gt_record_namespace(write->record),
-        .name = write->claim,
-        .subresource = write->kind == WRITE_CLAIM_PROTECTION ? NULL : "status",
-        .body = write->body.data,
-        .field_manager = GT_MANAGER_COMPANION,
-        .metadata_only = true,
-    };
+    struct write *write = key->of;
+    GT_TRY(gt_buf_check(&write->body, "patch", err));
+    if (write->body.data)
+        gt_buf_add(body, write->body.data, write->body.len);
+    *ret = write_request(write);
+    write->placement->counters.writes++;
+    return GT_WRITE_SEND;
 }
 
-static struct gt_kube_request request_to_object(const struct write *write)
+void gt_writes_open(struct gt_placement *placement)
 {
-    static const enum gt_kube_verb verbs[] = {[WRITE_OBJECT] = GT_KUBE_MERGE_PATCH,
-                                              [WRITE_OBJECT_GET] = GT_KUBE_GET,
-                                              [WRITE_OBJECT_DELETE] = GT_KUBE_DELETE};
-    return (struct gt_kube_request){
-        .verb = write->creates ? GT_KUBE_CREATE : verbs[write->kind],
-        .resource = &gt_kube_gpu_placements,
-        .namespace_ = write->object->namespace_,
-        .name = write->creates ? NULL : write->object->name,
-        .body = write->kind == WRITE_OBJECT_GET ? NULL : write->body.data,
-        .field_manager = write->kind == WRITE_OBJECT ? GT_MANAGER_COMPANION : NULL,
-    };
-}
-
-static int send_one(struct write *write, struct gt_err **err)
-{
-    const struct gt_kube_request request = !write->record       ? request_to_object(write)
-                                           : is_of_claim(write) ? request_to_claim(write)
-                                                                : request_to_pod(write);
-    int r = gt_buf_check(&write->body, "patch", err);
-    return r < 0 ? r
-                 : gt_kube_start(write->placement->spec.kube, &request, write_on_answer, write, &write->call,
-                                 err);
-}
-
-static struct write *next_write(const struct gt_placement *placement)
-{
-    if (placement->writes_running >= PATCHES_RUNNING_MAX)
-        return NULL;
-    if (placement->acting.first)
-        return placement->acting.first;
-    return placement->reporting_running < TELLING_MAX ? placement->reporting.first : NULL;
-}
-
-void gt_writes_send(struct gt_placement *placement)
-{
-    struct write *write;
-    while ((write = next_write(placement)) && gt_placement_may_write(placement)) {
-        struct pjob *pjob = write->job;
-        gt_auto_err struct gt_err *error = NULL;
-        leave_line(write);
-        if (send_one(write, &error) < 0) {
-            if (write->record)
-                note_problems(write, error);
-            else
-                note_object_refusal(write, error);
-            write_free(write);
-            if (pjob)
-                gt_placement_mark(pjob);
-            continue;
-        }
-        placement->writes_running++;
-        placement->reporting_running += only_reports(write);
-        placement->counters.writes++;
-    }
-    resume_delayed(placement);
+    struct gt_write_line line = {.running_max = PLACEMENT_WRITES_MAX,
+                                 .body_max = GT_GPU_PLACEMENT_TEXT_MAX,
+                                 .retry_ms = GT_BACKOFF_FIRST_MS,
+                                 .retry_max_ms = GT_BACKOFF_MAX_MS,
+                                 .quiet_tries = WRITE_TRIES,
+                                 .may_send = gt_placement_may_send,
+                                 .arg = placement,
+                                 .make = write_make,
+                                 .answered = write_on_answer};
+    placement->lifts = placement->plans = placement->reports = line;
+    placement->lifts.name = "pods";
+    placement->plans.name = "plans";
+    placement->reports.name = "reports";
+    placement->reports.order = GT_WRITE_LAST;
+    placement->reports.running_max = REPORTS_RUNNING_MAX;
+    if (!placement->spec.kube)
+        return;
+    struct gt_writer *writer = gt_kube_writer(placement->spec.kube);
+    gt_write_open(writer, &placement->lifts);
+    gt_write_open(writer, &placement->plans);
+    gt_write_open(writer, &placement->reports);
 }

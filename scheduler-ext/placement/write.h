@@ -21,16 +21,13 @@ enum write_kind {
     WRITE_OBJECT_DELETE,
 };
 
-void gt_write_lift_no_gpus(struct gt_placement *placement, struct record *record);
-/* `texts` NULL: there is no plan. */
-void gt_write_lift(struct pjob *pjob, struct record *record, const struct gt_plan_texts *texts);
-void gt_write_condition(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition);
-/* Writes a planned pod's condition: what its gate waits for. `node` is the hint nominatedNodeName, NULL:
- * none. */
-void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition,
-                      const char *node);
-void gt_write_record_condition(struct gt_placement *placement, struct record *record,
-                               const struct gt_condition_text *condition);
+/* `pjob` NULL: the pod is in no job. `texts` NULL: there is no plan. */
+void gt_write_lift(struct gt_placement *placement, struct pjob *pjob, struct record *record,
+                   const struct gt_plan_texts *texts);
+/* `before_lift`: a planned pod's condition, which its gate waits for. `node`: the hint nominatedNodeName,
+ * NULL: none. */
+void gt_write_condition(struct gt_placement *placement, struct pjob *pjob, struct record *record,
+                        const struct gt_condition_text *condition, bool before_lift, const char *node);
 void gt_write_delete(struct pjob *pjob, struct record *record);
 /* Fences the pod: plans of epochs before this one can no longer be written to it. */
 void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch);
@@ -54,4 +51,6 @@ void gt_write_object_delete(struct gt_placement *placement, struct placement_obj
  * now. `write` may be NULL. */
 void gt_write_worked(const struct write *write, enum write_kind kind);
 void gt_write_drop(struct write *write);
-void gt_writes_send(struct gt_placement *placement);
+/* Jobs that wait until fewer plans are to be written go on. */
+void gt_writes_resume(struct gt_placement *placement);
+void gt_writes_open(struct gt_placement *placement);

@@ -50,6 +50,7 @@ static void fill(struct tables *tables, unsigned first, unsigned count, int name
         .owner_kind = "PyTorchJob",
         .owner_name = "train",
         .owner_uid = "0d4f2b6e-6a3c-4c1e-9d52-7b0a8f3c1e55",
+        .part_of = "",
         .job = "team-a/PyTorchJob/train",
         .templates = &worker,
         .template_count = 1,

@@ -440,6 +440,18 @@ class Kueue(unittest.TestCase):
         self.assertTrue(wait_for(self.active, 30))
         self.assertEqual(companion.metrics()["gputopo_kueue_write_failures_total"], 2)
 
+    def test_no_write_of_an_older_state(self):
+        """A refused write waits; meanwhile the check was made right, and has that status from another replica."""
+        self.api.fail(Status(403, "forbidden"), times=1, method="PATCH", path="admissionchecks")
+        self.add_check(parameters={"apiGroup": "example.com", "kind": "X", "name": "x"})
+        self.start()
+        refused = lambda: len(self.api.asked(method="PATCH"))
+        self.assertTrue(wait_for(refused))
+        right = {"type": "Active", "status": "True", "reason": "Active", "message": "", "observedGeneration": 1, "lastTransitionTime": now()}
+        self.api.add(CHECKS, "supernodes", metadata={"generation": 1}, spec={"controllerName": CONTROLLER}, status={"conditions": [right]})
+        self.assertFalse(wait_for(lambda: refused() > 1, 7))  # which is longer than the first pause
+        self.assertEqual(self.active(), [("True", "Active", "")])
+
     def test_kueue_comes_later(self):
         self.world()
         self.api.served = ()

@@ -155,6 +155,23 @@ class PlacementQuotaTest(PlacementCase):
         self.begin_job("third", 2, 16)
         self.wait_exceeded("third", 0, 0, 48, 8, quota="running")
 
+    def test_job_that_need_not_give_back(self):
+        """It waited for pods with the places that it was to give back. It keeps them, and what comes later is told as ever."""
+        self.world(1)
+        self.quota(32, 8)
+        self.start(gang=LONG, retry=500, request=LONG)
+        self.begin_job("a", 4, 32)
+        self.wait_job("a", state="writes", reservedGPUs=24)
+        self.quota(16, 8)
+        self.wait_job("a", reason="OffersPending", reservedGPUs=24)
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "OffersPending"))
+        self.quota(32, 8)
+        self.wait_job("a", state="writes", reservedGPUs=24)
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "PodsMissing", 5), self.condition("a-0"))
+        self.add_job("a", 8, 32)
+        self.wait_job("a", reason="QuotaExceeded")
+        self.assertTrue(wait_for(lambda: self.status().get("reason") == "QuotaExceeded", 5), self.status())
+
     def test_job_that_broke_a_rule_while_it_gave_back(self):
         """What it had stays its own, and its state goes on from there."""
         self.world(1)

@@ -3,6 +3,7 @@
 """Pods with limits whose GPUs are unhealthy, in the double of the API server: with --on-unhealthy-gpu=evict they are evicted,
 as their budgets allow, node after node."""
 
+import threading
 import time
 import unittest
 
@@ -117,6 +118,29 @@ class Unhealthy(Cluster):
         refusal.clear()
         self.wait_evicted("web-0")
         self.assertEqual(len(self.said("web-0")), 2)
+
+    def test_a_job_that_breaks_a_rule(self):
+        """What waits behind the evictions on their way is not sent: nobody can say what its pods are to do."""
+        go, sent = threading.Event(), []
+        self.addCleanup(go.set)
+        self.api.meddle = lambda request: request.path.endswith("/eviction") and (sent.append(request.path), go.wait(20))
+        for i in range(10):
+            self.run_pod(f"a-{i}", self.nodes[i // 8], [i % 8], indexed_pod("a", i, group=10, gpus=1, gated=False))
+        self.add_job("a", 10, 10, 1)
+        self.begin(unhealthy=1, turn_of_node=1)
+        self.hurt(self.nodes[0], *range(8))
+        self.hurt(self.nodes[1], 0, 1)
+        self.assertTrue(wait_for(lambda: len(sent) == 8, 8), (sent, self.said("a-1"), self.host.notes[-5:]))
+        time.sleep(QUIET)
+        left = next(f"a-{i}" for i in range(10) if not any(f"/a-{i}/" in path for path in sent))
+        annotations = self.pod(left)["metadata"]["annotations"]
+        self.change_pod(left, {"annotations": {**annotations, "metax-tech.com/gpu-group-size": "7"}})
+        time.sleep(QUIET)
+        go.set()
+        time.sleep(QUIET)
+        self.assertEqual(len(sent), 8)
+        self.change_pod(left, {"annotations": annotations})
+        self.assertTrue(wait_for(lambda: len(sent) == 10))
 
     def test_who_stays(self):
         """A pod that nobody would make again, and one that asks for it; each is told once."""

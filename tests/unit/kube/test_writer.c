@@ -18,7 +18,7 @@ enum { FLIGHTS_MAX = 2048, KEYS = 8 };
 struct gt_kube_call {
     gt_kube_done *done;
     void *arg;
-    char name[16];
+    char name[16], body[16];
     bool cancelled;
 };
 
@@ -46,6 +46,7 @@ static int start(struct gt_kube *kube, const struct gt_kube_request *request, gt
     struct gt_kube_call *call = &world.calls[world.sent++];
     *call = (struct gt_kube_call){.done = done, .arg = done_arg};
     snprintf(call->name, sizeof(call->name), "%s", request->name);
+    snprintf(call->body, sizeof(call->body), "%s", request->body);
     *ret = call;
     return 0;
 }
@@ -165,7 +166,7 @@ static void test_once_in_flight(void **state)
     (void)state;
     gt_write_add(&keys[0]);
     gt_write_add(&keys[0]);
-    assert_int_equal(texts.depth, 1);
+    assert_int_equal(gt_write_count(&texts), 1);
     assert_true(tick(0));
     assert_int_equal(world.sent, 1);
     gt_write_add(&keys[0]); /* it has changed while it is written */
@@ -259,6 +260,106 @@ static void test_budget(void **state)
     assert_in_range(world.now - began, 990, 1010);
 }
 
+/* What pods wait for is never held back for the rest. */
+static void test_first_without_budget(void **state)
+{
+    (void)state;
+    gt_write_close(&lifts);
+    lifts.order = GT_WRITE_FIRST;
+    gt_write_open(writer, &lifts);
+    texts.running_max = UINT32_MAX;
+    keys[7].line = &lifts;
+    for (unsigned flight = 0; flight < GT_WRITER_BURST; flight++) {
+        gt_write_add(&keys[0]);
+        tick(0);
+        answer(flight, 200, 0);
+    }
+    assert_int_equal(world.sent, GT_WRITER_BURST);
+    gt_write_add(&keys[0]);
+    gt_write_add(&keys[7]);
+    tick(0);
+    assert_int_equal(world.sent, GT_WRITER_BURST + 1);
+    assert_string_equal(world.calls[GT_WRITER_BURST].name, "7");
+    assert_true(tick(10));
+    assert_int_equal(world.sent, GT_WRITER_BURST + 2);
+}
+
+/* Failures that may pass are not told, up to the line's number; and nothing is sent while that is not
+ * allowed. */
+static bool may_send(void *arg)
+{
+    return *(bool *)arg;
+}
+
+static void test_quiet_and_allowed(void **state)
+{
+    (void)state;
+    bool allowed = false;
+    texts.quiet_tries = 2;
+    texts.may_send = may_send;
+    texts.arg = &allowed;
+    gt_write_add(&keys[0]);
+    tick(0);
+    assert_int_equal(world.sent, 0);
+    allowed = true;
+    assert_true(tick(1000));
+    static const unsigned statuses[] = {503, 429, 503};
+    for (unsigned flight = 0; flight < 3; flight++) {
+        while (world.sent == flight)
+            assert_true(tick(8000));
+        assert_int_equal(world.answered, 0);
+        answer(flight, statuses[flight], 0);
+    }
+    assert_int_equal(world.told, 1);
+    assert_int_equal(world.answered, 1);
+    while (world.sent == 3)
+        assert_true(tick(8000));
+    answer(3, 200, 0);
+    gt_write_add(&keys[0]);
+    tick(0);
+    answer(4, 403, 0); /* it does not pass */
+    assert_int_equal(world.told, 2);
+}
+
+/* A request without a key of the caller's: its texts are the writer's, it is repeated while `answered` says
+ * so, and it is found until then. */
+static void test_posted(void **state)
+{
+    (void)state;
+    char name[] = "5", body[] = "{\"a\":1}";
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = &gt_kube_pods,
+                                            .namespace_ = "ns",
+                                            .name = name,
+                                            .body = body};
+    assert_true(gt_write_post(&texts, &request, &world));
+    name[0] = '6';
+    assert_true(gt_write_post(&texts, &request, &world));
+    name[0] = body[0] = '?';
+    tick(0);
+    assert_int_equal(world.sent, 2);
+    assert_string_equal(world.calls[0].name, "5");
+    assert_string_equal(world.calls[0].body, "{\"a\":1}");
+    answer(0, 503, 0);
+    answer(1, 200, 0);
+    assert_int_equal(gt_write_count(&texts), 1);
+    assert_null(gt_write_find(&texts, "ns", "6"));
+    const struct gt_write_key *key = gt_write_find(&texts, "ns", "5");
+    assert_ptr_equal(key->of, &world);
+    assert_null(gt_write_find(&texts, NULL, "5"));
+    assert_true(tick(1000));
+    while (world.sent == 2)
+        assert_true(tick(1000));
+    gt_write_clear(&texts);
+    assert_true(world.calls[2].cancelled);
+    texts.answered = NULL;
+    assert_true(gt_write_post(&texts, &request, &world));
+    tick(0);
+    answer(3, 503, 0); /* without `answered` it is not repeated */
+    assert_int_equal(gt_write_count(&texts), 0);
+    assert_true(gt_write_post(&texts, &request, &world)); /* removed by end() */
+}
+
 static void test_later_and_nothing(void **state)
 {
     (void)state;
@@ -332,7 +433,7 @@ static void test_remove(void **state)
     gt_write_remove(&keys[1]); /* in its pause */
     tick(100000);
     assert_int_equal(world.sent, 2);
-    assert_int_equal(texts.running, 0);
+    assert_int_equal(gt_write_count(&texts), 0);
 }
 
 static void test_metrics(void **state)
@@ -363,6 +464,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_order, begin, end),
         cmocka_unit_test_setup_teardown(test_failures, begin, end),
         cmocka_unit_test_setup_teardown(test_budget, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_without_budget, begin, end),
+        cmocka_unit_test_setup_teardown(test_quiet_and_allowed, begin, end),
+        cmocka_unit_test_setup_teardown(test_posted, begin, end),
         cmocka_unit_test_setup_teardown(test_later_and_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_cannot_start, begin, end),
         cmocka_unit_test_setup_teardown(test_stays_unknown, begin, end),

@@ -157,6 +157,40 @@ static void all_pods(const struct gang *gang)
         gang_pod(gang, i, NULL);
 }
 
+static unsigned callocs_left; /* 0: none fails */
+
+void *__wrap_calloc(size_t count, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+void *__real_calloc(size_t count, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return callocs_left && !--callocs_left ? NULL : __real_calloc(count, size);
+}
+
+/* A job never waits for room because memory was lacking. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    enum gt_decision decision = GT_DECISION_WAITS;
+    unsigned failed = 0;
+    for (unsigned at = 1; decision != GT_DECISION_PLACED; at++) {
+        struct gang gang;
+        gang_begin(&gang, 4);
+        all_pods(&gang);
+        const struct gt_decide_spec spec = {.reserve_until = 1000, .keep = true};
+        struct gt_plan_failure failure;
+        struct gt_job_view *view = gang_view(&gang);
+        callocs_left = at;
+        decision = gt_decide(gang.cache, view, &gang.reservations, &spec, &failure, &gang.text);
+        callocs_left = 0;
+        assert_int_not_equal(decision, GT_DECISION_WAITS);
+        failed += decision == GT_DECISION_FAILED;
+        gt_job_view_free(view);
+        gang_end(&gang);
+    }
+    assert_true(failed > 2);
+}
+
 static void test_minimum_or_nothing(void **state)
 {
     (void)state;
@@ -564,6 +598,7 @@ static void test_another_place_is_instead_of_the_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_minimum_or_nothing),
         cmocka_unit_test(test_more_as_room_comes),
         cmocka_unit_test(test_limit),
