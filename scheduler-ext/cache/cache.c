@@ -21,13 +21,9 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
         cache->spec.stale_ms = STALE_MS;
     /* A seed that cannot be predicted, so that names cannot be chosen to collide in the hash tables. */
     cache->seed = gt_digest_keyed("cache");
-    int r = gt_cluster_new(&cache->cluster, err);
-    if (r >= 0)
-        r = gt_class_cache_new(CACHE_CLASSES_MAX, &cache->classes, err);
-    if (r >= 0)
-        r = gt_mix_new(&cache->mix, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cluster_new(&cache->cluster, err));
+    GT_TRY(gt_class_cache_new(CACHE_CLASSES_MAX, &cache->classes, err));
+    GT_TRY(gt_mix_new(&cache->mix, err));
     *ret = gt_steal(cache);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /* Spare nodes for replacements: the last ones by name of each supernode's completely free nodes. */
@@ -57,11 +58,8 @@ int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_n
         const struct cache_node *node = NULL;
         if (!spares || spares > count_nodes(at))
             continue;
-        while (spares-- && (node = last_before(cache, at, node ? node->name : NULL))) {
-            int r = gt_node_set_add(ret, node->id, err);
-            if (r < 0)
-                return r;
-        }
+        while (spares-- && (node = last_before(cache, at, node ? node->name : NULL)))
+            GT_TRY(gt_node_set_add(ret, node->id, err));
     }
     return 0;
 }

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
+
 /* Constraints on nodes are compiled once and shared by all pods with equal ones. */
 
 static bool constraints_is(const void *item, const void *key)
@@ -16,16 +18,12 @@ int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod_where *w
 {
     gt_auto_free char *text = NULL;
     struct gt_pod_rules *constraints = NULL;
-    int r = gt_pod_where_text(where, &text);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_pod_where_text(where, &text));
     uint32_t hash = text ? gt_digest_hash(gt_digest_mix_text(cache->seed, text)) : 0;
     if (text)
         constraints = gt_table_find(&cache->constraints, hash, constraints_is, text);
     if (text && !constraints) {
-        r = gt_pod_rules_read(where, text, &constraints);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_pod_rules_read(where, text, &constraints));
         if (constraints && gt_table_add(&cache->constraints, hash, constraints) < 0) {
             free(constraints);
             return -ENOMEM;

@@ -36,9 +36,7 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
     if (slot != GT_NONE)
         cluster->promise_free = cluster->promises[slot].next;
     else {
-        int r = cluster->promise_count == cluster->promise_capacity ? grow_ledger(cluster, err) : 0;
-        if (r < 0)
-            return r;
+        GT_TRY(cluster->promise_count == cluster->promise_capacity ? grow_ledger(cluster, err) : 0);
         slot = cluster->promise_count++;
     }
     uint32_t first = cluster->first_promise[node], generation = cluster->promises[slot].generation + 1;

@@ -150,10 +150,9 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                 .running = true,
                 .node = gt_job_view_place(view, reservations, gt_cache_cluster(cache), i, NULL),
                 .mask = attempt_gpus_of(view, reservations, i)};
-    int r = attempt_exclude(cache, view, avoid, leave, ret, err);
-    if (r >= 0)
-        r = gt_attempt_rules_make(cache, view, ret, err);
-    return r < 0 ? r : gt_demands_make(cache, view, room, &ret->demands, err);
+    GT_TRY(attempt_exclude(cache, view, avoid, leave, ret, err));
+    GT_TRY(gt_attempt_rules_make(cache, view, ret, err));
+    return gt_demands_make(cache, view, room, &ret->demands, err);
 }
 
 struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const struct gt_attempt *attempt)

@@ -446,9 +446,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     reservations->owner = job->number;
     reservations->cache = cache;
     reservations->job = job;
-    r = gt_reservations_resize(reservations, cluster, view->grouped ? view->count : 0, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_reservations_resize(reservations, cluster, view->grouped ? view->count : 0, err));
     if (view->grouped) {
         set_units(view);
         find_moving(view, given, reservations);

@@ -456,11 +456,8 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
                                         .hold = placement_on_hold,
                                         .now_ms = on_now,
                                         .arg = placement};
-    int r = gt_queue_new(&queue, &placement->queue, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_queue_new(&queue, &placement->queue, err));
+    GT_TRY(gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err));
     gt_evict_open(placement);
     *ret = gt_steal(placement);
     return 0;

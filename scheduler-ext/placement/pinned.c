@@ -18,9 +18,7 @@ int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct 
         for (const struct gt_cache_pod *pod = other->job->pods; pod; pod = pod->next) {
             if (pod->state != GT_CACHE_WAITING || pod->deleting || pod->plan_node == GT_NONE)
                 continue;
-            int r = gt_node_set_add(to, pod->plan_node, err);
-            if (r < 0)
-                return r;
+            GT_TRY(gt_node_set_add(to, pod->plan_node, err));
         }
     }
     return 0;

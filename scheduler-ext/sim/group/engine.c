@@ -128,9 +128,7 @@ static int go(struct group_run *run, struct gt_err **err)
     int r = 0;
     for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++) {
         const struct gt_sim_job *job = &run->jobs->job[i];
-        r = pass(run, job->submit, err);
-        if (r < 0)
-            return r;
+        GT_TRY(pass(run, job->submit, err));
         run->now = job->submit;
         gt_meter_advance(&run->meter, run->now);
         gt_meter_submitted(&run->meter, i, !gt_run_tenant(run, i)->present);
