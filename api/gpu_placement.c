@@ -77,14 +77,12 @@ static int gpu_placement_read_metadata(const struct gt_at *above, const cJSON *o
     const struct gt_at at = {above->source, "metadata", above->err};
     const struct gt_at below = {above->source, "metadata.ownerReferences[0]", above->err};
     const cJSON *metadata = gt_get(object, "metadata"), *owner = gt_get(metadata, "ownerReferences");
-    int r = gt_api_meta(above, object, &to->name, &to->resource_version);
-    if (r >= 0)
-        r = gpu_placement_read_name(&at, metadata, "namespace", &to->namespace_);
-    if (r >= 0)
-        r = gt_api_text(&at, metadata, "uid", GT_API_TEXT_MAX, &to->uid);
+    GT_TRY(gt_api_meta(above, object, &to->name, &to->resource_version));
+    GT_TRY(gpu_placement_read_name(&at, metadata, "namespace", &to->namespace_));
+    GT_TRY(gt_api_text(&at, metadata, "uid", GT_API_TEXT_MAX, &to->uid));
     owner = cJSON_IsArray(owner) ? owner->child : NULL;
-    if (r < 0 || !owner)
-        return r;
+    if (!owner)
+        return 0;
     GT_TRY(gpu_placement_read_name(&below, owner, "apiVersion", &to->owner_api_version));
     GT_TRY(gpu_placement_read_name(&below, owner, "kind", &to->owner_kind));
     GT_TRY(gpu_placement_read_name(&below, owner, "name", &to->owner_name));

@@ -53,17 +53,16 @@ static int read_amounts(const struct gt_at *at, const cJSON *object, const char 
     uint64_t enforced = 0;
     bool is_enforced, is_used;
     snprintf(name, sizeof(name), "requests.%s", resource);
-    int r = resource_quota_read_amount(&spec, gt_get_at(object, "spec", "hard"), name, ret_limits, &to->hard);
-    if (r < 0 || !*ret_limits)
-        return r;
-    r = resource_quota_read_amount(&status, gt_get_at(object, "status", "hard"), name, &is_enforced,
-                                   &enforced);
-    if (r >= 0)
-        r = resource_quota_read_amount(&usage, gt_get_at(object, "status", "used"), name, &is_used,
-                                       &to->used);
-    if (r >= 0 && is_enforced && enforced < to->hard)
+    GT_TRY(resource_quota_read_amount(&spec, gt_get_at(object, "spec", "hard"), name, ret_limits, &to->hard));
+    if (!*ret_limits)
+        return 0;
+    GT_TRY(resource_quota_read_amount(&status, gt_get_at(object, "status", "hard"), name, &is_enforced,
+                                      &enforced));
+    GT_TRY(
+        resource_quota_read_amount(&usage, gt_get_at(object, "status", "used"), name, &is_used, &to->used));
+    if (is_enforced && enforced < to->hard)
         to->hard = enforced;
-    return r;
+    return 0;
 }
 
 static enum gt_quota_scope_kind resource_quota_kind_of(const char *name)

@@ -66,10 +66,10 @@ static int supernode_read_members(const struct gt_at *at, const cJSON *status, s
 static int supernode_read_count(const struct gt_at *at, const cJSON *status, const char *key, int64_t *ret)
 {
     uint64_t count = UINT64_MAX;
-    int r = gt_get_integer(at, status, key, UINT32_MAX, &count);
-    if (r >= 0 && count != UINT64_MAX)
+    GT_TRY(gt_get_integer(at, status, key, UINT32_MAX, &count));
+    if (count != UINT64_MAX)
         *ret = (int64_t)count;
-    return r;
+    return 0;
 }
 
 static int supernode_read_status(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)

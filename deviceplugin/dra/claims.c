@@ -155,22 +155,19 @@ static int dra_claims_read_lists(const struct gt_at *at, const cJSON *json, stru
 {
     const cJSON *devices = NULL, *pods = NULL, *item;
     unsigned count = 0;
-    int r = gt_get_array(at, json, "devices", GT_DRA_CLAIM_DEVICES_MAX, &devices, &count);
-    if (r >= 0)
-        r = gt_get_array(at, json, "pods", GT_DRA_PODS_KEPT, &pods, &count);
+    GT_TRY(gt_get_array(at, json, "devices", GT_DRA_CLAIM_DEVICES_MAX, &devices, &count));
+    GT_TRY(gt_get_array(at, json, "pods", GT_DRA_PODS_KEPT, &pods, &count));
     cJSON_ArrayForEach(item, devices)
     {
-        if (r >= 0)
-            r = dra_claims_read_device(at, item, &claim->devices[claim->device_count++]);
+        GT_TRY(dra_claims_read_device(at, item, &claim->devices[claim->device_count++]));
     }
     cJSON_ArrayForEach(item, pods)
     {
-        if (r >= 0)
-            r = gt_read_text(at, "pods", item, claim->pods[claim->pod_count], sizeof(claim->pods[0]));
-        if (r >= 0 && !dra_claims_is_name(claim->pods[claim->pod_count++], "-."))
-            r = gt_at_fail(at, "pods", "there is a text that is no name of a pod");
+        GT_TRY(gt_read_text(at, "pods", item, claim->pods[claim->pod_count], sizeof(claim->pods[0])));
+        if (!dra_claims_is_name(claim->pods[claim->pod_count++], "-."))
+            return gt_at_fail(at, "pods", "there is a text that is no name of a pod");
     }
-    return r;
+    return 0;
 }
 
 static int read_claim(const struct gt_at *at, const cJSON *json, struct gt_dra_claims *claims)

@@ -141,10 +141,9 @@ static int read_weight(const struct gt_option *option, const char *value, void *
 
 static int read_seconds(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    int r = gt_option_number(option, value, field, err);
-    if (r >= 0)
-        *(uint64_t *)field *= 1000;
-    return r;
+    GT_TRY(gt_option_number(option, value, field, err));
+    *(uint64_t *)field *= 1000;
+    return 0;
 }
 
 static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
