@@ -4,7 +4,6 @@
 #include "base/digest.h"
 #include "base/table.h"
 #include "scheduler-ext/cache/cache.h"
-#include "scheduler-ext/cache/cache_memory.h"
 #include "scheduler-ext/cache/resources.h"
 
 /*
@@ -13,7 +12,7 @@
  * again from all facts whenever one changes (gt_cache_recompute), so the order of the objects does not
  * matter.
  *
- * Each of these calls only those before it: memory and strings; resources; peers; records, sizes, jobs,
+ * Each of these calls only those before it: memory and strings; resources; peers; records, jobs,
  * constraints, notify; charges; recompute; one file for each kind of object; cache.c.
  */
 enum {
@@ -23,7 +22,13 @@ enum {
     CACHE_SEARCH_US = 500,     /* for the search which GPUs an agent with more than 16 GPUs would choose */
 };
 
-/* ---- texts that many share ---- */
+/* ---- memory, and texts that many share ---- */
+
+/* Allocates zeroed memory and adds its size to *bytes. NULL without memory. */
+void *gt_cache_alloc(size_t *bytes, size_t size);
+/* Adds the size of a block from malloc() to *bytes. */
+void gt_cache_adopt(size_t *bytes, void *memory);
+void gt_cache_release(size_t *bytes, void *memory);
 
 /* The same text gives the same pointer; NULL without memory, and for NULL. */
 const char *gt_cache_string(struct gt_cache *cache, const char *text);
@@ -299,9 +304,8 @@ struct cache_job {
     bool whole;             /* it is one unit */
 };
 
-/* cache_sizes.c: the object of a pod was read; the job is about to be freed. */
+/* cache_jobs.c: the object of a pod was read; the job is about to be freed. */
 void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod);
-void gt_cache_forget_sizes(struct gt_cache *cache, const struct cache_job *job);
 
 uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_, const char *name);
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);
@@ -346,6 +350,7 @@ void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);
 bool gt_cache_labels_fit(const struct gt_pod_rules *constraints, const struct cache_node *node,
                          const char *named);
 bool gt_cache_taints_fit(const struct gt_pod_rules *constraints, const struct cache_node *node);
+bool gt_cache_tolerates(const struct gt_pod_rules *constraints, const struct cache_taint *taint);
 /* The value of a label, shared; NULL: it has none. */
 const char *gt_cache_node_label(const struct cache_node *node, const char *key);
 /* Updates the counts of the node's taints after the node may have opened or closed for new pods. */
@@ -353,7 +358,7 @@ void gt_cache_count_taints(struct cache_node *node);
 
 /* ---- together ---- */
 
-/* cache_foreign.c */
+/* cache_spares.c */
 struct cache_foreign {
     char *note; /* NULL: none */
     struct cache_node **nodes;
