@@ -55,7 +55,6 @@ void gt_cache_free(struct gt_cache *cache)
     if (!cache)
         return;
     free_pods(cache);
-    gt_cache_foreign_done(cache);
     gt_cache_charges_done(cache);
     gt_cache_claims_done(cache);
     gt_cache_slices_done(cache);
@@ -86,7 +85,8 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
 {
     if (now_ms > cache->now_ms)
         cache->now_ms = now_ms;
-    gt_cache_expire_foreign(cache);
+    if (cache->foreign_note && cache->now_ms >= cache->foreign_until_ms)
+        gt_cache_set_foreign(cache, "", 0);
     for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node)) {
         gt_cache_calm_wiring(cache, node);

@@ -105,6 +105,7 @@ struct cache_node {
     bool left_alone, links_down, stale;
     bool by_claims;        /* its agent gives GPUs by claims, not by a device plugin */
     bool by_plugin;        /* its agent's device plugin gives them */
+    bool outlived;         /* it was written for an earlier Node of this name */
     const char *owner_uid; /* of the Node that it was written for; NULL: not known */
     int64_t written_s;     /* by the API server's clock; 0 not known */
 
@@ -124,7 +125,6 @@ struct cache_node {
 
     /* of both */
     struct gt_cache_report report;
-    bool outlived;   /* the CR was written for an earlier Node of this name */
     int64_t offered; /* GPUs that pods may ask for by limits; -1: nothing limits them */
 
     struct cache_membership *claims;
@@ -133,7 +133,7 @@ struct cache_node {
     struct cache_supernode *supernode; /* in which it is in the cluster */
     struct cache_pod *pods; /* pods on it, and pods without a node that are planned for it; oldest first */
     uint64_t freed;         /* GPUs of pods that left since it was last recomputed */
-    uint64_t foreign;       /* reserved by the other scheduler */
+    uint64_t foreign, foreign_next;       /* reserved by the other scheduler; while its note is read */
     struct gt_promise_id foreign_promise; /* of those that no pod has */
 };
 
@@ -358,16 +358,6 @@ void gt_cache_count_taints(struct cache_node *node);
 
 /* ---- together ---- */
 
-/* cache_spares.c */
-struct cache_foreign {
-    char *note; /* NULL: none */
-    struct cache_node **nodes;
-    uint32_t count; /* of nodes; one may be listed more than once */
-    uint64_t until_ms;
-};
-void gt_cache_expire_foreign(struct gt_cache *cache);
-void gt_cache_foreign_done(struct gt_cache *cache);
-
 struct gt_cache {
     struct gt_cache_spec spec;
     struct gt_cluster *cluster;
@@ -392,14 +382,14 @@ struct gt_cache {
     uint32_t *row_next;                         /* [row] the next free one + 1 */
     bool *row_short;                            /* [row] a plan lacked resources there */
     struct cache_bound_table bound;
-    struct cache_foreign foreign;
-    uint32_t foreign_gpus; /* that are assumed for it */
-    uint32_t peers_apart;  /* of `peers`: those with anti-affinity */
-    bool peers_asked;      /* a job's rules were asked for since the last notice about that */
-    bool peers_by_labels;  /* likewise, rules by which any pod may matter */
-    uint32_t by_plugin;    /* nodes with a topology whose `by_claims` is false */
-    uint32_t outlived;     /* nodes whose CR is */
-    bool has_spares;       /* some supernode was given them */
+    uint64_t foreign_note, foreign_until_ms; /* a digest of the other scheduler's note, 0: none; its end */
+    uint32_t foreign_gpus;                   /* that are assumed for it */
+    uint32_t peers_apart;                    /* of `peers`: those with anti-affinity */
+    bool peers_asked;     /* a job's rules were asked for since the last notice about that */
+    bool peers_by_labels; /* likewise, rules by which any pod may matter */
+    uint32_t by_plugin;   /* nodes with a topology whose `by_claims` is false */
+    uint32_t outlived;    /* nodes whose CR is */
+    bool has_spares;      /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;
