@@ -142,8 +142,10 @@ enum gt_promise_kind {
     GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in */
     GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others: takes those that are available */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
-    /* By the leading replica, as its note says. Plans are seen as soon as they are written, while the note
-     * may be older: these take no GPUs, and may overlap others. */
+    /* These take no GPUs, and may overlap others. */
+    GT_PROMISE_NODE, /* to that job, which waits until pods have left the node */
+    /* By the leading replica, as its note says: plans are seen as soon as they are written, while the note
+     * may be older. */
     GT_PROMISE_NOTED,      /* to pods that are to come */
     GT_PROMISE_NOTED_NODE, /* to a waiting job, or to pods that have lost their node */
 };
@@ -168,7 +170,8 @@ void gt_cluster_end_promise(struct gt_cluster *cluster, struct gt_promise_id id)
 uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner);
 /* The GPUs of a node that are promised in this way. */
 uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind);
-/* The promise of a GPU; NULL: it has none. Valid until the next change of the ledger. */
+/* The promise of a GPU, before others one that takes it; NULL: it has none. Valid until the next change of
+ * the ledger. */
 const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu);
 
 /* Bytes allocated, class tables not counted. */

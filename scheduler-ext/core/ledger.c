@@ -25,7 +25,7 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
     uint32_t node = promise->node;
     if (!gt_core_has_node(cluster, node))
         return gt_fail(err, ENOENT, "there is no node %u", node);
-    uint64_t taken = promise->kind >= GT_PROMISE_NOTED     ? 0
+    uint64_t taken = promise->kind >= GT_PROMISE_NODE      ? 0
                      : promise->kind == GT_PROMISE_VACATED ? promise->mask & cluster->available[node]
                                                            : promise->mask;
     if (!promise->mask || taken & ~cluster->available[node])
@@ -108,8 +108,11 @@ uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, en
 
 const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu)
 {
-    uint32_t slot = ledger_first(cluster, node);
-    while (slot != GT_NONE && !(cluster->promises[slot].told.mask >> gpu & 1))
-        slot = cluster->promises[slot].next;
-    return slot == GT_NONE ? NULL : &cluster->promises[slot].told;
+    const struct promise *found = NULL;
+    for (uint32_t slot = ledger_first(cluster, node); slot != GT_NONE; slot = cluster->promises[slot].next) {
+        const struct promise *promise = &cluster->promises[slot];
+        if (promise->told.mask >> gpu & 1 && (!found || promise->taken >> gpu & 1))
+            found = promise;
+    }
+    return found ? &found->told : NULL;
 }

@@ -577,9 +577,10 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
 {
     if (gt_placement_is_spare(placement, node))
         return true;
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     if (!placement->round.started)
-        return gt_cluster_promised(gt_cache_cluster(placement->spec.cache), node, GT_PROMISE_NOTED_NODE);
-    return placement->nodes.holder && gt_node_set_has(&placement->nodes.reserved, node) &&
+        return gt_cluster_promised(cluster, node, GT_PROMISE_NOTED_NODE);
+    return gt_cluster_promised(cluster, node, GT_PROMISE_NODE) &&
            (!pod || pod->job->user != placement->nodes.holder);
 }
 

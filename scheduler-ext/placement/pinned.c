@@ -119,13 +119,7 @@ void gt_placement_report_spares(struct gt_placement *placement)
 
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    struct gt_cluster_node node;
-    for (uint32_t n = placement->nodes.holder ? gt_node_set_next(&placement->nodes.reserved, 0) : GT_NONE;
-         n != GT_NONE; n = gt_node_set_next(&placement->nodes.reserved, n + 1))
-        if (gt_cluster_get_node(cluster, n, &node))
-            gt_lease_note_add(to, node.name, 0);
-    gt_noted_write(cluster, to);
+    gt_noted_write(gt_cache_cluster(placement->spec.cache), to);
 }
 
 /* Called after the end of a term. */
