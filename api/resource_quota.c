@@ -124,23 +124,21 @@ static int read_scopes(const char *source, const cJSON *spec, struct quota_reade
     const struct gt_at at = {source, "spec", err}, selector = {source, "spec.scopeSelector", err};
     const cJSON *names, *terms;
     unsigned count;
-    int r = gt_get_array(&at, spec, "scopes", GT_QUOTA_SCOPES_MAX, &names, &count);
-    for (const cJSON *item = r >= 0 && names ? names->child : NULL; item && r >= 0; item = item->next) {
+    GT_TRY(gt_get_array(&at, spec, "scopes", GT_QUOTA_SCOPES_MAX, &names, &count));
+    for (const cJSON *item = names ? names->child : NULL; item; item = item->next) {
         const char *name = cJSON_GetStringValue(item);
-        r = add_scope(&at, &(struct gt_quota_scope){.kind = resource_quota_kind_of(name ? name : "")}, to);
+        GT_TRY(
+            add_scope(&at, &(struct gt_quota_scope){.kind = resource_quota_kind_of(name ? name : "")}, to));
     }
-    if (r >= 0)
-        r = gt_get_array(&selector, gt_get(spec, "scopeSelector"), "matchExpressions", GT_QUOTA_SCOPES_MAX,
-                         &terms, &count);
-    for (const cJSON *item = r >= 0 && terms ? terms->child : NULL; item && r >= 0; item = item->next) {
+    GT_TRY(gt_get_array(&selector, gt_get(spec, "scopeSelector"), "matchExpressions", GT_QUOTA_SCOPES_MAX,
+                        &terms, &count));
+    for (const cJSON *item = terms ? terms->child : NULL; item; item = item->next) {
         struct gt_quota_scope scope = {.kind = resource_quota_kind_of(gt_get_string(item, "scopeName"))};
-        r = read_operator(&selector, item, &scope.operator);
-        if (r >= 0)
-            r = read_values(&selector, item, &scope, to);
-        if (r >= 0)
-            r = add_scope(&selector, &scope, to);
+        GT_TRY(read_operator(&selector, item, &scope.operator));
+        GT_TRY(read_values(&selector, item, &scope, to));
+        GT_TRY(add_scope(&selector, &scope, to));
     }
-    return r;
+    return 0;
 }
 
 static const char *resource_quota_move_text(const char *text, char **next)

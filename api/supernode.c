@@ -131,14 +131,11 @@ int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret,
 {
     const struct gt_at at = {GT_PLURAL_SUPERNODE, "", err};
     const char *name, *version;
-    int r = gt_api_meta(&at, json, &name, &version);
-    if (r >= 0)
-        r = gt_supernode_object_read_status(name, json, ret, err);
-    if (r >= 0) {
-        ret->resource_version = version;
-        ret->spare_nodes = read_spares(gt_get_at(json, "metadata", "annotations"));
-    }
-    return r;
+    GT_TRY(gt_api_meta(&at, json, &name, &version));
+    GT_TRY(gt_supernode_object_read_status(name, json, ret, err));
+    ret->resource_version = version;
+    ret->spare_nodes = read_spares(gt_get_at(json, "metadata", "annotations"));
+    return 0;
 }
 
 void gt_supernode_object_done(struct gt_supernode_object *supernode)

@@ -404,20 +404,15 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     if (!view)
         return gt_fail_sys(err, ENOMEM, "job %s", job->key);
     const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
-    int r = view_collect(job, &inputs, err);
-    if (r >= 0)
-        r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
-    if (r >= 0 && gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
+    GT_TRY(view_collect(job, &inputs, err));
+    GT_TRY(gt_job_make(inputs.metas, inputs.count, spec, &view->job, err));
+    if (gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
         uint32_t members = view->job->member_count;
         gt_job_free(gt_steal(view->job)); /* its sentences had the real names */
-        r = name_by_rank(given->ranks, &inputs, members, err);
-        if (r >= 0)
-            r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
-        if (r >= 0)
-            spread(&inputs, view->job);
+        GT_TRY(name_by_rank(given->ranks, &inputs, members, err));
+        GT_TRY(gt_job_make(inputs.metas, inputs.count, spec, &view->job, err));
+        spread(&inputs, view->job);
     }
-    if (r < 0 || !view->job)
-        return r;
     view->grouped = view->job->units.units != NULL;
     if (view->grouped && owner && owner->refusal)
         return gt_fail(err, EINVAL, "%s", owner->refusal);
