@@ -26,12 +26,6 @@ struct kueue_part {
     struct gt_kueue_counters before; /* of earlier terms */
 };
 
-static bool is_node_reserved(void *arg, uint32_t node)
-{
-    const struct kueue_part *part = arg;
-    return part->env->placement && gt_placement_is_reserved(part->env->placement, NULL, node);
-}
-
 static bool kueue_part_may_write(void *arg)
 {
     const struct kueue_part *part = arg;
@@ -69,7 +63,6 @@ static void kueue_part_on_sync_timer(void *arg)
                                        .cache = gt_informers_cache(part->env->informers),
                                        .owners = gt_placement_owners(part->env->placement),
                                        .history = part->history,
-                                       .is_node_reserved = is_node_reserved,
                                        .may_write = kueue_part_may_write,
                                        .prepare = kueue_part_prepare,
                                        .arg = part};

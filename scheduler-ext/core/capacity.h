@@ -2,7 +2,6 @@
 #pragma once
 
 #include "scheduler-ext/core/cluster.h"
-#include "scheduler-ext/core/node_set.h"
 
 /* How much room a cluster has: for explanations, and as bounds to compare a plan with. */
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "scheduler-ext/core/node_set.h"
 #include "topology/model/loss.h"
 
 /*
@@ -143,7 +144,8 @@ enum gt_promise_kind {
     GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others: takes those that are available */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
     /* These take no GPUs, and may overlap others. */
-    GT_PROMISE_NODE, /* to that job, which waits until pods have left the node */
+    GT_PROMISE_NODE,  /* to that job, which waits until pods have left the node */
+    GT_PROMISE_SPARE, /* to pods that will have lost their nodes */
     /* By the leading replica, as its note says: plans are seen as soon as they are written, while the note
      * may be older. */
     GT_PROMISE_NOTED,      /* to pods that are to come */
@@ -168,6 +170,12 @@ const struct gt_promise *gt_cluster_find_promise(const struct gt_cluster *cluste
 void gt_cluster_end_promise(struct gt_cluster *cluster, struct gt_promise_id id);
 /* All of this kind to that owner; returns how many. */
 uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner);
+/* Makes promises of these whole nodes, in place of those of this kind to that owner. Without memory, of
+ * fewer. */
+void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
+                              const struct gt_node_set *nodes);
+/* Whether the node is left to a waiting job, or to pods that lose theirs. */
+bool gt_cluster_is_reserved(const struct gt_cluster *cluster, uint32_t node);
 /* The GPUs of a node that are promised in this way. */
 uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind);
 /* The promise of a GPU, before others one that takes it; NULL: it has none. Valid until the next change of

@@ -93,6 +93,18 @@ uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kin
     return count;
 }
 
+void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
+                              const struct gt_node_set *nodes)
+{
+    struct gt_promise promise = {kind, 0, owner, UINT64_MAX};
+    struct gt_promise_id id;
+    gt_cluster_end_promises(cluster, kind, owner);
+    for (uint32_t n = gt_node_set_next(nodes, 0); n != GT_NONE; n = gt_node_set_next(nodes, n + 1)) {
+        promise.node = n;
+        gt_cluster_promise(cluster, &promise, &id, NULL);
+    }
+}
+
 static uint32_t ledger_first(const struct gt_cluster *cluster, uint32_t node)
 {
     return gt_core_has_node(cluster, node) ? cluster->first_promise[node] : GT_NONE;
@@ -104,6 +116,13 @@ uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, en
     for (uint32_t slot = ledger_first(cluster, node); slot != GT_NONE; slot = cluster->promises[slot].next)
         mask |= cluster->promises[slot].told.kind == kind ? cluster->promises[slot].told.mask : 0;
     return mask;
+}
+
+bool gt_cluster_is_reserved(const struct gt_cluster *cluster, uint32_t node)
+{
+    return gt_cluster_promised(cluster, node, GT_PROMISE_NODE) ||
+           gt_cluster_promised(cluster, node, GT_PROMISE_SPARE) ||
+           gt_cluster_promised(cluster, node, GT_PROMISE_NOTED_NODE);
 }
 
 const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu)

@@ -430,8 +430,6 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
                                                 .resource = GT_RESOURCE_GPU,
                                                 .owners = spec->owners,
                                                 .history = spec->history,
-                                                .is_node_reserved = spec->is_node_reserved,
-                                                .kept_arg = spec->arg,
                                                 .decided = decided,
                                                 .arg = kueue};
     GT_TRY(gt_admission_new(&admission, &kueue->admission, err));

@@ -268,14 +268,11 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     if (placement->nodes.holder)
         gt_cluster_end_promises(cluster, GT_PROMISE_NODE, placement->nodes.holder->job->number);
+    if (found)
+        gt_cluster_promise_nodes(cluster, GT_PROMISE_NODE, pjob->job->number, &chosen);
     gt_node_set_done(&placement->nodes.reserved);
     placement->nodes.reserved = chosen;
     placement->nodes.holder = found ? pjob : NULL;
-    for (uint32_t n = gt_node_set_next(&chosen, 0); n != GT_NONE; n = gt_node_set_next(&chosen, n + 1)) {
-        struct gt_promise_id id;
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_NODE, n, pjob->job->number, UINT64_MAX},
-                           &id, NULL);
-    }
     placement->nodes.reserved_digest = digest_of_kept(placement);
     placement->counters.reserved_node_count = gt_node_set_count(&placement->nodes.reserved);
     if (found) {

@@ -577,11 +577,9 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
 {
     if (gt_placement_is_spare(placement, node))
         return true;
-    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    if (!placement->round.started)
-        return gt_cluster_promised(cluster, node, GT_PROMISE_NOTED_NODE);
-    return gt_cluster_promised(cluster, node, GT_PROMISE_NODE) &&
-           (!pod || pod->job->user != placement->nodes.holder);
+    const struct pjob *holder = placement->nodes.holder;
+    return gt_cluster_is_reserved(gt_cache_cluster(placement->spec.cache), node) &&
+           !(holder && pod && pod->job->user == holder);
 }
 
 const struct gt_owners *gt_placement_owners(const struct gt_placement *placement)

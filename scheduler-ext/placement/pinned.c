@@ -82,10 +82,14 @@ void gt_placement_say_holder(const struct gt_placement *placement, char to[stati
 
 void gt_placement_find_spares(struct gt_placement *placement)
 {
+    bool had = gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE;
     placement->nodes.spares_ms = gt_clock_ms();
     if (gt_cache_spares(placement->spec.cache, (uint32_t)placement->spec.options.spare_nodes,
                         &placement->nodes.spares, NULL) < 0)
         gt_node_set_clear(&placement->nodes.spares);
+    if (had || gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE)
+        gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_SPARE, 0,
+                                 &placement->nodes.spares);
 }
 
 void gt_placement_report_spares(struct gt_placement *placement)
