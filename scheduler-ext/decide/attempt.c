@@ -70,10 +70,10 @@ static uint64_t attempt_gpus_of(const struct gt_job_view *view, const struct gt_
 {
     const struct gt_cache_pod *pod = view->members[at].pod;
     if (view->members[at].state == GT_MEMBER_MOVING)
-        return reservations->reservations[at].mask;
+        return reservations->reservations[at].place.mask;
     if (pod)
         return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->plan_mask : 0;
-    return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].mask : 0;
+    return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].place.mask : 0;
 }
 
 /* Pods of one role come from one template, so one pod of each role is checked. */

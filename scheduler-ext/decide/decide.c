@@ -104,7 +104,7 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
     struct gt_cache_pod *pod = view->members[at].pod;
     uint32_t first, end, node = gt_reservations_node(reservations, cluster, at);
     if (reservation->state != GT_RESERVATION_HELD || node == GT_NONE ||
-        gt_node_set_has(view->refused, node) || gt_bit_count(reservation->mask) != pod->gpus)
+        gt_node_set_has(view->refused, node) || gt_bit_count(reservation->place.mask) != pod->gpus)
         return false;
     if ((gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node)) ||
         gt_cache_peers_bar(cache, pod, node))
@@ -116,7 +116,7 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
             decide_supernode_of(cluster, other) != decide_supernode_of(cluster, node))
             return false;
     }
-    uint64_t mask = reservation->mask;
+    uint64_t mask = reservation->place.mask;
     gt_reservations_release(reservations, cluster, at);
     if (!gt_cache_room_for(cache, node, gt_cache_pod_request(pod), GT_CACHE_ROOM_NOW) ||
         gt_cache_plan_pod(cache, pod, node, mask, NULL) < 0)

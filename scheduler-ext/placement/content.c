@@ -102,7 +102,7 @@ static uint32_t content_place_of(const struct gt_cluster *cluster, const struct 
     if (view->members[at].state != GT_MEMBER_TO_PLACE || !reservation ||
         reservation->state != GT_RESERVATION_HELD)
         return gt_job_view_place(view, reservations, cluster, at, ret_mask);
-    *ret_mask = reservation->mask;
+    *ret_mask = reservation->place.mask;
     return gt_reservations_node(reservations, cluster, at);
 }
 
