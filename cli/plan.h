@@ -6,7 +6,6 @@
 #include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -24,7 +23,7 @@ struct cli_plan {
     struct gt_job_sizes sizes;
     const char *warning; /* NULL: none */
     bool aware;          /* no group size: gpu-aware places every pod by itself, and each pod is a unit */
-    bool explain, advise, relocate;
+    bool explain, advise;
 
     bool placed;
     struct gt_buf reason; /* why it is not placed */
@@ -40,10 +39,8 @@ struct cli_plan {
     struct gt_chain_sizes chain; /* sizes whose places are shown; how many, in `places` */
     uint64_t places[GT_CHAIN_MAX];
 
-    struct gt_advice advice;         /* with `advise`, where the job is not placed */
-    struct gt_relocation relocation; /* with `relocate`, likewise */
-    uint64_t *moved_to;              /* [move] mask of the GPUs on the new node */
-    struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */
+    struct gt_advice advice; /* with `advise`, where the job is not placed */
+    struct cli_plan *after;  /* the plan once those pods have left; NULL: there is none */
 };
 
 /* Fills `room` and `bounds`: how many of this job's units the cluster holds; and `chain` and `places`: how
