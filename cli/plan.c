@@ -35,8 +35,7 @@ static const struct gt_option own_options[] = {
      gt_option_any_text, PLAN_FIELD(atomic)},
     {"chain", "LIST", "unit sizes to leave room for, ascending (default: those of the job and of the pods)",
      gt_chain_option, PLAN_FIELD(chain)},
-    {"explain", NULL, "say why each unit lies where it does, and the bounds", gt_option_set,
-     PLAN_FIELD(explain)},
+    {"explain", NULL, "say why each unit lies where it does", gt_option_set, PLAN_FIELD(explain)},
     {"advise", NULL, "where the job does not fit, say which movable pods must leave for it", gt_option_set,
      PLAN_FIELD(advise)},
     CLI_FORMAT_OPTION(struct plan_options),
@@ -59,7 +58,6 @@ static void plan_free(struct cli_plan *plan)
     free(plan->units);
     free(plan->pods);
     free(plan->losses);
-    free(plan->room);
     free(plan->advice.moved);
     free(plan);
 }
@@ -224,8 +222,6 @@ static int cli_plan_answer(const struct gt_cluster_file *file, const struct plan
     }
     learn_sizes(*ret);
     r = cli_plan_place(*ret, err);
-    if (r >= 0)
-        r = cli_plan_bounds(*ret, err);
     return r >= 0 && options->advise && !(*ret)->placed ? find_advice(*ret, options, err) : r;
 }
 

@@ -77,41 +77,6 @@ static void plan_json_add_units(struct gt_buf *to, const struct cli_plan *plan, 
     gt_json_end(to, ']');
 }
 
-static void plan_json_add_bounds(struct gt_buf *to, const struct cli_plan *plan)
-{
-    const struct gt_bounds *bounds = &plan->bounds;
-    begin_member(to, 2, "bounds", '{');
-    gt_json_add_unsigned(to, "unitsInOneSupernode", bounds->whole);
-    gt_json_add_unsigned(to, "unitsAnywhere", bounds->anywhere);
-    gt_json_add_unsigned(to, "podsAnywhere", bounds->slots);
-    begin_member(to, 4, "largestRoom", '{');
-    gt_json_add_unsigned(to, "pods", bounds->largest);
-    if (bounds->supernode == GT_NONE)
-        gt_json_add_null(to, "supernode");
-    else
-        gt_json_add_text(to, "supernode", cli_plan_supernode(plan, bounds->supernode));
-    gt_json_end(to, '}');
-    gt_json_new_line(to, 4);
-    gt_json_add_unsigned(to, "fewestSupernodes", bounds->spread);
-    begin_member(to, 4, "places", '[');
-    for (unsigned i = 0; i < plan->chain.count; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_unsigned(to, "gpus", plan->chain.size[i]);
-        gt_json_add_unsigned(to, "units", plan->places[i]);
-        gt_json_end(to, '}');
-    }
-    gt_json_end(to, ']');
-    begin_member(to, 4, "supernodes", '[');
-    for (uint32_t i = 0; i < plan->room_count; i++) {
-        begin_member(to, 6, NULL, '{');
-        gt_json_add_text(to, "name", cli_plan_supernode(plan, plan->room[i].supernode));
-        gt_json_add_unsigned(to, "pods", plan->room[i].pods);
-        gt_json_end(to, '}');
-    }
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
-}
-
 static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_advice *advice = &plan->advice;
@@ -144,8 +109,6 @@ void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
     gt_json_add_text(to, "policy", plan->aware ? "gpu-aware" : "gpu-podaffinity");
     gt_json_add_text_if(to, "warning", plan->warning);
     plan_json_add_units(to, plan, 2);
-    if (plan->explain)
-        plan_json_add_bounds(to, plan);
     if (plan->advise && !plan->placed)
         plan_json_add_advice(to, plan);
     gt_buf_puts(to, "\n}\n");
