@@ -34,7 +34,7 @@ struct placement_part {
     struct gt_source *sync_timer;
     bool leads, started, events_failing;
     bool serves_https;   /* without it there is no webhook */
-    const char *clients; /* accepted names in the API server's certificate; NULL: no certificate needed */
+    const char *clients; /* accepted names in the API server's certificate; "": no certificate needed */
     const char *namespace_, *not_asked; /* namespaces that are excluded from the webhook */
     uint64_t mutated, validated, refused, forbidden;
     uint64_t pods_made; /* pods with GPUs in other namespaces */
@@ -317,7 +317,7 @@ static const struct refusal *placement_part_refusal_of(const struct placement_pa
                                               "--webhook-clients\n"};
     if (!request->tls)
         return &plain;
-    if (!part->clients || gt_http_client_is(request, part->clients))
+    if (!*part->clients || gt_http_client_is(request, part->clients))
         return NULL;
     return request->client ? &other : &nobody;
 }
