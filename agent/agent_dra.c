@@ -320,14 +320,11 @@ int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err)
                                                .quiet_tries = DRA_TRIES,
                                                .report = gt_write_log_posted};
     gt_write_open(gt_kube_writer(agent->kube), &agent->dra_writes);
-    int r = gt_loop_add_timer(agent->loop, list_waiting_pods, agent, &agent->dra_retry, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, dra_api_collect, agent, &agent->dra_collect, err);
-    if (r >= 0)
-        r = gt_kube_informer_start(agent->kube, &spec, &agent->dra_slices, err);
-    if (r >= 0)
-        gt_source_arm(agent->dra_collect, COLLECT_MS);
-    return r;
+    GT_TRY(gt_loop_add_timer(agent->loop, list_waiting_pods, agent, &agent->dra_retry, err));
+    GT_TRY(gt_loop_add_timer(agent->loop, dra_api_collect, agent, &agent->dra_collect, err));
+    GT_TRY(gt_kube_informer_start(agent->kube, &spec, &agent->dra_slices, err));
+    gt_source_arm(agent->dra_collect, COLLECT_MS);
+    return 0;
 }
 
 void gt_agent_dra_api_stop(struct gt_agent *agent)

@@ -132,10 +132,9 @@ void gt_agent_shares_check(struct gt_agent *agent)
 
 int gt_agent_shares_start(struct gt_agent *agent, struct gt_err **err)
 {
-    int r = gt_loop_add_timer(agent->loop, shares_check_node, agent, &agent->node_timer, err);
-    if (r >= 0)
-        shares_check_node(agent);
-    return r;
+    GT_TRY(gt_loop_add_timer(agent->loop, shares_check_node, agent, &agent->node_timer, err));
+    shares_check_node(agent);
+    return 0;
 }
 
 void gt_agent_shares_stop(struct gt_agent *agent)

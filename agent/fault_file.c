@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "kube/yaml.h"
 
@@ -93,26 +94,26 @@ static int read_rule(const struct fault_place *place, enum gt_signal signal, con
                      struct gt_fault_rule *rule, struct gt_err **err)
 {
     const cJSON *item;
-    int r = expect_mapping(place, json, err);
+    GT_TRY(expect_mapping(place, json, err));
     cJSON_ArrayForEach(item, json)
     {
         const struct number_key *key = fault_file_find_key(rule_keys, GT_COUNT(rule_keys), item->string);
-        if (r >= 0 && strcmp(item->string, "when") == 0)
-            r = read_when(place, item, &rule->when, err);
-        else if (r >= 0 && key)
-            r = fault_file_read_number(place, key, item, rule, err);
-        else if (r >= 0)
-            r = gt_fail(
+        if (strcmp(item->string, "when") == 0)
+            GT_TRY(read_when(place, item, &rule->when, err));
+        else if (key)
+            GT_TRY(fault_file_read_number(place, key, item, rule, err));
+        else
+            return gt_fail(
                 err, EINVAL,
                 "%s: %s.%.40s: unknown, there are when, times, withinSeconds, threshold, recoverChecks "
                 "and recoverSeconds",
                 place->path, place->where, item->string);
     }
-    if (r >= 0 && gt_signal_kind(signal) == GT_SIGNAL_COUNTER && rule->when == GT_FAULT_AT_ONCE) {
+    if (gt_signal_kind(signal) == GT_SIGNAL_COUNTER && rule->when == GT_FAULT_AT_ONCE) {
         rule->when = GT_FAULT_AFTER; /* a counter is never "present": one increase counts instead */
         rule->times = 1;
     }
-    return r;
+    return 0;
 }
 
 static int fault_file_read_signals(const char *path, const cJSON *json, struct gt_fault_table *table,
@@ -120,21 +121,20 @@ static int fault_file_read_signals(const char *path, const cJSON *json, struct g
 {
     struct fault_place place = {path, "signals"};
     const cJSON *item;
-    int r = expect_mapping(&place, json, err);
+    GT_TRY(expect_mapping(&place, json, err));
     cJSON_ArrayForEach(item, json)
     {
         enum gt_signal signal = 0;
         while (signal < GT_SIGNALS && strcmp(item->string, gt_signal_name(signal)) != 0)
             signal++;
         snprintf(place.where, sizeof(place.where), "signals.%.40s", item->string);
-        if (r >= 0 && signal == GT_SIGNALS)
-            r = gt_fail(err, EINVAL,
-                        "%s: %s: there is no such signal; gputopo-agent --print-fault-table names them", path,
-                        place.where);
-        else if (r >= 0)
-            r = read_rule(&place, signal, item, &table->rules[signal], err);
+        if (signal == GT_SIGNALS)
+            return gt_fail(err, EINVAL,
+                           "%s: %s: there is no such signal; gputopo-agent --print-fault-table names them",
+                           path, place.where);
+        GT_TRY(read_rule(&place, signal, item, &table->rules[signal], err));
     }
-    return r;
+    return 0;
 }
 
 static int read_flapping(const char *path, const cJSON *json, struct gt_flapping_rule *rule,
@@ -142,50 +142,46 @@ static int read_flapping(const char *path, const cJSON *json, struct gt_flapping
 {
     const struct fault_place place = {path, "flapping"};
     const cJSON *item;
-    int r = expect_mapping(&place, json, err);
+    GT_TRY(expect_mapping(&place, json, err));
     cJSON_ArrayForEach(item, json)
     {
         const struct number_key *key =
             fault_file_find_key(flapping_keys, GT_COUNT(flapping_keys), item->string);
-        if (r >= 0 && !key)
-            r = gt_fail(err, EINVAL,
-                        "%s: flapping.%.40s: unknown, there are falls, withinSeconds, holdSeconds and "
-                        "holdMaxSeconds",
-                        path, item->string);
-        else if (r >= 0)
-            r = fault_file_read_number(&place, key, item, rule, err);
+        if (!key)
+            return gt_fail(err, EINVAL,
+                           "%s: flapping.%.40s: unknown, there are falls, withinSeconds, holdSeconds and "
+                           "holdMaxSeconds",
+                           path, item->string);
+        GT_TRY(fault_file_read_number(&place, key, item, rule, err));
     }
-    if (r >= 0 && rule->hold_max_s < rule->hold_s)
+    if (rule->hold_max_s < rule->hold_s)
         return gt_fail(err, EINVAL, "%s: flapping.holdMaxSeconds: %u is less than holdSeconds, %u", path,
                        rule->hold_max_s, rule->hold_s);
-    return r;
+    return 0;
 }
 
 int gt_fault_text_read(const char *text, size_t len, const char *path, struct gt_fault_table *ret,
                        struct gt_err **err)
 {
     struct gt_fault_table table = gt_fault_table_default;
-    cJSON *json = NULL;
+    gt_auto_json cJSON *json = NULL;
     const cJSON *item;
-    int r = gt_yaml_read(text, len, &json, err);
-    if (r < 0)
+    if (gt_yaml_read(text, len, &json, err) < 0)
         return gt_wrap(err, "%s", path);
     if (!cJSON_IsObject(json) && !cJSON_IsNull(json))
-        r = gt_fail(err, EINVAL, "%s: must be a mapping with the keys signals and flapping", path);
+        return gt_fail(err, EINVAL, "%s: must be a mapping with the keys signals and flapping", path);
     cJSON_ArrayForEach(item, json)
     {
-        if (r >= 0 && strcmp(item->string, "signals") == 0)
-            r = fault_file_read_signals(path, item, &table, err);
-        else if (r >= 0 && strcmp(item->string, "flapping") == 0)
-            r = read_flapping(path, item, &table.flapping, err);
-        else if (r >= 0)
-            r = gt_fail(err, EINVAL, "%s: %.40s: unknown, there are signals and flapping", path,
-                        item->string);
+        if (strcmp(item->string, "signals") == 0)
+            GT_TRY(fault_file_read_signals(path, item, &table, err));
+        else if (strcmp(item->string, "flapping") == 0)
+            GT_TRY(read_flapping(path, item, &table.flapping, err));
+        else
+            return gt_fail(err, EINVAL, "%s: %.40s: unknown, there are signals and flapping", path,
+                           item->string);
     }
-    cJSON_Delete(json);
-    if (r >= 0)
-        *ret = table;
-    return r;
+    *ret = table;
+    return 0;
 }
 
 int gt_fault_file_read(const char *path, struct gt_fault_table *ret, struct gt_err **err)

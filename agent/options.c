@@ -172,24 +172,20 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .honour_plan = true,
         .publish = GT_PUBLISH_ALL,
     };
-    int r = gt_options_read(&gt_agent_command, argc, argv, &options, NULL, err);
-    if (r >= 0 && options.probe_resource && strcmp(options.probe_resource, options.resource) == 0)
+    GT_TRY(gt_options_read(&gt_agent_command, argc, argv, &options, NULL, err));
+    if (options.probe_resource && strcmp(options.probe_resource, options.resource) == 0)
         return gt_fail(err, EINVAL, "--probe-resource: %s is the resource of the GPUs", options.resource);
-    if (r >= 0 && options.advertise == GT_ADVERTISE_DRA &&
+    if (options.advertise == GT_ADVERTISE_DRA &&
         (!options.device_plugin || options.publish == GT_PUBLISH_NOTHING))
         return gt_fail(err, EINVAL,
                        "--advertise=dra: it publishes what it offers, so that it does not go with %s",
                        options.device_plugin ? "--publish=none" : "--no-device-plugin");
-    if (r >= 0 && (options.strategy != GT_STRATEGY_DEVICES || options.advertise == GT_ADVERTISE_DRA)) {
+    if (options.strategy != GT_STRATEGY_DEVICES || options.advertise == GT_ADVERTISE_DRA) {
         const struct gt_cdi_options cdi = {options.cdi_dir, options.resource, options.dev_root};
-        r = gt_cdi_check(&cdi, err);
-        if (r < 0)
+        if (gt_cdi_check(&cdi, err) < 0)
             return gt_wrap(err, options.advertise == GT_ADVERTISE_DRA ? "--advertise" : "--device-strategy");
     }
-    if (r >= 0)
-        r = default_node_name(environment_node, &options, err);
-    if (r < 0)
-        return r;
+    GT_TRY(default_node_name(environment_node, &options, err));
     *ret = options;
     if (!ret->node_name)
         ret->node_name = ret->host_name;

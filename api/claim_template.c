@@ -5,6 +5,7 @@
 
 #include "api/meta.h"
 #include "api/names.h"
+#include "base/err.h"
 
 static const char source[] = "ResourceClaimTemplate";
 
@@ -57,21 +58,18 @@ int gt_claim_template_read(const cJSON *object, struct gt_claim_template *ret, s
                 *requests = gt_get(devices, "requests");
     const char *version;
     uint64_t count = 1;
-    int r = gt_api_meta(&at, object, &read.name, &version);
-    if (r >= 0)
-        r = gt_api_text(&of_metadata, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX,
-                        &read.namespace_);
+    GT_TRY(gt_api_meta(&at, object, &read.name, &version));
+    GT_TRY(gt_api_text(&of_metadata, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX,
+                       &read.namespace_));
     read.asks = claim_template_asks_for_gpus(requests);
-    if (r >= 0 && read.asks) {
+    if (read.asks) {
+        GT_TRY(gt_api_text(&of_request, requests->child, "name", GT_API_TEXT_MAX, &read.request));
+        GT_TRY(gt_get_integer(&of_request, gt_get(requests->child, "exactly"), "count", UINT32_MAX, &count));
         read.unfit = find_unfit(devices);
-        r = gt_api_text(&of_request, requests->child, "name", GT_API_TEXT_MAX, &read.request);
+        if (!read.unfit && (!count || count > GT_CLAIM_GPUS_MAX))
+            read.unfit = "asks for more GPUs than a claim may have";
+        read.gpus = read.unfit ? 0 : (unsigned)count;
     }
-    if (r >= 0 && read.asks)
-        r = gt_get_integer(&of_request, gt_get(requests->child, "exactly"), "count", UINT32_MAX, &count);
-    if (r >= 0 && read.asks && !read.unfit && (!count || count > GT_CLAIM_GPUS_MAX))
-        read.unfit = "asks for more GPUs than a claim may have";
-    read.gpus = read.asks && !read.unfit ? (unsigned)count : 0;
-    if (r >= 0)
-        *ret = read;
-    return r;
+    *ret = read;
+    return 0;
 }

@@ -77,14 +77,12 @@ static int gpu_placement_read_metadata(const struct gt_at *above, const cJSON *o
     const struct gt_at at = {above->source, "metadata", above->err};
     const struct gt_at below = {above->source, "metadata.ownerReferences[0]", above->err};
     const cJSON *metadata = gt_get(object, "metadata"), *owner = gt_get(metadata, "ownerReferences");
-    int r = gt_api_meta(above, object, &to->name, &to->resource_version);
-    if (r >= 0)
-        r = gpu_placement_read_name(&at, metadata, "namespace", &to->namespace_);
-    if (r >= 0)
-        r = gt_api_text(&at, metadata, "uid", GT_API_TEXT_MAX, &to->uid);
+    GT_TRY(gt_api_meta(above, object, &to->name, &to->resource_version));
+    GT_TRY(gpu_placement_read_name(&at, metadata, "namespace", &to->namespace_));
+    GT_TRY(gt_api_text(&at, metadata, "uid", GT_API_TEXT_MAX, &to->uid));
     owner = cJSON_IsArray(owner) ? owner->child : NULL;
-    if (r < 0 || !owner)
-        return r;
+    if (!owner)
+        return 0;
     GT_TRY(gpu_placement_read_name(&below, owner, "apiVersion", &to->owner_api_version));
     GT_TRY(gpu_placement_read_name(&below, owner, "kind", &to->owner_kind));
     GT_TRY(gpu_placement_read_name(&below, owner, "name", &to->owner_name));
@@ -257,14 +255,14 @@ static int gpu_placement_read_plan(const struct gt_at *at, const cJSON *status, 
 static int read_phase(const struct gt_at *at, const cJSON *status, enum gt_gpu_placement_phase *ret)
 {
     const char *text = phases[GT_GPU_PLACEMENT_PENDING];
-    int r = gt_api_text(at, status, "phase", GT_API_TEXT_MAX, &text), i = 0;
-    while (r >= 0 && i < GT_GPU_PLACEMENT_PHASES && strcmp(text, phases[i]) != 0)
+    int i = 0;
+    GT_TRY(gt_api_text(at, status, "phase", GT_API_TEXT_MAX, &text));
+    while (i < GT_GPU_PLACEMENT_PHASES && strcmp(text, phases[i]) != 0)
         i++;
-    if (r >= 0 && i == GT_GPU_PLACEMENT_PHASES)
-        r = gt_at_fail(at, "phase", "there is no phase %s", text);
-    if (r >= 0)
-        *ret = (enum gt_gpu_placement_phase)i;
-    return r;
+    if (i == GT_GPU_PLACEMENT_PHASES)
+        return gt_at_fail(at, "phase", "there is no phase %s", text);
+    *ret = (enum gt_gpu_placement_phase)i;
+    return 0;
 }
 
 static int gpu_placement_read_status(const struct gt_at *above, const cJSON *status,

@@ -43,25 +43,21 @@ static int read_taints(const struct gt_at *at, const cJSON *spec, struct gt_node
     struct gt_at below = {at->source, "spec", at->err};
     const cJSON *array;
     unsigned count, i = 0;
-    int r = gt_get_array(&below, spec, "taints", GT_NODE_TAINTS_MAX, &array, &count);
-    for (const cJSON *item = r >= 0 && array ? array->child : NULL; item; item = item->next, i++) {
+    GT_TRY(gt_get_array(&below, spec, "taints", GT_NODE_TAINTS_MAX, &array, &count));
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
         struct gt_node_taint *taint = &to->taints[i];
         char path[32];
         snprintf(path, sizeof(path), "spec.taints[%u]", i);
         below.path = path;
         *taint = (struct gt_node_taint){"", "", ""};
-        r = gt_api_text(&below, item, "key", 2 * GT_API_NAME_MAX, &taint->key);
-        if (r >= 0)
-            r = gt_api_text(&below, item, "value", GT_API_TEXT_MAX, &taint->value);
-        if (r >= 0)
-            r = gt_api_text(&below, item, "effect", GT_API_TEXT_MAX, &taint->effect);
-        if (r >= 0 && (!taint->key[0] || !taint->effect[0]))
-            r = gt_at_fail(&below, taint->key[0] ? "effect" : "key", "is missing");
-        if (r < 0)
-            return r;
+        GT_TRY(gt_api_text(&below, item, "key", 2 * GT_API_NAME_MAX, &taint->key));
+        GT_TRY(gt_api_text(&below, item, "value", GT_API_TEXT_MAX, &taint->value));
+        GT_TRY(gt_api_text(&below, item, "effect", GT_API_TEXT_MAX, &taint->effect));
+        if (!taint->key[0] || !taint->effect[0])
+            return gt_at_fail(&below, taint->key[0] ? "effect" : "key", "is missing");
     }
     to->taint_count = i;
-    return r;
+    return 0;
 }
 
 int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_object *ret,

@@ -7,6 +7,7 @@
 #include "api/meta.h"
 #include "api/names.h"
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 #include "topology/model/node_json.h"
@@ -75,17 +76,14 @@ static int node_gpu_topology_read_owner(const struct topology_reader *reader, un
     if (!cJSON_IsObject(item))
         return gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(item));
     const cJSON *gpu = gt_get(item, "gpu");
-    int r = gpu ? read_gpu_number(reader, &at, "gpu", gpu, &owner.gpu) : gt_at_fail(&at, "gpu", "is missing");
-    if (r >= 0)
-        r = gt_api_text(&at, item, "namespace", GT_API_NAME_MAX, &owner.namespace_);
-    if (r >= 0)
-        r = gt_api_text(&at, item, "pod", GT_API_NAME_MAX, &owner.pod);
-    if (r >= 0)
-        r = gt_api_text(&at, item, "container", GT_API_NAME_MAX, &owner.container);
-    if (r >= 0 && (!owner.pod[0] || !owner.namespace_[0]))
-        r = gt_at_fail(&at, owner.pod[0] ? "namespace" : "pod", "is missing");
-    if (r < 0 || to->owned >> owner.gpu & 1)
-        return r;
+    GT_TRY(gpu ? read_gpu_number(reader, &at, "gpu", gpu, &owner.gpu) : gt_at_fail(&at, "gpu", "is missing"));
+    GT_TRY(gt_api_text(&at, item, "namespace", GT_API_NAME_MAX, &owner.namespace_));
+    GT_TRY(gt_api_text(&at, item, "pod", GT_API_NAME_MAX, &owner.pod));
+    GT_TRY(gt_api_text(&at, item, "container", GT_API_NAME_MAX, &owner.container));
+    if (!owner.pod[0] || !owner.namespace_[0])
+        return gt_at_fail(&at, owner.pod[0] ? "namespace" : "pod", "is missing");
+    if (to->owned >> owner.gpu & 1)
+        return 0;
     to->owned |= UINT64_C(1) << owner.gpu;
     to->owners[to->owner_count++] = owner;
     return 0;

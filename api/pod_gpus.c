@@ -83,9 +83,8 @@ static int api_pod_gpus_read_gpus(const cJSON *container, const char *resource, 
     const cJSON *const amounts[] = {gt_get(gt_get(resources, "requests"), resource),
                                     gt_get(gt_get(resources, "limits"), resource)};
     *ret = 0;
-    for (size_t i = 0; i < GT_COUNT(amounts); i++) {
+    for (size_t i = 0; i < GT_COUNT(amounts); i++)
         GT_TRY(amounts[i] ? gt_quantity_from_json(amounts[i], GT_POD_GPUS_MAX, resource, ret, err) : 0);
-    }
     return 0;
 }
 
@@ -113,9 +112,7 @@ static int api_pod_gpus_read_list(const cJSON *spec, const char *key, bool init,
         at++;
         container.gpus += gt_claim_gpus_of(claim, item);
         container.sidecar = init && strcmp(api_pod_gpus_text_of(item, "restartPolicy"), "Always") == 0;
-        r = gt_pod_containers_add(to, &container, err);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_pod_containers_add(to, &container, err));
     }
     return 0;
 }

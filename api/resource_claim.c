@@ -45,17 +45,17 @@ static int resource_claim_read_pods(const cJSON *status, struct gt_resource_clai
     const cJSON *list = NULL, *item;
     struct gt_at at = {source, "status", err};
     unsigned count = 0;
-    int r = gt_get_array(&at, status, "reservedFor", GT_CLAIM_PODS_MAX, &list, &count);
+    GT_TRY(gt_get_array(&at, status, "reservedFor", GT_CLAIM_PODS_MAX, &list, &count));
     at.path = "status.reservedFor";
     cJSON_ArrayForEach(item, list)
     {
         const char *name = "";
-        if (r >= 0 && strcmp(gt_get_string(item, "resource"), "pods") == 0)
-            r = gt_api_text(&at, item, "name", GT_API_NAME_MAX, &name);
-        if (r >= 0 && *name)
+        if (strcmp(gt_get_string(item, "resource"), "pods") == 0)
+            GT_TRY(gt_api_text(&at, item, "name", GT_API_NAME_MAX, &name));
+        if (*name)
             claim->pods[claim->pod_count++] = name;
     }
-    return r;
+    return 0;
 }
 
 static int resource_claim_read_request(const struct gt_at *at, const cJSON *json,
@@ -64,16 +64,14 @@ static int resource_claim_read_request(const struct gt_at *at, const cJSON *json
     const cJSON *exactly = gt_get(json, "exactly");
     uint64_t count = 1;
     *ret = (struct gt_claim_request){"", "", 0};
-    int r = gt_api_text(at, json, "name", GT_API_TEXT_MAX, &ret->name);
-    if (r >= 0)
-        r = gt_api_text(at, exactly, "deviceClassName", GT_API_TEXT_MAX, &ret->device_class);
-    if (r >= 0)
-        r = gt_get_integer(at, exactly, "count", UINT32_MAX, &count);
-    if (r >= 0 && !*ret->name)
-        r = gt_at_fail(at, "name", "is missing");
-    if (r >= 0 && exactly && strcmp(gt_get_string(exactly, "allocationMode"), "All") != 0)
+    GT_TRY(gt_api_text(at, json, "name", GT_API_TEXT_MAX, &ret->name));
+    GT_TRY(gt_api_text(at, exactly, "deviceClassName", GT_API_TEXT_MAX, &ret->device_class));
+    GT_TRY(gt_get_integer(at, exactly, "count", UINT32_MAX, &count));
+    if (!*ret->name)
+        return gt_at_fail(at, "name", "is missing");
+    if (exactly && strcmp(gt_get_string(exactly, "allocationMode"), "All") != 0)
         ret->count = (unsigned)count;
-    return r;
+    return 0;
 }
 
 static int read_requests(const cJSON *spec, struct gt_resource_claim *claim, struct gt_err **err)
@@ -115,25 +113,17 @@ int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, s
     struct gt_resource_claim claim = {.namespace_ = "", .uid = "", .pod = "", .pod_uid = ""};
     const struct gt_at at = {source, "", err}, of_metadata = {source, "metadata", err};
     const cJSON *metadata = gt_get(object, "metadata"), *status = gt_get(object, "status");
-    int r = gt_api_meta(&at, object, &claim.name, &claim.resource_version);
-    if (r >= 0)
-        r = gt_api_text(&of_metadata, metadata, "namespace", GT_API_NAME_MAX, &claim.namespace_);
-    if (r >= 0)
-        r = gt_api_text(&of_metadata, metadata, "uid", GT_API_TEXT_MAX, &claim.uid);
-    if (r >= 0 && !*claim.uid)
-        r = gt_at_fail(&of_metadata, "uid", "is missing");
+    GT_TRY(gt_api_meta(&at, object, &claim.name, &claim.resource_version));
+    GT_TRY(gt_api_text(&of_metadata, metadata, "namespace", GT_API_NAME_MAX, &claim.namespace_));
+    GT_TRY(gt_api_text(&of_metadata, metadata, "uid", GT_API_TEXT_MAX, &claim.uid));
+    if (!*claim.uid)
+        return gt_at_fail(&of_metadata, "uid", "is missing");
     claim.deleting = gt_get(metadata, "deletionTimestamp") != NULL;
     claim.allocated = gt_get(status, "allocation") != NULL;
-    if (r >= 0)
-        r = resource_claim_read_pod(&of_metadata, metadata, &claim);
-    if (r >= 0)
-        r = read_requests(gt_get(object, "spec"), &claim, err);
-    if (r >= 0)
-        r = read_results(gt_get(status, "allocation"), &claim, err);
-    if (r >= 0)
-        r = resource_claim_read_pods(status, &claim, err);
-    if (r < 0)
-        return r;
+    GT_TRY(resource_claim_read_pod(&of_metadata, metadata, &claim));
+    GT_TRY(read_requests(gt_get(object, "spec"), &claim, err));
+    GT_TRY(read_results(gt_get(status, "allocation"), &claim, err));
+    GT_TRY(resource_claim_read_pods(status, &claim, err));
     *ret = claim;
     return 0;
 }

@@ -53,17 +53,16 @@ static int read_amounts(const struct gt_at *at, const cJSON *object, const char 
     uint64_t enforced = 0;
     bool is_enforced, is_used;
     snprintf(name, sizeof(name), "requests.%s", resource);
-    int r = resource_quota_read_amount(&spec, gt_get_at(object, "spec", "hard"), name, ret_limits, &to->hard);
-    if (r < 0 || !*ret_limits)
-        return r;
-    r = resource_quota_read_amount(&status, gt_get_at(object, "status", "hard"), name, &is_enforced,
-                                   &enforced);
-    if (r >= 0)
-        r = resource_quota_read_amount(&usage, gt_get_at(object, "status", "used"), name, &is_used,
-                                       &to->used);
-    if (r >= 0 && is_enforced && enforced < to->hard)
+    GT_TRY(resource_quota_read_amount(&spec, gt_get_at(object, "spec", "hard"), name, ret_limits, &to->hard));
+    if (!*ret_limits)
+        return 0;
+    GT_TRY(resource_quota_read_amount(&status, gt_get_at(object, "status", "hard"), name, &is_enforced,
+                                      &enforced));
+    GT_TRY(
+        resource_quota_read_amount(&usage, gt_get_at(object, "status", "used"), name, &is_used, &to->used));
+    if (is_enforced && enforced < to->hard)
         to->hard = enforced;
-    return r;
+    return 0;
 }
 
 static enum gt_quota_scope_kind resource_quota_kind_of(const char *name)
@@ -125,23 +124,21 @@ static int read_scopes(const char *source, const cJSON *spec, struct quota_reade
     const struct gt_at at = {source, "spec", err}, selector = {source, "spec.scopeSelector", err};
     const cJSON *names, *terms;
     unsigned count;
-    int r = gt_get_array(&at, spec, "scopes", GT_QUOTA_SCOPES_MAX, &names, &count);
-    for (const cJSON *item = r >= 0 && names ? names->child : NULL; item && r >= 0; item = item->next) {
+    GT_TRY(gt_get_array(&at, spec, "scopes", GT_QUOTA_SCOPES_MAX, &names, &count));
+    for (const cJSON *item = names ? names->child : NULL; item; item = item->next) {
         const char *name = cJSON_GetStringValue(item);
-        r = add_scope(&at, &(struct gt_quota_scope){.kind = resource_quota_kind_of(name ? name : "")}, to);
+        GT_TRY(
+            add_scope(&at, &(struct gt_quota_scope){.kind = resource_quota_kind_of(name ? name : "")}, to));
     }
-    if (r >= 0)
-        r = gt_get_array(&selector, gt_get(spec, "scopeSelector"), "matchExpressions", GT_QUOTA_SCOPES_MAX,
-                         &terms, &count);
-    for (const cJSON *item = r >= 0 && terms ? terms->child : NULL; item && r >= 0; item = item->next) {
+    GT_TRY(gt_get_array(&selector, gt_get(spec, "scopeSelector"), "matchExpressions", GT_QUOTA_SCOPES_MAX,
+                        &terms, &count));
+    for (const cJSON *item = terms ? terms->child : NULL; item; item = item->next) {
         struct gt_quota_scope scope = {.kind = resource_quota_kind_of(gt_get_string(item, "scopeName"))};
-        r = read_operator(&selector, item, &scope.operator);
-        if (r >= 0)
-            r = read_values(&selector, item, &scope, to);
-        if (r >= 0)
-            r = add_scope(&selector, &scope, to);
+        GT_TRY(read_operator(&selector, item, &scope.operator));
+        GT_TRY(read_values(&selector, item, &scope, to));
+        GT_TRY(add_scope(&selector, &scope, to));
     }
-    return r;
+    return 0;
 }
 
 static const char *resource_quota_move_text(const char *text, char **next)

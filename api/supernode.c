@@ -66,10 +66,10 @@ static int supernode_read_members(const struct gt_at *at, const cJSON *status, s
 static int supernode_read_count(const struct gt_at *at, const cJSON *status, const char *key, int64_t *ret)
 {
     uint64_t count = UINT64_MAX;
-    int r = gt_get_integer(at, status, key, UINT32_MAX, &count);
-    if (r >= 0 && count != UINT64_MAX)
+    GT_TRY(gt_get_integer(at, status, key, UINT32_MAX, &count));
+    if (count != UINT64_MAX)
         *ret = (int64_t)count;
-    return r;
+    return 0;
 }
 
 static int supernode_read_status(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
@@ -131,14 +131,11 @@ int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret,
 {
     const struct gt_at at = {GT_PLURAL_SUPERNODE, "", err};
     const char *name, *version;
-    int r = gt_api_meta(&at, json, &name, &version);
-    if (r >= 0)
-        r = gt_supernode_object_read_status(name, json, ret, err);
-    if (r >= 0) {
-        ret->resource_version = version;
-        ret->spare_nodes = read_spares(gt_get_at(json, "metadata", "annotations"));
-    }
-    return r;
+    GT_TRY(gt_api_meta(&at, json, &name, &version));
+    GT_TRY(gt_supernode_object_read_status(name, json, ret, err));
+    ret->resource_version = version;
+    ret->spare_nodes = read_spares(gt_get_at(json, "metadata", "annotations"));
+    return 0;
 }
 
 void gt_supernode_object_done(struct gt_supernode_object *supernode)

@@ -146,9 +146,7 @@ static int read_checks(struct gt_workload *to, struct gt_err **err)
         const char *state = gt_get_string(item, "state");
         uint64_t retries = 0;
         check->name = "";
-        r = gt_api_text(&below, item, "name", GT_API_NAME_MAX, &check->name);
-        if (r < 0)
-            return r;
+        GT_TRY(gt_api_text(&below, item, "name", GT_API_NAME_MAX, &check->name));
         for (unsigned i = 0; i < GT_CHECK_STATES; i++)
             if (strcmp(state, state_names[i]) == 0)
                 check->state = (enum gt_check_state)i;

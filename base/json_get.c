@@ -121,10 +121,10 @@ int gt_get_integer(const struct gt_at *at, const cJSON *object, const char *key,
 int gt_get_int(const struct gt_at *at, const cJSON *object, const char *key, int max, int *ret)
 {
     uint64_t number = UINT64_MAX;
-    int r = gt_get_integer(at, object, key, (uint64_t)max, &number);
-    if (r >= 0 && number != UINT64_MAX)
+    GT_TRY(gt_get_integer(at, object, key, (uint64_t)max, &number));
+    if (number != UINT64_MAX)
         *ret = (int)number;
-    return r;
+    return 0;
 }
 
 int gt_get_unsigned(const struct gt_at *at, const cJSON *object, const char *key, unsigned max, unsigned *ret)

@@ -190,21 +190,16 @@ static int scan_members(struct scanner *s, char close, bool has_keys)
     if (json_parse_take(s, close))
         return 0;
     for (;;) {
-        int r;
         json_parse_skip_space(s);
         if (has_keys) {
             if (s->p >= s->end || *s->p != '"')
                 return fail_expected(s, "a key in quotes");
-            r = scan_string(s);
-            if (r < 0)
-                return r;
+            GT_TRY(scan_string(s));
             json_parse_skip_space(s);
             if (!json_parse_take(s, ':'))
                 return fail_expected(s, "':'");
         }
-        r = scan_value(s);
-        if (r < 0)
-            return r;
+        GT_TRY(scan_value(s));
         json_parse_skip_space(s);
         if (json_parse_take(s, close))
             return 0;

@@ -252,10 +252,9 @@ int gt_option_find_word(const struct gt_option *option, const char *const *words
 int gt_option_word(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
     unsigned word;
-    int r = gt_option_find_word(option, option->words, value, &word, err);
-    if (r >= 0)
-        store(option, field, word);
-    return r;
+    GT_TRY(gt_option_find_word(option, option->words, value, &word, err));
+    store(option, field, word);
+    return 0;
 }
 
 int gt_option_bool(const struct gt_option *option, const char *value, void *field, struct gt_err **err)

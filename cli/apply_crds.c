@@ -50,10 +50,9 @@ static int apply_crd(struct cli_api *api, const char *path, struct gt_buf *said,
                                             .field_manager = "gputopo",
                                             .force = true,
                                             .metadata_only = true};
-    int r = cli_api_request(api, &request, NULL, err);
-    if (r >= 0)
-        gt_buf_printf(said, "%s\n", request.name);
-    return r;
+    GT_TRY(cli_api_request(api, &request, NULL, err));
+    gt_buf_printf(said, "%s\n", request.name);
+    return 0;
 }
 
 static int apply_crds_run(const struct cli_verb *verb, int argc, char **argv)

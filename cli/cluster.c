@@ -62,12 +62,11 @@ static int cli_cluster_read(const struct cluster_options *options, bool with_nod
                                        .on_begin = cli_view_clear_nodes,
                                        .on_object = cli_view_add_node,
                                        .arg = view};
-    int r = cli_api_open(&options->api, &api, err);
-    if (r >= 0)
-        r = cli_api_list(api, &supernodes, err);
-    if (r >= 0 && with_nodes)
-        r = cli_api_list(api, &nodes, err);
-    return r;
+    GT_TRY(cli_api_open(&options->api, &api, err));
+    GT_TRY(cli_api_list(api, &supernodes, err));
+    if (with_nodes)
+        GT_TRY(cli_api_list(api, &nodes, err));
+    return 0;
 }
 
 /* ---- output ---- */

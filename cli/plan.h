@@ -3,16 +3,10 @@
 
 #include "base/buf.h"
 #include "scheduler-ext/core/advise.h"
-#include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/jobs/rules.h"
-
-struct cli_plan_capacity {
-    uint32_t supernode, pods; /* pods of the job's size that it has room for */
-};
 
 /* The question of `gputopo plan` and its answer: computed by plan.c, written by plan_text.c and plan_json.c.
  */
@@ -24,7 +18,7 @@ struct cli_plan {
     struct gt_job_sizes sizes;
     const char *warning; /* NULL: none */
     bool aware;          /* no group size: gpu-aware places every pod by itself, and each pod is a unit */
-    bool explain, advise, relocate;
+    bool explain, advise;
 
     bool placed;
     struct gt_buf reason; /* why it is not placed */
@@ -34,21 +28,9 @@ struct cli_plan {
     struct gt_plan_pod *pods;
     uint32_t *losses; /* [pod], aware: loss(F,k), the GB/s between its GPUs and those that stayed free */
 
-    struct cli_plan_capacity *room; /* every tier-1 supernode before the job, most room first */
-    uint32_t room_count;
-    struct gt_bounds bounds;     /* before the job */
-    struct gt_chain_sizes chain; /* sizes whose places are shown; how many, in `places` */
-    uint64_t places[GT_CHAIN_MAX];
-
-    struct gt_advice advice;         /* with `advise`, where the job is not placed */
-    struct gt_relocation relocation; /* with `relocate`, likewise */
-    uint64_t *moved_to;              /* [move] mask of the GPUs on the new node */
-    struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */
+    struct gt_advice advice; /* with `advise`, where the job is not placed */
+    struct cli_plan *after;  /* the plan once those pods have left; NULL: there is none */
 };
-
-/* Fills `room` and `bounds`: how many of this job's units the cluster holds; and `chain` and `places`: how
- * many of each size of the chain that a pod's GPUs divide. */
-int cli_plan_bounds(struct cli_plan *plan, struct gt_err **err);
 
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to);
 void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to);

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "cli/plan.h"
 
-enum { NAME_WIDTH_MAX = 40, ROOM_LINES_MAX = 40 };
+enum { NAME_WIDTH_MAX = 40 };
 
 /* Widest name of the nodes (or supernodes) that are printed, so that columns line up. */
 static int width_of(const struct cli_plan *plan, const char *(*name)(const struct cli_plan *, uint32_t))
@@ -102,52 +102,6 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
     gt_buf_puts(to, "\n");
 }
 
-/* Which supernodes have room for a part of this job, and which have none. */
-static void cli_plan_text_add_room(struct gt_buf *to, const struct cli_plan *plan)
-{
-    const struct gt_plan_unit *unit = &plan->units[0];
-    uint32_t run = unit->atom ? unit->atom : unit->pods,
-             shown = plan->room_count < ROOM_LINES_MAX ? plan->room_count : ROOM_LINES_MAX;
-    const char *what = plan->aware ? "pod" : unit->atom ? "atom" : "unit";
-    size_t width = 0;
-    for (uint32_t i = 0; i < shown; i++) {
-        size_t len = strlen(cli_plan_supernode(plan, plan->room[i].supernode));
-        width = len > width ? len : width;
-    }
-    width = width < NAME_WIDTH_MAX ? width : NAME_WIDTH_MAX;
-    gt_buf_puts(to, "\nroom in supernodes, before this job\n");
-    for (uint32_t i = 0; i < shown; i++) {
-        uint32_t pods = plan->room[i].pods, runs = pods / run;
-        gt_buf_printf(to, "  %-*s  %u pod%s: ", (int)width, cli_plan_supernode(plan, plan->room[i].supernode),
-                      pods, gt_plural(pods));
-        if (runs)
-            gt_buf_printf(to, "%u %s%s\n", runs, what, gt_plural(runs));
-        else
-            gt_buf_printf(to, "too few for one %s of %u\n", what, run);
-    }
-    if (shown < plan->room_count)
-        gt_buf_printf(to, "  and %u more with no more room than these\n", plan->room_count - shown);
-}
-
-static void cli_plan_text_add_bounds(struct gt_buf *to, const struct cli_plan *plan)
-{
-    const struct gt_bounds *bounds = &plan->bounds;
-    gt_buf_puts(to, "\nbounds, before this job\n");
-    if (!plan->aware) {
-        gt_buf_printf(to, "  units that supernodes can hold      %" PRIu64 "\n", bounds->whole);
-        gt_buf_printf(to, "  units without regard to supernodes  %" PRIu64 "\n", bounds->anywhere);
-        if (bounds->spread)
-            gt_buf_printf(to, "  fewest supernodes for one unit      %u\n", bounds->spread);
-    }
-    gt_buf_printf(to, "  such pods anywhere                  %" PRIu64 "\n", bounds->slots);
-    if (bounds->supernode != GT_NONE)
-        gt_buf_printf(to, "  most such pods in one supernode     %u, in %s\n", bounds->largest,
-                      cli_plan_supernode(plan, bounds->supernode));
-    for (unsigned i = 0; i < plan->chain.count; i++)
-        gt_buf_printf(to, "  places for units of %-6u GPUs     %" PRIu64 "\n", plan->chain.size[i],
-                      plan->places[i]);
-}
-
 static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_advice *advice = &plan->advice;
@@ -173,36 +127,6 @@ static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *p
     }
 }
 
-static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
-{
-    const struct gt_relocation *relocation = &plan->relocation;
-    if (!relocation->possible) {
-        gt_buf_puts(to,
-                    relocation->exact
-                        ? "\nrelocation: no way to move movable pods makes room for it\n"
-                        : "\nrelocation: no way was found (there may be one: the search was cut short)\n");
-        return;
-    }
-    gt_buf_printf(to, "\nrelocation: it fits when %u movable pod%s of %u job%s, with %u GPU%s, move%s%s\n",
-                  relocation->count, gt_plural(relocation->count), relocation->jobs,
-                  gt_plural(relocation->jobs), relocation->gpus, gt_plural(relocation->gpus),
-                  relocation->count == 1 ? "s" : "",
-                  relocation->exact ? "; fewer will not do" : " (fewer may do: the search was cut short)");
-    for (uint32_t i = 0; i < relocation->count; i++) {
-        const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
-        const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
-        gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
-        gt_text_add_mask(to, at->mask);
-        gt_buf_printf(to, ", to %s, GPUs ", cli_plan_node(plan, relocation->moves[i].node));
-        gt_text_add_mask(to, plan->moved_to[i]);
-        gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
-    }
-    if (plan->after) {
-        gt_buf_puts(to, "\nthen\n");
-        add_placement(to, plan->after);
-    }
-}
-
 void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
 {
     if (plan->warning)
@@ -213,12 +137,6 @@ void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
         add_placement(to, plan);
     else
         gt_buf_printf(to, "  %s\n", plan->reason.data ? plan->reason.data : "");
-    if (plan->explain) {
-        cli_plan_text_add_room(to, plan);
-        cli_plan_text_add_bounds(to, plan);
-    }
     if (plan->advise && !plan->placed)
         cli_plan_text_add_advice(to, plan);
-    if (plan->relocate && !plan->placed)
-        cli_plan_text_add_relocation(to, plan);
 }

@@ -44,13 +44,12 @@ static int cli_show_query_agent(const char *address, const struct gt_node *node,
     const char *where = address ? address : AGENT_DEFAULT;
     gt_auto_err struct gt_err *own = NULL;
     gt_auto_buf struct gt_buf text = GT_BUF(USE_ANSWER_MAX);
-    cJSON *json = NULL;
+    gt_auto_json cJSON *json = NULL;
     int r = cli_http_get(where, "/usage", address ? PATIENT_MS : QUICK_MS, &text, &own);
     if (r >= 0)
         r = gt_json_parse(text.data ? text.data : "", text.len, where, &json, &own);
     if (r >= 0)
         r = cli_use_from_agent(json, where, node, ret, &own);
-    cJSON_Delete(json);
     if (r >= 0 || !address)
         return 0;
     return gt_fail(err, -r, "--agent: %s", gt_err_text(own));

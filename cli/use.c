@@ -159,27 +159,23 @@ int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_n
     const cJSON *owners;
     unsigned count, i = 0, gpu = 0;
     *ret = use;
-    int r = cJSON_IsObject(usage) ? 0 : gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(usage));
-    if (r >= 0)
-        r = gt_get_bool(&at, usage, "known", &known);
-    if (r < 0 || !known)
-        return r;
-    r = read_mask(&at, usage, "free", node->gpu_count, &use.free, &there);
-    if (r >= 0)
-        r = gt_get_array(&at, usage, "used", GT_GPUS_MAX, &owners, &count);
-    if (r >= 0 && (!there || !owners))
-        r = gt_at_fail(&at, there ? "used" : "free", "is missing");
-    for (const cJSON *item = r >= 0 ? owners->child : NULL; item && r >= 0; item = item->next) {
+    if (!cJSON_IsObject(usage))
+        return gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(usage));
+    GT_TRY(gt_get_bool(&at, usage, "known", &known));
+    if (!known)
+        return 0;
+    GT_TRY(read_mask(&at, usage, "free", node->gpu_count, &use.free, &there));
+    GT_TRY(gt_get_array(&at, usage, "used", GT_GPUS_MAX, &owners, &count));
+    if (!there || !owners)
+        return gt_at_fail(&at, there ? "used" : "free", "is missing");
+    for (const cJSON *item = owners->child; item; item = item->next) {
         char uuid[GT_ID_SIZE] = "";
-        r = cli_use_read_owner(source, "used", i++, item, node->gpu_count, &use, &gpu, err);
-        if (r >= 0)
-            r = gt_get_text(&at, item, "uuid", uuid, sizeof(uuid));
-        if (r >= 0 && uuid[0] && node->gpus[gpu].uuid[0] && strcmp(uuid, node->gpus[gpu].uuid) != 0)
-            r = gt_at_fail(&at, "used", "GPU %u is %s there and %s here: it speaks of another machine", gpu,
-                           uuid, node->gpus[gpu].uuid);
+        GT_TRY(cli_use_read_owner(source, "used", i++, item, node->gpu_count, &use, &gpu, err));
+        GT_TRY(gt_get_text(&at, item, "uuid", uuid, sizeof(uuid)));
+        if (uuid[0] && node->gpus[gpu].uuid[0] && strcmp(uuid, node->gpus[gpu].uuid) != 0)
+            return gt_at_fail(&at, "used", "GPU %u is %s there and %s here: it speaks of another machine",
+                              gpu, uuid, node->gpus[gpu].uuid);
     }
-    if (r < 0)
-        return r;
     use.known = true;
     *ret = use;
     return 0;

@@ -316,9 +316,7 @@ static int list_all(struct withdrawal *all, struct gt_buf *to, struct gt_err **e
         int r = ask_for_lease(all->api, GT_KUBE_GET, leases[i], err);
         if (r >= 0)
             gt_buf_printf(to, "delete leases %s/%s\n", cli_api_namespace(all->api), leases[i]);
-        r = unless_absent(r, err);
-        if (r < 0)
-            return r;
+        GT_TRY(unless_absent(r, err));
     }
     all->empty = !to->len;
     withdraw_count_all(all, false, to);

@@ -325,20 +325,13 @@ static int add_sources(struct gt_http *http, struct gt_err **err)
 {
     struct gt_loop *loop = http->loop;
     http->again = (struct gt_message){.embedded = true, .deliver = on_again};
-    int r = gt_mailbox_new(loop, http, &http->mailbox, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(loop, on_sweep, http, &http->sweep, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(loop, on_accept_again, http, &http->accept_again, err);
-    if (r >= 0)
-        r = gt_linger_new(loop, &http->linger, err);
-    if (r >= 0)
-        r = start_daemon(http, err);
-    return r < 0
-               ? r
-               : gt_loop_add_fd(loop, http->listener, EPOLLIN, on_accept, http, &http->listener_source, err);
+    GT_TRY(gt_mailbox_new(loop, http, &http->mailbox, err));
+    GT_TRY(gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err));
+    GT_TRY(gt_loop_add_timer(loop, on_sweep, http, &http->sweep, err));
+    GT_TRY(gt_loop_add_timer(loop, on_accept_again, http, &http->accept_again, err));
+    GT_TRY(gt_linger_new(loop, &http->linger, err));
+    GT_TRY(start_daemon(http, err));
+    return gt_loop_add_fd(loop, http->listener, EPOLLIN, on_accept, http, &http->listener_source, err);
 }
 
 static void fill_in(struct gt_http_spec *spec)

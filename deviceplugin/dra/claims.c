@@ -155,74 +155,62 @@ static int dra_claims_read_lists(const struct gt_at *at, const cJSON *json, stru
 {
     const cJSON *devices = NULL, *pods = NULL, *item;
     unsigned count = 0;
-    int r = gt_get_array(at, json, "devices", GT_DRA_CLAIM_DEVICES_MAX, &devices, &count);
-    if (r >= 0)
-        r = gt_get_array(at, json, "pods", GT_DRA_PODS_KEPT, &pods, &count);
+    GT_TRY(gt_get_array(at, json, "devices", GT_DRA_CLAIM_DEVICES_MAX, &devices, &count));
+    GT_TRY(gt_get_array(at, json, "pods", GT_DRA_PODS_KEPT, &pods, &count));
     cJSON_ArrayForEach(item, devices)
     {
-        if (r >= 0)
-            r = dra_claims_read_device(at, item, &claim->devices[claim->device_count++]);
+        GT_TRY(dra_claims_read_device(at, item, &claim->devices[claim->device_count++]));
     }
     cJSON_ArrayForEach(item, pods)
     {
-        if (r >= 0)
-            r = gt_read_text(at, "pods", item, claim->pods[claim->pod_count], sizeof(claim->pods[0]));
-        if (r >= 0 && !dra_claims_is_name(claim->pods[claim->pod_count++], "-."))
-            r = gt_at_fail(at, "pods", "there is a text that is no name of a pod");
+        GT_TRY(gt_read_text(at, "pods", item, claim->pods[claim->pod_count], sizeof(claim->pods[0])));
+        if (!dra_claims_is_name(claim->pods[claim->pod_count++], "-."))
+            return gt_at_fail(at, "pods", "there is a text that is no name of a pod");
     }
-    return r;
+    return 0;
 }
 
 static int read_claim(const struct gt_at *at, const cJSON *json, struct gt_dra_claims *claims)
 {
     struct gt_dra_claim claim = {0};
-    int r = gt_get_text(at, json, "namespace", claim.id.namespace, sizeof(claim.id.namespace));
-    if (r >= 0)
-        r = gt_get_text(at, json, "name", claim.id.name, sizeof(claim.id.name));
-    if (r >= 0)
-        r = gt_get_text(at, json, "uid", claim.id.uid, sizeof(claim.id.uid));
-    if (r >= 0 && !gt_dra_claim_id_is_valid(&claim.id))
-        r = gt_at_fail(at, "uid", "it, the name or the namespace is none");
-    if (r >= 0)
-        r = dra_claims_read_lists(at, json, &claim);
-    for (unsigned i = 0; r >= 0 && i < claim.device_count; i++)
+    GT_TRY(gt_get_text(at, json, "namespace", claim.id.namespace, sizeof(claim.id.namespace)));
+    GT_TRY(gt_get_text(at, json, "name", claim.id.name, sizeof(claim.id.name)));
+    GT_TRY(gt_get_text(at, json, "uid", claim.id.uid, sizeof(claim.id.uid)));
+    if (!gt_dra_claim_id_is_valid(&claim.id))
+        return gt_at_fail(at, "uid", "it, the name or the namespace is none");
+    GT_TRY(dra_claims_read_lists(at, json, &claim));
+    for (unsigned i = 0; i < claim.device_count; i++)
         if (!claim.devices[i].admin && gt_dra_claims_holder(claims, claim.devices[i].device))
-            r = gt_at_fail(at, "devices", "%s is held by another claim, too", claim.devices[i].device);
-    return r < 0 ? r : gt_dra_claims_add(claims, &claim, at->err);
+            return gt_at_fail(at, "devices", "%s is held by another claim, too", claim.devices[i].device);
+    return gt_dra_claims_add(claims, &claim, at->err);
 }
 
 int gt_dra_claims_read(const char *json, size_t len, const char *source, struct gt_dra_claims *ret,
                        struct gt_err **err)
 {
     gt_auto_json cJSON *document = NULL;
-    struct gt_dra_claims claims = {0};
+    __attribute__((cleanup(gt_dra_claims_done))) struct gt_dra_claims claims = {0};
     const cJSON *list = NULL, *item;
     unsigned version = 0, count = 0;
     struct gt_at at = {source, "", err};
-    int r = gt_json_parse(json, len, source, &document, err);
-    if (r >= 0)
-        r = gt_get_unsigned(&at, document, "version", FILE_VERSION_MAX, &version);
-    if (r >= 0 && version > FILE_VERSION)
-        r = gt_fail(err, EPROTONOSUPPORT, "%s: version: %u is of a newer release, this one knows %d", source,
-                    version, FILE_VERSION);
-    if (r >= 0 && version != FILE_VERSION)
-        r = gt_at_fail(&at, "version", "expected %d", FILE_VERSION);
-    if (r >= 0)
-        r = gt_get_array(&at, document, "claims", GT_DRA_CLAIMS_MAX, &list, &count);
-    if (r >= 0 && !list)
-        r = gt_at_fail(&at, "claims", "is missing");
+    GT_TRY(gt_json_parse(json, len, source, &document, err));
+    GT_TRY(gt_get_unsigned(&at, document, "version", FILE_VERSION_MAX, &version));
+    if (version > FILE_VERSION)
+        return gt_fail(err, EPROTONOSUPPORT, "%s: version: %u is of a newer release, this one knows %d",
+                       source, version, FILE_VERSION);
+    if (version != FILE_VERSION)
+        return gt_at_fail(&at, "version", "expected %d", FILE_VERSION);
+    GT_TRY(gt_get_array(&at, document, "claims", GT_DRA_CLAIMS_MAX, &list, &count));
+    if (!list)
+        return gt_at_fail(&at, "claims", "is missing");
     count = 0;
     cJSON_ArrayForEach(item, list)
     {
         char path[32];
         snprintf(path, sizeof(path), "claims[%u]", count++);
-        if (r >= 0)
-            r = read_claim(&(struct gt_at){source, path, err}, item, &claims);
-    }
-    if (r < 0) {
-        gt_dra_claims_done(&claims);
-        return r;
+        GT_TRY(read_claim(&(struct gt_at){source, path, err}, item, &claims));
     }
     *ret = claims;
+    claims = (struct gt_dra_claims){0};
     return 0;
 }

@@ -513,26 +513,19 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
         return gt_fail_sys(err, ENOMEM, "DRA driver");
     dra->events = *events;
     dra->wait_ms = options->wait_ms ? options->wait_ms : GT_DRA_WAIT_MS;
-    int r = gt_cdi_check(&cdi, err);
-    if (r >= 0)
-        r = driver_copy_options(dra, options, err);
+    GT_TRY(gt_cdi_check(&cdi, err));
+    GT_TRY(driver_copy_options(dra, options, err));
     gt_auto_free char *dir = state_dir(options->kubelet_dir, options->driver);
-    if (r >= 0 && !dir)
-        r = gt_fail_sys(err, ENOMEM, "DRA driver");
-    if (r >= 0)
-        r = gt_loop_add_timer(loop, on_tick, dra, &dra->tick, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(loop, on_health_timer, dra, &dra->health, err);
+    if (!dir)
+        return gt_fail_sys(err, ENOMEM, "DRA driver");
+    GT_TRY(gt_loop_add_timer(loop, on_tick, dra, &dra->tick, err));
+    GT_TRY(gt_loop_add_timer(loop, on_health_timer, dra, &dra->health, err));
     const struct gt_dra_disk_events news = {on_claims_changed, on_claims_lost, on_specs_written,
                                             driver_on_done,    on_passed,      dra};
-    if (r >= 0)
-        r = gt_dra_disk_new(loop, dir, &dra->cdi, &news, &dra->disk, err);
+    GT_TRY(gt_dra_disk_new(loop, dir, &dra->cdi, &news, &dra->disk, err));
     const struct gt_dra_server_options server = {dra->kubelet_dir, dra->driver};
     const struct gt_dra_server_events callbacks = {on_called, driver_on_registered, driver_on_failed, dra};
-    if (r >= 0)
-        r = gt_dra_server_new(loop, &server, &callbacks, &dra->server, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_dra_server_new(loop, &server, &callbacks, &dra->server, err));
     gt_source_arm(dra->health, 1);
     *ret = gt_steal(dra);
     return 0;

@@ -21,13 +21,9 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
         cache->spec.stale_ms = STALE_MS;
     /* A seed that cannot be predicted, so that names cannot be chosen to collide in the hash tables. */
     cache->seed = gt_digest_keyed("cache");
-    int r = gt_cluster_new(&cache->cluster, err);
-    if (r >= 0)
-        r = gt_class_cache_new(CACHE_CLASSES_MAX, &cache->classes, err);
-    if (r >= 0)
-        r = gt_mix_new(&cache->mix, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_cluster_new(&cache->cluster, err));
+    GT_TRY(gt_class_cache_new(CACHE_CLASSES_MAX, &cache->classes, err));
+    GT_TRY(gt_mix_new(&cache->mix, err));
     *ret = gt_steal(cache);
     return 0;
 }
@@ -59,7 +55,6 @@ void gt_cache_free(struct gt_cache *cache)
     if (!cache)
         return;
     free_pods(cache);
-    gt_cache_foreign_done(cache);
     gt_cache_charges_done(cache);
     gt_cache_claims_done(cache);
     gt_cache_slices_done(cache);
@@ -90,7 +85,8 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
 {
     if (now_ms > cache->now_ms)
         cache->now_ms = now_ms;
-    gt_cache_expire_foreign(cache);
+    if (cache->foreign_note && cache->now_ms >= cache->foreign_until_ms)
+        gt_cache_set_foreign(cache, "", 0);
     for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node)) {
         gt_cache_calm_wiring(cache, node);

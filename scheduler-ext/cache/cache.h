@@ -10,7 +10,6 @@
 #include "api/pod.h"
 #include "api/resource_claim.h"
 #include "scheduler-ext/core/cluster.h"
-#include "scheduler-ext/core/node_set.h"
 
 /*
  * The cache: turns objects of the Kubernetes API into the cluster on which decisions are made. No I/O and no

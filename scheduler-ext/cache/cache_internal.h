@@ -4,7 +4,6 @@
 #include "base/digest.h"
 #include "base/table.h"
 #include "scheduler-ext/cache/cache.h"
-#include "scheduler-ext/cache/cache_memory.h"
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -14,7 +13,7 @@
  * again from all facts whenever one changes (gt_cache_recompute), so the order of the objects does not
  * matter.
  *
- * Each of these calls only those before it: memory and strings; resources; peers; records, sizes, jobs,
+ * Each of these calls only those before it: memory and strings; resources; peers; records, jobs,
  * constraints, notify; charges; recompute; one file for each kind of object; cache.c.
  */
 enum {
@@ -24,7 +23,13 @@ enum {
     CACHE_SEARCH_US = 500,     /* for the search which GPUs an agent with more than 16 GPUs would choose */
 };
 
-/* ---- texts that many share ---- */
+/* ---- memory, and texts that many share ---- */
+
+/* Allocates zeroed memory and adds its size to *bytes. NULL without memory. */
+void *gt_cache_alloc(size_t *bytes, size_t size);
+/* Adds the size of a block from malloc() to *bytes. */
+void gt_cache_adopt(size_t *bytes, void *memory);
+void gt_cache_release(size_t *bytes, void *memory);
 
 /* The same text gives the same pointer; NULL without memory, and for NULL. */
 const char *gt_cache_string(struct gt_cache *cache, const char *text);
@@ -102,6 +107,7 @@ struct cache_node {
     bool left_alone, links_down, stale;
     bool by_claims;        /* its agent gives GPUs by claims, not by a device plugin */
     bool by_plugin;        /* its agent's device plugin gives them */
+    bool outlived;         /* it was written for an earlier Node of this name */
     const char *owner_uid; /* of the Node that it was written for; NULL: not known */
     int64_t written_s;     /* by the API server's clock; 0 not known */
 
@@ -121,7 +127,6 @@ struct cache_node {
 
     /* of both */
     struct gt_cache_report report;
-    bool outlived;   /* the CR was written for an earlier Node of this name */
     int64_t offered; /* GPUs that pods may ask for by limits; -1: nothing limits them */
 
     struct cache_membership *claims;
@@ -130,7 +135,7 @@ struct cache_node {
     struct cache_supernode *supernode; /* in which it is in the cluster */
     struct cache_pod *pods; /* pods on it, and pods without a node that are planned for it; oldest first */
     uint64_t freed;         /* GPUs of pods that left since it was last recomputed */
-    uint64_t foreign;       /* reserved by the other scheduler */
+    uint64_t foreign, foreign_next;       /* reserved by the other scheduler; while its note is read */
     struct gt_promise_id foreign_promise; /* of those that no pod has */
 };
 
@@ -300,9 +305,8 @@ struct cache_job {
     struct gt_job_sizes sizes; /* as far as they are known */
 };
 
-/* cache_sizes.c: the object of a pod was read; the job is about to be freed. */
+/* cache_jobs.c: the object of a pod was read; the job is about to be freed. */
 void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod);
-void gt_cache_forget_sizes(struct gt_cache *cache, const struct cache_job *job);
 
 uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_, const char *name);
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);
@@ -347,22 +351,13 @@ void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);
 bool gt_cache_labels_fit(const struct gt_pod_rules *constraints, const struct cache_node *node,
                          const char *named);
 bool gt_cache_taints_fit(const struct gt_pod_rules *constraints, const struct cache_node *node);
+bool gt_cache_tolerates(const struct gt_pod_rules *constraints, const struct cache_taint *taint);
 /* The value of a label, shared; NULL: it has none. */
 const char *gt_cache_node_label(const struct cache_node *node, const char *key);
 /* Updates the counts of the node's taints after the node may have opened or closed for new pods. */
 void gt_cache_count_taints(struct cache_node *node);
 
 /* ---- together ---- */
-
-/* cache_foreign.c */
-struct cache_foreign {
-    char *note; /* NULL: none */
-    struct cache_node **nodes;
-    uint32_t count; /* of nodes; one may be listed more than once */
-    uint64_t until_ms;
-};
-void gt_cache_expire_foreign(struct gt_cache *cache);
-void gt_cache_foreign_done(struct gt_cache *cache);
 
 struct gt_cache {
     struct gt_cache_spec spec;
@@ -388,14 +383,14 @@ struct gt_cache {
     uint32_t *row_next;                         /* [row] the next free one + 1 */
     bool *row_short;                            /* [row] a plan lacked resources there */
     struct cache_bound_table bound;
-    struct cache_foreign foreign;
-    uint32_t foreign_gpus; /* that are assumed for it */
-    uint32_t peers_apart;  /* of `peers`: those with anti-affinity */
-    bool peers_asked;      /* a job's rules were asked for since the last notice about that */
-    bool peers_by_labels;  /* likewise, rules by which any pod may matter */
-    uint32_t by_plugin;    /* nodes with a topology whose `by_claims` is false */
-    uint32_t outlived;     /* nodes whose CR is */
-    bool has_spares;       /* some supernode was given them */
+    uint64_t foreign_note, foreign_until_ms; /* a digest of the other scheduler's note, 0: none; its end */
+    uint32_t foreign_gpus;                   /* that are assumed for it */
+    uint32_t peers_apart;                    /* of `peers`: those with anti-affinity */
+    bool peers_asked;     /* a job's rules were asked for since the last notice about that */
+    bool peers_by_labels; /* likewise, rules by which any pod may matter */
+    uint32_t by_plugin;   /* nodes with a topology whose `by_claims` is false */
+    uint32_t outlived;    /* nodes whose CR is */
+    bool has_spares;      /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint32_t terminating; /* pods on nodes that are being deleted */

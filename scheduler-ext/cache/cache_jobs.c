@@ -3,6 +3,64 @@
 #include <string.h>
 
 #include "scheduler-ext/cache/cache_internal.h"
+#include "scheduler-ext/core/chain.h"
+#include "scheduler-ext/jobs/rules.h"
+
+/*
+ * Adds the unit sizes of jobs to the cluster's chain. The weight of a job is the most GPUs that its pods have
+ * had at one time. Its sizes are the last ones that one of its pods had, since the pod with the annotation
+ * may end before the others. A job that is one unit has as large a one as its pods. All replicas see the same
+ * pods; a new one learns from the pods that exist.
+ */
+
+typedef void change_chain(struct gt_cluster *cluster, uint32_t size, uint64_t gpus);
+
+static void cache_sizes_report(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus,
+                               change_chain *change)
+{
+    change(cache->cluster, job->sizes.group, gpus);
+    change(cache->cluster, job->sizes.atomic == job->sizes.group ? 0 : job->sizes.atomic, gpus);
+}
+
+struct gt_job_texts gt_cache_job_texts(const struct gt_cache_job *job)
+{
+    struct gt_job_texts texts = {.where = ""};
+    const char *const *of = texts.of;
+    for (const struct gt_cache_pod *pod = job->pods; pod && !(of[GT_KEY_GROUP] && of[GT_KEY_ATOMIC]);
+         pod = pod->next)
+        for (enum gt_pod_key k = GT_KEY_GROUP; k <= GT_KEY_ATOMIC; k++)
+            texts.of[k] = texts.of[k] ? texts.of[k] : gt_pod_annotation(&pod->meta, k);
+    return texts;
+}
+
+void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
+{
+    struct cache_job *job = (struct cache_job *)pod->pub.job;
+    const struct gt_job_texts texts = {.of = {gt_pod_annotation(&pod->pub.meta, GT_KEY_GROUP),
+                                              gt_pod_annotation(&pod->pub.meta, GT_KEY_ATOMIC)},
+                                       .where = ""};
+    struct gt_job_sizes sizes = job->sizes;
+    job->gpus += pod->pub.gpus - pod->sized;
+    pod->sized = (uint16_t)pod->pub.gpus;
+    if (texts.of[GT_KEY_GROUP])
+        gt_job_sizes_read(&texts, 1, &sizes, NULL);
+    if (sizes.whole)
+        sizes.group = (uint32_t)(job->gpus > job->reported ? job->gpus : job->reported);
+    if (sizes.group != job->sizes.group || sizes.atomic != job->sizes.atomic) {
+        cache_sizes_report(cache, job, job->reported, sizes.whole ? gt_chain_drop : gt_chain_gone);
+        job->reported = 0;
+    }
+    job->sizes = sizes;
+    if (!sizes.group || job->gpus <= job->reported)
+        return;
+    cache_sizes_report(cache, job, job->gpus - job->reported, gt_chain_came);
+    job->reported = job->gpus;
+}
+
+static void forget_sizes(struct gt_cache *cache, const struct cache_job *job)
+{
+    cache_sizes_report(cache, job, job->reported, gt_chain_gone);
+}
 
 /* Jobs: the pods with one key. A job exists while it has pods. */
 
@@ -90,8 +148,74 @@ void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *pub)
     struct cache_job *job = (struct cache_job *)pub;
     if (pub->pod_count)
         return;
-    gt_cache_forget_sizes(cache, job);
+    forget_sizes(cache, job);
     gt_table_remove(&cache->jobs, job->hash, job);
     gt_cache_string_drop(cache, pub->key);
     gt_cache_release(&cache->bytes, job);
+}
+
+/* Namespaces: how many GPUs their pods have. A namespace exists here while it has pods. */
+
+static bool cache_namespaces_is(const void *item, const void *key)
+{
+    return strcmp(((const struct cache_namespace *)item)->pub.name, key) == 0;
+}
+
+static struct cache_namespace *new_namespace(struct gt_cache *cache, const char *name, uint32_t hash)
+{
+    struct cache_namespace *space = gt_cache_alloc(&cache->bytes, sizeof(*space));
+    if (!space)
+        return NULL;
+    space->hash = hash;
+    space->pub.name = gt_cache_string(cache, name);
+    if (!space->pub.name || gt_table_add(&cache->namespaces, hash, space) < 0) {
+        gt_cache_string_drop(cache, space->pub.name);
+        gt_cache_release(&cache->bytes, space);
+        return NULL;
+    }
+    return space;
+}
+
+int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const char *name)
+{
+    uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, name));
+    struct cache_namespace *space = gt_table_find(&cache->namespaces, hash, cache_namespaces_is, name);
+    if (!space)
+        space = new_namespace(cache, name, hash);
+    if (!space)
+        return -ENOMEM;
+    space->pub.pod_count++;
+    pod->pub.namespace_ = &space->pub;
+    return 0;
+}
+
+void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod)
+{
+    struct cache_namespace *space = (struct cache_namespace *)pod->pub.namespace_;
+    space->pub.gpus -= pod->counted;
+    space->pub.bound -= pod->bound;
+    space->pub.asked -= pod->asked;
+    if (--space->pub.pod_count)
+        return;
+    gt_table_remove(&cache->namespaces, space->hash, space);
+    gt_cache_string_drop(cache, space->pub.name);
+    gt_cache_release(&cache->bytes, space);
+}
+
+void gt_cache_count_gpus(struct cache_pod *pod)
+{
+    const struct gt_cache_pod *pub = &pod->pub;
+    bool is_bound = pub->state == GT_CACHE_BOUND || pub->state == GT_CACHE_RUNNING;
+    bool has = is_bound || pub->plan == GT_CACHE_PLAN_ASSUMED;
+    uint16_t gpus = (uint16_t)(has ? pub->gpus : 0), bound = (uint16_t)(is_bound ? pub->gpus : 0),
+             asked = (uint16_t)(pub->deleting ? 0 : pub->gpus);
+    pub->namespace_->gpus += gpus;
+    pub->namespace_->gpus -= pod->counted;
+    pub->namespace_->bound += bound;
+    pub->namespace_->bound -= pod->bound;
+    pub->namespace_->asked += asked;
+    pub->namespace_->asked -= pod->asked;
+    pod->counted = gpus;
+    pod->bound = bound;
+    pod->asked = asked;
 }

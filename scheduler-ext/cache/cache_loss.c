@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "scheduler-ext/cache/constraints.h"
+#include "api/pod_rules.h"
+#include "scheduler-ext/cache/cache_internal.h"
 
 /* Whether nodes are lost for the pods on them. */
 

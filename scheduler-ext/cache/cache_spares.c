@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/lease_note.h"
+#include "base/err.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /* Spare nodes for replacements: the last ones by name of each supernode's completely free nodes. */
@@ -57,11 +59,8 @@ int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_n
         const struct cache_node *node = NULL;
         if (!spares || spares > count_nodes(at))
             continue;
-        while (spares-- && (node = last_before(cache, at, node ? node->name : NULL))) {
-            int r = gt_node_set_add(ret, node->id, err);
-            if (r < 0)
-                return r;
-        }
+        while (spares-- && (node = last_before(cache, at, node ? node->name : NULL)))
+            GT_TRY(gt_node_set_add(ret, node->id, err));
     }
     return 0;
 }
@@ -84,4 +83,40 @@ const char *gt_cache_next_excess(struct gt_cache *cache, uint32_t standard, uint
         return at->name;
     }
     return NULL;
+}
+
+/* ---- what another scheduler of the cluster reserves for pods to come ---- */
+
+/* A node of which something is reserved is kept, known or not. Without memory there are no reservations. */
+void gt_cache_set_foreign(struct gt_cache *cache, const char *note, uint64_t until_ms)
+{
+    struct gt_lease_note_word word;
+    uint64_t digest = *note && strlen(note) <= GT_LEASE_NOTE_MAX ? gt_digest_mix_text(cache->seed, note) : 0;
+    cache->foreign_until_ms = until_ms;
+    if (digest == cache->foreign_note)
+        return;
+    cache->foreign_note = digest;
+    while (digest && gt_lease_note_next(&note, &word)) {
+        struct cache_node *node = word.mask ? gt_cache_node_record(cache, word.node) : NULL;
+        if (!node)
+            continue;
+        node->refs += !node->foreign_next;
+        node->foreign_next |= word.mask;
+    }
+    for (struct cache_node *next = gt_table_after(&cache->nodes, 0, NULL), *node; (node = next);) {
+        next = gt_table_after(&cache->nodes, node->hash, node);
+        uint64_t before = node->foreign;
+        node->foreign = node->foreign_next;
+        node->foreign_next = 0;
+        if (before != node->foreign)
+            gt_cache_recompute(cache, node);
+        if (before)
+            gt_cache_node_drop(cache, node);
+    }
+    gt_cache_notify(cache);
+}
+
+uint32_t gt_cache_foreign_gpus(const struct gt_cache *cache)
+{
+    return cache->foreign_gpus;
 }

@@ -117,18 +117,12 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
     gt_auto_kube_config struct gt_kube_config config = {0};
     int r = options->kubeconfig ? gt_kube_config_file(options->kubeconfig, NULL, &config, err)
                                 : gt_kube_config_pod(NULL, &config, err);
-    if (r < 0 && !options->kubeconfig) {
-        gt_wrap(err, "no --kubeconfig, and this is no pod");
-        return r;
-    }
-    if (r >= 0)
-        r = gt_kube_new(companion->loop, &config, GT_COMPANION_NAME, &companion->kube, err);
-    if (r >= 0)
-        gt_kube_on_oversize(companion->kube, gt_kube_log_oversize, NULL);
-    if (r >= 0)
-        r = gt_kube_recorder_new(companion->kube, GT_DOMAIN "/" GT_COMPANION_NAME, companion->instance,
-                                 EVENTS_PER_MINUTE, &companion->recorder, err);
-    return r;
+    if (r < 0)
+        return options->kubeconfig ? r : gt_wrap(err, "no --kubeconfig, and this is no pod");
+    GT_TRY(gt_kube_new(companion->loop, &config, GT_COMPANION_NAME, &companion->kube, err));
+    gt_kube_on_oversize(companion->kube, gt_kube_log_oversize, NULL);
+    return gt_kube_recorder_new(companion->kube, GT_DOMAIN "/" GT_COMPANION_NAME, companion->instance,
+                                EVENTS_PER_MINUTE, &companion->recorder, err);
 }
 
 /* The namespace of its own objects and of the Leases. */
@@ -222,22 +216,14 @@ static void companion_log_start(const struct gt_companion *companion)
 
 static int companion_start(struct gt_companion *companion, struct gt_err **err)
 {
-    int r = gt_loop_new(&companion->loop, err);
-    if (r >= 0)
-        r = companion_take_signals(companion, err);
-    if (r >= 0)
-        r = make_instance(companion, err);
-    if (r >= 0)
-        r = start_client(companion, err);
-    if (r >= 0)
-        r = gt_companion_serve(companion, err);
-    if (r >= 0)
-        r = start_parts(companion, err);
-    if (r >= 0) {
-        companion_log_start(companion);
-        r = start_election(companion, err);
-    }
-    return r;
+    GT_TRY(gt_loop_new(&companion->loop, err));
+    GT_TRY(companion_take_signals(companion, err));
+    GT_TRY(make_instance(companion, err));
+    GT_TRY(start_client(companion, err));
+    GT_TRY(gt_companion_serve(companion, err));
+    GT_TRY(start_parts(companion, err));
+    companion_log_start(companion);
+    return start_election(companion, err);
 }
 
 static void companion_stop(struct gt_companion *companion, int result)

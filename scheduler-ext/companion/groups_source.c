@@ -168,17 +168,13 @@ int gt_groups_source_new(struct gt_loop *loop, struct gt_kube *kube, const char 
     if (!source)
         return gt_fail_sys(err, ENOMEM, "groups");
     *source = (struct gt_groups_source){.what = what, .on_change = on_change, .arg = arg};
-    int r = 0;
     if (!what)
         source->is_known = true;
     else if (groups_source_is_file(source)) {
-        r = gt_loop_add_timer(loop, groups_source_on_timer, source, &source->timer, err);
-        if (r >= 0)
-            gt_source_arm(source->timer, 0);
+        GT_TRY(gt_loop_add_timer(loop, groups_source_on_timer, source, &source->timer, err));
+        gt_source_arm(source->timer, 0);
     } else
-        r = groups_source_follow(source, kube, namespace_, err);
-    if (r < 0)
-        return r;
+        GT_TRY(groups_source_follow(source, kube, namespace_, err));
     *ret = gt_steal(source);
     return 0;
 }

@@ -421,39 +421,31 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
                           (double)(gt_clock_ms() - counters[kind].watch.last_received_ms) * 1e-3);
 }
 
-/* The cache's counters, under the names of this release or of the previous one. */
-static void write_cache(const struct gt_cache_counters *counters, size_t bytes, bool old, struct gt_buf *to)
+static void write_cache(const struct gt_cache_counters *counters, struct gt_buf *to)
 {
     static const char *const states[] = {"gated", "waiting", "bound", "running"};
+    static const char pods[] = "gputopo_cache_pods";
     const struct {
-        const char *name, *old_name, *type, *help;
+        const char *name, *help;
         uint64_t value;
     } numbers[] = {
-        {"gputopo_cache_nodes", "gputopo_feed_nodes", "gauge", "Nodes whose topology is known.",
-         counters->nodes},
-        {"gputopo_cache_nodes_without_topology", "gputopo_feed_nodes_without_topology", "gauge",
-         "Nodes without a NodeGPUTopology: unknown, not empty.", counters->nodes_without_topology},
-        {"gputopo_cache_nodes_stale", "gputopo_feed_nodes_stale", "gauge",
-         "Nodes whose agent has been silent for too long.", counters->nodes_stale},
-        {"gputopo_cache_nodes_outlived", NULL, "gauge",
+        {"gputopo_cache_nodes", "Nodes whose topology is known.", counters->nodes},
+        {"gputopo_cache_nodes_without_topology", "Nodes without a NodeGPUTopology: unknown, not empty.",
+         counters->nodes_without_topology},
+        {"gputopo_cache_nodes_stale", "Nodes whose agent has been silent for too long.",
+         counters->nodes_stale},
+        {"gputopo_cache_nodes_outlived",
          "Nodes whose NodeGPUTopology was written for an earlier Node of this name.",
          counters->nodes_outlived},
-        {"gputopo_cache_nodes_offering_less", NULL, "gauge",
-         "Nodes whose allocatable GPUs are fewer than the healthy ones.", counters->nodes_offering_less},
-        {"gputopo_cache_jobs", "gputopo_feed_jobs", "gauge", "Jobs with pods that ask for GPUs.",
-         counters->jobs},
-        {"gputopo_cache_refused_total", "gputopo_feed_refused_total", "counter",
-         "Objects that made no sense.", counters->refused},
-        {"gputopo_cache_bytes", "gputopo_feed_bytes", "gauge", "Memory of the cache.", bytes},
+        {"gputopo_cache_nodes_offering_less", "Nodes whose allocatable GPUs are fewer than the healthy ones.",
+         counters->nodes_offering_less},
+        {"gputopo_cache_nodes_rewired", "Nodes whose wiring changes again and again.",
+         counters->nodes_rewired},
+        {"gputopo_cache_jobs", "Jobs with pods that ask for GPUs.", counters->jobs},
     };
-    const char *pods = old ? "gputopo_feed_pods" : "gputopo_cache_pods";
     for (unsigned i = 0; i < GT_COUNT(numbers); i++)
-        if (!old || numbers[i].old_name)
-            gt_prom_number(to, old ? numbers[i].old_name : numbers[i].name, numbers[i].type,
-                           old ? "Deprecated: the name begins with gputopo_cache_ now." : numbers[i].help,
-                           numbers[i].value);
-    gt_prom_head(to, pods, "gauge",
-                 old ? "Deprecated: gputopo_cache_pods." : "Pods that ask for GPUs, by state.");
+        gt_prom_number(to, numbers[i].name, "gauge", numbers[i].help, numbers[i].value);
+    gt_prom_head(to, pods, "gauge", "Pods that ask for GPUs, by state.");
     for (unsigned i = 0; i < GT_COUNT(states); i++)
         gt_buf_printf(to, "%s{state=\"%s\"} %u\n", pods, states[i], counters->pods[i]);
 }
@@ -463,16 +455,12 @@ void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *t
     struct gt_cache_counters counters;
     gt_cache_counters(informers->cache, &counters);
     write_informers(informers, to);
-    if (!follows(informers, GT_INFORMER_PODS)) { /* there is no cluster */
-        gt_prom_number(to, "gputopo_cache_refused_total", "counter", "Objects that made no sense.",
-                       counters.refused);
-        gt_prom_number(to, "gputopo_cache_bytes", "gauge", "Memory of the cache.",
-                       gt_cache_bytes(informers->cache));
+    gt_prom_number(to, "gputopo_cache_refused_total", "counter", "Objects that made no sense.",
+                   counters.refused);
+    gt_prom_number(to, "gputopo_cache_bytes", "gauge", "Memory of the cache.",
+                   gt_cache_bytes(informers->cache));
+    if (!follows(informers, GT_INFORMER_PODS)) /* there is no cluster */
         return;
-    }
     gt_room_metrics(gt_cache_cluster(informers->cache), to);
-    gt_prom_number(to, "gputopo_cache_nodes_rewired", "gauge", "Nodes whose wiring changes again and again.",
-                   counters.nodes_rewired);
-    for (int old = 0; old < 2; old++)
-        write_cache(&counters, gt_cache_bytes(informers->cache), old, to);
+    write_cache(&counters, to);
 }

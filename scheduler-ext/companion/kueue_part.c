@@ -26,12 +26,6 @@ struct kueue_part {
     struct gt_kueue_counters before; /* of earlier terms */
 };
 
-static bool is_node_reserved(void *arg, uint32_t node)
-{
-    const struct kueue_part *part = arg;
-    return part->env->placement && gt_placement_is_reserved(part->env->placement, NULL, node);
-}
-
 static bool kueue_part_may_write(void *arg)
 {
     const struct kueue_part *part = arg;
@@ -69,7 +63,6 @@ static void kueue_part_on_sync_timer(void *arg)
                                        .cache = gt_informers_cache(part->env->informers),
                                        .owners = gt_placement_owners(part->env->placement),
                                        .history = part->history,
-                                       .is_node_reserved = is_node_reserved,
                                        .may_write = kueue_part_may_write,
                                        .prepare = kueue_part_prepare,
                                        .arg = part};
@@ -122,26 +115,21 @@ static void kueue_part_free(void *self)
     gt_member_history_free(part->history);
     free(part);
 }
+GT_DEFINE_CLEANUP(struct kueue_part *, kueue_part_free)
 
 static int kueue_part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
 {
-    struct kueue_part *part = calloc(1, sizeof(*part));
+    GT_CLEANUP(kueue_part_free) struct kueue_part *part = calloc(1, sizeof(*part));
     if (!part)
         return gt_fail(err, ENOMEM, "no memory");
     part->env = env;
-    int r = gt_member_history_new(env->options->kueue_reject_ms, &part->history, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(env->loop, kueue_part_on_sync_timer, part, &part->sync_timer, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(env->loop, on_note_timer, part, &part->note_timer, err);
-    if (r < 0) {
-        kueue_part_free(part);
-        return r;
-    }
+    GT_TRY(gt_member_history_new(env->options->kueue_reject_ms, &part->history, err));
+    GT_TRY(gt_loop_add_timer(env->loop, kueue_part_on_sync_timer, part, &part->sync_timer, err));
+    GT_TRY(gt_loop_add_timer(env->loop, on_note_timer, part, &part->note_timer, err));
     gt_source_arm(part->note_timer, 0);
     gt_informers_add_handlers(
         env->informers, &(struct gt_cache_handlers){.on_capacity = kueue_part_on_capacity, .arg = part});
-    *ret = part;
+    *ret = gt_steal(part);
     return 0;
 }
 

@@ -115,17 +115,8 @@ static int companion_options_read_names(const struct gt_option *option, const ch
     return 0;
 }
 
-static int read_webhook_clients(const struct gt_option *option, const char *value, void *field,
-                                struct gt_err **err)
-{
-    if (!is_none(value))
-        return companion_options_read_names(option, value, field, err);
-    *(const char **)field = NULL;
-    return 0;
-}
-
-static int read_webhook_except(const struct gt_option *option, const char *value, void *field,
-                               struct gt_err **err)
+static int read_names_or_none(const struct gt_option *option, const char *value, void *field,
+                              struct gt_err **err)
 {
     if (!is_none(value))
         return companion_options_read_names(option, value, field, err);
@@ -141,10 +132,9 @@ static int read_weight(const struct gt_option *option, const char *value, void *
 
 static int read_seconds(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    int r = gt_option_number(option, value, field, err);
-    if (r >= 0)
-        *(uint64_t *)field *= 1000;
-    return r;
+    GT_TRY(gt_option_number(option, value, field, err));
+    *(uint64_t *)field *= 1000;
+    return 0;
 }
 
 static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
@@ -189,10 +179,10 @@ static const struct gt_option table[] = {
      companion_options_read_names, COMPANION_FIELD(extender_clients)},
     {"webhook-clients", "NAMES",
      "the webhook wants such a certificate of the API server, with one of these names or any; or none (none)",
-     read_webhook_clients, COMPANION_FIELD(webhook_clients)},
+     read_names_or_none, COMPANION_FIELD(webhook_clients)},
     {"webhook-except", "NAMES",
      "namespaces of which the webhook is not asked: pods there miss no review; or none (kube-system)",
-     read_webhook_except, COMPANION_FIELD(webhook_except)},
+     read_names_or_none, COMPANION_FIELD(webhook_except)},
     {"weight", "NUMBER", "of gpu-aware among a scheduler's other scores, above 0 (1)", read_weight,
      COMPANION_FIELD(weights.weight), .max = SCORE_WEIGHT_MAX},
     {"score-weight", "NUMBER", "of the links that a pod gets (1)", gt_option_real,
@@ -291,7 +281,7 @@ void gt_companion_options_help(struct gt_buf *to)
 static int check_together(const struct gt_companion_options *options, struct gt_err **err)
 {
     bool whole = options->tls.certificate && options->tls.key;
-    if (options->webhook_clients && !options->tls.client_ca)
+    if (*options->webhook_clients && !options->tls.client_ca)
         return gt_fail(err, EINVAL, "--webhook-clients needs --tls-client-ca");
     if (options->https && !whole)
         return gt_fail(err, EINVAL, "--https needs --tls-certificate and --tls-key");
@@ -312,6 +302,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
 {
     struct gt_companion_options options = {
         .http = "127.0.0.1:9401",
+        .webhook_clients = "",
         .webhook_except = "kube-system",
         .extender_clients = "kube-scheduler,system:kube-scheduler",
         .parts = default_parts(),

@@ -18,7 +18,7 @@ struct gt_companion_options {
     const char *health;     /* NULL: off */
     struct gt_http_tls tls;
     const char *webhook_except;   /* names separated by commas, "" for none */
-    const char *webhook_clients;  /* likewise, or "any"; NULL: the webhook asks for no certificate */
+    const char *webhook_clients;  /* likewise, or "any"; "": the webhook asks for no certificate */
     const char *extender_clients; /* names separated by commas, or "any" */
     struct gt_aware_weights weights;
     struct gt_chain_sizes chain; /* empty: it is learned */

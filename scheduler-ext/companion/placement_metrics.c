@@ -88,8 +88,6 @@ void gt_placement_metrics(const struct gt_placement *placement, struct gt_buf *t
                    "GPUs reserved for pods of placed jobs that are not made yet.", counters.reserved_gpus);
     gt_prom_number(to, "gputopo_placement_reserved_nodes", "gauge",
                    "Nodes reserved for jobs that have waited for long.", counters.reserved_node_count);
-    gt_prom_number(to, "gputopo_placement_kept_nodes", "gauge", /* until the next release */
-                   "Old name of gputopo_placement_reserved_nodes.", counters.reserved_node_count);
     gt_prom_number(to, "gputopo_placement_pods_planned_total", "counter", "Pods that were given a place.",
                    counters.pods_planned);
     gt_prom_number(to, "gputopo_placement_pods_admitted_total", "counter",

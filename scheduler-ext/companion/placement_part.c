@@ -34,7 +34,7 @@ struct placement_part {
     struct gt_source *sync_timer;
     bool leads, started, events_failing;
     bool serves_https;   /* without it there is no webhook */
-    const char *clients; /* accepted names in the API server's certificate; NULL: no certificate needed */
+    const char *clients; /* accepted names in the API server's certificate; "": no certificate needed */
     const char *namespace_, *not_asked; /* namespaces that are excluded from the webhook */
     uint64_t mutated, validated, refused, forbidden;
     uint64_t pods_made; /* pods with GPUs in other namespaces */
@@ -317,7 +317,7 @@ static const struct refusal *placement_part_refusal_of(const struct placement_pa
                                               "--webhook-clients\n"};
     if (!request->tls)
         return &plain;
-    if (!part->clients || gt_http_client_is(request, part->clients))
+    if (!*part->clients || gt_http_client_is(request, part->clients))
         return NULL;
     return request->client ? &other : &nobody;
 }
@@ -430,26 +430,20 @@ static int placement_part_new(const struct gt_part_env *env, void **ret, struct 
     part->clients = env->options->webhook_clients;
     part->not_asked = env->options->webhook_except;
     part->serves_https = env->options->https != NULL;
-    int r = gt_owners_new(GT_RESOURCE_GPU, &part->owners, err);
-    if (r >= 0)
-        r = gt_pod_groups_new(GT_RESOURCE_GPU, &part->pod_groups, err);
-    if (r >= 0)
-        r = gt_namespace_weights_new(env->kube, env->namespace_, on_weights, part, &part->weights, err);
-    if (r >= 0)
-        r = start_controller(env, part, err);
-    if (r >= 0)
-        r = gt_audit_watch_new(env, part->owners, &part->audit, err);
+    GT_TRY(gt_owners_new(GT_RESOURCE_GPU, &part->owners, err));
+    GT_TRY(gt_pod_groups_new(GT_RESOURCE_GPU, &part->pod_groups, err));
+    GT_TRY(gt_namespace_weights_new(env->kube, env->namespace_, on_weights, part, &part->weights, err));
+    GT_TRY(start_controller(env, part, err));
+    GT_TRY(gt_audit_watch_new(env, part->owners, &part->audit, err));
     part->claims = env->options->placement.claims;
-    if (r >= 0 && part->claims != GT_CLAIMS_OFF)
-        r = gt_claim_templates_new(env, &part->templates, err);
-    if (r >= 0 && part->templates)
-        r = gt_own_claims_new(&(struct gt_own_claims_spec){.cache = gt_informers_cache(env->informers),
-                                                           .owners = part->owners,
-                                                           .on_owner = on_owner,
-                                                           .arg = part},
-                              &part->own_claims, err);
-    if (r < 0)
-        return r;
+    if (part->claims != GT_CLAIMS_OFF)
+        GT_TRY(gt_claim_templates_new(env, &part->templates, err));
+    if (part->templates)
+        GT_TRY(gt_own_claims_new(&(struct gt_own_claims_spec){.cache = gt_informers_cache(env->informers),
+                                                              .owners = part->owners,
+                                                              .on_owner = on_owner,
+                                                              .arg = part},
+                                 &part->own_claims, err));
     gt_informers_add_handlers(
         env->informers,
         &(struct gt_cache_handlers){.observe_pod = observe_pod,

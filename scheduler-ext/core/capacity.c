@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "base/compare.h"
 #include "base/err.h"
 
 int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **ret, struct gt_err **err)
@@ -39,34 +38,13 @@ int gt_capacity_empty(const struct gt_cluster *cluster, const struct gt_empty_sp
     return 0;
 }
 
-int gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods, uint32_t atom, struct gt_bounds *ret,
-                 struct gt_err **err)
+struct gt_bounds gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods)
 {
-    struct gt_bounds bounds = {.supernode = GT_NONE};
-    gt_auto_free uint32_t *atoms = calloc((size_t)count + 1, sizeof(*atoms));
-    if (!atoms)
-        return gt_fail_sys(err, ENOMEM, "cluster");
-    if (!atom)
-        atom = pods;
+    struct gt_bounds bounds = {0};
     for (uint32_t s = 0; s < count; s++) {
         bounds.slots += room[s];
         bounds.whole += room[s] / pods;
-        atoms[s] = room[s] / atom;
-        if (room[s] > bounds.largest) {
-            bounds.largest = room[s];
-            bounds.supernode = s;
-        }
+        bounds.largest = room[s] > bounds.largest ? room[s] : bounds.largest;
     }
-    bounds.anywhere = bounds.slots / pods;
-    qsort(atoms, count, sizeof(*atoms), gt_compare_uint32_down);
-    uint64_t held = 0;
-    for (uint32_t s = 0; s < count && atoms[s]; s++) {
-        held += atoms[s];
-        if (held >= pods / atom) {
-            bounds.spread = s + 1;
-            break;
-        }
-    }
-    *ret = bounds;
-    return 0;
+    return bounds;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "scheduler-ext/core/cluster.h"
-#include "scheduler-ext/core/node_set.h"
 
 /* How much room a cluster has: for explanations, and as bounds to compare a plan with. */
 
@@ -23,15 +22,10 @@ int gt_capacity_empty(const struct gt_cluster *cluster, const struct gt_empty_sp
                       struct gt_err **err);
 
 struct gt_bounds {
-    uint64_t slots;     /* pods that have room, whatever the topology */
-    uint64_t whole;     /* units that each fit into one supernode: sum of floor(room / pods) */
-    uint64_t anywhere;  /* units without regard to supernodes: floor(sum of room / pods) */
-    uint32_t largest;   /* most pods that one supernode holds */
-    uint32_t supernode; /* that one; GT_NONE: there is no room at all */
-    uint32_t spread;    /* a unit needs at least so many supernodes; 0: the whole cluster cannot hold one */
+    uint64_t slots;   /* pods that have room, whatever the topology */
+    uint64_t whole;   /* units that each fit into one supernode: sum of floor(room / pods) */
+    uint32_t largest; /* most pods that one supernode holds */
 };
 
-/* For units of `pods` pods in atoms of `atom` (a divisor; `pods` itself or 0: the unit is hard). `room` has
- * `count` entries, as from gt_capacity_of(). */
-int gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods, uint32_t atom, struct gt_bounds *ret,
-                 struct gt_err **err);
+/* For units of `pods` pods. `room` has `count` entries, as from gt_capacity_of(). */
+struct gt_bounds gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods);

@@ -141,12 +141,6 @@ int gt_chain_set(struct gt_cluster *cluster, const struct gt_chain_sizes *sizes,
     return 0;
 }
 
-void gt_chain_get(struct gt_cluster *cluster, struct gt_chain_sizes *ret)
-{
-    gt_core_refresh_chain(cluster);
-    *ret = cluster->chain.sizes;
-}
-
 int gt_chain_option(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
     struct gt_chain_sizes sizes = {0};

@@ -48,8 +48,6 @@ struct gt_chain_sizes {
 
 /* Sets a fixed chain that does not learn. -EINVAL where it is not ascending. */
 int gt_chain_set(struct gt_cluster *cluster, const struct gt_chain_sizes *sizes, struct gt_err **err);
-/* The sizes of the chain. */
-void gt_chain_get(struct gt_cluster *cluster, struct gt_chain_sizes *ret);
 
 /* A parser for command-line options with a field of type struct gt_chain_sizes: "8,16,32", sizes up to
  * GT_CHAIN_SIZE_MAX. */

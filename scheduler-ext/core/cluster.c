@@ -207,11 +207,8 @@ static int new_super(struct gt_cluster *cluster, unsigned tier, uint32_t parent,
     if (cluster->super_gap_count)
         id = cluster->super_gaps[--cluster->super_gap_count];
     else {
-        if (cluster->super_count == cluster->super_capacity) {
-            int r = grow_supers(cluster, err);
-            if (r < 0)
-                return r;
-        }
+        if (cluster->super_count == cluster->super_capacity)
+            GT_TRY(grow_supers(cluster, err));
         id = cluster->super_count++;
     }
     cluster->supers[id] = (struct super){parent, GT_NONE, 0, self, GT_NONE, GT_NONE, GT_NONE, (uint8_t)tier};
@@ -231,9 +228,7 @@ static bool super_exists(const struct gt_cluster *cluster, uint32_t id)
 int gt_cluster_add_supernode(struct gt_cluster *cluster, const char *name, unsigned tier, uint32_t parent,
                              uint32_t *ret, struct gt_err **err)
 {
-    int r = check_name("supernode", name, err);
-    if (r < 0)
-        return r;
+    GT_TRY(check_name("supernode", name, err));
     if (tier < 1 || tier > GT_TIERS_MAX)
         return gt_fail(err, EINVAL, "supernode %s: tier %u, expected 1 to %d", name, tier, GT_TIERS_MAX);
     if (gt_names_find(&cluster->super_names, name) != GT_NONE)
@@ -243,9 +238,7 @@ int gt_cluster_add_supernode(struct gt_cluster *cluster, const char *name, unsig
         return gt_fail(err, EINVAL, "supernode %s: its parent must be a supernode of a tier above %u", name,
                        tier);
     uint32_t id;
-    r = new_super(cluster, tier, parent, GT_NONE, &id, err);
-    if (r < 0)
-        return r;
+    GT_TRY(new_super(cluster, tier, parent, GT_NONE, &id, err));
     if (gt_names_add(&cluster->super_names, id, name) < 0) {
         free_super(cluster, id);
         return gt_fail_sys(err, ENOMEM, "supernode %s", name);
@@ -338,24 +331,17 @@ static void cluster_leave(struct gt_cluster *cluster, uint32_t id)
 int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t class, uint32_t supernode,
                         uint32_t *ret, struct gt_err **err)
 {
-    int r = check_name("node", name, err);
-    if (r < 0)
-        return r;
+    GT_TRY(check_name("node", name, err));
     if (class >= cluster->class_count)
         return gt_fail(err, EINVAL, "node %s: there is no hardware class %u", name, class);
     if (gt_names_find(&cluster->node_names, name) != GT_NONE)
         return gt_fail(err, EEXIST, "node %s: there is one of that name already", name);
-    if (!cluster->node_gap_count && cluster->node_count == cluster->node_capacity) {
-        r = grow_nodes(cluster, err);
-        if (r < 0)
-            return r;
-    }
+    if (!cluster->node_gap_count && cluster->node_count == cluster->node_capacity)
+        GT_TRY(grow_nodes(cluster, err));
     uint32_t id =
         cluster->node_gap_count ? cluster->node_gaps[cluster->node_gap_count - 1] : cluster->node_count;
     uint32_t leaf;
-    r = new_leaf(cluster, name, id, supernode, &leaf, err);
-    if (r < 0)
-        return r;
+    GT_TRY(new_leaf(cluster, name, id, supernode, &leaf, err));
     if (gt_names_add(&cluster->node_names, id, name) < 0) {
         if (leaf != supernode)
             free_super(cluster, leaf);
@@ -390,9 +376,7 @@ int gt_cluster_move_node(struct gt_cluster *cluster, uint32_t node, uint32_t sup
     if (!gt_core_has_node(cluster, node))
         return gt_fail(err, ENOENT, "there is no node %u", node);
     uint32_t leaf;
-    int r = new_leaf(cluster, cluster->node_names.text[node], node, supernode, &leaf, err);
-    if (r < 0)
-        return r;
+    GT_TRY(new_leaf(cluster, cluster->node_names.text[node], node, supernode, &leaf, err));
     bool eligible = cluster->eligible[node];
     cluster_leave(cluster, node);
     cluster_join(cluster, node, leaf);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "scheduler-ext/core/node_set.h"
 #include "topology/model/loss.h"
 
 /*
@@ -124,12 +125,11 @@ bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t 
 /* A pod that runs, where it is asked which ones are to move or to be evicted. */
 struct gt_running_pod {
     uint32_t node;
-    uint32_t job;     /* a number of the caller; for relocate.h GT_NONE is a job by itself */
+    uint32_t job;     /* a number of the caller, for victims.h */
     uint64_t mask;    /* GPUs it uses */
     int32_t priority; /* for victims.h */
-    bool movable;     /* for advise.h and relocate.h */
-    bool tied;   /* for relocate.h: it must stay in its supernode, since other pods of its unit are there */
-    bool chosen; /* out of victims.h: it is a victim */
+    bool movable;     /* for advise.h */
+    bool chosen;      /* out of victims.h: it is a victim */
 };
 
 /*
@@ -142,8 +142,11 @@ enum gt_promise_kind {
     GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in */
     GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others: takes those that are available */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
-    /* By the leading replica, as its note says. Plans are seen as soon as they are written, while the note
-     * may be older: these take no GPUs, and may overlap others. */
+    /* These take no GPUs, and may overlap others. */
+    GT_PROMISE_NODE,  /* to that job, which waits until pods have left the node */
+    GT_PROMISE_SPARE, /* to pods that will have lost their nodes */
+    /* By the leading replica, as its note says: plans are seen as soon as they are written, while the note
+     * may be older. */
     GT_PROMISE_NOTED,      /* to pods that are to come */
     GT_PROMISE_NOTED_NODE, /* to a waiting job, or to pods that have lost their node */
 };
@@ -166,9 +169,16 @@ const struct gt_promise *gt_cluster_find_promise(const struct gt_cluster *cluste
 void gt_cluster_end_promise(struct gt_cluster *cluster, struct gt_promise_id id);
 /* All of this kind to that owner; returns how many. */
 uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner);
+/* Makes promises of these whole nodes, in place of those of this kind to that owner. Without memory, of
+ * fewer. */
+void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
+                              const struct gt_node_set *nodes);
+/* Whether the node is left to a waiting job, or to pods that lose theirs. */
+bool gt_cluster_is_reserved(const struct gt_cluster *cluster, uint32_t node);
 /* The GPUs of a node that are promised in this way. */
 uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind);
-/* The promise of a GPU; NULL: it has none. Valid until the next change of the ledger. */
+/* The promise of a GPU, before others one that takes it; NULL: it has none. Valid until the next change of
+ * the ledger. */
 const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu);
 
 /* Bytes allocated, class tables not counted. */

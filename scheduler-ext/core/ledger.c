@@ -25,7 +25,7 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
     uint32_t node = promise->node;
     if (!gt_core_has_node(cluster, node))
         return gt_fail(err, ENOENT, "there is no node %u", node);
-    uint64_t taken = promise->kind >= GT_PROMISE_NOTED     ? 0
+    uint64_t taken = promise->kind >= GT_PROMISE_NODE      ? 0
                      : promise->kind == GT_PROMISE_VACATED ? promise->mask & cluster->available[node]
                                                            : promise->mask;
     if (!promise->mask || taken & ~cluster->available[node])
@@ -36,9 +36,7 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
     if (slot != GT_NONE)
         cluster->promise_free = cluster->promises[slot].next;
     else {
-        int r = cluster->promise_count == cluster->promise_capacity ? grow_ledger(cluster, err) : 0;
-        if (r < 0)
-            return r;
+        GT_TRY(cluster->promise_count == cluster->promise_capacity ? grow_ledger(cluster, err) : 0);
         slot = cluster->promise_count++;
     }
     uint32_t first = cluster->first_promise[node], generation = cluster->promises[slot].generation + 1;
@@ -95,6 +93,18 @@ uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kin
     return count;
 }
 
+void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
+                              const struct gt_node_set *nodes)
+{
+    struct gt_promise promise = {kind, 0, owner, UINT64_MAX};
+    struct gt_promise_id id;
+    gt_cluster_end_promises(cluster, kind, owner);
+    for (uint32_t n = gt_node_set_next(nodes, 0); n != GT_NONE; n = gt_node_set_next(nodes, n + 1)) {
+        promise.node = n;
+        gt_cluster_promise(cluster, &promise, &id, NULL);
+    }
+}
+
 static uint32_t ledger_first(const struct gt_cluster *cluster, uint32_t node)
 {
     return gt_core_has_node(cluster, node) ? cluster->first_promise[node] : GT_NONE;
@@ -108,10 +118,20 @@ uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, en
     return mask;
 }
 
+bool gt_cluster_is_reserved(const struct gt_cluster *cluster, uint32_t node)
+{
+    return gt_cluster_promised(cluster, node, GT_PROMISE_NODE) ||
+           gt_cluster_promised(cluster, node, GT_PROMISE_SPARE) ||
+           gt_cluster_promised(cluster, node, GT_PROMISE_NOTED_NODE);
+}
+
 const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu)
 {
-    uint32_t slot = ledger_first(cluster, node);
-    while (slot != GT_NONE && !(cluster->promises[slot].told.mask >> gpu & 1))
-        slot = cluster->promises[slot].next;
-    return slot == GT_NONE ? NULL : &cluster->promises[slot].told;
+    const struct promise *found = NULL;
+    for (uint32_t slot = ledger_first(cluster, node); slot != GT_NONE; slot = cluster->promises[slot].next) {
+        const struct promise *promise = &cluster->promises[slot];
+        if (promise->told.mask >> gpu & 1 && (!found || promise->taken >> gpu & 1))
+            found = promise;
+    }
+    return found ? &found->told : NULL;
 }

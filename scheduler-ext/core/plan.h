@@ -3,7 +3,6 @@
 
 #include "base/buf.h"
 #include "scheduler-ext/core/cluster.h"
-#include "scheduler-ext/core/node_set.h"
 
 /*
  * gpu-podaffinity: places the units of a job on supernodes; either all of them or none.

@@ -230,9 +230,7 @@ static void queue_take_out(struct gt_queue *queue, const struct item *item)
 
 static int queue_put_in(struct gt_queue *queue, struct item *item, struct gt_err **err)
 {
-    int r = queue_make_room(queue, err);
-    if (r < 0)
-        return r;
+    GT_TRY(queue_make_room(queue, err));
     uint32_t at = place_for(queue, item);
     memmove(queue->items + at + 1, queue->items + at, sizeof(struct item *) * (queue->count - at));
     queue->items[at] = item;

@@ -3,7 +3,6 @@
 
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/mix.h"
-#include "scheduler-ext/core/node_set.h"
 
 /*
  * gpu-aware: how well a node suits a pod of k GPUs. The value depends on this node only, so no other node can

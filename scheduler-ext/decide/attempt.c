@@ -6,14 +6,61 @@
 
 #include "base/bits.h"
 #include "base/err.h"
-#include "scheduler-ext/decide/attempt_rules.h"
+#include "scheduler-ext/cache/peers.h"
+
+enum { RULES_SAID_MAX = 2048 };
+
+/* A member without a pod gets one like the last before it with as many GPUs, or like any. */
+static const struct gt_cache_pod *like_member(const struct gt_job_view *view, uint32_t at,
+                                              const struct gt_cache_pod *last)
+{
+    unsigned gpus = view->job->units.units[view->members[at].unit].gpus;
+    if (last && last->gpus == gpus)
+        return last;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->members[i].pod && view->members[i].pod->gpus == gpus)
+            return view->members[i].pod;
+    return last;
+}
+
+static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *view, struct gt_attempt *to,
+                              struct gt_err **err)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < view->count && !any; i++)
+        any = view->members[i].pod && gt_cache_pod_has_peers(cache, view->members[i].pod);
+    if (!any)
+        return 0;
+    gt_auto_free struct gt_cache_peer_member *members = calloc(view->count, sizeof(*members));
+    if (!members)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    const struct gt_cache_pod *last = NULL;
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct gt_job_view_member *member = &view->members[i];
+        const struct gt_cache_pod *pod = member->pod;
+        bool has_place = pod && (pod->node_name || pod->plan == GT_CACHE_PLAN_ASSUMED);
+        members[i].counted = has_place && member->state != GT_MEMBER_MOVING;
+        members[i].pod = pod ? pod : like_member(view, i, last);
+        last = pod ? pod : last;
+    }
+    to->said = (struct gt_buf)GT_BUF(RULES_SAID_MAX);
+    return gt_cache_peer_rules(cache, members, view->count, &to->rules, &to->said, err);
+}
+
+static void attempt_rules_done(struct gt_attempt *attempt)
+{
+    if (attempt->rules)
+        gt_plan_rules_done(attempt->rules);
+    free(attempt->rules);
+    gt_buf_done(&attempt->said);
+}
 
 void gt_attempt_done(struct gt_attempt *attempt)
 {
     free(attempt->pods);
     gt_node_set_done(&attempt->excluded);
     gt_demands_done(&attempt->demands);
-    gt_attempt_rules_done(attempt);
+    attempt_rules_done(attempt);
     *attempt = (struct gt_attempt){0};
 }
 
@@ -23,10 +70,10 @@ static uint64_t attempt_gpus_of(const struct gt_job_view *view, const struct gt_
 {
     const struct gt_cache_pod *pod = view->members[at].pod;
     if (view->members[at].state == GT_MEMBER_MOVING)
-        return reservations->reservations[at].mask;
+        return reservations->reservations[at].place.mask;
     if (pod)
         return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->plan_mask : 0;
-    return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].mask : 0;
+    return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].place.mask : 0;
 }
 
 /* Pods of one role come from one template, so one pod of each role is checked. */
@@ -150,10 +197,9 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                 .running = true,
                 .node = gt_job_view_place(view, reservations, gt_cache_cluster(cache), i, NULL),
                 .mask = attempt_gpus_of(view, reservations, i)};
-    int r = attempt_exclude(cache, view, avoid, leave, ret, err);
-    if (r >= 0)
-        r = gt_attempt_rules_make(cache, view, ret, err);
-    return r < 0 ? r : gt_demands_make(cache, view, room, &ret->demands, err);
+    GT_TRY(attempt_exclude(cache, view, avoid, leave, ret, err));
+    GT_TRY(attempt_rules_make(cache, view, ret, err));
+    return gt_demands_make(cache, view, room, &ret->demands, err);
 }
 
 struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const struct gt_attempt *attempt)

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "scheduler-ext/core/cluster.h"
-#include "scheduler-ext/core/node_set.h"
 
 /*
  * Back-off: jobs whose pods were preempted, or evicted to be placed again, and nodes on which a scheduler

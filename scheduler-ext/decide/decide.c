@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/decide/decide.h"
+
 #include <string.h>
 
 #include "base/bits.h"
@@ -6,7 +8,6 @@
 #include "base/text.h"
 #include "scheduler-ext/cache/peers.h"
 #include "scheduler-ext/decide/attempt.h"
-#include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/never.h"
 
 static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view, struct gt_attempt *attempt,
@@ -105,7 +106,7 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
     struct gt_cache_pod *pod = view->members[at].pod;
     uint32_t first, end, node = gt_reservations_node(reservations, cluster, at);
     if (reservation->state != GT_RESERVATION_HELD || node == GT_NONE ||
-        gt_node_set_has(view->refused, node) || gt_bit_count(reservation->mask) != pod->gpus)
+        gt_node_set_has(view->refused, node) || gt_bit_count(reservation->place.mask) != pod->gpus)
         return false;
     if ((gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node)) ||
         gt_cache_peers_bar(cache, pod, node))
@@ -117,7 +118,7 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
             decide_supernode_of(cluster, other) != decide_supernode_of(cluster, node))
             return false;
     }
-    uint64_t mask = reservation->mask;
+    uint64_t mask = reservation->place.mask;
     gt_reservations_release(reservations, cluster, at);
     if (!gt_cache_room_for(cache, node, gt_cache_pod_request(pod), GT_CACHE_ROOM_NOW) ||
         gt_cache_plan_pod(cache, pod, node, mask, NULL) < 0)
@@ -432,4 +433,59 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
     enum gt_decision decision = decide_job(cache, view, reservations, spec, ret_failure, text);
     gt_cluster_set_crowded(gt_cache_cluster(cache), false);
     return decision;
+}
+
+/* Reserves new places for members that have to leave theirs. */
+
+static bool has_reservation(const struct gt_job_view *view, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++)
+        if (view->members[i].state == GT_MEMBER_PLANNED || view->members[i].state == GT_MEMBER_RESERVED)
+            return true;
+    return false;
+}
+
+/* Treats leaving members as gone. Waiting members of other runs must not block this run. */
+static void pretend(struct gt_job_view *view, uint32_t first, uint32_t end, const bool *leaves)
+{
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct gt_job_view_member *member = &view->members[i];
+        bool in_run = i >= first && i < end, leaving = in_run && (!leaves || leaves[i]);
+        bool waits = member->state == GT_MEMBER_TO_PLACE || member->state == GT_MEMBER_TO_RESERVE;
+        if (!in_run && waits)
+            gt_job_view_set_state(view, i, GT_MEMBER_ABSENT);
+        else if (leaving && (gt_job_view_stays(member) || (!leaves && member->state == GT_MEMBER_ABSENT)))
+            gt_job_view_set_state(view, i, GT_MEMBER_TO_RESERVE);
+    }
+}
+
+enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view,
+                                struct gt_reservations *reservations, uint32_t first, uint32_t end,
+                                const bool *leaves, const struct gt_decide_spec *given,
+                                struct gt_plan_failure *ret_failure, struct gt_buf *text)
+{
+    gt_auto_free enum gt_member_state *states = calloc((size_t)view->count + 1, sizeof(*states));
+    struct gt_decide_spec spec = *given;
+    spec.keep = true;
+    if (!states) {
+        gt_buf_puts(text, "out of memory");
+        return GT_DECISION_FAILED;
+    }
+    if (!leaves && has_reservation(view, first, end)) {
+        gt_buf_puts(text, "pods of the unit are being placed");
+        return GT_DECISION_WAITS;
+    }
+    for (uint32_t i = 0; i < view->count; i++)
+        states[i] = view->members[i].state;
+    pretend(view, first, end, leaves);
+    enum gt_decision decision = gt_decide(cache, view, reservations, &spec, ret_failure, text);
+    for (uint32_t i = 0; i < view->count; i++) {
+        bool leaving = decision == GT_DECISION_PLACED && i >= first && i < end &&
+                       view->members[i].state == GT_MEMBER_TO_RESERVE;
+        if (leaving)
+            gt_reservations_set_moving(reservations, i);
+        else
+            gt_job_view_set_state(view, i, states[i]);
+    }
+    return decision == GT_DECISION_BOUND ? GT_DECISION_WAITS : decision;
 }

@@ -78,9 +78,7 @@ static int demands_begin(struct gt_cache *cache, uint32_t members, struct gt_dem
 int gt_demands_make(struct gt_cache *cache, const struct gt_job_view *view, enum gt_cache_room room,
                     struct gt_demands *ret, struct gt_err **err)
 {
-    int r = demands_begin(cache, view->count, ret, err);
-    if (r < 0)
-        return r;
+    GT_TRY(demands_begin(cache, view->count, ret, err));
     demands_collect(view, ret);
     ret->limit_count = gt_cache_limits(cache, ret->list, ret->count, room, false, ret->limits);
     return 0;
@@ -90,9 +88,7 @@ int gt_demands_make_ahead(struct gt_cache *cache, const struct gt_job *job,
                           const struct gt_cache_request *const *requests, struct gt_demands *ret,
                           struct gt_err **err)
 {
-    int r = demands_begin(cache, job->member_count, ret, err);
-    if (r < 0)
-        return r;
+    GT_TRY(demands_begin(cache, job->member_count, ret, err));
     for (uint32_t u = 0; u < job->units.count; u++) {
         const struct gt_plan_unit *unit = &job->units.units[u];
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)

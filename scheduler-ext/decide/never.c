@@ -238,11 +238,11 @@ static bool sort_is_too_large(struct never_search *search, const struct never_so
                                        .most = most_on,
                                        .arg = search};
     gt_auto_free uint32_t *room = NULL;
-    struct gt_bounds bounds;
     search->gpus = sort->gpus;
-    return gt_capacity_empty(cluster, &spec, &room, NULL) >= 0 &&
-           gt_bounds_of(room, gt_cluster_supernodes(cluster), sort->run, 0, &bounds, NULL) >= 0 &&
-           (run_is_too_large(search, sort, &bounds) || job_is_too_large(search, sort, &bounds));
+    if (gt_capacity_empty(cluster, &spec, &room, NULL) < 0)
+        return false;
+    struct gt_bounds bounds = gt_bounds_of(room, gt_cluster_supernodes(cluster), sort->run);
+    return run_is_too_large(search, sort, &bounds) || job_is_too_large(search, sort, &bounds);
 }
 
 /* All its pods together, whatever they ask for. */

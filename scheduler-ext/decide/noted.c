@@ -6,10 +6,13 @@
 
 void gt_noted_write(const struct gt_cluster *cluster, struct gt_buf *to)
 {
+    struct gt_cluster_node node;
+    for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
+        if (gt_cluster_promised(cluster, id, GT_PROMISE_NODE) && gt_cluster_get_node(cluster, id, &node))
+            gt_lease_note_add(to, node.name, 0);
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
         uint64_t mask = gt_cluster_promised(cluster, id, GT_PROMISE_RESERVED) |
                         gt_cluster_promised(cluster, id, GT_PROMISE_VACATED);
-        struct gt_cluster_node node;
         if (mask && gt_cluster_get_node(cluster, id, &node))
             gt_lease_note_add(to, node.name, mask);
     }

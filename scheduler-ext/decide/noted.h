@@ -10,7 +10,8 @@
  * gputopo-scheduler knows, for the others, and what each scheduler reserves, for the other one.
  */
 
-/* Appends the places that are reserved for pods to come, and those that Volcano vacates, a word a node. */
+/* Appends the nodes that are reserved for a waiting job, the places that are for pods to come, and those that
+ * Volcano vacates, a word a node. */
 void gt_noted_write(const struct gt_cluster *cluster, struct gt_buf *to);
 /* Reads the leader's note, in place of the last one; invalid words and unknown nodes are skipped. */
 void gt_noted_read(struct gt_cluster *cluster, const char *note);

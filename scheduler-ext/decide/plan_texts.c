@@ -119,11 +119,8 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
     gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
     if (!draft)
         return gt_fail_sys(err, ENOMEM, "plan");
-    int r = add_containers(cache, pod, place->node, info.class, masks, draft, err);
-    if (r >= 0)
-        r = plan_texts_write_gpus(draft, pod->meta.containers, &gpus, err);
-    if (r < 0)
-        return r;
+    GT_TRY(add_containers(cache, pod, place->node, info.class, masks, draft, err));
+    GT_TRY(plan_texts_write_gpus(draft, pod->meta.containers, &gpus, err));
     texts.supernode = supernode.name;
     snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, place->unit);
     snprintf(texts.unit_rank, sizeof(texts.unit_rank), "%" PRIu32, place->unit_rank);

@@ -20,8 +20,8 @@ uint32_t gt_reservations_node(const struct gt_reservations *reservations, const 
 {
     const struct gt_reservation *reservation = &reservations->reservations[at];
     return reservation->node_digest &&
-                   gt_reservations_node_digest(cluster, reservation->node) == reservation->node_digest
-               ? reservation->node
+                   gt_reservations_node_digest(cluster, reservation->place.node) == reservation->node_digest
+               ? reservation->place.node
                : GT_NONE;
 }
 
@@ -34,7 +34,7 @@ static bool is_reserved(const struct gt_reservation *reservation)
 static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool reserved)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
-    uint32_t gpus = gt_bit_count(reservation->mask);
+    uint32_t gpus = gt_bit_count(reservation->place.mask);
     if (reserved == is_reserved(reservation))
         return;
     reservation->state = reserved ? GT_RESERVATION_HELD : GT_RESERVATION_NONE;
@@ -44,7 +44,8 @@ static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool
     else if (reservations->charged)
         *reservations->charged += reserved ? gpus : -(uint64_t)gpus;
     if (reserved && reservations->cache)
-        reservation->hold = gt_cache_hold(reservations->cache, reservations->job, reservation->node, gpus);
+        reservation->hold =
+            gt_cache_hold(reservations->cache, reservations->job, reservation->place.node, gpus);
     else if (!reserved)
         gt_cache_unhold(reservations->cache, gt_steal(reservation->hold));
 }
@@ -75,17 +76,15 @@ static bool reservations_is_sound(const struct gt_reservations *reservations,
                                   const struct gt_cluster *cluster, uint32_t at)
 {
     struct gt_cluster_node node;
-    return gt_cluster_get_node(cluster, reservations->reservations[at].node, &node) && node.eligible &&
-           !(reservations->reservations[at].mask & ~(node.free & node.healthy));
+    return gt_cluster_get_node(cluster, reservations->reservations[at].place.node, &node) && node.eligible &&
+           !(reservations->reservations[at].place.mask & ~(node.free & node.healthy));
 }
 
 static void reservations_keep(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
-    const struct gt_promise promise = {GT_PROMISE_RESERVED, reservation->node, reservations->owner,
-                                       reservation->mask};
     bool ended = !gt_cluster_find_promise(cluster, reservation->promise);
-    if (ended && gt_cluster_promise(cluster, &promise, &reservation->promise, NULL) == 0)
+    if (ended && gt_cluster_promise(cluster, &reservation->place, &reservation->promise, NULL) == 0)
         set_reserved(reservations, at, true);
     else if (is_reserved(reservation) && (ended || !reservations_is_sound(reservations, cluster, at)))
         gt_reservations_release(reservations, cluster,
@@ -112,9 +111,8 @@ void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_clu
 {
     gt_reservations_release(reservations, cluster, at);
     reservations->reservations[at] =
-        (struct gt_reservation){.node = node,
+        (struct gt_reservation){.place = {GT_PROMISE_RESERVED, node, reservations->owner, mask},
                                 .node_digest = gt_reservations_node_digest(cluster, node),
-                                .mask = mask,
                                 .until = until,
                                 .offered_ms = reservations->reservations[at].offered_ms};
     set_reserved(reservations, at, true);

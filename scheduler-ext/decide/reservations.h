@@ -17,13 +17,12 @@ enum gt_reservation_state {
 
 struct gt_reservation {
     enum gt_reservation_state state : 8;
-    bool moves;   /* it is for the successor of a pod that has to leave its place */
-    bool returns; /* likewise, of a pod that has left: its end does not change */
-    bool offered; /* to a pod that is being created, at offered_ms */
-    uint32_t node;
-    uint64_t node_digest; /* of its name, since ids are reused */
-    uint64_t mask;
-    uint64_t until; /* HELD, WANTED: its end, a time of the caller; UINT64_MAX: none */
+    bool moves;              /* it is for the successor of a pod that has to leave its place */
+    bool returns;            /* likewise, of a pod that has left: its end does not change */
+    bool offered;            /* to a pod that is being created, at offered_ms */
+    struct gt_promise place; /* as in the ledger while it is HELD */
+    uint64_t node_digest;    /* of the node's name, since ids are reused */
+    uint64_t until;          /* HELD, WANTED: its end, a time of the caller; UINT64_MAX: none */
     uint64_t
         offered_ms; /* when a place of this rank was last offered (admit.c), also an earlier one; 0: never */
     struct gt_promise_id promise; /* HELD */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
 #include "scheduler-ext/core/drain.h"
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
@@ -17,9 +18,7 @@ static int attempt_least(struct gt_cache *cache, const struct gt_job_view *view,
                          const struct gt_reservations *reservations, const struct gt_node_set *avoid,
                          enum gt_cache_room room, struct gt_attempt *ret, struct gt_plan_request *ret_request)
 {
-    int r = gt_attempt_make(cache, view, reservations, avoid, NULL, room, ret, NULL);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_attempt_make(cache, view, reservations, avoid, NULL, room, ret, NULL));
     if (gt_part_is_allowed(view))
         choose_least(view, ret);
     *ret_request = gt_attempt_request(view, ret);
@@ -32,9 +31,7 @@ static int attempt_emptied(struct gt_cache *cache, const struct gt_job_view *vie
                            const struct gt_reservations *reservations, const struct gt_node_set *avoid,
                            struct gt_attempt *ret, struct gt_plan_request *ret_request)
 {
-    int r = attempt_least(cache, view, reservations, avoid, GT_CACHE_ROOM_EMPTIED, ret, ret_request);
-    if (r < 0)
-        return r;
+    GT_TRY(attempt_least(cache, view, reservations, avoid, GT_CACHE_ROOM_EMPTIED, ret, ret_request));
     ret_request->limits = ret->demands.limits;
     ret_request->limit_count = ret->demands.limit_count;
     return 0;

@@ -136,12 +136,11 @@ static void take_reservations(struct gt_reservation *reservation, const struct g
                               const struct gt_cache_pod *pod)
 {
     uint32_t node = pod->state >= GT_CACHE_BOUND ? pod->node : pod->plan_node;
-    *reservation = (struct gt_reservation){
-        .state = GT_RESERVATION_POD,
-        .node = node,
-        .node_digest = gt_reservations_node_digest(cluster, node),
-        .mask = pod->plan == GT_CACHE_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask,
-        .offered_ms = reservation->offered_ms};
+    uint64_t mask = pod->plan == GT_CACHE_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask;
+    *reservation = (struct gt_reservation){.state = GT_RESERVATION_POD,
+                                           .place = {GT_PROMISE_RESERVED, node, pod->job->number, mask},
+                                           .node_digest = gt_reservations_node_digest(cluster, node),
+                                           .offered_ms = reservation->offered_ms};
 }
 
 bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner *owner, uint32_t at)
@@ -182,14 +181,13 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
                    (!pod && ((spec->none_come && !gt_reservation_is_offered(reservation, spec->now)) ||
                              gt_job_view_has_ended(view, spec->owner, i))))
             gt_reservations_release(reservations, cluster, i);
-        else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
+        else if (reservation->state == GT_RESERVATION_POD && reservation->place.mask &&
                  (view->states[GT_MEMBER_PLACED] || reservation->moves) &&
                  view->members[i].state != GT_MEMBER_LOST) /* which may still exist, and get it again */
             *reservation = (struct gt_reservation){
                 .state = GT_RESERVATION_WANTED,
-                .node = reservation->node,
+                .place = reservation->place,
                 .node_digest = reservation->node_digest,
-                .mask = reservation->mask,
                 .moves = reservation->moves,
                 .returns =
                     !spec->owner || !spec->owner->sequential, /* otherwise missing pods always get places */
@@ -319,7 +317,7 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reser
         return pod->plan_node;
     case GT_MEMBER_RESERVED:
     case GT_MEMBER_MOVING:
-        *ret_mask = reservations->reservations[at].mask;
+        *ret_mask = reservations->reservations[at].place.mask;
         return gt_reservations_node(reservations, cluster, at);
     default:
         return GT_NONE;
@@ -404,20 +402,15 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     if (!view)
         return gt_fail_sys(err, ENOMEM, "job %s", job->key);
     const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
-    int r = view_collect(job, &inputs, err);
-    if (r >= 0)
-        r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
-    if (r >= 0 && gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
+    GT_TRY(view_collect(job, &inputs, err));
+    GT_TRY(gt_job_make(inputs.metas, inputs.count, spec, &view->job, err));
+    if (gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
         uint32_t members = view->job->member_count + view->job->rest;
         gt_job_free(gt_steal(view->job)); /* its sentences had the real names */
-        r = name_by_rank(given->ranks, &inputs, members, err);
-        if (r >= 0)
-            r = gt_job_make(inputs.metas, inputs.count, spec, &view->job, err);
-        if (r >= 0)
-            spread(&inputs, view->job);
+        GT_TRY(name_by_rank(given->ranks, &inputs, members, err));
+        GT_TRY(gt_job_make(inputs.metas, inputs.count, spec, &view->job, err));
+        spread(&inputs, view->job);
     }
-    if (r < 0 || !view->job)
-        return r;
     view->grouped = view->job->units.units != NULL;
     if (view->grouped && owner && owner->refusal)
         return gt_fail(err, EINVAL, "%s", owner->refusal);
@@ -446,9 +439,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     reservations->owner = job->number;
     reservations->cache = cache;
     reservations->job = job;
-    r = gt_reservations_resize(reservations, cluster, view->grouped ? view->count : 0, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_reservations_resize(reservations, cluster, view->grouped ? view->count : 0, err));
     if (view->grouped) {
         set_units(view);
         find_moving(view, given, reservations);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "scheduler-ext/cache/cache.h"
-#include "scheduler-ext/core/node_set.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/reservations.h"
 #include "scheduler-ext/owners/owners.h"

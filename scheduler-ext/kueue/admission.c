@@ -466,11 +466,10 @@ static void kueue_admission_decide(struct gt_admission *admission, struct gt_fit
     }
 }
 
-static void avoid_kept(const struct gt_admission *admission, struct gt_node_set *to)
+static void avoid_reserved(const struct gt_cluster *cluster, struct gt_node_set *to)
 {
-    uint32_t nodes = gt_cluster_nodes(gt_cache_cluster(admission->spec.cache));
-    for (uint32_t n = 0; admission->spec.is_node_reserved && n < nodes; n++)
-        if (admission->spec.is_node_reserved(admission->spec.kept_arg, n))
+    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++)
+        if (gt_cluster_is_reserved(cluster, n))
             gt_node_set_add(to, n, NULL);
 }
 
@@ -500,7 +499,7 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
     if (!entries)
         return now_ms + AGAIN_MS;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
-    avoid_kept(admission, &avoid);
+    avoid_reserved(gt_cache_cluster(admission->spec.cache), &avoid);
     struct gt_fit_spec fit = {.cache = admission->spec.cache,
                               .flavors = admission->flavors,
                               .flavor_count = admission->flavor_count,

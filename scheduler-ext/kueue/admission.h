@@ -31,9 +31,6 @@ struct gt_admission_spec {
     const char *resource;           /* of GPUs; must outlive the admission */
     const struct gt_owners *owners; /* the objects that Workloads are made from; NULL: they are not known */
     struct gt_member_history *history;
-    /* Whether a node is reserved for a waiting job; NULL: none is. */
-    bool (*is_node_reserved)(void *arg, uint32_t node);
-    void *kept_arg;
     /* To write the verdict on a Workload. False: it could not be written, and is decided again later. */
     bool (*decided)(void *arg, const struct gt_workload *workload, const char *const checks[],
                     unsigned check_count, const struct gt_check_verdict *verdict);

@@ -369,15 +369,10 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
                                                 .resource = GT_RESOURCE_GPU,
                                                 .owners = spec->owners,
                                                 .history = spec->history,
-                                                .is_node_reserved = spec->is_node_reserved,
-                                                .kept_arg = spec->arg,
                                                 .decided = decided,
                                                 .arg = kueue};
-    int r = gt_admission_new(&admission, &kueue->admission, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(spec->loop, kueue_on_timer, kueue, &kueue->timer, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_admission_new(&admission, &kueue->admission, err));
+    GT_TRY(gt_loop_add_timer(spec->loop, kueue_on_timer, kueue, &kueue->timer, err));
     ask_later(kueue, 0);
     *ret = gt_steal(kueue);
     return 0;

@@ -20,10 +20,8 @@ static int verdict_exclude(const struct gt_fit_spec *spec, const struct gt_workl
                            struct gt_node_set *to, struct gt_err **err)
 {
     struct gt_pod_where where;
-    int r = gt_workload_where(pod_set, spec->flavors, spec->flavor_count, &where, err);
-    if (r < 0)
-        return r;
-    r = gt_cache_exclude_unfit(spec->cache, &where, false, to, err);
+    GT_TRY(gt_workload_where(pod_set, spec->flavors, spec->flavor_count, &where, err));
+    int r = gt_cache_exclude_unfit(spec->cache, &where, false, to, err);
     gt_workload_where_done(&where);
     return r;
 }

@@ -20,7 +20,6 @@ static const struct {
     {GT_PICTURE_LINKS_DOWN, "linksDown", "link down", false},
     {GT_PICTURE_LEFT_ALONE, "leftAlone", "shared GPUs", false},
     {GT_PICTURE_RESERVED, "reserved", "reserved", false},
-    {GT_PICTURE_RESERVED, "kept", NULL, false}, /* old name, removed with the next release */
     {GT_PICTURE_SPARE, "spare", "spare", false},
 };
 
@@ -97,7 +96,6 @@ void gt_picture_node_json(const struct gt_picture_node *node, const char *supern
     for (unsigned i = 0; i < GT_COUNT(flags); i++)
         gt_json_add_bool(to, flags[i].key, node->flags & flags[i].flag);
     gt_json_add_text_or_null(to, "observedAt", observed);
-    gt_json_add_text_or_null(to, "heard", observed); /* its name until 0.1; removed with the next release */
     gt_json_add_text_if(to, "note", node->note);
     if (node->unknown)
         gt_json_add_mask(to, "healthUnknown", node->unknown);

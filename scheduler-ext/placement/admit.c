@@ -101,7 +101,7 @@ static int admit_make_texts(const struct gt_placement *placement, const struct r
         return -ENOENT;
     const struct gt_planned_place place = {
         .node = node,
-        .mask = reservations->reservations[reserved_nodes->at].mask,
+        .mask = reservations->reservations[reserved_nodes->at].place.mask,
         .unit = unit,
         .unit_rank = reserved_nodes->at - units->units[unit].first,
         .rank = reserved_nodes->job->members[reserved_nodes->at].rank,
@@ -125,10 +125,10 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
     uint32_t node = gt_reservations_node(&place.pjob->place.reservations, cluster, place.at);
     if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
         !gt_cache_successor_fits_node(placement->spec.cache, model, node) ||
-        reservation->mask & ~info.healthy ||
+        reservation->place.mask & ~info.healthy ||
         !gt_cache_hold_is_sound(placement->spec.cache, reservation->hold) ||
         !gt_placement_is_acknowledged(cluster, &placement->objects, place.pjob->object,
-                                      place.job->members[place.at].rank, node, reservation->mask) ||
+                                      place.job->members[place.at].rank, node, reservation->place.mask) ||
         admit_make_texts(placement, &place, model, node, &ret->texts) < 0)
         return false;
     ret->reservation = reservation;

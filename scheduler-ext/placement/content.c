@@ -102,7 +102,7 @@ static uint32_t content_place_of(const struct gt_cluster *cluster, const struct 
     if (view->members[at].state != GT_MEMBER_TO_PLACE || !reservation ||
         reservation->state != GT_RESERVATION_HELD)
         return gt_job_view_place(view, reservations, cluster, at, ret_mask);
-    *ret_mask = reservation->mask;
+    *ret_mask = reservation->place.mask;
     return gt_reservations_node(reservations, cluster, at);
 }
 
@@ -240,12 +240,10 @@ static int add_view(const struct gt_cluster *cluster, const struct gt_job_view *
     if (!to->nodes || !to->units || !to->pods || !to->templates)
         return gt_fail_sys(err, ENOMEM, "placement");
     content_add_templates(view, owner, &to->object);
-    int r = content_add_places(cluster, view, reservations, to, err);
-    if (r >= 0)
-        r = content_add_units(cluster, view, to, err);
-    if (r >= 0)
-        add_where(cluster, to);
-    return r;
+    GT_TRY(content_add_places(cluster, view, reservations, to, err));
+    GT_TRY(content_add_units(cluster, view, to, err));
+    add_where(cluster, to);
+    return 0;
 }
 
 int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job *job,

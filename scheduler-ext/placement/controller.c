@@ -457,11 +457,8 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
                                         .hold = placement_on_hold,
                                         .now_ms = on_now,
                                         .arg = placement};
-    int r = gt_queue_new(&queue, &placement->queue, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_queue_new(&queue, &placement->queue, err));
+    GT_TRY(gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err));
     gt_writes_open(placement);
     gt_evict_open(placement);
     *ret = gt_steal(placement);
@@ -585,10 +582,9 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
 {
     if (gt_placement_is_spare(placement, node))
         return true;
-    if (!placement->round.started)
-        return gt_cluster_promised(gt_cache_cluster(placement->spec.cache), node, GT_PROMISE_NOTED_NODE);
-    return placement->nodes.holder && gt_node_set_has(&placement->nodes.reserved, node) &&
-           (!pod || pod->job->user != placement->nodes.holder);
+    const struct pjob *holder = placement->nodes.holder;
+    return gt_cluster_is_reserved(gt_cache_cluster(placement->spec.cache), node) &&
+           !(holder && pod && pod->job->user == holder);
 }
 
 const struct gt_owners *gt_placement_owners(const struct gt_placement *placement)

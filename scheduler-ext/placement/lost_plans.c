@@ -7,6 +7,57 @@
 #include "scheduler-ext/placement/write.h"
 
 /*
+ * kube-scheduler says "0/8 nodes are available: 1 node(s) didn't have free ports for the requested pod ports,
+ * 7 node(s) didn't match Pod's node affinity/selector. preemption: ...". The plan allows one node, so what is
+ * said of others is the affinity that we have written. Words of other schedulers are taken as they are.
+ */
+
+static bool is_ours(const char *part, size_t len)
+{
+    static const char *const ours[] = {"node affinity/selector", "NodeAffinity", "affinity selector"};
+    for (unsigned i = 0; i < GT_COUNT(ours); i++)
+        if (memmem(part, len, ours[i], strlen(ours[i])))
+            return true;
+    return false;
+}
+
+/* Without the digits before it, which change from node to node. */
+static void add_cause(const char *part, size_t len, struct gt_buf *to)
+{
+    size_t skip = strspn(part, "0123456789 ");
+    skip = skip < len ? skip : len;
+    if (is_ours(part, len) || skip == len)
+        return;
+    if (to->len)
+        gt_buf_puts(to, ", ");
+    gt_buf_add(to, part + skip, len - skip);
+}
+
+/* What a scheduler has against the planned node, without what differs from node to node; "" where that is not
+ * known. */
+static void lost_plans_rule(const char *said, char *to, size_t size)
+{
+    static const char begin[] = "nodes are available: ";
+    gt_auto_buf struct gt_buf rule = GT_BUF(1024);
+    const char *at = said ? strstr(said, begin) : NULL;
+    to[0] = '\0';
+    if (!said)
+        return;
+    const char *end = at ? strstr(at, ". ") : NULL;
+    for (at = at ? at + strlen(begin) : NULL; at && *at;) {
+        size_t left = end ? (size_t)(end - at) : strlen(at);
+        const char *comma = memmem(at, left, ", ", 2);
+        size_t len = comma ? (size_t)(comma - at) : left;
+        add_cause(at, !comma && !end && len && at[len - 1] == '.' ? len - 1 : len, &rule);
+        at = comma ? comma + 2 : NULL;
+    }
+    if (!rule.len)
+        add_cause(said, strlen(said), &rule);
+    if (rule.len)
+        snprintf(to, size, "%s", rule.data);
+}
+
+/*
  * Plans that failed after the gates were removed: the planned GPUs are gone or taken, or the scheduler
  * refuses the node.
  *
@@ -206,7 +257,7 @@ static void begin_replan(struct reconcile *reconcile)
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod && !rule[0]; pod = pod->next) {
         const struct record *record = gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
         if (record && record->object.unschedulable)
-            gt_refusal_rule(record->object.refusal, rule, sizeof(rule));
+            lost_plans_rule(record->object.refusal, rule, sizeof(rule));
     }
     unsigned times = gt_backoff_replan(&placement->backoffs, pjob->job->key, rule, reconcile->now,
                                        placement->times.eviction_ms);

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 
+#include "api/lease_note.h"
+#include "api/names.h"
+#include "base/clock.h"
+#include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/state.h"
 
 /* Nodes to which other jobs' pods are pinned. */
 
@@ -18,9 +24,7 @@ int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct 
         for (const struct gt_cache_pod *pod = other->job->pods; pod; pod = pod->next) {
             if (pod->state != GT_CACHE_WAITING || pod->deleting || pod->plan_node == GT_NONE)
                 continue;
-            int r = gt_node_set_add(to, pod->plan_node, err);
-            if (r < 0)
-                return r;
+            GT_TRY(gt_node_set_add(to, pod->plan_node, err));
         }
     }
     return 0;
@@ -72,4 +76,81 @@ void gt_placement_say_holder(const struct gt_placement *placement, char to[stati
         return;
     gt_time_text(placement->nodes.holder->place.reserved_until_s, until);
     snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->nodes.holder->job->key, until);
+}
+
+/* Spare nodes, which only replacements may use. */
+
+void gt_placement_find_spares(struct gt_placement *placement)
+{
+    bool had = gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE;
+    placement->nodes.spares_ms = gt_clock_ms();
+    if (gt_cache_spares(placement->spec.cache, (uint32_t)placement->spec.options.spare_nodes,
+                        &placement->nodes.spares, NULL) < 0)
+        gt_node_set_clear(&placement->nodes.spares);
+    if (had || gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE)
+        gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_SPARE, 0,
+                                 &placement->nodes.spares);
+}
+
+void gt_placement_report_spares(struct gt_placement *placement)
+{
+    uint64_t spares;
+    uint32_t nodes;
+    char text[128];
+    for (const char *name;
+         (name = gt_cache_next_excess(placement->spec.cache, (uint32_t)placement->spec.options.spare_nodes,
+                                      &spares, &nodes));) {
+        if (spares == INT64_MAX)
+            snprintf(text, sizeof(text), GT_ANNOTATION_SPARES " is no number of nodes: it has no spares");
+        else
+            snprintf(text, sizeof(text),
+                     "%" PRIu64 " spare nodes are more than its %u nodes: it has no spares", spares, nodes);
+        const struct gt_event_object event = {.api_version = GT_API_GROUP_VERSION,
+                                              .kind = GT_KIND_SUPERNODE,
+                                              .name = name,
+                                              .warning = true,
+                                              .reason = "TooManySpares",
+                                              .action = "Place",
+                                              .note = text};
+        if (placement->spec.on_note)
+            placement->spec.on_note(placement->spec.arg, true, name, text);
+        if (placement->spec.recorder)
+            gt_kube_record(placement->spec.recorder, &event);
+    }
+}
+
+/* The reservations of the leader, written for the other replicas. */
+
+void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)
+{
+    gt_noted_write(gt_cache_cluster(placement->spec.cache), to);
+}
+
+/* Called after the end of a term. */
+void gt_placement_write_last_note(const struct gt_placement *placement, struct gt_buf *to)
+{
+    uint64_t now = gt_clock_ms(), request_ms = placement->times.request_ms;
+    uint64_t end = placement->term.offered_ms ? placement->term.offered_ms + request_ms : 0;
+    if (!placement->term.earlier_known)
+        return;
+    end = placement->term.earlier_end_ms > end ? placement->term.earlier_end_ms : end;
+    gt_lease_note_add_quiet(to, end > now ? (request_ms - (end - now)) / 1000 : UINT32_MAX);
+}
+
+static void read_quiet(struct gt_placement *placement, const char *note)
+{
+    uint64_t quiet_s, request_ms = placement->times.request_ms;
+    placement->term.note_is_fresh = true;
+    placement->term.earlier_known = gt_lease_note_quiet(note, &quiet_s);
+    if (placement->term.earlier_known)
+        placement->term.earlier_end_ms =
+            quiet_s * 1000 < request_ms ? gt_clock_ms() + request_ms - quiet_s * 1000 : 0;
+}
+
+void gt_placement_read_note(struct gt_placement *placement, const char *note)
+{
+    if (placement->round.started)
+        return;
+    read_quiet(placement, note);
+    gt_noted_read(gt_cache_cluster(placement->spec.cache), note);
 }

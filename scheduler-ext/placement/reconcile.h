@@ -10,7 +10,7 @@ struct reconcile;
 /* Takes the next step for a job. */
 void gt_placement_reconcile(struct pjob *pjob);
 
-/* ---- unplanned.c ---- */
+/* ---- unplaced.c ---- */
 /* Removes the gates of a job without units. */
 void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod *first_gated);
 
@@ -276,12 +276,6 @@ void gt_claims_clear(struct reconcile *reconcile);
  * (unschedulable_ms) it is reported, and pods whose owners create new ones are evicted, if configured. Within
  * a round of evictions. */
 void gt_claims_handle_refused(struct reconcile *reconcile);
-
-/* ---- refusal_rule.c ---- */
-
-/* What a scheduler has against the planned node, by its words (NULL: none), without what differs from node to
- * node; "" where that is not known. */
-void gt_refusal_rule(const char *said, char *to, size_t size);
 
 /* ---- kubelet_refusals.c ---- */
 

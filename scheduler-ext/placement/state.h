@@ -314,7 +314,7 @@ static inline const char *gt_record_name(const struct record *record)
     return gt_index_name(record->entry);
 }
 
-/* ---- spares.c ---- */
+/* ---- pinned.c ---- */
 /* Searches the spare nodes again. */
 void gt_placement_find_spares(struct gt_placement *placement);
 /* Reports supernodes that are to have more spare nodes than they have nodes. */

@@ -125,7 +125,7 @@ static uint32_t list_yielding(const struct reconcile *reconcile, struct yielding
 static bool yield_is_used(const struct yielding *place, const struct gt_plan_pod *pods, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (pods[i].node == place->was.node && pods[i].mask & place->was.mask)
+        if (pods[i].node == place->was.place.node && pods[i].mask & place->was.place.mask)
             return true;
     return false;
 }
@@ -144,8 +144,8 @@ static bool fits_there(struct reconcile *reconcile, const struct yielding *list,
                                is_holder ? NULL : &placement->nodes.reserved, ret_places);
     for (uint32_t i = 0; i < count; i++) {
         struct gt_reservations *reservations = &list[i].pjob->place.reservations;
-        gt_reservations_reserve(reservations, cluster, list[i].at, list[i].was.node, list[i].was.mask,
-                                list[i].was.until);
+        gt_reservations_reserve(reservations, cluster, list[i].at, list[i].was.place.node,
+                                list[i].was.place.mask, list[i].was.until);
         reservations->reservations[list[i].at].offered = list[i].was.offered;
         if (i + 1 == count || list[i + 1].pjob != list[i].pjob)
             gt_reservations_sync(reservations, cluster, 0);

@@ -467,19 +467,22 @@ static const struct gt_cache_job *job_numbered(const struct gt_cache *cache, uin
     return job;
 }
 
-static void say_reserved(const struct gt_debug_view *view, uint64_t number, struct gt_buf *to)
+static void say_reserved(const struct gt_debug_view *view, const struct gt_promise *promise,
+                         struct gt_buf *to)
 {
-    const struct gt_cache_job *job = job_numbered(view->cache, number);
+    const struct gt_cache_job *job = job_numbered(view->cache, promise->owner);
+    bool is_node = promise->kind == GT_PROMISE_NODE;
     struct gt_placement_job info;
     char until[GT_TIME_TEXT_SIZE];
-    gt_buf_printf(to, "reserved for pods to come of %s%s", job ? "job " : "a job that has ended",
-                  job ? job->key : "");
+    gt_buf_printf(to, "reserved for %s%s%s", is_node ? "" : "pods to come of ",
+                  job ? "job " : "a job that has ended", job ? job->key : "");
     if (!job)
         return;
     gt_debug_job(view, job, &info);
-    if (!info.reserved_until_ms || info.reserved_until_ms < view->now_ms)
+    uint64_t end = is_node ? info.holds_until_ms : info.reserved_until_ms;
+    if (end < view->now_ms)
         return;
-    gt_time_text((int64_t)((view->wall_ms + info.reserved_until_ms - view->now_ms) / 1000), until);
+    gt_time_text((int64_t)((view->wall_ms + end - view->now_ms) / 1000), until);
     gt_buf_printf(to, " until %s", until);
 }
 
@@ -488,7 +491,11 @@ static void say_promise(const struct gt_debug_view *view, const struct gt_promis
     const struct gt_cache_job *job;
     switch (promise->kind) {
     case GT_PROMISE_RESERVED:
-        say_reserved(view, promise->owner, to);
+    case GT_PROMISE_NODE:
+        say_reserved(view, promise, to);
+        return;
+    case GT_PROMISE_SPARE:
+        gt_buf_puts(to, "left free as a spare node, for pods that lose theirs");
         return;
     case GT_PROMISE_ADMITTED:
         gt_buf_puts(to, "reserved for a Workload that Kueue has let in");

@@ -202,8 +202,6 @@ static void write_placement(const struct gt_debug_view *view, struct gt_buf *to)
     gt_json_add_unsigned(to, "podsLost", counters.lost);
     gt_json_add_unsigned(to, "reservedGpus", counters.reserved_gpus);
     gt_json_add_unsigned(to, "reservedNodes", counters.reserved_node_count);
-    gt_json_add_unsigned(to, "keptNodes",
-                         counters.reserved_node_count); /* old name, until the next release */
     gt_json_add_unsigned(to, "writesWaiting", counters.writes_waiting);
     gt_json_begin(to, "jobs", '{');
     for (unsigned s = 0; s < GT_PLACEMENT_STATES; s++)

@@ -260,20 +260,14 @@ int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt
         const struct gt_site_node *node = &site->nodes[i];
         if (!known[node->gpus][node->linked]) {
             /* A node without GPUs: one GPU that is never free. */
-            r = site_add_class(cluster, node->gpus ? node->gpus : 1, node->linked,
-                               &class[node->gpus][node->linked], err);
-            if (r < 0)
-                return r;
+            GT_TRY(site_add_class(cluster, node->gpus ? node->gpus : 1, node->linked,
+                                  &class[node->gpus][node->linked], err));
             known[node->gpus][node->linked] = true;
         }
         if (i == site->first_node[node->super]) {
-            r = site_add_upper(site, cluster, node->super, above, err);
-            if (r < 0)
-                return r;
+            GT_TRY(site_add_upper(site, cluster, node->super, above, err));
             snprintf(name, sizeof(name), "s%06u", node->super);
-            r = gt_cluster_add_supernode(cluster, name, 1, above[0], &super, err);
-            if (r < 0)
-                return r;
+            GT_TRY(gt_cluster_add_supernode(cluster, name, 1, above[0], &super, err));
         }
         snprintf(name, sizeof(name), "n%06u", i);
         r = gt_cluster_add_node(cluster, name, class[node->gpus][node->linked], super, &id, err);

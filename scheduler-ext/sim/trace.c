@@ -346,13 +346,12 @@ static int read_philly(const struct gt_csv *csv, struct gt_table *tenants, struc
                        struct gt_err **err)
 {
     enum { DURATION_MAX = 1000000000 };
-    int r = gt_csv_real(csv, 1, "duration", DURATION_MAX, &ret->duration, err);
-    if (r >= 0)
-        r = gt_csv_whole(csv, 2, "num_gpus", GT_TRACE_JOB_GPUS_MAX, &ret->gpus, err);
-    if (r >= 0 && ret->gpus == 0)
+    GT_TRY(gt_csv_real(csv, 1, "duration", DURATION_MAX, &ret->duration, err));
+    GT_TRY(gt_csv_whole(csv, 2, "num_gpus", GT_TRACE_JOB_GPUS_MAX, &ret->gpus, err));
+    if (ret->gpus == 0)
         return gt_fail(err, EINVAL, "%s:%u: num_gpus: expected 1 or more, is 0", csv->file, csv->line);
     ret->submitted = trace_read_time(csv->fields[0]);
-    return r < 0 ? r : tenant_of(tenants, csv, csv->fields[4], &ret->tenant, err);
+    return tenant_of(tenants, csv, csv->fields[4], &ret->tenant, err);
 }
 
 static int trace_read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_trace *trace,

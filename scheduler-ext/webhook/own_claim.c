@@ -52,22 +52,19 @@ int gt_own_claim_replace(const struct gt_cache *cache, const char *namespace_, c
 {
     struct own_claim own = {0};
     struct gt_claim_of_pod ours;
-    int r = 0;
     gt_claim_of_pod_read(spec, &ours);
     if (!cache || ours.template_)
         return 0;
-    for (struct gt_claim_entry entry = {0}; r >= 0 && gt_claim_entry_next(spec, &entry);)
-        r = take_claim(cache, namespace_, &entry, &own, err);
-    if (r >= 0 && !own.template_ && (!own.unknown || has_limits(spec, resource)))
+    for (struct gt_claim_entry entry = {0}; gt_claim_entry_next(spec, &entry);)
+        GT_TRY(take_claim(cache, namespace_, &entry, &own, err));
+    if (!own.template_ && (!own.unknown || has_limits(spec, resource)))
         return 0;
-    if (r >= 0 && !own.template_)
-        r = gt_fail(err, ENOENT, "the ResourceClaimTemplate %.253s is not there", own.unknown);
-    else if (r >= 0 && has_limits(spec, resource))
-        r = gt_fail(err, EINVAL, "it asks for GPUs by limits and by a claim");
-    else if (r >= 0 && gt_claim_uses(spec, own.entry.name) != 1)
-        r = gt_fail(err, EINVAL, "its claim of GPUs has to be that of one container, no more and no less");
-    if (r < 0)
-        return r;
+    if (!own.template_)
+        return gt_fail(err, ENOENT, "the ResourceClaimTemplate %.253s is not there", own.unknown);
+    if (has_limits(spec, resource))
+        return gt_fail(err, EINVAL, "it asks for GPUs by limits and by a claim");
+    if (gt_claim_uses(spec, own.entry.name) != 1)
+        return gt_fail(err, EINVAL, "its claim of GPUs has to be that of one container, no more and no less");
     const struct gt_claim_sizes sizes = {1, {own.template_->gpus ? own.template_->gpus : 1}};
     gt_pod_json_replace_claim(spec, &own.entry, &sizes, patch);
     return 1;

@@ -56,9 +56,7 @@ static void free_verdict(struct review_verdict *verdict)
 static int read_review(const char *body, size_t len, struct review *ret, struct gt_err **err)
 {
     static const struct gt_json_limits limits = {GT_WEBHOOK_BODY_MAX, GT_WEBHOOK_VALUES_MAX};
-    int r = gt_json_parse_within(body, len, "the review", &limits, &ret->json, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_json_parse_within(body, len, "the review", &limits, &ret->json, err));
     const char *version = gt_get_string(ret->json, "apiVersion"), *kind = gt_get_string(ret->json, "kind");
     if (strcmp(kind, "AdmissionReview") != 0 || strcmp(version, "admission.k8s.io/v1") != 0)
         return gt_fail(err, EINVAL, "the body is a %.60s of %.60s, expected an AdmissionReview of %s",
@@ -314,9 +312,8 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
     gt_auto_buf struct gt_buf own_patch = GT_BUF(PATCH_MAX);
     gt_auto_err struct gt_err *unfit = NULL;
     bool doubt;
-    int r = read_review(body, len, &review, err), own = 0;
-    if (r < 0)
-        return r;
+    int own = 0;
+    GT_TRY(read_review(body, len, &review, err));
     if (is_new_pod(&review)) {
         own = see_own_claim(webhook, &review, &own_patch, &unfit);
         see_pod(webhook, &review, &seen);
@@ -349,7 +346,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
                 judge_pod(webhook, &seen, &verdict.refusal);
         }
     }
-    r = gt_buf_check(&verdict.patch, "patch", err);
+    int r = gt_buf_check(&verdict.patch, "patch", err);
     return r < 0 ? r : write_answer(&review, &verdict, answer, err);
 }
 
@@ -468,9 +465,7 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
 {
     auto_review struct review review = {0};
     auto_verdict struct review_verdict verdict = {0};
-    int r = read_review(body, len, &review, err);
-    if (r < 0)
-        return r;
+    GT_TRY(read_review(body, len, &review, err));
     const char *sub = gt_get_string(review.request, "subResource");
     const cJSON *asked = gt_get(review.request, "kind");
     const char *name = gt_get_string(asked, "kind");

@@ -25,6 +25,7 @@ import urllib.request
 
 import chromium
 from api_double import ApiDouble
+from daemon_driver import wait_for
 from kube_driver import kubeconfig
 
 HOST = GPUTOPO = None
@@ -157,7 +158,17 @@ class Windows(unittest.TestCase):
                 self.assertIn("spare", node["note"])
                 self.assertFalse(node["reserved"])
             self.assertIn(f"{len(spares)} nodes are spares: left to pods whose nodes are lost", explain(url, pod="ns/probe-0")[2])
+            self.assertIn("GPUs 0-7: left free as a spare node", explain(url, node=spares[0]["name"])[2])
         self.assertEqual([node["name"] for node in self.model()["nodes"] if node["spare"]], [])
+
+    def test_a_node_that_waits_for_a_job(self):
+        """Its free GPUs are not free for others: explain says for whom they are, and until when."""
+        with serving("--patience", "100", "--racks", "7") as url:
+            def waiting():
+                return [node["name"] for node in json.loads(get(f"{url}/debug/model")[2])["nodes"]
+                        if node["reserved"] and any(group["state"] == "free" for group in node["gpus"])]
+            self.assertTrue(wait_for(waiting))
+            self.assertRegex(explain(url, node=waiting()[0])[2], r": reserved for job ns/PyTorchJob/moe-236b until \d{4}-\d\d-")
 
     def test_reasons_of_the_controller(self):
         waits, refused = self.job("ns/PyTorchJob/moe-236b"), self.job("ns/PyTorchJob/odd-sizes")

@@ -268,10 +268,10 @@ int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, cha
     GT_TRY(topology_new(&topology, err));
     if (discovery_hwloc_load(topology, root) < 0)
         return gt_fail_sys(err, errno, "no CPUs or memory found below %s", root);
-    int r = apply(topology, vendor, facts, err);
-    if (r >= 0 && ret_xml)
-        r = export(topology, ret_xml, err);
-    return r;
+    GT_TRY(apply(topology, vendor, facts, err));
+    if (ret_xml)
+        GT_TRY(export(topology, ret_xml, err));
+    return 0;
 }
 
 int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned vendor, struct gt_facts *facts,

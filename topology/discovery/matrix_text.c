@@ -166,9 +166,7 @@ static int read_lines(struct matrix *matrix, char *text, struct gt_err **err)
         if (state == BEFORE && strcmp(first, "GPU0") == 0)
             state = NAMES;
         else if (state == NAMES && strcmp(first, "GPU0") == 0 && row_has(&line, "X")) {
-            int r = matrix_read_head(matrix, err);
-            if (r < 0)
-                return r;
+            GT_TRY(matrix_read_head(matrix, err));
             state = ROWS;
         } else if (state == ROWS && ends_with_colon(line.words[line.count - 1])) /* "Legend:" */
             state = LEGEND;
@@ -275,9 +273,7 @@ static int matrix_make_node(const struct matrix *matrix, const char *name, struc
 {
     gt_auto_node struct gt_node *node = NULL;
     unsigned nics = nics_told(matrix);
-    int r = gt_node_new(matrix->gpus, nics, &node, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_node_new(matrix->gpus, nics, &node, err));
     for (unsigned i = 0; i < node->link_count; i++)
         read_cell(node, matrix->rows[node->links[i].a].words[node->links[i].b + 1], &node->links[i]);
     for (unsigned i = 0; i < matrix->gpus; i++) {
@@ -292,7 +288,7 @@ static int matrix_make_node(const struct matrix *matrix, const char *name, struc
                     "a matrix has none: a link counts as one port, 64 GB/s");
     if (nics < matrix->nics)
         gt_node_missing(node, "NICs", "the cells of %u of %u are cut off", matrix->nics - nics, matrix->nics);
-    r = gt_node_finish(node, err);
+    int r = gt_node_finish(node, err);
     if (r < 0)
         return gt_wrap(err, "%s", matrix->source);
     *ret = gt_steal(node);

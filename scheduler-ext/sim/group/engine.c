@@ -41,12 +41,10 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
                                    .pods_max = 1,
                                    .loss_weight = run->options->loss_weight};
     uint32_t count = run->jobs->count, largest = 0, largest_gpus = 1;
-    int r = gt_world_new(site, &run->world, err);
-    if (r >= 0)
-        r = gt_world_track(run->world, 1, err);
-    if (r >= 0)
-        r = gt_world_track(run->world, gt_site_largest_node(site), err);
-    for (uint32_t i = 0; i < count && r >= 0; i++) {
+    GT_TRY(gt_world_new(site, &run->world, err));
+    GT_TRY(gt_world_track(run->world, 1, err));
+    GT_TRY(gt_world_track(run->world, gt_site_largest_node(site), err));
+    for (uint32_t i = 0; i < count; i++) {
         const struct gt_sim_job *job = &run->jobs->job[i];
         uint32_t size = job->unit * job->gpus;
         setup.pods_max = job->pods > setup.pods_max ? job->pods : setup.pods_max;
@@ -54,10 +52,8 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
             largest = size;
             largest_gpus = job->gpus;
         }
-        r = gt_world_track(run->world, job->gpus, err);
+        GT_TRY(gt_world_track(run->world, job->gpus, err));
     }
-    if (r < 0)
-        return r;
     run->running = calloc(count + 1, sizeof(*run->running));
     run->left = calloc(count + 1, sizeof(*run->left));
     run->tenants = calloc((size_t)run->jobs->tenants + 1, sizeof(*run->tenants));
@@ -67,15 +63,12 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
         return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
     for (uint32_t i = 0; i < count; i++)
         run->left[i] = run->jobs->job[i].duration;
-    r = gt_meter_open(&run->meter, run->world, run->jobs, run->options->warm_up, largest / largest_gpus,
-                      largest_gpus, err);
-    if (r >= 0 && run->policy->open)
-        r = run->policy->open(run->world, &setup, &run->state, err);
-    if (r >= 0)
-        r = gt_failing_open(run, err);
-    if (r >= 0 && gt_group_needs_parts(run->options))
-        r = gt_parts_open(run, err);
-    return r;
+    GT_TRY(gt_meter_open(&run->meter, run->world, run->jobs, run->options->warm_up, largest / largest_gpus,
+                         largest_gpus, err));
+    if (run->policy->open)
+        GT_TRY(run->policy->open(run->world, &setup, &run->state, err));
+    GT_TRY(gt_failing_open(run, err));
+    return gt_group_needs_parts(run->options) ? gt_parts_open(run, err) : 0;
 }
 
 /* ---- simulated time ---- */
@@ -128,9 +121,7 @@ static int go(struct group_run *run, struct gt_err **err)
     int r = 0;
     for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++) {
         const struct gt_sim_job *job = &run->jobs->job[i];
-        r = pass(run, job->submit, err);
-        if (r < 0)
-            return r;
+        GT_TRY(pass(run, job->submit, err));
         run->now = job->submit;
         gt_meter_advance(&run->meter, run->now);
         gt_meter_submitted(&run->meter, i, !gt_run_tenant(run, i)->present);

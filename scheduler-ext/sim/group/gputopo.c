@@ -61,7 +61,7 @@ static void group_gputopo_changed(void *p, const struct gt_world *world, uint32_
     gt_cluster_set_free(state->cluster, node, world->free[node]);
 }
 
-/* It learns sizes like the companion's cache (scheduler-ext/cache/cache_sizes.c). */
+/* It learns sizes like the companion's cache (scheduler-ext/cache/cache_jobs.c). */
 static void group_gputopo_came(void *p, const struct gt_sim_job *job)
 {
     struct group_core *state = p;

@@ -8,7 +8,7 @@
 /*
  * Jobs with places for some of their pods: those that start with a minimum of their units and grow, and those
  * that have lost a node. The attempts and their order are those of the companion (decide/decide.c,
- * decide/move.c, placement/node_loss.c, cache/cache_spares.c), on the same planner.
+ * decide/decide.c, placement/node_loss.c, cache/cache_spares.c), on the same planner.
  */
 
 int gt_parts_open(struct group_run *run, struct gt_err **err)

@@ -95,7 +95,7 @@ extern const struct gt_group_policy gt_group_gputopo, gt_group_gputopo_static, g
 /* All of them, NULL at the end: policies.c. */
 extern const struct gt_group_policy *const gt_group_policies[];
 
-/* ---- shared by the policies, common.c ---- */
+/* ---- shared by the policies, world.c ---- */
 
 /* Makes a request of core/plan.h from a job. It points into `units` and `pods`, which need job->pods entries
  * each. Without keeps_groups each pod is a unit. */

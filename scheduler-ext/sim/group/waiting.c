@@ -45,12 +45,11 @@ static int open_holder(struct group_run *run, struct gt_err **err)
     holder->pods = calloc(run->pods_max, sizeof(*holder->pods));
     if (!holder->units || !holder->pods)
         return gt_fail_sys(err, ENOMEM, "simulation");
-    int r = gt_site_model(run->world->site, &holder->model, err);
-    if (r >= 0) /* so that later no call needs memory */
-        r = gt_node_set_add(&holder->shut, run->world->site->node_count - 1, err);
-    if (r >= 0)
-        gt_node_set_clear(&holder->shut);
-    return r;
+    GT_TRY(gt_site_model(run->world->site, &holder->model, err));
+    /* so that later no call needs memory */
+    GT_TRY(gt_node_set_add(&holder->shut, run->world->site->node_count - 1, err));
+    gt_node_set_clear(&holder->shut);
+    return 0;
 }
 
 /* Chooses the reserved nodes for a job; false: none would help, or they are too many. */

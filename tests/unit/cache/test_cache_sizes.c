@@ -8,16 +8,16 @@
 
 #include <cmocka.h>
 
-#include "scheduler-ext/core/chain.h"
+#include "scheduler-ext/core/internal.h"
 #include "tests/unit/cache/cache_world.h"
 
 /* The unit sizes that are passed to the cluster. */
 
 static void expect(struct gt_cache *cache, const char *expected)
 {
-    struct gt_chain_sizes sizes;
     char text[256] = "";
-    gt_chain_get(gt_cache_cluster(cache), &sizes);
+    gt_core_refresh_chain(gt_cache_cluster(cache));
+    const struct gt_chain_sizes sizes = gt_cache_cluster(cache)->chain.sizes;
     for (unsigned i = 0; i < sizes.count; i++)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u", i ? "," : "", sizes.size[i]);
     assert_string_equal(text, expected);

@@ -161,6 +161,23 @@ static void assumptions_end(void **state)
     assert_ptr_equal(gt_cluster_find_promise(cluster, id[1]), told);
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_RESERVED), 0xfc);
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_PLANNED), 0);
+    struct gt_promise_id
+        whole; /* for a waiting job: others go on there, and it is named where they are not */
+    const struct gt_promise node_promise = {GT_PROMISE_NODE, 0, 7, UINT64_MAX};
+    assert_int_equal(gt_cluster_promise(cluster, &node_promise, &whole, NULL), 0);
+    gt_cluster_get_node(cluster, 0, &node);
+    assert_int_equal(node.available, 0x03);
+    assert_int_equal(gt_cluster_promise_of(cluster, 0, 1)->kind, GT_PROMISE_NODE);
+    assert_int_equal(gt_cluster_promise_of(cluster, 0, 3)->kind, GT_PROMISE_RESERVED);
+    assert_true(gt_cluster_is_reserved(cluster, 0));
+    gt_cluster_end_promise(cluster, whole);
+    assert_false(gt_cluster_is_reserved(cluster, 0));
+    struct gt_node_set nodes = {0};
+    assert_int_equal(gt_node_set_add(&nodes, 0, NULL), 0);
+    gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &nodes);
+    gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &nodes);
+    assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_SPARE, 0), 1);
+    gt_node_set_done(&nodes);
     gt_cluster_confirm(cluster, id[1]);
     gt_cluster_confirm(cluster, id[1]); /* once is enough */
     gt_cluster_get_node(cluster, 0, &node);

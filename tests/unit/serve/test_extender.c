@@ -257,14 +257,18 @@ static void test_what_another_replica_reserves(void **state)
         gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n3, 2, 1}, &id, NULL), 0);
     assert_int_equal(
         gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, n3, 2, 2}, &id, NULL), 0);
+    assert_int_equal(
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_NODE, n3, 3, UINT64_MAX}, &id, NULL), 0);
     gt_noted_write(cluster, &note);
-    assert_string_equal(note.data, "n1=4-7 n3=0,1");
+    assert_string_equal(note.data, "n3=* n1=4-7 n3=0,1");
+    gt_cluster_end_promises(cluster, GT_PROMISE_NODE, 3);
     gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 1);
     gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 2);
     gt_cluster_end_promises(cluster, GT_PROMISE_VACATED, 2);
     gt_noted_read(cluster, note.data);
     assert_int_equal(gt_cluster_promised(cluster, n1, GT_PROMISE_NOTED), 0xf0);
     assert_int_equal(gt_cluster_promised(cluster, n3, GT_PROMISE_NOTED), 3);
+    assert_int_equal(gt_cluster_promised(cluster, n3, GT_PROMISE_NOTED_NODE), UINT64_MAX);
     assert_int_equal(cluster_node(host->cache, "n1").available, 0xf0); /* it takes nothing */
     gt_cache_topology_deleted(host->cache, "n3");
     give_plain_node(host->cache, "n4"); /* has its id */

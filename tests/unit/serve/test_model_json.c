@@ -142,7 +142,6 @@ static void test_states_of_gpus(void **state)
     assert_int_equal(gpus_in(node, "unhealthy", NULL), 0x80);
     assert_int_equal(gpus_in(node, "free", NULL), 0x44);
     assert_string_equal(text_of(node, "observedAt"), "2029-12-31T23:59:59Z");
-    assert_string_equal(text_of(node, "heard"), "2029-12-31T23:59:59Z"); /* its old name */
     assert_string_equal(text_of(node, "product"), "MXC550");
     assert_null(text_of(node, "supernode"));
     const cJSON *entry;

@@ -204,9 +204,9 @@ static void move(struct both *both, unsigned at)
     for (uint32_t i = first; planned && i < first + length; i++) {
         char node[16];
         snprintf(node, sizeof(node), "n%06u", places[i].node);
-        assert_int_equal(reservations.reservations[i].node,
+        assert_int_equal(reservations.reservations[i].place.node,
                          gt_cluster_find_node(gt_cache_cluster(both->cache), node));
-        assert_int_equal(reservations.reservations[i].mask, places[i].mask);
+        assert_int_equal(reservations.reservations[i].place.mask, places[i].mask);
     }
     both->moved += planned;
     both->stayed += !planned;
