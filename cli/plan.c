@@ -2,12 +2,81 @@
 #include "cli/plan.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "scheduler-ext/core/score.h"
+
+/* `plan --relocate`: which pods of the file to move, and where to, so that the job fits. */
+
+static int plan_relocate_by_job(const void *a, const void *b, void *pods)
+{
+    const struct gt_cluster_pod *all = pods;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(all[x].job, all[y].job);
+    return order ? order : (x > y) - (x < y);
+}
+
+/* A number for each named job; a pod without a name of a job is a job by itself. */
+static int number_jobs(const struct gt_cluster_file *file, struct gt_err **err)
+{
+    gt_auto_free uint32_t *order = calloc((size_t)file->pod_count + 1, sizeof(*order));
+    if (!order)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (uint32_t i = 0; i < file->pod_count; i++)
+        order[i] = i;
+    qsort_r(order, file->pod_count, sizeof(*order), plan_relocate_by_job, file->pods);
+    for (uint32_t i = 0, job = 0; i < file->pod_count; i++) {
+        const struct gt_cluster_pod *pod = &file->pods[order[i]];
+        job += i && strcmp(pod->job, file->pods[order[i - 1]].job) != 0;
+        file->running[order[i]].job = pod->job[0] ? job : GT_NONE;
+    }
+    return 0;
+}
+
+static int plan_relocate_find(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
+{
+    const struct gt_cluster_file *file = plan->file;
+    GT_TRY(number_jobs(file, err));
+    return gt_relocate(plan->cluster, file->running, file->pod_count, job, 0, &plan->relocation, err);
+}
+
+/* All pods stop, then each starts on its new node, on the GPUs that the agent there would choose. */
+static void plan_relocate_move(struct cli_plan *plan)
+{
+    struct gt_cluster_node node;
+    for (uint32_t i = 0; i < plan->relocation.count; i++) {
+        const struct gt_running_pod *pod = &plan->file->running[plan->relocation.moves[i].pod];
+        if (gt_cluster_get_node(plan->cluster, pod->node, &node))
+            gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
+    }
+    for (uint32_t i = 0; i < plan->relocation.count; i++) {
+        uint32_t to = plan->relocation.moves[i].node;
+        unsigned gpus = gt_bit_count(plan->file->running[plan->relocation.moves[i].pod].mask);
+        struct gt_choice choice;
+        if (!gt_cluster_get_node(plan->cluster, to, &node) ||
+            !gt_choose(node.class, node.available, 0, gpus, 0, &choice))
+            continue;
+        plan->moved_to[i] = choice.mask;
+        gt_cluster_set_free(plan->cluster, to, node.free & ~choice.mask);
+    }
+}
+
+/* Finds the relocation, and applies it to the plan's cluster. */
+static int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
+{
+    int r = plan_relocate_find(plan, job, err);
+    if (r < 0 || !plan->relocation.possible)
+        return r;
+    plan->moved_to = calloc((size_t)plan->relocation.count + 1, sizeof(*plan->moved_to));
+    if (!plan->moved_to)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    plan_relocate_move(plan);
+    return 0;
+}
 
 enum { GPUS_OF_POD_MAX = 1024 };
 
@@ -16,7 +85,7 @@ struct plan_options {
     const char *cluster, *group, *atomic;
     uint64_t pods, gpus;
     struct gt_chain_sizes chain; /* none: it is learned */
-    bool explain, advise;
+    bool explain, advise, relocate;
     unsigned format;
 };
 
@@ -38,6 +107,8 @@ static const struct gt_option own_options[] = {
     {"explain", NULL, "say why each unit lies where it does", gt_option_set, PLAN_FIELD(explain)},
     {"advise", NULL, "where the job does not fit, say which movable pods must leave for it", gt_option_set,
      PLAN_FIELD(advise)},
+    {"relocate", NULL, "where the job does not fit, say which movable pods must move, and where to",
+     gt_option_set, PLAN_FIELD(relocate)},
     CLI_FORMAT_OPTION(struct plan_options),
     CLI_HELP_OPTION,
 };
@@ -59,6 +130,8 @@ static void plan_free(struct cli_plan *plan)
     free(plan->pods);
     free(plan->losses);
     free(plan->advice.moved);
+    free(plan->relocation.moves);
+    free(plan->moved_to);
     free(plan);
 }
 GT_DEFINE_CLEANUP(struct cli_plan *, plan_free)
@@ -76,6 +149,7 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
     plan->gpus = (unsigned)options->gpus;
     plan->explain = options->explain;
     plan->advise = options->advise;
+    plan->relocate = options->relocate;
     plan->pods = calloc(plan->pod_count, sizeof(*plan->pods));
     plan->losses = calloc(plan->pod_count, sizeof(*plan->losses));
     *ret = plan;
@@ -194,21 +268,30 @@ static void move_away(const struct cli_plan *plan)
     }
 }
 
+static int find_evicted_pods(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
+{
+    const struct gt_cluster_file *file = plan->file;
+    GT_TRY(gt_advise(plan->cluster, file->running, file->pod_count, job, 0, &plan->advice, err));
+    if (plan->advice.possible)
+        move_away(plan);
+    return 0;
+}
+
 /* The last step, since it changes the cluster. */
 static int find_advice(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
-    const struct gt_cluster_file *file = plan->file;
     const struct gt_plan_unit *unit = &plan->units[0];
     uint32_t run = unit->atom ? unit->atom : unit->pods;
     struct gt_advise_job job = {.runs = plan->pod_count / run, .pods = run, .gpus = plan->gpus};
-    GT_TRY(gt_advise(plan->cluster, file->running, file->pod_count, &job, 0, &plan->advice, err));
-    if (!plan->advice.possible)
-        return 0;
-    move_away(plan);
-    GT_TRY(plan_new(file, options, &plan->after, err));
-    plan->after->explain = plan->after->advise = false;
-    GT_TRY(cli_plan_make_units(plan->after, options, err));
-    return cli_plan_place(plan->after, err);
+    int r = plan->advise ? find_evicted_pods(plan, &job, err) : cli_plan_relocate(plan, &job, err);
+    if (r < 0 || !(plan->advise ? plan->advice.possible : plan->relocation.possible))
+        return r;
+    r = plan_new(plan->file, options, &plan->after, err);
+    if (r >= 0) {
+        plan->after->explain = plan->after->advise = plan->after->relocate = false;
+        r = cli_plan_make_units(plan->after, options, err);
+    }
+    return r < 0 ? r : cli_plan_place(plan->after, err);
 }
 
 static int cli_plan_answer(const struct gt_cluster_file *file, const struct plan_options *options,
@@ -222,7 +305,8 @@ static int cli_plan_answer(const struct gt_cluster_file *file, const struct plan
     }
     learn_sizes(*ret);
     r = cli_plan_place(*ret, err);
-    return r >= 0 && options->advise && !(*ret)->placed ? find_advice(*ret, options, err) : r;
+    bool advise = (options->advise || options->relocate) && !(*ret)->placed;
+    return r >= 0 && advise ? find_advice(*ret, options, err) : r;
 }
 
 static int cli_plan_run(const struct cli_verb *verb, int argc, char **argv)
@@ -237,6 +321,8 @@ static int cli_plan_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "--pods: expected the number of pods");
     if (!options.gpus)
         return cli_usage(verb->name, "--gpus: expected the number of GPUs of a pod");
+    if (options.advise && options.relocate)
+        return cli_usage(verb->name, "--advise and --relocate: expected one of the two");
 
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_cluster_file struct gt_cluster_file *file = NULL;

@@ -5,6 +5,7 @@
 #include "scheduler-ext/core/advise.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -18,7 +19,7 @@ struct cli_plan {
     struct gt_job_sizes sizes;
     const char *warning; /* NULL: none */
     bool aware;          /* no group size: gpu-aware places every pod by itself, and each pod is a unit */
-    bool explain, advise;
+    bool explain, advise, relocate;
 
     bool placed;
     struct gt_buf reason; /* why it is not placed */
@@ -28,8 +29,10 @@ struct cli_plan {
     struct gt_plan_pod *pods;
     uint32_t *losses; /* [pod], aware: loss(F,k), the GB/s between its GPUs and those that stayed free */
 
-    struct gt_advice advice; /* with `advise`, where the job is not placed */
-    struct cli_plan *after;  /* the plan once those pods have left; NULL: there is none */
+    struct gt_advice advice;         /* with `advise`, where the job is not placed */
+    struct gt_relocation relocation; /* with `relocate`, likewise */
+    uint64_t *moved_to;              /* [move] mask of the GPUs on the new node */
+    struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */
 };
 
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to);

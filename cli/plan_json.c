@@ -99,6 +99,32 @@ static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
     gt_json_end(to, '}');
 }
 
+static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
+{
+    const struct gt_relocation *relocation = &plan->relocation;
+    begin_member(to, 2, "relocation", '{');
+    gt_json_add_bool(to, "possible", relocation->possible);
+    gt_json_add_bool(to, "exact", relocation->exact);
+    gt_json_add_unsigned(to, "jobs", relocation->jobs);
+    begin_member(to, 4, "move", '[');
+    for (uint32_t i = 0; i < relocation->count; i++) {
+        const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
+        const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
+        begin_member(to, 6, NULL, '{');
+        gt_json_add_text(to, "name", pod->name);
+        gt_json_add_text_if(to, "job", pod->job);
+        gt_json_add_text(to, "node", cli_plan_node(plan, at->node));
+        gt_json_add_mask(to, "gpus", at->mask);
+        gt_json_add_text(to, "toNode", cli_plan_node(plan, relocation->moves[i].node));
+        gt_json_add_mask(to, "toGpus", plan->moved_to[i]);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+    if (plan->after)
+        plan_json_add_units(to, plan->after, 4);
+    gt_json_end(to, '}');
+}
+
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
@@ -111,5 +137,7 @@ void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
     plan_json_add_units(to, plan, 2);
     if (plan->advise && !plan->placed)
         plan_json_add_advice(to, plan);
+    if (plan->relocate && !plan->placed)
+        plan_json_add_relocation(to, plan);
     gt_buf_puts(to, "\n}\n");
 }

@@ -127,6 +127,36 @@ static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *p
     }
 }
 
+static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
+{
+    const struct gt_relocation *relocation = &plan->relocation;
+    if (!relocation->possible) {
+        gt_buf_puts(to,
+                    relocation->exact
+                        ? "\nrelocation: no way to move movable pods makes room for it\n"
+                        : "\nrelocation: no way was found (there may be one: the search was cut short)\n");
+        return;
+    }
+    gt_buf_printf(to, "\nrelocation: it fits when %u movable pod%s of %u job%s, with %u GPU%s, move%s%s\n",
+                  relocation->count, gt_plural(relocation->count), relocation->jobs,
+                  gt_plural(relocation->jobs), relocation->gpus, gt_plural(relocation->gpus),
+                  relocation->count == 1 ? "s" : "",
+                  relocation->exact ? "; fewer will not do" : " (fewer may do: the search was cut short)");
+    for (uint32_t i = 0; i < relocation->count; i++) {
+        const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
+        const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
+        gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
+        gt_text_add_mask(to, at->mask);
+        gt_buf_printf(to, ", to %s, GPUs ", cli_plan_node(plan, relocation->moves[i].node));
+        gt_text_add_mask(to, plan->moved_to[i]);
+        gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
+    }
+    if (plan->after) {
+        gt_buf_puts(to, "\nthen\n");
+        add_placement(to, plan->after);
+    }
+}
+
 void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
 {
     if (plan->warning)
@@ -139,4 +169,6 @@ void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
         gt_buf_printf(to, "  %s\n", plan->reason.data ? plan->reason.data : "");
     if (plan->advise && !plan->placed)
         cli_plan_text_add_advice(to, plan);
+    if (plan->relocate && !plan->placed)
+        cli_plan_text_add_relocation(to, plan);
 }

@@ -125,11 +125,12 @@ bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t 
 /* A pod that runs, where it is asked which ones are to move or to be evicted. */
 struct gt_running_pod {
     uint32_t node;
-    uint32_t job;     /* a number of the caller, for victims.h */
+    uint32_t job;     /* a number of the caller; for relocate.h GT_NONE is a job by itself */
     uint64_t mask;    /* GPUs it uses */
     int32_t priority; /* for victims.h */
-    bool movable;     /* for advise.h */
-    bool chosen;      /* out of victims.h: it is a victim */
+    bool movable;     /* for advise.h and relocate.h */
+    bool tied;   /* for relocate.h: it must stay in its supernode, since other pods of its unit are there */
+    bool chosen; /* out of victims.h: it is a victim */
 };
 
 /*

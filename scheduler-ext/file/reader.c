@@ -375,6 +375,7 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
         return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is free, its node says",
                           gt_bit_first(pod->mask & n.free), node);
     used[pod->node] |= pod->mask;
+    pod->tied = (atomic ? atomic : group) > gt_bit_count(pod->mask);
     if (!reader->sizes_given) {
         gt_chain_came(file->cluster, group, gt_bit_count(pod->mask));
         gt_chain_came(file->cluster, atomic, gt_bit_count(pod->mask));

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "scheduler-ext/core/advise.h"
 #include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/core/score.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/core/core_checks.h"
@@ -222,6 +222,22 @@ static void advise(struct world *world, struct input *input)
     for (uint32_t i = 0; i < advice.count; i++)
         must(advice.moved[i] < kept && pods[advice.moved[i]].movable, "moves what it may not", NULL);
     free(advice.moved);
+    struct gt_running_pod candidates[8];
+    struct gt_relocation relocation = {0};
+    for (uint32_t i = 0; i < kept; i++)
+        candidates[i] = (struct gt_running_pod){.node = pods[i].node,
+                                                .mask = pods[i].mask,
+                                                .job = i % 3 ? i / 3 : GT_NONE,
+                                                .movable = pods[i].movable,
+                                                .tied = i % 2};
+    if (gt_relocate(world->cluster, candidates, kept, &job, 20000, &relocation, &err) < 0)
+        return;
+    for (uint32_t i = 0; i < relocation.count; i++)
+        must(relocation.moves[i].pod < kept && candidates[relocation.moves[i].pod].movable &&
+                 gt_cluster_get_node(world->cluster, relocation.moves[i].node, &node) &&
+                 relocation.moves[i].node != candidates[relocation.moves[i].pod].node,
+             "moves what it may not, or to nowhere", NULL);
+    free(relocation.moves);
 }
 
 static void score(struct world *world, struct input *input)

@@ -97,6 +97,25 @@ class PlanCase(Case):
         path = cluster if isinstance(cluster, str) else self.write("cluster.json", cluster)
         return json.loads(self.done("plan", "--cluster", path, *map(str, args), "-o", "json"))
 
+    def check_relocation(self, cluster, answer):
+        """Whom it moves may move, nobody is given what another has; what is free for the job then."""
+        moves = answer["relocation"]["move"]
+        pods = {pod["name"]: pod for pod in cluster["pods"]}
+        leaf = leaf_of(cluster)
+        free = with_gone(cluster, moves)
+        for move in moves:
+            pod = pods[move["name"]]
+            self.assertTrue(pod["movable"])
+            self.assertEqual((pod["node"], pod["gpus"], pod.get("job")), (move["node"], move["gpus"], move.get("job")))
+            self.assertNotEqual(move["toNode"], move["node"])
+            self.assertEqual(len(move["toGpus"]), len(move["gpus"]))
+            self.assertLessEqual(set(move["toGpus"]), free[move["toNode"]])
+            free[move["toNode"]] -= set(move["toGpus"])
+            if pod.get("groupSize", 0) > len(pod["gpus"]):
+                self.assertEqual(leaf[move["toNode"]], leaf[move["node"]])
+        self.assertEqual(answer["relocation"]["jobs"], len({m.get("job", m["name"]) for m in moves}))
+        return free
+
     def check_placement(self, cluster, units, pods, gpus, unit_pods, run_pods, free=None):
         """What every placement must keep: GPUs are free and used once, ranks in order, runs in one supernode."""
         free = {n: set(g) for n, g in (free or free_of(cluster)).items()}
@@ -307,6 +326,18 @@ class Example(PlanCase):
         placed = self.plan(EXAMPLE, "--pods", 1, "--gpus", 8, "--group-size", 8, "--advise")
         self.assertNotIn("advice", placed)
 
+    def test_relocation(self):
+        answer = self.plan(EXAMPLE, "--pods", 8, "--gpus", 8, "--group-size", 64, "--relocate")
+        self.assertEqual([p["name"] for p in answer["relocation"]["move"]], ["dev/notebook-max", "serve/rank-1"])
+        self.assertTrue(answer["relocation"]["exact"])
+        free = self.check_relocation(self.cluster, answer)
+        self.check_placement(self.cluster, answer["relocation"]["units"], 8, 8, 8, 8, free)
+        text = self.done("plan", "--cluster", EXAMPLE, "--pods", "8", "--gpus", "8", "--group-size", "64", "--relocate")
+        self.assertIn("it fits when 2 movable pods of 2 jobs, with 5 GPUs, move; fewer will not do", text)
+        self.assertIn("serve/rank-1 from rack-d-n08, GPUs 0-3, to rack-c-n04, GPUs 4-7, job serve/rank", text)
+        self.refused(2, "plan", "--cluster", EXAMPLE, "--pods", "1", "--gpus", "1", "--advise", "--relocate",
+                     says="expected one of the two")
+
     def test_documented_output(self):
         with open(os.path.join(SOURCE, "docs", "reference", "cli.md"), encoding="utf-8") as file:
             page = file.read()
@@ -476,6 +507,11 @@ class BruteForce(PlanCase):
                 self.assertEqual(len(answer["advice"]["move"]), least, (cluster, args))
                 free = with_gone(cluster, answer["advice"]["move"])
                 self.check_placement(cluster, answer["advice"]["units"], unit * units, gpus, unit, atom, free)
+                answer = self.plan(cluster, *args, "--relocate")
+                if answer["relocation"]["possible"]:
+                    self.assertGreaterEqual(len(answer["relocation"]["move"]), least)
+                    free = self.check_relocation(cluster, answer)
+                    self.check_placement(cluster, answer["relocation"]["units"], unit * units, gpus, unit, atom, free)
         self.assertGreater(placed, self.ROUNDS // 8)
         self.assertGreater(advised, self.ROUNDS // 20)
 
