@@ -91,6 +91,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
     if (now_ms > cache->now_ms)
         cache->now_ms = now_ms;
     gt_cache_expire_foreign(cache);
+    gt_cache_end_passed(cache, NULL, NULL);
     for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node)) {
         gt_cache_calm_wiring(cache, node);

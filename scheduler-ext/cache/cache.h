@@ -32,6 +32,7 @@ enum {
     GT_CACHE_LABEL_KEY_SIZE = 320,
     GT_CACHE_REWIRED_MAX = 4, /* changes of a node's wiring within an hour; with one more it is `rewires` */
     GT_CACHE_REWIRED_MS = 3600 * 1000,
+    GT_CACHE_PASSED_MS = 5000,
 };
 
 struct gt_cache;
@@ -103,6 +104,12 @@ void gt_cache_slices_synced(struct gt_cache *cache);
 /* ResourceClaimTemplates, of users and of the companion. */
 void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);
 void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
+
+/* A scheduler was told that it may bind the pod to any of `nodes`, and asks for the next pod before the API
+ * server tells where this one went: for GT_CACHE_PASSED_MS the kubelet of each of them may get it
+ * (numa_room.h). Replaces what was told before; no nodes: nothing. Takes over the nodes. */
+void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, unsigned gpus,
+                   struct gt_node_set *nodes, uint64_t now_ms);
 
 /* GPUs that another scheduler of the cluster reserves for future pods until `until_ms`; `note` has the format
  * of api/lease_note.h ("": none). Those that no pod uses or is planned for are assumed. */
