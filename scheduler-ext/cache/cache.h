@@ -9,6 +9,7 @@
 #include "api/owner.h"
 #include "api/pod.h"
 #include "api/resource_claim.h"
+#include "api/volume.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/node_set.h"
 
@@ -100,6 +101,20 @@ void gt_cache_claim_deleted(struct gt_cache *cache, const char *namespace_, cons
 void gt_cache_slice(struct gt_cache *cache, const cJSON *object);
 void gt_cache_slice_deleted(struct gt_cache *cache, const char *name);
 void gt_cache_slices_synced(struct gt_cache *cache);
+
+/* PersistentVolumeClaims, PersistentVolumes, StorageClasses: on which nodes a pod can use its volumes. They
+ * are read once a pod with GPUs uses a claim. */
+enum gt_volumes_known {
+    GT_VOLUMES_IGNORED, /* nobody reads them: they restrict nothing */
+    GT_VOLUMES_UNREAD,  /* they are being read: pods that use some get no place yet */
+    GT_VOLUMES_KNOWN
+};
+void gt_cache_volume(struct gt_cache *cache, enum gt_volume_kind kind, const cJSON *object);
+void gt_cache_volume_deleted(struct gt_cache *cache, enum gt_volume_kind kind, const char *namespace_,
+                             const char *name);
+void gt_cache_set_volumes(struct gt_cache *cache, enum gt_volumes_known known);
+/* Whether the pod uses such volumes on no node, so that they must be read; they are not, yet. */
+bool gt_cache_wants_volumes(const struct gt_cache *cache, const struct gt_pod *pod);
 
 /* ResourceClaimTemplates, of users and of the companion. */
 void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);

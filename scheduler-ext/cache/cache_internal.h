@@ -218,6 +218,20 @@ void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_charges_done(struct gt_cache *cache);
 
+/* ---- volumes, cache_volumes.c ---- */
+
+struct gt_volume_rules { /* the nodes where the volumes of a pod can be used */
+    bool unread;         /* none: they are not known yet */
+    bool unbound;        /* none: a scheduler waits until a claim is there, and bound */
+    unsigned count;
+    const struct gt_pod_rules *of[64]; /* the labels of a node must fit all */
+};
+/* `own`: with the claims of this pod alone. */
+void gt_cache_volume_rules(const struct gt_cache *cache, const struct gt_pod_peers *peers, bool own,
+                           struct gt_volume_rules *to);
+bool gt_cache_volumes_fit(const struct gt_volume_rules *rules, const struct cache_node *node);
+void gt_cache_volumes_done(struct gt_cache *cache);
+
 /* ---- supernodes ---- */
 
 struct cache_membership { /* a supernode says that a node is its member */
@@ -375,7 +389,9 @@ struct gt_cache {
     uint64_t seed, now_ms, next_job;
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests, peers;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
-    struct gt_table claim_templates, slices;
+    struct gt_table claim_templates, slices, volumes;
+    enum gt_volumes_known volumes_known;
+    bool volumes_asked;        /* a job's volumes were looked at since the last notice about that */
     bool slices_known;         /* else NodeGPUTopologies alone say what claims can get */
     struct cache_node **by_id; /* [id of the cluster] */
     uint32_t *row_of;          /* likewise: node->row */

@@ -13,7 +13,7 @@
 
 static const char hostname[] = "kubernetes.io/hostname"; /* each node has its own */
 
-enum { PEER_SETS_MAX = 16, PEER_TERMS_MAX = 64, PEER_KEYS_MAX = 16 };
+enum { PEER_SETS_MAX = GT_PLAN_SORTS_MAX, PEER_TERMS_MAX = 64, PEER_KEYS_MAX = 16 };
 
 /* The domains of a label: its values. They are shared, so equal texts have equal pointers. */
 struct peer_key {
@@ -35,6 +35,7 @@ struct peer_term { /* of a member's rules, or anti-affinity of others */
 struct peer_sort {
     const struct gt_pod_peers *peers;
     uint64_t meant; /* by which terms */
+    bool guessed;   /* claims that only one pod has are not known */
 };
 
 struct peer_work {
@@ -47,6 +48,7 @@ struct peer_work {
     struct peer_sort sorts[GT_PLAN_SORTS_MAX];
     unsigned set_count, term_count, own_terms, key_count;
     uint32_t ports_taken[PEER_SETS_MAX]; /* nodes */
+    bool volumes_unread, volumes_unbound, volumes_bar;
     struct gt_plan_rules *rules;
 };
 
@@ -229,13 +231,14 @@ static bool collect_sets(struct peer_work *work, uint32_t count)
     return work->set_count || (any && work->cache->peers_apart);
 }
 
-static struct peer_sort sort_like(const struct peer_work *work, const struct cache_pod *pod)
+static struct peer_sort sort_like(const struct peer_work *work, const struct cache_pod *pod, bool guessed)
 {
     struct peer_sort sort = {.peers =
                                  set_of(work, pod->peers.rules) < work->set_count ? pod->peers.rules : NULL};
     for (unsigned t = 0; t < work->term_count; t++)
         if (gt_peer_term_matches(work->terms[t].peers, work->terms[t].term, pod->peers.labels))
             sort.meant |= UINT64_C(1) << t;
+    sort.guessed = guessed && sort.peers && sort.peers->own;
     return sort;
 }
 
@@ -247,10 +250,11 @@ static void give_sorts(struct peer_work *work, uint32_t count)
         rules->sort[i] = GT_PLAN_SORT_NONE;
         if (!pod || work->members[i].counted)
             continue;
-        struct peer_sort sort = sort_like(work, pod);
+        struct peer_sort sort = sort_like(work, pod, work->members[i].guessed);
         unsigned at = 0;
         while (at < rules->sorts &&
-               (work->sorts[at].peers != sort.peers || work->sorts[at].meant != sort.meant))
+               (work->sorts[at].peers != sort.peers || work->sorts[at].meant != sort.meant ||
+                work->sorts[at].guessed != sort.guessed))
             at++;
         if (at == GT_PLAN_SORTS_MAX) {
             rules->incomplete = true;
@@ -358,6 +362,31 @@ static int meet_all(struct peer_work *work)
          pod = gt_table_after(&cache->pods, pod->hash, pod))
         if (!pod->at && pod->plan && pod->pub.plan == GT_CACHE_PLAN_ASSUMED)
             r = meet_pod(work, &pod->peers, pod->plan->node);
+    return r;
+}
+
+/* Nodes where the volumes of its pods cannot be used. */
+static int bar_volumes(struct peer_work *work)
+{
+    int r = 0;
+    for (unsigned s = 0; s < work->rules->sorts && r >= 0; s++) {
+        const struct gt_pod_peers *peers = work->sorts[s].peers;
+        struct gt_volume_rules found = {0};
+        if (!peers || !(peers->claims || peers->own))
+            continue;
+        work->cache->volumes_asked = true;
+        gt_cache_volume_rules(work->cache, peers, !work->sorts[s].guessed, &found);
+        work->volumes_unread |= found.unread;
+        work->volumes_unbound |= found.unbound;
+        for (uint32_t n = 0; n < nodes_of(work) && r >= 0 && (found.unread || found.unbound || found.count);
+             n++) {
+            const struct cache_node *node = gt_cache_node_of(work->cache, n);
+            if (node && !gt_cache_volumes_fit(&found, node)) {
+                r = bar(work, UINT64_C(1) << s, n);
+                work->volumes_bar = true;
+            }
+        }
+    }
     return r;
 }
 
@@ -490,6 +519,12 @@ static void say_rules(const struct peer_work *work, struct gt_buf *to)
     }
     for (unsigned t = 0; t < work->term_count; t++)
         say_term(&work->terms[t], to);
+    if (work->volumes_unread)
+        gt_buf_puts(to, "; the volumes of its pods have not been read yet");
+    else if (work->volumes_unbound)
+        gt_buf_puts(to, "; volume claims of its pods are missing or not bound yet");
+    else if (work->volumes_bar)
+        gt_buf_puts(to, "; the volumes of its pods can be used on some nodes only");
     if (work->rules->incomplete)
         gt_buf_puts(to, "; it has more rules between pods than are looked at");
 }
@@ -529,12 +564,17 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
     if (!work.set_count && !work.term_count)
         return 0;
     give_sorts(&work, count);
-    if (meet_all(&work) < 0 || add_rules(&work) < 0)
+    if (meet_all(&work) < 0 || bar_volumes(&work) < 0 || add_rules(&work) < 0)
         return gt_fail_sys(err, ENOMEM, "plan");
     if (said)
         say_rules(&work, said);
     cache->peers_asked = true;
     cache->peers_by_labels |= work.own_terms > 0;
+    bool any = work.rules->count || work.rules->incomplete;
+    for (unsigned s = 0; s < work.rules->sorts; s++)
+        any |= work.rules->barred[s].nodes > 0;
+    if (!any) /* such as volumes that can be used everywhere */
+        return 0;
     *ret = work.rules;
     work.rules = NULL;
     return 0;

@@ -48,7 +48,9 @@ int gt_cache_peers_of(struct gt_cache *cache, const struct gt_pod *pod, struct c
     gt_auto_free char *text = NULL;
     gt_auto_free char *labels = gt_peer_labels_text(pod->meta.namespace_, pod->labels);
     *ret = (struct cache_peers){.labels = gt_cache_string(cache, labels)};
-    int r = ret->labels ? gt_pod_peers_text(pod->spec, pod->meta.namespace_, pod->labels, &text) : -ENOMEM;
+    const char *name = pod->node_name || !pod->gpus.total ? NULL : pod->meta.name; /* volumes matter before */
+    int r =
+        ret->labels ? gt_pod_peers_text(pod->spec, pod->meta.namespace_, name, pod->labels, &text) : -ENOMEM;
     if (r >= 0 && text)
         r = share(cache, text, &ret->rules);
     return r;
