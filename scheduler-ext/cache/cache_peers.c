@@ -80,8 +80,14 @@ void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peer
 bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
     const struct cache_peers *own = &((const struct cache_pod *)pod)->peers;
-    if (own->rules || !cache->peers_apart)
-        return own->rules;
+    struct gt_volume_rules volumes = {0};
+    if (own->rules) /* volumes that can be used everywhere are no rule */
+        gt_cache_volume_rules(cache, own->rules, true, &volumes);
+    if (own->rules && (own->rules->port_count || own->rules->term_count || volumes.unread ||
+                       volumes.unbound || volumes.count))
+        return true;
+    if (!cache->peers_apart)
+        return false;
     for (const struct gt_pod_peers *peers = gt_table_after(&cache->peers, 0, NULL); peers;
          peers = gt_table_after(&cache->peers, peers->hash, peers))
         for (unsigned t = 0; t < peers->term_count; t++)
