@@ -312,7 +312,8 @@ static void test_a_silent_node_is_left_to_the_scheduler(void **state)
 static void give_numa_node(struct host *host, uint64_t used)
 {
     give_plain_node(host->cache, "n1");
-    give_topology(host->cache, TOPOLOGY(.name = "n1", .gpus = 8, .single_numa = true, .owners = {{"other", used}}),
+    give_topology(host->cache,
+                  TOPOLOGY(.name = "n1", .gpus = 8, .single_numa = true, .owners = {{"other", used}}),
                   gt_clock_ms());
 }
 
@@ -360,7 +361,12 @@ static void test_gpus_that_are_not_reported(void **state)
 {
     struct host *host = *state;
     give_numa_node(host, 0xff);
-    assert_false(passes(host, ARGS("p", "2", "\"n1\"")));
+    cJSON *answer = post(host, "/kube-scheduler/filter", ARGS("p", "2", "\"n1\""));
+    assert_string_equal(
+        failed_text(answer, "FailedNodes", "n1"),
+        "by its last report 0 GPUs are free, 2 needed: it is not known yet on which NUMA nodes "
+        "others are, and the kubelet's topology manager may refuse the pod");
+    cJSON_Delete(answer);
     gt_cache_tick(host->cache, gt_clock_ms() + 16 * 60 * 1000); /* nothing is heard of it any more */
     assert_true(passes(host, ARGS("p", "2", "\"n1\"")));
 }
