@@ -219,6 +219,8 @@ int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret)
     for (const cJSON *item = list_of(peers->parts, "terms"); item && peers->term_count < GT_PEER_TERMS_MAX;
          item = item->next)
         read_term(item, &peers->terms[peers->term_count++]);
+    for (unsigned i = 0; i < peers->term_count; i++)
+        peers->of_namespaces |= peers->terms[i].of_namespace && peers->terms[i].of_namespace->child;
     *ret = peers;
     return 0;
 }
@@ -318,7 +320,8 @@ static bool is_namespace(const char *labels, const char *name)
     return strncmp(labels, name, len) == 0 && labels[len] == '\n';
 }
 
-static bool means_namespace(const struct gt_peer_term *term, const char *of, const char *labels)
+static bool means_namespace(const struct gt_peer_term *term, const char *of, const char *labels,
+                            const char *namespace_labels)
 {
     if (!term->namespaces && !term->of_namespace)
         return is_namespace(labels, of);
@@ -330,11 +333,12 @@ static bool means_namespace(const struct gt_peer_term *term, const char *of, con
     char text[320];
     size_t len = strcspn(labels, "\n");
     snprintf(text, sizeof(text), "\nkubernetes.io/metadata.name=%.*s\n", (int)len, labels);
-    return selects(term->of_namespace, text);
+    return selects(term->of_namespace, namespace_labels ? namespace_labels : text);
 }
 
 bool gt_peer_term_matches(const struct gt_pod_peers *peers, const struct gt_peer_term *term,
-                          const char *labels)
+                          const char *labels, const char *namespace_labels)
 {
-    return term->selector && means_namespace(term, peers->of, labels) && selects(term->selector, labels);
+    return term->selector && means_namespace(term, peers->of, labels, namespace_labels) &&
+           selects(term->selector, labels);
 }

@@ -41,6 +41,7 @@ struct gt_pod_peers {
     struct gt_peer_port ports[GT_PEER_PORTS_MAX];
     struct gt_peer_term terms[GT_PEER_TERMS_MAX];
     unsigned port_count, term_count;
+    bool of_namespaces; /* a term asks for labels of Namespaces */
 };
 
 /* Whether a volume of the pod is that of a PersistentVolumeClaim. */
@@ -63,6 +64,7 @@ bool gt_peer_ports_conflict(const struct gt_pod_peers *a, const struct gt_pod_pe
  * without memory. */
 char *gt_peer_labels_text(const char *namespace_, const cJSON *labels);
 
-/* Whether a term of such a pod means a pod with that text. */
+/* Whether a term of such a pod means a pod with that text. `namespace_labels` is that of its Namespace; NULL:
+ * only its name is known. */
 bool gt_peer_term_matches(const struct gt_pod_peers *peers, const struct gt_peer_term *term,
-                          const char *labels);
+                          const char *labels, const char *namespace_labels);

@@ -64,7 +64,7 @@ void gt_cache_free(struct gt_cache *cache)
     gt_cache_claims_done(cache);
     gt_cache_slices_done(cache);
     gt_cache_claim_templates_done(cache);
-    gt_cache_volumes_done(cache);
+    gt_cache_related_done(cache);
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
     gt_cache_resources_done(cache);
@@ -224,7 +224,7 @@ size_t gt_cache_bytes(const struct gt_cache *cache)
                                              &cache->nodes,  &cache->supernodes,     &cache->constraints,
                                              &cache->texts,  &cache->taints,         &cache->requests,
                                              &cache->claims, &cache->claims_of_pods, &cache->claim_templates,
-                                             &cache->slices, &cache->peers,          &cache->volumes};
+                                             &cache->slices, &cache->peers,          &cache->related};
     size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) +
                    gt_mix_bytes(cache->mix) + gt_class_cache_bytes(cache->classes);
     for (size_t i = 0; i < GT_COUNT(tables); i++)

@@ -8,8 +8,8 @@
 #include "api/identity.h"
 #include "api/owner.h"
 #include "api/pod.h"
+#include "api/related.h"
 #include "api/resource_claim.h"
-#include "api/volume.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/node_set.h"
 
@@ -102,19 +102,21 @@ void gt_cache_slice(struct gt_cache *cache, const cJSON *object);
 void gt_cache_slice_deleted(struct gt_cache *cache, const char *name);
 void gt_cache_slices_synced(struct gt_cache *cache);
 
-/* PersistentVolumeClaims, PersistentVolumes, StorageClasses: on which nodes a pod can use its volumes. They
- * are read once a pod with GPUs uses a claim. */
-enum gt_volumes_known {
-    GT_VOLUMES_IGNORED, /* nobody reads them: they restrict nothing */
-    GT_VOLUMES_UNREAD,  /* they are being read: pods that use some get no place yet */
-    GT_VOLUMES_KNOWN
+/* Objects that pods refer to. Volumes are read once a pod with GPUs uses a claim, Namespaces once some pod's
+ * rules ask for their labels. */
+enum gt_cache_reading {
+    GT_NOT_READ,   /* volumes restrict nothing, and Namespaces have no labels */
+    GT_BEING_READ, /* pods that refer to some get no place yet */
+    GT_IS_READ
 };
-void gt_cache_volume(struct gt_cache *cache, enum gt_volume_kind kind, const cJSON *object);
-void gt_cache_volume_deleted(struct gt_cache *cache, enum gt_volume_kind kind, const char *namespace_,
-                             const char *name);
-void gt_cache_set_volumes(struct gt_cache *cache, enum gt_volumes_known known);
-/* Whether the pod uses such volumes on no node, so that they must be read; they are not, yet. */
+void gt_cache_related(struct gt_cache *cache, enum gt_related_kind kind, const cJSON *object);
+void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind, const char *namespace_,
+                              const char *name);
+/* Of volumes; `kind` GT_RELATED_NAMESPACE: of Namespaces. */
+void gt_cache_set_related(struct gt_cache *cache, enum gt_related_kind kind, enum gt_cache_reading known);
+/* Whether they must be read, and are not: for this pod; for any. */
 bool gt_cache_wants_volumes(const struct gt_cache *cache, const struct gt_pod *pod);
+bool gt_cache_wants_namespaces(const struct gt_cache *cache);
 
 /* ResourceClaimTemplates, of users and of the companion. */
 void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);

@@ -187,6 +187,7 @@ void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache
 /* ---- what pods ask of the pods around them, and how others find them ---- */
 
 struct gt_pod_peers;
+struct gt_peer_term;
 struct cache_peers {
     struct gt_pod_peers *rules; /* shared; NULL: none */
     const char *labels;         /* gt_peer_labels_text(), shared */
@@ -218,7 +219,7 @@ void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_charges_done(struct gt_cache *cache);
 
-/* ---- volumes, cache_volumes.c ---- */
+/* ---- volumes, cache_related.c ---- */
 
 struct gt_volume_rules { /* the nodes where the volumes of a pod can be used */
     bool unread;         /* none: they are not known yet */
@@ -230,7 +231,7 @@ struct gt_volume_rules { /* the nodes where the volumes of a pod can be used */
 void gt_cache_volume_rules(const struct gt_cache *cache, const struct gt_pod_peers *peers, bool own,
                            struct gt_volume_rules *to);
 bool gt_cache_volumes_fit(const struct gt_volume_rules *rules, const struct cache_node *node);
-void gt_cache_volumes_done(struct gt_cache *cache);
+void gt_cache_related_done(struct gt_cache *cache);
 
 /* ---- supernodes ---- */
 
@@ -329,6 +330,9 @@ int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const
 void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod);
 /* Updates the namespace's counts with what the pod has now. */
 void gt_cache_count_gpus(struct cache_pod *pod);
+/* gt_peer_term_matches() with what is known of Namespaces. */
+bool gt_cache_term_matches(const struct gt_cache *cache, const struct gt_pod_peers *peers,
+                           const struct gt_peer_term *term, const char *labels);
 
 /* The job of a key, made if need be; the pod is put into it. */
 int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char *key);
@@ -389,9 +393,9 @@ struct gt_cache {
     uint64_t seed, now_ms, next_job;
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests, peers;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
-    struct gt_table claim_templates, slices, volumes;
-    enum gt_volumes_known volumes_known;
-    bool volumes_asked;        /* a job's volumes were looked at since the last notice about that */
+    struct gt_table claim_templates, slices, related;
+    enum gt_cache_reading volumes_known, namespaces_known;
+    bool namespaces_wanted;    /* some pod has rules about their labels */
     bool slices_known;         /* else NodeGPUTopologies alone say what claims can get */
     struct cache_node **by_id; /* [id of the cluster] */
     uint32_t *row_of;          /* likewise: node->row */

@@ -186,7 +186,7 @@ static bool means_member(const struct peer_work *work, const struct gt_pod_peers
         if (!pod || work->members[i].counted || pod->peers.labels == last)
             continue;
         last = pod->peers.labels;
-        if (gt_peer_term_matches(peers, term, last))
+        if (gt_cache_term_matches(work->cache, peers, term, last))
             return true;
     }
     return false;
@@ -236,7 +236,7 @@ static struct peer_sort sort_like(const struct peer_work *work, const struct cac
     struct peer_sort sort = {.peers =
                                  set_of(work, pod->peers.rules) < work->set_count ? pod->peers.rules : NULL};
     for (unsigned t = 0; t < work->term_count; t++)
-        if (gt_peer_term_matches(work->terms[t].peers, work->terms[t].term, pod->peers.labels))
+        if (gt_cache_term_matches(work->cache, work->terms[t].peers, work->terms[t].term, pod->peers.labels))
             sort.meant |= UINT64_C(1) << t;
     sort.guessed = guessed && sort.peers && sort.peers->own;
     return sort;
@@ -300,11 +300,11 @@ static void mark_domain(bool *domains, uint32_t domain)
 }
 
 /* Whether all terms of affinity with the same rules mean the pod: only then it counts for any of them. */
-static bool is_affine(const struct gt_pod_peers *peers, const char *labels)
+static bool is_affine(const struct gt_cache *cache, const struct gt_pod_peers *peers, const char *labels)
 {
     for (unsigned i = 0; i < peers->term_count; i++)
         if (peers->terms[i].kind == GT_PEER_TERM_TOGETHER &&
-            !gt_peer_term_matches(peers, &peers->terms[i], labels))
+            !gt_cache_term_matches(cache, peers, &peers->terms[i], labels))
             return false;
     return true;
 }
@@ -316,10 +316,10 @@ static void meet_term(struct peer_work *work, unsigned t, const struct cache_pee
     enum gt_peer_term_kind kind = term->term->kind;
     if (kind == GT_PEER_TERM_APART && pod->rules == term->peers)
         mark_domain(term->has, domain_of(term->key, node));
-    if (t >= work->own_terms || !gt_peer_term_matches(term->peers, term->term, pod->labels))
+    if (t >= work->own_terms || !gt_cache_term_matches(work->cache, term->peers, term->term, pod->labels))
         return;
     uint32_t domain = domain_of(term->key, node);
-    bool counts = kind == GT_PEER_TERM_TOGETHER ? is_affine(term->peers, pod->labels)
+    bool counts = kind == GT_PEER_TERM_TOGETHER ? is_affine(work->cache, term->peers, pod->labels)
                   : kind == GT_PEER_TERM_SPREAD ? counts_for(work, set_of(work, term->peers), term, node)
                                                 : false;
     if (kind == GT_PEER_TERM_APART)
@@ -372,10 +372,11 @@ static int bar_volumes(struct peer_work *work)
     for (unsigned s = 0; s < work->rules->sorts && r >= 0; s++) {
         const struct gt_pod_peers *peers = work->sorts[s].peers;
         struct gt_volume_rules found = {0};
-        if (!peers || !(peers->claims || peers->own))
+        bool spaces = peers && peers->of_namespaces && work->cache->namespaces_known == GT_BEING_READ;
+        if (!peers || !(peers->claims || peers->own || spaces))
             continue;
-        work->cache->volumes_asked = true;
         gt_cache_volume_rules(work->cache, peers, !work->sorts[s].guessed, &found);
+        found.unread |= spaces;
         work->volumes_unread |= found.unread;
         work->volumes_unbound |= found.unbound;
         for (uint32_t n = 0; n < nodes_of(work) && r >= 0 && (found.unread || found.unbound || found.count);
@@ -520,7 +521,7 @@ static void say_rules(const struct peer_work *work, struct gt_buf *to)
     for (unsigned t = 0; t < work->term_count; t++)
         say_term(&work->terms[t], to);
     if (work->volumes_unread)
-        gt_buf_puts(to, "; the volumes of its pods have not been read yet");
+        gt_buf_puts(to, "; volumes or Namespaces that its pods name have not been read yet");
     else if (work->volumes_unbound)
         gt_buf_puts(to, "; volume claims of its pods are missing or not bound yet");
     else if (work->volumes_bar)

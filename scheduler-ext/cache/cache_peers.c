@@ -33,6 +33,7 @@ static int share(struct gt_cache *cache, const char *text, struct gt_pod_peers *
         else {
             peers->hash = hash;
             cache->bytes += gt_pod_peers_bytes(peers);
+            cache->namespaces_wanted |= peers->of_namespaces;
             count_terms(cache, peers, 1);
         }
     }
@@ -92,7 +93,7 @@ bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_
          peers = gt_table_after(&cache->peers, peers->hash, peers))
         for (unsigned t = 0; t < peers->term_count; t++)
             if (peers->terms[t].kind == GT_PEER_TERM_APART &&
-                gt_peer_term_matches(peers, &peers->terms[t], own->labels))
+                gt_cache_term_matches(cache, peers, &peers->terms[t], own->labels))
                 return true;
     return false;
 }

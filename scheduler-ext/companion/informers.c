@@ -36,6 +36,8 @@ static const struct {
     [GT_INFORMER_VOLUME_CLAIMS] = {"persistentvolumeclaims", &gt_kube_volume_claims, NULL, no_volumes},
     [GT_INFORMER_VOLUMES] = {"persistentvolumes", &gt_kube_volumes, NULL, no_volumes},
     [GT_INFORMER_CLASSES] = {"storageclasses", &gt_kube_storage_classes, NULL, no_volumes},
+    [GT_INFORMER_NAMESPACES] = {"namespaces", &gt_kube_namespaces, NULL,
+                                "of Namespaces only the names are known to plans"},
 };
 
 struct channel { /* the argument of an informer's callbacks */
@@ -61,6 +63,12 @@ struct gt_informers {
 static bool follows(const struct gt_informers *informers, enum gt_informer_kind kind)
 {
     return informers->spec.kinds >> kind & 1;
+}
+
+/* Nothing but the pods that need them waits for these. */
+static bool is_late(enum gt_informer_kind kind)
+{
+    return kind >= GT_INFORMER_VOLUME_CLAIMS;
 }
 
 /* ---- to the handlers ---- */
@@ -117,7 +125,8 @@ static void cache_report(void *arg)
 
 /* ---- from the informers ---- */
 
-static void follow_volumes(struct gt_informers *informers);
+static void follow_late(struct gt_informers *informers, enum gt_informer_kind first,
+                        enum gt_informer_kind last);
 
 static void came_pod(struct gt_informers *informers, const cJSON *object, bool is_new)
 {
@@ -125,16 +134,19 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     if (follows(informers, GT_INFORMER_PLACEMENTS) && pod.gated &&
         !informers->channels[GT_INFORMER_CLASSES].informer && gt_cache_wants_volumes(informers->cache, &pod))
-        follow_volumes(informers);
+        follow_late(informers, GT_INFORMER_VOLUME_CLAIMS, GT_INFORMER_CLASSES);
     if (is_new && informers->synced)
         NOTIFY(informers, made_pod, informers->handlers[i_].arg, &pod);
     NOTIFY(informers, observe_pod, informers->handlers[i_].arg, &pod);
     gt_cache_pod(informers->cache, &pod);
+    if (follows(informers, GT_INFORMER_PLACEMENTS) && !informers->channels[GT_INFORMER_NAMESPACES].informer &&
+        gt_cache_wants_namespaces(informers->cache))
+        follow_late(informers, GT_INFORMER_NAMESPACES, GT_INFORMER_NAMESPACES);
 }
 
-static enum gt_volume_kind volume_kind(enum gt_informer_kind kind)
+static enum gt_related_kind related_kind(enum gt_informer_kind kind)
 {
-    return (enum gt_volume_kind)(kind - GT_INFORMER_VOLUME_CLAIMS);
+    return (enum gt_related_kind)(kind - GT_INFORMER_VOLUME_CLAIMS);
 }
 
 static void informers_came(void *arg, cJSON *object)
@@ -174,7 +186,8 @@ static void informers_came(void *arg, cJSON *object)
     case GT_INFORMER_VOLUME_CLAIMS:
     case GT_INFORMER_VOLUMES:
     case GT_INFORMER_CLASSES:
-        gt_cache_volume(informers->cache, volume_kind(channel->kind), object);
+    case GT_INFORMER_NAMESPACES:
+        gt_cache_related(informers->cache, related_kind(channel->kind), object);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
@@ -230,7 +243,8 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
     case GT_INFORMER_VOLUME_CLAIMS:
     case GT_INFORMER_VOLUMES:
     case GT_INFORMER_CLASSES:
-        gt_cache_volume_deleted(informers->cache, volume_kind(channel->kind), namespace_, name);
+    case GT_INFORMER_NAMESPACES:
+        gt_cache_related_deleted(informers->cache, related_kind(channel->kind), namespace_, name);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
@@ -249,7 +263,11 @@ static void check_synced(struct gt_informers *informers)
         failing += !volumes[i].synced && volumes[i].failing;
     }
     if (volumes->informer && known + failing == 3) /* without volumes or classes, as far as claims tell */
-        gt_cache_set_volumes(informers->cache, volumes->synced ? GT_VOLUMES_KNOWN : GT_VOLUMES_IGNORED);
+        gt_cache_set_related(informers->cache, GT_RELATED_VOLUME, volumes->synced ? GT_IS_READ : GT_NOT_READ);
+    const struct channel *namespaces = &informers->channels[GT_INFORMER_NAMESPACES];
+    if (namespaces->synced || namespaces->failing)
+        gt_cache_set_related(informers->cache, GT_RELATED_NAMESPACE,
+                             namespaces->synced ? GT_IS_READ : GT_NOT_READ);
     if (informers->synced || !gt_informers_is_synced(informers, NULL))
         return;
     informers->synced = true;
@@ -345,20 +363,19 @@ static int informers_follow(struct gt_informers *informers, enum gt_informer_kin
     return r < 0 ? gt_wrap(err, "following %s", kinds[kind].name) : 0;
 }
 
-static void follow_volumes(struct gt_informers *informers)
+static void follow_late(struct gt_informers *informers, enum gt_informer_kind first,
+                        enum gt_informer_kind last)
 {
     gt_auto_err struct gt_err *err = NULL;
     int r = 0;
-    gt_cache_set_volumes(informers->cache, GT_VOLUMES_UNREAD);
-    for (enum gt_informer_kind kind = GT_INFORMER_VOLUME_CLAIMS; kind <= GT_INFORMER_CLASSES && r >= 0;
-         kind++) {
+    for (enum gt_informer_kind kind = first; kind <= last && r >= 0; kind++) {
         informers->spec.kinds |= 1U << kind;
         r = informers_follow(informers, kind, &err);
     }
-    if (r < 0) {
-        gt_warning(no_volumes, GT_STR("error", gt_err_text(err)));
-        gt_cache_set_volumes(informers->cache, GT_VOLUMES_IGNORED);
-    }
+    enum gt_cache_reading known = r < 0 ? GT_NOT_READ : GT_BEING_READ;
+    if (r < 0)
+        gt_warning(kinds[first].without, GT_STR("error", gt_err_text(err)));
+    gt_cache_set_related(informers->cache, related_kind(first), known);
 }
 
 int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
@@ -418,7 +435,7 @@ bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf 
     bool all = true;
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
         const struct channel *channel = &informers->channels[kind];
-        if (!follows(informers, kind) || channel->synced || kinds[kind].without == no_volumes ||
+        if (!follows(informers, kind) || channel->synced || is_late(kind) ||
             (kinds[kind].without && channel->failing))
             continue;
         if (why)

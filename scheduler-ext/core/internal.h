@@ -78,8 +78,8 @@ struct gt_cluster {
 
     /* [n]: nodes with n > 0 GPUs available, and those among them that have no others */
     uint32_t nodes_with[GT_GPUS_MAX + 1], idle_with[GT_GPUS_MAX + 1];
-    uint32_t nodes_of[GT_GPUS_MAX + 1]; /* nodes of n GPUs */
-    uint32_t numa_nodes;                /* nodes with a verdict (numa_room.h) */
+    uint32_t nodes_of[GT_GPUS_MAX + 1];              /* nodes of n GPUs */
+    uint32_t numa_nodes;                             /* nodes with a verdict (numa_room.h) */
     struct gt_passed_pod passed[GT_PASSED_PODS_MAX]; /* oldest first */
     uint32_t passed_count;
 

@@ -73,15 +73,15 @@ static void take(struct gt_cache *cache, char kind, const struct line *line, uin
     case 'c':
     case 'v':
     case 'o':
-        gt_cache_set_volumes(cache, GT_VOLUMES_KNOWN);
-        gt_cache_volume(cache,
-                        kind == 'c'   ? GT_VOLUME_CLAIM
-                        : kind == 'v' ? GT_VOLUME
-                                      : GT_VOLUME_CLASS,
-                        object);
+        gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
+        gt_cache_related(cache,
+                         kind == 'c'   ? GT_RELATED_CLAIM
+                         : kind == 'v' ? GT_RELATED_VOLUME
+                                       : GT_RELATED_CLASS,
+                         object);
         break;
     case 'V':
-        gt_cache_volume_deleted(cache, GT_VOLUME, NULL, line->text);
+        gt_cache_related_deleted(cache, GT_RELATED_VOLUME, NULL, line->text);
         break;
     case 'T':
         gt_cache_topology_deleted(cache, line->text);

@@ -192,6 +192,24 @@ class Reasons(unittest.TestCase):
         self.add_claim("new-0-scratch", storageClassName="zonal")
         self.assertEqual(self.planned("new-0"), "r2-n04")
 
+    def test_labels_of_namespaces(self):
+        """Anti-affinity to the pods of Namespaces with a label: r1-n01 has one, r1-n02 one of another Namespace."""
+        for name, team in (("near", "a"), ("far", "b")):
+            self.api.add("/api/v1/namespaces", name, metadata={"labels": {"team": team}})
+        for namespace, node in (("near", "r1-n01"), ("far", "r1-n02")):
+            self.api.add(f"/api/v1/namespaces/{namespace}/pods", "other", status={"phase": "Running"}, metadata={"labels": {"app": "x"}},
+                         spec={"nodeName": node, "containers": [{"name": "main"}]})
+        self.start()
+        self.add_job("first", 1, 8)
+        self.planned("first-0")
+        rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "x"}}, "namespaceSelector": {"matchLabels": {"team": "a"}},
+             "topologyKey": "kubernetes.io/hostname"}]}}
+        only = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["r1-n01", "r1-n02"]}]}]}}}
+        self.add_job("apart", 1, 8, affinity={**rule, **only})
+        self.assertEqual(self.planned("apart-0"), "r1-n02")
+
     def test_volumes_that_may_not_be_listed(self):
         """Said in the log, and plans are made as if there were none; nothing is asked before a pod has a claim."""
         self.api.fail(Status(403, "forbidden"), times=1 << 30, method="GET", path="persistentvolumeclaims$")

@@ -77,7 +77,7 @@ static void terms_mean_pods(void **state)
         assert_non_null(peers);
         assert_int_equal(peers->term_count, 1);
         assert_string_equal(peers->terms[0].key, "zone");
-        if (gt_peer_term_matches(peers, &peers->terms[0], text) != cases[i].means)
+        if (gt_peer_term_matches(peers, &peers->terms[0], text, NULL) != cases[i].means)
             fail_msg("%s: %s", cases[i].term, cases[i].labels);
         free(text);
         cJSON_Delete(labels);

@@ -194,11 +194,11 @@ static void test_shared(void **state)
     assert_true(sizes[19] < sizes[1] + 1000); /* the allocator rounds as it likes */
 }
 
-static void give_volume(struct gt_cache *cache, enum gt_volume_kind kind, const char *json)
+static void give_volume(struct gt_cache *cache, enum gt_related_kind kind, const char *json)
 {
     cJSON *object = cJSON_Parse(json);
     assert_non_null(object);
-    gt_cache_volume(cache, kind, object);
+    gt_cache_related(cache, kind, object);
     cJSON_Delete(object);
 }
 
@@ -224,31 +224,31 @@ static void test_volumes(void **state)
     give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true,
                         .spec = "\"volumes\":[{\"persistentVolumeClaim\":{\"claimName\":\"data\"}}],"));
     assert_closed(cache, false, false); /* nobody reads them */
-    gt_cache_set_volumes(cache, GT_VOLUMES_UNREAD);
+    gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_BEING_READ);
     assert_closed(cache, true, true);
-    gt_cache_set_volumes(cache, GT_VOLUMES_KNOWN);
+    gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
     assert_closed(cache, true, true); /* there is no claim */
     snprintf(text, sizeof(text), claim, "\"volumeName\":\"v\"");
-    give_volume(cache, GT_VOLUME_CLAIM, text);
-    give_volume(cache, GT_VOLUME, "{\"metadata\":{\"name\":\"v\"},\"spec\":{}}");
+    give_volume(cache, GT_RELATED_CLAIM, text);
+    give_volume(cache, GT_RELATED_VOLUME, "{\"metadata\":{\"name\":\"v\"},\"spec\":{}}");
     assert_closed(cache, false, false); /* everywhere */
     give_volume(
-        cache, GT_VOLUME,
+        cache, GT_RELATED_VOLUME,
         "{\"metadata\":{\"name\":\"v\"},\"spec\":{\"nodeAffinity\":{\"required\":{\"nodeSelectorTerms\":["
         "{\"matchExpressions\":[" EXPRESSION("zone", "In", "[\"a\"]") "]}]}}}}");
     assert_closed(cache, false, true);
     snprintf(text, sizeof(text), claim, "\"storageClassName\":\"c\"");
-    give_volume(cache, GT_VOLUME_CLAIM, text);
-    give_volume(cache, GT_VOLUME_CLASS,
+    give_volume(cache, GT_RELATED_CLAIM, text);
+    give_volume(cache, GT_RELATED_CLASS,
                 "{\"metadata\":{\"name\":\"c\"},\"volumeBindingMode\":\"WaitForFirstConsumer\","
                 "\"allowedTopologies\":["
                 "{\"matchLabelExpressions\":[{\"key\":\"zone\",\"values\":[\"b\"]}]},"
                 "{\"matchLabelExpressions\":[{\"key\":\"zone\",\"values\":[\"a\"]}]}]}");
     assert_closed(cache, false, true);
-    give_volume(cache, GT_VOLUME_CLASS,
+    give_volume(cache, GT_RELATED_CLASS,
                 "{\"metadata\":{\"name\":\"c\"},\"volumeBindingMode\":\"Immediate\"}");
     assert_closed(cache, true, true); /* kube-scheduler waits until it is bound */
-    gt_cache_volume_deleted(cache, GT_VOLUME_CLASS, NULL, "c");
+    gt_cache_related_deleted(cache, GT_RELATED_CLASS, NULL, "c");
     assert_closed(cache, false, false);
 }
 

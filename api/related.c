@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/volume.h"
+#include "api/related.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "api/meta.h"
+#include "api/pod_peers.h"
 #include "base/json_get.h"
 
 /* allowedTopologies as terms of a node affinity; NULL without memory. */
@@ -30,29 +33,30 @@ static cJSON *terms_of_topologies(const cJSON *topologies)
     return terms;
 }
 
-int gt_volume_read(enum gt_volume_kind kind, const cJSON *object, struct gt_volume *ret)
+int gt_related_read(enum gt_related_kind kind, const cJSON *object, struct gt_related *ret)
 {
-    const cJSON *metadata = gt_get(object, "metadata"), *spec = gt_get(object, "spec");
+    const cJSON *spec = gt_get(object, "spec");
     const char *volume = gt_get_string(spec, "volumeName");
-    struct gt_volume read = {
-        .namespace_ = gt_get_string(metadata, "namespace"),
-        .name = gt_get_string(metadata, "name"),
-        .of = *volume ? volume : gt_get_string(spec, "storageClassName"),
+    const cJSON *topologies = kind == GT_RELATED_CLASS ? gt_get(object, "allowedTopologies") : NULL;
+    bool has = cJSON_IsArray(topologies) && topologies->child;
+    *ret = (struct gt_related){
+        .namespace_ = gt_meta_namespace(object),
+        .name = gt_meta_name(object),
         .is_bound = *volume,
         .is_late = strcmp(gt_get_string(object, "volumeBindingMode"), "WaitForFirstConsumer") == 0};
-    const cJSON *topologies = kind == GT_VOLUME_CLASS ? gt_get(object, "allowedTopologies") : NULL;
-    if (cJSON_IsArray(topologies) && topologies->child) {
-        read.nodes.terms = read.made = terms_of_topologies(topologies);
-        if (!read.made)
-            return -ENOMEM;
-    } else if (kind == GT_VOLUME)
-        read.nodes.terms = gt_get_at(spec, "nodeAffinity", "required", "nodeSelectorTerms");
-    read.nodes.has_terms = read.nodes.terms;
-    *ret = read;
-    return 0;
+    ret->of = kind == GT_RELATED_NAMESPACE
+                  ? gt_peer_labels_text(ret->name, gt_get_at(object, "metadata", "labels"))
+                  : strdup(*volume ? volume : gt_get_string(spec, "storageClassName"));
+    ret->made = has ? terms_of_topologies(topologies) : NULL;
+    ret->nodes.terms = kind == GT_RELATED_VOLUME
+                           ? gt_get_at(spec, "nodeAffinity", "required", "nodeSelectorTerms")
+                           : ret->made;
+    ret->nodes.has_terms = ret->nodes.terms;
+    return ret->of && (ret->made || !has) ? 0 : -ENOMEM;
 }
 
-void gt_volume_done(struct gt_volume *volume)
+void gt_related_done(struct gt_related *related)
 {
-    cJSON_Delete(volume->made);
+    free(related->of);
+    cJSON_Delete(related->made);
 }
