@@ -96,9 +96,41 @@ static bool pod_peers_add_terms(const cJSON *spec, const cJSON *labels, cJSON *t
     return true;
 }
 
-/* Most pods ask for nothing: that is seen without any memory. */
-static bool pod_peers_asks(const cJSON *spec)
+/* A StatefulSet's claims, and those of ephemeral volumes, have the pod's name in theirs. */
+static bool add_claims(const cJSON *spec, const char *name, cJSON *parts)
 {
+    char made[512];
+    for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next) {
+        const char *claim = gt_get_string(gt_get(item, "persistentVolumeClaim"), "claimName");
+        if (gt_get(item, "ephemeral")) {
+            snprintf(made, sizeof(made), "%s-%s", name, gt_get_string(item, "name"));
+            claim = made;
+        }
+        const char *list = strstr(claim, name) ? "own" : "claims";
+        cJSON *to = cJSON_GetObjectItemCaseSensitive(parts, list), *text = cJSON_CreateString(claim);
+        if (*claim && !to)
+            to = cJSON_AddArrayToObject(parts, list);
+        if (!*claim || !cJSON_AddItemToArray(to, text))
+            cJSON_Delete(text);
+        if (!text || (*claim && !to))
+            return false;
+    }
+    return true;
+}
+
+bool gt_pod_uses_claims(const cJSON *spec)
+{
+    for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next)
+        if (gt_get(item, "persistentVolumeClaim") || gt_get(item, "ephemeral"))
+            return true;
+    return false;
+}
+
+/* Most pods ask for nothing: that is seen without any memory. */
+static bool pod_peers_asks(const cJSON *spec, bool of_volumes)
+{
+    if (of_volumes && gt_pod_uses_claims(spec))
+        return true;
     if (gt_get(gt_get_at(spec, "affinity", "podAntiAffinity"), required) ||
         gt_get(gt_get_at(spec, "affinity", "podAffinity"), required) ||
         gt_get(spec, "topologySpreadConstraints") || cJSON_IsTrue(gt_get(spec, "hostNetwork")))
@@ -112,20 +144,23 @@ static bool pod_peers_asks(const cJSON *spec)
     return false;
 }
 
-int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const cJSON *labels, char **ret)
+int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const char *name, const cJSON *labels,
+                      char **ret)
 {
     *ret = NULL;
-    if (!pod_peers_asks(spec))
+    if (!pod_peers_asks(spec, name))
         return 0;
     cJSON *parts = cJSON_CreateObject(), *ports = cJSON_AddArrayToObject(parts, "ports"),
           *terms = cJSON_AddArrayToObject(parts, "terms");
     bool of_host = cJSON_IsTrue(gt_get(spec, "hostNetwork"));
     bool made = ports && terms && cJSON_AddStringToObject(parts, "of", namespace_) &&
                 add_ports(spec, "containers", of_host, ports) &&
-                add_ports(spec, "initContainers", of_host, ports) && pod_peers_add_terms(spec, labels, terms);
+                add_ports(spec, "initContainers", of_host, ports) &&
+                pod_peers_add_terms(spec, labels, terms) && (!name || add_claims(spec, name, parts));
+    bool claims = gt_get(parts, "claims") || gt_get(parts, "own");
     int port_count = cJSON_GetArraySize(ports), term_count = cJSON_GetArraySize(terms);
     int r = made ? 0 : -ENOMEM;
-    if (made && (port_count || term_count)) {
+    if (made && (port_count || term_count || claims)) {
         *ret = cJSON_PrintUnformatted(parts);
         r = !*ret ? -ENOMEM : 0;
     }
@@ -174,6 +209,8 @@ int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret)
         return -ENOMEM;
     }
     peers->of = gt_get_string(peers->parts, "of");
+    peers->claims = gt_get(peers->parts, "claims");
+    peers->own = gt_get(peers->parts, "own");
     peers->text = memcpy(peers + 1, text, size);
     for (const cJSON *item = list_of(peers->parts, "ports"); item && peers->port_count < GT_PEER_PORTS_MAX;
          item = item->next)
@@ -182,6 +219,8 @@ int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret)
     for (const cJSON *item = list_of(peers->parts, "terms"); item && peers->term_count < GT_PEER_TERMS_MAX;
          item = item->next)
         read_term(item, &peers->terms[peers->term_count++]);
+    for (unsigned i = 0; i < peers->term_count; i++)
+        peers->of_namespaces |= peers->terms[i].of_namespace && peers->terms[i].of_namespace->child;
     *ret = peers;
     return 0;
 }
@@ -281,7 +320,8 @@ static bool is_namespace(const char *labels, const char *name)
     return strncmp(labels, name, len) == 0 && labels[len] == '\n';
 }
 
-static bool means_namespace(const struct gt_peer_term *term, const char *of, const char *labels)
+static bool means_namespace(const struct gt_peer_term *term, const char *of, const char *labels,
+                            const char *namespace_labels)
 {
     if (!term->namespaces && !term->of_namespace)
         return is_namespace(labels, of);
@@ -293,11 +333,12 @@ static bool means_namespace(const struct gt_peer_term *term, const char *of, con
     char text[320];
     size_t len = strcspn(labels, "\n");
     snprintf(text, sizeof(text), "\nkubernetes.io/metadata.name=%.*s\n", (int)len, labels);
-    return selects(term->of_namespace, text);
+    return selects(term->of_namespace, namespace_labels ? namespace_labels : text);
 }
 
 bool gt_peer_term_matches(const struct gt_pod_peers *peers, const struct gt_peer_term *term,
-                          const char *labels)
+                          const char *labels, const char *namespace_labels)
 {
-    return term->selector && means_namespace(term, peers->of, labels) && selects(term->selector, labels);
+    return term->selector && means_namespace(term, peers->of, labels, namespace_labels) &&
+           selects(term->selector, labels);
 }

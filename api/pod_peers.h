@@ -8,7 +8,7 @@
 /*
  * What a pod's spec asks of the pods around it, as far as a scheduler refuses nodes for it: host ports,
  * required affinity and anti-affinity between pods, spread constraints with DoNotSchedule. Preferred rules
- * are not read.
+ * are not read. With them go the volume claims that it uses.
  */
 enum { GT_PEER_PORTS_MAX = 64, GT_PEER_TERMS_MAX = 16, GT_PEERS_TEXT_MAX = 1 << 15 };
 
@@ -36,14 +36,22 @@ struct gt_pod_peers {
     const char *text;    /* the source; pods with the same one ask for the same */
     cJSON *parts;        /* what the others point into */
     const char *of;      /* the namespace of its pods */
+    const cJSON *claims; /* names of PersistentVolumeClaims, an array; NULL: none */
+    const cJSON *own;    /* likewise, of this pod alone, by their names */
     struct gt_peer_port ports[GT_PEER_PORTS_MAX];
     struct gt_peer_term terms[GT_PEER_TERMS_MAX];
     unsigned port_count, term_count;
+    bool of_namespaces; /* a term asks for labels of Namespaces */
 };
 
+/* Whether a volume of the pod is that of a PersistentVolumeClaim. */
+bool gt_pod_uses_claims(const cJSON *spec);
+
 /* The parts as one text, which the caller frees; NULL: there are none. -EINVAL where one is invalid or they
- * are more than the limits above, -ENOMEM. Namespace and labels are the pod's own. */
-int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const cJSON *labels, char **ret);
+ * are more than the limits above, -ENOMEM. Namespace and labels are the pod's own, and so is the name; NULL:
+ * its volumes are not asked for. */
+int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const char *name, const cJSON *labels,
+                      char **ret);
 /* Reads the text. -ENOMEM. gt_pod_peers_free() frees it. */
 int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret);
 void gt_pod_peers_free(struct gt_pod_peers *peers);
@@ -56,6 +64,7 @@ bool gt_peer_ports_conflict(const struct gt_pod_peers *a, const struct gt_pod_pe
  * without memory. */
 char *gt_peer_labels_text(const char *namespace_, const cJSON *labels);
 
-/* Whether a term of such a pod means a pod with that text. */
+/* Whether a term of such a pod means a pod with that text. `namespace_labels` is that of its Namespace; NULL:
+ * only its name is known. */
 bool gt_peer_term_matches(const struct gt_pod_peers *peers, const struct gt_peer_term *term,
-                          const char *labels);
+                          const char *labels, const char *namespace_labels);

@@ -59,6 +59,7 @@ void gt_cache_free(struct gt_cache *cache)
     gt_cache_claims_done(cache);
     gt_cache_slices_done(cache);
     gt_cache_claim_templates_done(cache);
+    gt_cache_related_done(cache);
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
     gt_cache_resources_done(cache);
@@ -87,6 +88,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
         cache->now_ms = now_ms;
     if (cache->foreign_note && cache->now_ms >= cache->foreign_until_ms)
         gt_cache_set_foreign(cache, "", 0);
+    gt_cache_end_passed(cache, NULL, NULL);
     for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node)) {
         gt_cache_calm_wiring(cache, node);
@@ -218,7 +220,7 @@ size_t gt_cache_bytes(const struct gt_cache *cache)
                                              &cache->nodes,  &cache->supernodes,     &cache->constraints,
                                              &cache->texts,  &cache->taints,         &cache->requests,
                                              &cache->claims, &cache->claims_of_pods, &cache->claim_templates,
-                                             &cache->slices, &cache->peers};
+                                             &cache->slices, &cache->peers,          &cache->related};
     size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) +
                    gt_mix_bytes(cache->mix) + gt_class_cache_bytes(cache->classes);
     for (size_t i = 0; i < GT_COUNT(tables); i++)

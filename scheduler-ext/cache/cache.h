@@ -8,6 +8,7 @@
 #include "api/identity.h"
 #include "api/owner.h"
 #include "api/pod.h"
+#include "api/related.h"
 #include "api/resource_claim.h"
 #include "scheduler-ext/core/cluster.h"
 
@@ -31,6 +32,7 @@ enum {
     GT_CACHE_LABEL_KEY_SIZE = 320,
     GT_CACHE_REWIRED_MAX = 4, /* changes of a node's wiring within an hour; with one more it is `rewires` */
     GT_CACHE_REWIRED_MS = 3600 * 1000,
+    GT_CACHE_PASSED_MS = 5000,
 };
 
 struct gt_cache;
@@ -99,9 +101,31 @@ void gt_cache_slice(struct gt_cache *cache, const cJSON *object);
 void gt_cache_slice_deleted(struct gt_cache *cache, const char *name);
 void gt_cache_slices_synced(struct gt_cache *cache);
 
+/* Objects that pods refer to. Volumes are read once a pod with GPUs uses a claim, Namespaces once some pod's
+ * rules ask for their labels. */
+enum gt_cache_reading {
+    GT_NOT_READ,   /* volumes restrict nothing, and Namespaces have no labels */
+    GT_BEING_READ, /* pods that refer to some get no place yet */
+    GT_IS_READ
+};
+void gt_cache_related(struct gt_cache *cache, enum gt_related_kind kind, const cJSON *object);
+void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind, const char *namespace_,
+                              const char *name);
+/* Of volumes; `kind` GT_RELATED_NAMESPACE: of Namespaces. */
+void gt_cache_set_related(struct gt_cache *cache, enum gt_related_kind kind, enum gt_cache_reading known);
+/* Whether they must be read, and are not: for this pod; for any. */
+bool gt_cache_wants_volumes(const struct gt_cache *cache, const struct gt_pod *pod);
+bool gt_cache_wants_namespaces(const struct gt_cache *cache);
+
 /* ResourceClaimTemplates, of users and of the companion. */
 void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);
 void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
+
+/* A scheduler was told that it may bind the pod to any of `nodes`, and asks for the next pod before the API
+ * server tells where this one went: for GT_CACHE_PASSED_MS the kubelet of each of them may get it
+ * (numa_room.h). Replaces what was told before; no nodes: nothing. Takes over the nodes. */
+void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, unsigned gpus,
+                   struct gt_node_set *nodes, uint64_t now_ms);
 
 /* GPUs that another scheduler of the cluster reserves for future pods until `until_ms`; `note` has the format
  * of api/lease_note.h ("": none). Those that no pod uses or is planned for are assumed. */

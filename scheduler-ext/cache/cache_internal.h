@@ -192,6 +192,7 @@ void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache
 /* ---- what pods ask of the pods around them, and how others find them ---- */
 
 struct gt_pod_peers;
+struct gt_peer_term;
 struct cache_peers {
     struct gt_pod_peers *rules; /* shared; NULL: none */
     const char *labels;         /* gt_peer_labels_text(), shared */
@@ -222,6 +223,20 @@ struct cache_pod;
 void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_charges_done(struct gt_cache *cache);
+
+/* ---- volumes, cache_related.c ---- */
+
+struct gt_volume_rules { /* the nodes where the volumes of a pod can be used */
+    bool unread;         /* none: they are not known yet */
+    bool unbound;        /* none: a scheduler waits until a claim is there, and bound */
+    unsigned count;
+    const struct gt_pod_rules *of[64]; /* the labels of a node must fit all */
+};
+/* `own`: with the claims of this pod alone. */
+void gt_cache_volume_rules(const struct gt_cache *cache, const struct gt_pod_peers *peers, bool own,
+                           struct gt_volume_rules *to);
+bool gt_cache_volumes_fit(const struct gt_volume_rules *rules, const struct cache_node *node);
+void gt_cache_related_done(struct gt_cache *cache);
 
 /* ---- supernodes ---- */
 
@@ -311,12 +326,17 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod);
 uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_, const char *name);
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);
 void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod);
+/* The pod of that name (NULL: none) is where it is, or will never be: gt_cache_pass(). */
+void gt_cache_end_passed(struct gt_cache *cache, const char *namespace_, const char *name);
 
 /* The namespace of that name, made if need be; the pod is put into it. */
 int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const char *name);
 void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod);
 /* Updates the namespace's counts with what the pod has now. */
 void gt_cache_count_gpus(struct cache_pod *pod);
+/* gt_peer_term_matches() with what is known of Namespaces. */
+bool gt_cache_term_matches(const struct gt_cache *cache, const struct gt_pod_peers *peers,
+                           const struct gt_peer_term *term, const char *labels);
 
 /* The job of a key, made if need be; the pod is put into it. */
 int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char *key);
@@ -368,7 +388,9 @@ struct gt_cache {
     uint64_t seed, now_ms, next_job;
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests, peers;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
-    struct gt_table claim_templates, slices;
+    struct gt_table claim_templates, slices, related;
+    enum gt_cache_reading volumes_known, namespaces_known;
+    bool namespaces_wanted;    /* some pod has rules about their labels */
     bool slices_known;         /* else NodeGPUTopologies alone say what claims can get */
     struct cache_node **by_id; /* [id of the cluster] */
     uint32_t *row_of;          /* likewise: node->row */

@@ -13,7 +13,7 @@
 
 static const char hostname[] = "kubernetes.io/hostname"; /* each node has its own */
 
-enum { PEER_SETS_MAX = 16, PEER_TERMS_MAX = 64, PEER_KEYS_MAX = 16 };
+enum { PEER_SETS_MAX = GT_PLAN_SORTS_MAX, PEER_TERMS_MAX = 64, PEER_KEYS_MAX = 16 };
 
 /* The domains of a label: its values. They are shared, so equal texts have equal pointers. */
 struct peer_key {
@@ -35,6 +35,7 @@ struct peer_term { /* of a member's rules, or anti-affinity of others */
 struct peer_sort {
     const struct gt_pod_peers *peers;
     uint64_t meant; /* by which terms */
+    bool guessed;   /* claims that only one pod has are not known */
 };
 
 struct peer_work {
@@ -47,6 +48,7 @@ struct peer_work {
     struct peer_sort sorts[GT_PLAN_SORTS_MAX];
     unsigned set_count, term_count, own_terms, key_count;
     uint32_t ports_taken[PEER_SETS_MAX]; /* nodes */
+    bool volumes_unread, volumes_unbound, volumes_bar;
     struct gt_plan_rules *rules;
 };
 
@@ -184,7 +186,7 @@ static bool means_member(const struct peer_work *work, const struct gt_pod_peers
         if (!pod || work->members[i].counted || pod->peers.labels == last)
             continue;
         last = pod->peers.labels;
-        if (gt_peer_term_matches(peers, term, last))
+        if (gt_cache_term_matches(work->cache, peers, term, last))
             return true;
     }
     return false;
@@ -229,13 +231,14 @@ static bool collect_sets(struct peer_work *work, uint32_t count)
     return work->set_count || (any && work->cache->peers_apart);
 }
 
-static struct peer_sort sort_like(const struct peer_work *work, const struct cache_pod *pod)
+static struct peer_sort sort_like(const struct peer_work *work, const struct cache_pod *pod, bool guessed)
 {
     struct peer_sort sort = {.peers =
                                  set_of(work, pod->peers.rules) < work->set_count ? pod->peers.rules : NULL};
     for (unsigned t = 0; t < work->term_count; t++)
-        if (gt_peer_term_matches(work->terms[t].peers, work->terms[t].term, pod->peers.labels))
+        if (gt_cache_term_matches(work->cache, work->terms[t].peers, work->terms[t].term, pod->peers.labels))
             sort.meant |= UINT64_C(1) << t;
+    sort.guessed = guessed && sort.peers && sort.peers->own;
     return sort;
 }
 
@@ -247,10 +250,11 @@ static void give_sorts(struct peer_work *work, uint32_t count)
         rules->sort[i] = GT_PLAN_SORT_NONE;
         if (!pod || work->members[i].counted)
             continue;
-        struct peer_sort sort = sort_like(work, pod);
+        struct peer_sort sort = sort_like(work, pod, work->members[i].guessed);
         unsigned at = 0;
         while (at < rules->sorts &&
-               (work->sorts[at].peers != sort.peers || work->sorts[at].meant != sort.meant))
+               (work->sorts[at].peers != sort.peers || work->sorts[at].meant != sort.meant ||
+                work->sorts[at].guessed != sort.guessed))
             at++;
         if (at == GT_PLAN_SORTS_MAX) {
             rules->incomplete = true;
@@ -296,11 +300,11 @@ static void mark_domain(bool *domains, uint32_t domain)
 }
 
 /* Whether all terms of affinity with the same rules mean the pod: only then it counts for any of them. */
-static bool is_affine(const struct gt_pod_peers *peers, const char *labels)
+static bool is_affine(const struct gt_cache *cache, const struct gt_pod_peers *peers, const char *labels)
 {
     for (unsigned i = 0; i < peers->term_count; i++)
         if (peers->terms[i].kind == GT_PEER_TERM_TOGETHER &&
-            !gt_peer_term_matches(peers, &peers->terms[i], labels))
+            !gt_cache_term_matches(cache, peers, &peers->terms[i], labels))
             return false;
     return true;
 }
@@ -312,10 +316,10 @@ static void meet_term(struct peer_work *work, unsigned t, const struct cache_pee
     enum gt_peer_term_kind kind = term->term->kind;
     if (kind == GT_PEER_TERM_APART && pod->rules == term->peers)
         mark_domain(term->has, domain_of(term->key, node));
-    if (t >= work->own_terms || !gt_peer_term_matches(term->peers, term->term, pod->labels))
+    if (t >= work->own_terms || !gt_cache_term_matches(work->cache, term->peers, term->term, pod->labels))
         return;
     uint32_t domain = domain_of(term->key, node);
-    bool counts = kind == GT_PEER_TERM_TOGETHER ? is_affine(term->peers, pod->labels)
+    bool counts = kind == GT_PEER_TERM_TOGETHER ? is_affine(work->cache, term->peers, pod->labels)
                   : kind == GT_PEER_TERM_SPREAD ? counts_for(work, set_of(work, term->peers), term, node)
                                                 : false;
     if (kind == GT_PEER_TERM_APART)
@@ -358,6 +362,32 @@ static int meet_all(struct peer_work *work)
          pod = gt_table_after(&cache->pods, pod->hash, pod))
         if (!pod->at && pod->plan && pod->pub.plan == GT_CACHE_PLAN_ASSUMED)
             r = meet_pod(work, &pod->peers, pod->plan->node);
+    return r;
+}
+
+/* Nodes where the volumes of its pods cannot be used. */
+static int bar_volumes(struct peer_work *work)
+{
+    int r = 0;
+    for (unsigned s = 0; s < work->rules->sorts && r >= 0; s++) {
+        const struct gt_pod_peers *peers = work->sorts[s].peers;
+        struct gt_volume_rules found = {0};
+        bool spaces = peers && peers->of_namespaces && work->cache->namespaces_known == GT_BEING_READ;
+        if (!peers || !(peers->claims || peers->own || spaces))
+            continue;
+        gt_cache_volume_rules(work->cache, peers, !work->sorts[s].guessed, &found);
+        found.unread |= spaces;
+        work->volumes_unread |= found.unread;
+        work->volumes_unbound |= found.unbound;
+        for (uint32_t n = 0; n < nodes_of(work) && r >= 0 && (found.unread || found.unbound || found.count);
+             n++) {
+            const struct cache_node *node = gt_cache_node_of(work->cache, n);
+            if (node && !gt_cache_volumes_fit(&found, node)) {
+                r = bar(work, UINT64_C(1) << s, n);
+                work->volumes_bar = true;
+            }
+        }
+    }
     return r;
 }
 
@@ -490,6 +520,12 @@ static void say_rules(const struct peer_work *work, struct gt_buf *to)
     }
     for (unsigned t = 0; t < work->term_count; t++)
         say_term(&work->terms[t], to);
+    if (work->volumes_unread)
+        gt_buf_puts(to, "; volumes or Namespaces that its pods name have not been read yet");
+    else if (work->volumes_unbound)
+        gt_buf_puts(to, "; volume claims of its pods are missing or not bound yet");
+    else if (work->volumes_bar)
+        gt_buf_puts(to, "; the volumes of its pods can be used on some nodes only");
     if (work->rules->incomplete)
         gt_buf_puts(to, "; it has more rules between pods than are looked at");
 }
@@ -529,12 +565,17 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
     if (!work.set_count && !work.term_count)
         return 0;
     give_sorts(&work, count);
-    if (meet_all(&work) < 0 || add_rules(&work) < 0)
+    if (meet_all(&work) < 0 || bar_volumes(&work) < 0 || add_rules(&work) < 0)
         return gt_fail_sys(err, ENOMEM, "plan");
     if (said)
         say_rules(&work, said);
     cache->peers_asked = true;
     cache->peers_by_labels |= work.own_terms > 0;
+    bool any = work.rules->count || work.rules->incomplete;
+    for (unsigned s = 0; s < work.rules->sorts; s++)
+        any |= work.rules->barred[s].nodes > 0;
+    if (!any) /* such as volumes that can be used everywhere */
+        return 0;
     *ret = work.rules;
     work.rules = NULL;
     return 0;

@@ -33,6 +33,7 @@ static int share(struct gt_cache *cache, const char *text, struct gt_pod_peers *
         else {
             peers->hash = hash;
             cache->bytes += gt_pod_peers_bytes(peers);
+            cache->namespaces_wanted |= peers->of_namespaces;
             count_terms(cache, peers, 1);
         }
     }
@@ -48,7 +49,9 @@ int gt_cache_peers_of(struct gt_cache *cache, const struct gt_pod *pod, struct c
     gt_auto_free char *text = NULL;
     gt_auto_free char *labels = gt_peer_labels_text(pod->meta.namespace_, pod->labels);
     *ret = (struct cache_peers){.labels = gt_cache_string(cache, labels)};
-    int r = ret->labels ? gt_pod_peers_text(pod->spec, pod->meta.namespace_, pod->labels, &text) : -ENOMEM;
+    const char *name = pod->node_name || !pod->gpus.total ? NULL : pod->meta.name; /* volumes matter before */
+    int r =
+        ret->labels ? gt_pod_peers_text(pod->spec, pod->meta.namespace_, name, pod->labels, &text) : -ENOMEM;
     if (r >= 0 && text)
         r = share(cache, text, &ret->rules);
     return r;
@@ -78,13 +81,19 @@ void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peer
 bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
     const struct cache_peers *own = &((const struct cache_pod *)pod)->peers;
-    if (own->rules || !cache->peers_apart)
-        return own->rules;
+    struct gt_volume_rules volumes = {0};
+    if (own->rules) /* volumes that can be used everywhere are no rule */
+        gt_cache_volume_rules(cache, own->rules, true, &volumes);
+    if (own->rules && (own->rules->port_count || own->rules->term_count || volumes.unread ||
+                       volumes.unbound || volumes.count))
+        return true;
+    if (!cache->peers_apart)
+        return false;
     for (const struct gt_pod_peers *peers = gt_table_after(&cache->peers, 0, NULL); peers;
          peers = gt_table_after(&cache->peers, peers->hash, peers))
         for (unsigned t = 0; t < peers->term_count; t++)
             if (peers->terms[t].kind == GT_PEER_TERM_APART &&
-                gt_peer_term_matches(peers, &peers->terms[t], own->labels))
+                gt_cache_term_matches(cache, peers, &peers->terms[t], own->labels))
                 return true;
     return false;
 }

@@ -5,6 +5,7 @@
 #include "api/names.h"
 #include "base/err.h"
 #include "scheduler-ext/cache/cache_internal.h"
+#include "scheduler-ext/core/numa_room.h"
 
 /* Pods that ask for GPUs and have not ended: added, changed, deleted. */
 
@@ -415,11 +416,37 @@ static void see_scheduler(struct gt_cache *cache, const char *name)
         cache->schedulers[cache->scheduler_count++] = copy;
 }
 
+static uint64_t passed_owner(const struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    return gt_digest_mix_text(gt_digest_mix_text(cache->seed, namespace_), name) | 1;
+}
+
+void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, unsigned gpus,
+                   struct gt_node_set *nodes, uint64_t now_ms)
+{
+    struct gt_passed_pod pod = {passed_owner(cache, namespace_, name), now_ms + GT_CACHE_PASSED_MS, gpus,
+                                *nodes};
+    gt_numa_end_passed(cache->cluster, pod.owner, now_ms);
+    *nodes = (struct gt_node_set){0};
+    if (pod.nodes.nodes && gpus <= GT_GPUS_MAX)
+        gt_numa_pass(cache->cluster, &pod);
+    else
+        gt_node_set_done(&pod.nodes);
+}
+
+void gt_cache_end_passed(struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    if (gt_numa_end_passed(cache->cluster, name ? passed_owner(cache, namespace_, name) : 0, cache->now_ms))
+        cache->room = true;
+}
+
 void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
 {
     const struct gt_pod_meta *meta = &from->meta;
     if (from->node_name)
         see_scheduler(cache, from->scheduler);
+    if (from->node_name || from->ended)
+        gt_cache_end_passed(cache, meta->namespace_, meta->name);
     if (!cache->spec.reports_only && meta->namespace_[0] && meta->name[0])
         gt_cache_charge_bound(cache, from);
     if (!meta->namespace_[0] || !meta->name[0] || !from->uid || (from->invalid && !from->ended)) {
@@ -446,6 +473,7 @@ void gt_cache_pod_deleted(struct gt_cache *cache, const char *namespace_, const 
 {
     struct cache_pod *pod = gt_cache_pod_named(cache, namespace_, name);
     gt_cache_discharge_bound(cache, namespace_, name);
+    gt_cache_end_passed(cache, namespace_, name);
     if (pod)
         drop_pod(cache, pod);
     gt_cache_notify(cache);

@@ -332,13 +332,16 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
     set_placed(scene, pod, state, held ? GT_CACHE_PLAN_ASSUMED : GT_CACHE_PLAN_LOST);
 }
 
-/* The GPUs that the node's agent would choose; at least their number is right. */
+/* The GPUs that the node's agent would choose; at least their number is right. Where the kubelet would refuse
+ * the pod, it knows of more GPUs than we do, and nobody knows which ones will be left. */
 static void guess(struct scene *scene, struct cache_pod *pod)
 {
     unsigned room = recompute_bits(scene->room), need = pod->need < room ? pod->need : room;
     struct gt_choice choice;
     if (need && gt_choose(scene->node->class, scene->room, 0, need, CACHE_SEARCH_US, &choice))
         recompute_take(scene, pod, choice.mask);
+    else if (need && !pod->owned && gt_class_numa(scene->node->class)->count)
+        recompute_take(scene, pod, scene->room);
 }
 
 static void locate_all(struct scene *scene)

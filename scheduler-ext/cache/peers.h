@@ -16,6 +16,7 @@ bool gt_cache_peers_bar(struct gt_cache *cache, const struct gt_cache_pod *pod, 
 
 struct gt_cache_peer_member {
     const struct gt_cache_pod *pod; /* it, or one of the same template; NULL: nothing is known of it */
+    bool guessed;                   /* it is one of the same template */
     bool counted;                   /* it is on its node, or planned for it, by the cache */
 };
 

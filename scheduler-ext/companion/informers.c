@@ -12,6 +12,8 @@
 
 enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
 
+static const char no_volumes[] = "plans do not consider where pods can use their volumes";
+
 static const struct {
     const char *name;
     const struct gt_kube_resource *resource;
@@ -31,6 +33,11 @@ static const struct {
     [GT_INFORMER_CLAIM_TEMPLATES] = {"resourceclaimtemplates", &gt_kube_resource_claim_templates, NULL, NULL},
     [GT_INFORMER_SLICES] = {"resourceslices", &gt_kube_resource_slices, "spec.driver=" GT_DRA_DRIVER,
                             "NodeGPUTopologies alone say which GPUs claims can get"},
+    [GT_INFORMER_VOLUME_CLAIMS] = {"persistentvolumeclaims", &gt_kube_volume_claims, NULL, no_volumes},
+    [GT_INFORMER_VOLUMES] = {"persistentvolumes", &gt_kube_volumes, NULL, no_volumes},
+    [GT_INFORMER_CLASSES] = {"storageclasses", &gt_kube_storage_classes, NULL, no_volumes},
+    [GT_INFORMER_NAMESPACES] = {"namespaces", &gt_kube_namespaces, NULL,
+                                "of Namespaces only the names are known to plans"},
 };
 
 struct channel { /* the argument of an informer's callbacks */
@@ -52,6 +59,17 @@ struct gt_informers {
     unsigned handler_count;
     bool synced;
 };
+
+static bool follows(const struct gt_informers *informers, enum gt_informer_kind kind)
+{
+    return informers->spec.kinds >> kind & 1;
+}
+
+/* Nothing but the pods that need them waits for these. */
+static bool is_late(enum gt_informer_kind kind)
+{
+    return kind >= GT_INFORMER_VOLUME_CLAIMS;
+}
 
 /* ---- to the handlers ---- */
 
@@ -107,14 +125,28 @@ static void cache_report(void *arg)
 
 /* ---- from the informers ---- */
 
+static void follow_late(struct gt_informers *informers, enum gt_informer_kind first,
+                        enum gt_informer_kind last);
+
 static void came_pod(struct gt_informers *informers, const cJSON *object, bool is_new)
 {
     struct gt_pod pod; /* every handler gets the parsed object */
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    if (follows(informers, GT_INFORMER_PLACEMENTS) && pod.gated &&
+        !informers->channels[GT_INFORMER_CLASSES].informer && gt_cache_wants_volumes(informers->cache, &pod))
+        follow_late(informers, GT_INFORMER_VOLUME_CLAIMS, GT_INFORMER_CLASSES);
     if (is_new && informers->synced)
         NOTIFY(informers, made_pod, informers->handlers[i_].arg, &pod);
     NOTIFY(informers, observe_pod, informers->handlers[i_].arg, &pod);
     gt_cache_pod(informers->cache, &pod);
+    if (follows(informers, GT_INFORMER_PLACEMENTS) && !informers->channels[GT_INFORMER_NAMESPACES].informer &&
+        gt_cache_wants_namespaces(informers->cache))
+        follow_late(informers, GT_INFORMER_NAMESPACES, GT_INFORMER_NAMESPACES);
+}
+
+static enum gt_related_kind related_kind(enum gt_informer_kind kind)
+{
+    return (enum gt_related_kind)(kind - GT_INFORMER_VOLUME_CLAIMS);
 }
 
 static void informers_came(void *arg, cJSON *object)
@@ -150,6 +182,12 @@ static void informers_came(void *arg, cJSON *object)
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template(informers->cache, object);
         NOTIFY(informers, observe_claim_template, informers->handlers[i_].arg, object);
+        break;
+    case GT_INFORMER_VOLUME_CLAIMS:
+    case GT_INFORMER_VOLUMES:
+    case GT_INFORMER_CLASSES:
+    case GT_INFORMER_NAMESPACES:
+        gt_cache_related(informers->cache, related_kind(channel->kind), object);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
@@ -202,6 +240,12 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         gt_cache_claim_template_deleted(informers->cache, namespace_, name);
         NOTIFY(informers, observe_claim_template_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
+    case GT_INFORMER_VOLUME_CLAIMS:
+    case GT_INFORMER_VOLUMES:
+    case GT_INFORMER_CLASSES:
+    case GT_INFORMER_NAMESPACES:
+        gt_cache_related_deleted(informers->cache, related_kind(channel->kind), namespace_, name);
+        break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
         NOTIFY(informers, observe_pod_deleted, informers->handlers[i_].arg, namespace_, name);
@@ -212,6 +256,18 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
 
 static void check_synced(struct gt_informers *informers)
 {
+    const struct channel *volumes = &informers->channels[GT_INFORMER_VOLUME_CLAIMS];
+    unsigned known = 0, failing = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        known += volumes[i].synced;
+        failing += !volumes[i].synced && volumes[i].failing;
+    }
+    if (volumes->informer && known + failing == 3) /* without volumes or classes, as far as claims tell */
+        gt_cache_set_related(informers->cache, GT_RELATED_VOLUME, volumes->synced ? GT_IS_READ : GT_NOT_READ);
+    const struct channel *namespaces = &informers->channels[GT_INFORMER_NAMESPACES];
+    if (namespaces->synced || namespaces->failing)
+        gt_cache_set_related(informers->cache, GT_RELATED_NAMESPACE,
+                             namespaces->synced ? GT_IS_READ : GT_NOT_READ);
     if (informers->synced || !gt_informers_is_synced(informers, NULL))
         return;
     informers->synced = true;
@@ -257,11 +313,6 @@ static void tick(void *arg)
 
 /* ---- creation and end ---- */
 
-static bool follows(const struct gt_informers *informers, enum gt_informer_kind kind)
-{
-    return informers->spec.kinds >> kind & 1;
-}
-
 int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_informers_spec *wanted,
                      struct gt_informers **ret, struct gt_err **err)
 {
@@ -290,31 +341,48 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
     return 0;
 }
 
+static int informers_follow(struct gt_informers *informers, enum gt_informer_kind kind, struct gt_err **err)
+{
+    struct channel *channel = &informers->channels[kind];
+    channel->informers = informers;
+    channel->kind = kind;
+    struct gt_kube_informer_spec spec = {
+        .selection = {.resource = kinds[kind].resource,
+                      .namespace_ = kind == GT_INFORMER_LEASES ? informers->spec.lease_namespace : NULL,
+                      .metadata_only = kind == GT_INFORMER_NODES && !follows(informers, GT_INFORMER_PODS),
+                      .field_selector = kinds[kind].field_selector},
+        .objects_max = kind == GT_INFORMER_PODS ? PODS_MAX : 0,
+        .on_add = came_new,
+        .on_update = informers_came,
+        .on_delete = informers_went,
+        .on_synced = informers_synced,
+        .on_error = informers_failed,
+        .arg = channel,
+    };
+    int r = gt_kube_informer_start(informers->kube, &spec, &channel->informer, err);
+    return r < 0 ? gt_wrap(err, "following %s", kinds[kind].name) : 0;
+}
+
+static void follow_late(struct gt_informers *informers, enum gt_informer_kind first,
+                        enum gt_informer_kind last)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    int r = 0;
+    for (enum gt_informer_kind kind = first; kind <= last && r >= 0; kind++) {
+        informers->spec.kinds |= 1U << kind;
+        r = informers_follow(informers, kind, &err);
+    }
+    enum gt_cache_reading known = r < 0 ? GT_NOT_READ : GT_BEING_READ;
+    if (r < 0)
+        gt_warning(kinds[first].without, GT_STR("error", gt_err_text(err)));
+    gt_cache_set_related(informers->cache, related_kind(first), known);
+}
+
 int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
 {
-    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
-        if (!follows(informers, kind))
-            continue;
-        struct channel *channel = &informers->channels[kind];
-        channel->informers = informers;
-        channel->kind = kind;
-        struct gt_kube_informer_spec spec = {
-            .selection = {.resource = kinds[kind].resource,
-                          .namespace_ = kind == GT_INFORMER_LEASES ? informers->spec.lease_namespace : NULL,
-                          .metadata_only = kind == GT_INFORMER_NODES && !follows(informers, GT_INFORMER_PODS),
-                          .field_selector = kinds[kind].field_selector},
-            .objects_max = kind == GT_INFORMER_PODS ? PODS_MAX : 0,
-            .on_add = came_new,
-            .on_update = informers_came,
-            .on_delete = informers_went,
-            .on_synced = informers_synced,
-            .on_error = informers_failed,
-            .arg = channel,
-        };
-        int r = gt_kube_informer_start(informers->kube, &spec, &channel->informer, err);
-        if (r < 0)
-            return gt_wrap(err, "following %s", kinds[kind].name);
-    }
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
+        if (follows(informers, kind))
+            GT_TRY(informers_follow(informers, kind, err));
     gt_source_arm(informers->tick, TICK_MS);
     return 0;
 }
@@ -367,7 +435,8 @@ bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf 
     bool all = true;
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
         const struct channel *channel = &informers->channels[kind];
-        if (!follows(informers, kind) || channel->synced || (kinds[kind].without && channel->failing))
+        if (!follows(informers, kind) || channel->synced || is_late(kind) ||
+            (kinds[kind].without && channel->failing))
             continue;
         if (why)
             gt_buf_printf(why, "%s%s", all ? "waiting for the list of " : ", ", kinds[kind].name);

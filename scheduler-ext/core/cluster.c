@@ -28,6 +28,7 @@ void gt_cluster_free(struct gt_cluster *cluster)
 {
     if (!cluster)
         return;
+    gt_numa_end_passed(cluster, 0, UINT64_MAX);
     gt_score_done(cluster);
     gt_pod_gpus_done(cluster);
     gt_names_done(&cluster->node_names, cluster->node_capacity);

@@ -3,6 +3,7 @@
 
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/core/score.h"
 
 /* What the files of the core share. There is one array for each property, indexed by id, so that a loop over
@@ -77,8 +78,10 @@ struct gt_cluster {
 
     /* [n]: nodes with n > 0 GPUs available, and those among them that have no others */
     uint32_t nodes_with[GT_GPUS_MAX + 1], idle_with[GT_GPUS_MAX + 1];
-    uint32_t nodes_of[GT_GPUS_MAX + 1]; /* nodes of n GPUs */
-    uint32_t numa_nodes;                /* nodes with a verdict (numa_room.h) */
+    uint32_t nodes_of[GT_GPUS_MAX + 1];              /* nodes of n GPUs */
+    uint32_t numa_nodes;                             /* nodes with a verdict (numa_room.h) */
+    struct gt_passed_pod passed[GT_PASSED_PODS_MAX]; /* oldest first */
+    uint32_t passed_count;
 
     /* supernodes, [id] */
     uint32_t super_count, super_capacity;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/numa_room.h"
 
+#include <string.h>
+
 #include "scheduler-ext/core/internal.h"
 
 enum { ORDERS_WORK = 2000, CHOICE_US = 300 };
@@ -35,8 +37,14 @@ unsigned gt_numa_pods(const struct gt_cluster *cluster, uint32_t node, uint64_t 
     struct coming coming = {.class = cluster->classes[cluster->class[node]], .work = ORDERS_WORK};
     uint64_t free = available;
     unsigned most = gt_class_pods(coming.class, available, gpus), pods = 0;
+    bool any = false;
     if (!gt_class_numa(coming.class)->count || !most)
         return most;
+    for (uint32_t i = 0; i < cluster->passed_count; i++)
+        if (gt_node_set_has(&cluster->passed[i].nodes, node)) {
+            coming.pods[cluster->passed[i].gpus]++;
+            any = true;
+        }
     for (uint32_t id = cluster->first_promise[node]; id != GT_NONE; id = cluster->promises[id].next) {
         const struct gt_promise *told = &cluster->promises[id].told;
         uint64_t mask = told->mask & cluster->free[node] & cluster->healthy[node];
@@ -45,7 +53,7 @@ unsigned gt_numa_pods(const struct gt_cluster *cluster, uint32_t node, uint64_t 
         coming.pods[gt_core_bits(mask)]++;
         free |= mask;
     }
-    if (free == available)
+    if (free == available && !any)
         return most;
     for (; pods < most; pods++) {
         coming.pods[gpus]++;
@@ -53,4 +61,33 @@ unsigned gt_numa_pods(const struct gt_cluster *cluster, uint32_t node, uint64_t 
             break;
     }
     return pods;
+}
+
+bool gt_numa_judges(const struct gt_cluster *cluster, uint32_t node)
+{
+    return gt_core_has_node(cluster, node) && gt_class_numa(cluster->classes[cluster->class[node]])->count;
+}
+
+static void passed_remove(struct gt_cluster *cluster, uint32_t at)
+{
+    gt_node_set_done(&cluster->passed[at].nodes);
+    cluster->passed_count--;
+    memmove(&cluster->passed[at], &cluster->passed[at + 1],
+            (cluster->passed_count - at) * sizeof(cluster->passed[0]));
+}
+
+void gt_numa_pass(struct gt_cluster *cluster, const struct gt_passed_pod *pod)
+{
+    if (cluster->passed_count == GT_PASSED_PODS_MAX)
+        passed_remove(cluster, 0);
+    cluster->passed[cluster->passed_count++] = *pod;
+}
+
+bool gt_numa_end_passed(struct gt_cluster *cluster, uint64_t owner, uint64_t now_ms)
+{
+    uint32_t before = cluster->passed_count;
+    for (uint32_t i = before; i-- > 0;)
+        if (cluster->passed[i].owner == owner || cluster->passed[i].until_ms <= now_ms)
+            passed_remove(cluster, i);
+    return cluster->passed_count < before;
 }

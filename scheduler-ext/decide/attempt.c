@@ -41,6 +41,7 @@ static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *
         bool has_place = pod && (pod->node_name || pod->plan == GT_CACHE_PLAN_ASSUMED);
         members[i].counted = has_place && member->state != GT_MEMBER_MOVING;
         members[i].pod = pod ? pod : like_member(view, i, last);
+        members[i].guessed = !pod;
         last = pod ? pod : last;
     }
     to->said = (struct gt_buf)GT_BUF(RULES_SAID_MAX);

@@ -35,11 +35,11 @@ bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t id, uint64_t remot
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_cluster_node node;
-    if (!gpus || !gt_cluster_get_node(cluster, id, &node) || !gt_class_numa(node.class)->count ||
-        gt_verdict_is_open(node.class, pod))
+    struct gt_cache_node cached;
+    if (!gpus || !gt_numa_judges(cluster, id) || !gt_cluster_get_node(cluster, id, &node) ||
+        gt_verdict_is_open(node.class, pod) || (gt_cache_get_node(cache, id, &cached) && cached.stale))
         return false;
-    uint64_t available = gt_node_available(&node, remote);
-    return node_values_bits(available) >= gpus && !gt_numa_pods(cluster, id, available, gpus);
+    return !gt_numa_pods(cluster, id, gt_node_available(&node, remote), gpus);
 }
 
 /* The available GPUs that are left when the scheduler has allocated some already: those are taken to be the

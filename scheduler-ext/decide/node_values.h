@@ -15,8 +15,8 @@ bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remo
 /* Whether the kubelet of the class judges the containers of a pod each by itself, and the pod has several
  * with GPUs: then its verdict is not predicted. `pod` NULL: not known, one container. */
 bool gt_verdict_is_open(const struct gt_class *class, const struct gt_cache_pod *pod);
-/* Whether enough GPUs are free for the pod on the node, but its kubelet would refuse the pod, since they are
- * spread over NUMA nodes. */
+/* Whether the kubelet of the node may refuse the pod, since the free GPUs are spread over NUMA nodes, or its
+ * agent has not yet told of enough free GPUs. */
 bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote,
                              const struct gt_cache_pod *pod, unsigned gpus);
 

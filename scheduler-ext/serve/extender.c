@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/prometheus.h"
 #include "base/text.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/wire/request.h"
 
 static const char *const paths[GT_WIRE_VERBS] = {
@@ -121,10 +122,17 @@ static struct gt_extender_pod extender_pod(const struct gt_extender *e, const st
 static void filter(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
 {
     struct gt_extender_pod pod = extender_pod(e, request);
+    const struct gt_cluster *cluster = gt_cache_cluster(e->spec.cache);
+    struct gt_node_set passed = {0};
     gt_auto_buf struct gt_buf reasons = GT_BUF((size_t)GT_WIRE_NODES_MAX * GT_FEASIBILITY_REASON_MAX);
+    uint64_t now_ms = gt_clock_ms();
+    gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, pod.gpus, &passed, now_ms); /* it asks again */
     for (uint32_t i = 0; i < request->count; i++) {
-        uint32_t node = gt_cluster_find_node(gt_cache_cluster(e->spec.cache), request->nodes[i]);
+        uint32_t node = gt_cluster_find_node(cluster, request->nodes[i]);
         enum gt_feasibility feasibility = gt_node_feasibility(e->spec.cache, e->spec.placement, &pod, node);
+        if (feasibility == GT_FEASIBLE && pod.gpus && pod.planned == GT_NONE &&
+            gt_numa_judges(cluster, node) && gt_node_set_add(&passed, node, NULL) < 0)
+            feasibility = GT_NUMA_REFUSED; /* no memory */
         e->ids[i] = (uint32_t)reasons.len;
         e->verdicts[i] = (struct gt_filter_verdict){.reason = feasibility == GT_FEASIBLE ? NULL : ""};
         if (feasibility == GT_FEASIBLE)
@@ -134,6 +142,7 @@ static void filter(struct gt_extender *e, const struct gt_wire_request *request,
         gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reasons);
         gt_buf_add(&reasons, "", 1);
     }
+    gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, pod.gpus, &passed, now_ms);
     if (reasons.failed) {
         gt_filter_error(to, "gputopo: no memory for the reasons");
         return;

@@ -54,12 +54,20 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
     uint32_t shown = feasibility == GT_PLANNED_ELSEWHERE ? pod->planned : node;
     if (!gt_cluster_get_node(gt_cache_cluster(cache), shown, &known))
         return;
+    uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
+    unsigned left = feasibility_bits(gt_node_available(&known, remote));
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
     else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
         gt_buf_puts(to, "this node is a spare: it waits for pods whose nodes are lost");
     else if (feasibility == GT_NODE_RESERVED)
         gt_buf_puts(to, "gputopo has reserved this node for a larger job that has waited for long");
+    else if (feasibility == GT_NUMA_REFUSED && left < pod->gpus)
+        gt_buf_printf(
+            to,
+            "by its last report %u GPUs are free, %u needed: it is not known yet on which NUMA nodes "
+            "others are, and the kubelet's topology manager may refuse the pod",
+            left, pod->gpus);
     else if (feasibility == GT_NUMA_REFUSED)
         gt_buf_printf(
             to,
@@ -67,11 +75,9 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
             "would be spread over too many NUMA nodes",
             pod->gpus);
     else if (feasibility == GT_GPUS_RESERVED) {
-        uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED) & known.free;
         gt_buf_printf(to,
                       "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
-                      feasibility_bits(known.assumed | remote),
-                      feasibility_bits(gt_node_available(&known, remote)), pod->gpus);
+                      feasibility_bits(known.assumed | (remote & known.free)), left, pod->gpus);
         struct gt_cache_node cached;
         if (gt_cache_get_node(cache, node, &cached) && cached.foreign)
             gt_buf_printf(to, "; the other scheduler has reserved %u for pods to come",
@@ -106,17 +112,17 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
         is_out(view, pod->known, &node, id, ret))
         return 0;
     enum gt_feasibility feasibility = gt_node_feasibility(view->cache, view->placement, pod, id);
+    uint64_t remote = gt_cluster_promised(gt_cache_cluster(view->cache), id, GT_PROMISE_NOTED);
+    uint64_t available = gt_node_available(&node, remote);
     bool spare =
         feasibility == GT_NODE_RESERVED && view->placement && gt_placement_is_spare(view->placement, id);
     *ret = spare                             ? GT_REFUSED_SPARE
            : feasibility == GT_NODE_RESERVED ? GT_REFUSED_NODE_RESERVED
            : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_GPUS_RESERVED
-           : feasibility == GT_NUMA_REFUSED  ? GT_REFUSED_NUMA
-                                             : GT_REFUSED_TOO_FEW;
+           : feasibility == GT_NUMA_REFUSED && feasibility_bits(available) >= pod->gpus ? GT_REFUSED_NUMA
+                                                                                        : GT_REFUSED_TOO_FEW;
     if (feasibility != GT_FEASIBLE)
         return 0;
-    uint64_t remote = gt_cluster_promised(gt_cache_cluster(view->cache), id, GT_PROMISE_NOTED);
-    uint64_t available = gt_node_available(&node, remote);
     uint32_t slots = gt_verdict_is_open(node.class, pod->known)
                          ? gt_bit_count(available) / pod->gpus
                          : gt_numa_pods(gt_cache_cluster(view->cache), id, available, pod->gpus);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real kubelet with the topology manager's policy single-numa-node and the static CPU manager, on two NUMA nodes."""
+"""Real kubelets with the topology manager's policy single-numa-node, scope container and pod, and the static CPU manager, on two NUMA nodes."""
 import random
 import time
 
@@ -13,43 +13,47 @@ from harness.waiting import Failed, same, until
 
 REFUSED = "TopologyAffinityError"
 SCHEDULER = "numa-scheduler"
-AT_ONCE = 6   # pods
+AT_ONCE = 12  # pods
 SIZES = (1, 1, 2, 2, 4)
+SCOPES = {1: "container", 2: "pod"}  # by the number of the node
+GATE, GROUP_SIZE = "metax-tech.com/gpu-placement", "metax-tech.com/gpu-group-size"
 
 
 class NumaCases:
     def __init__(self, report, cluster, build, recording):
         self.report, self.cluster, self.build, self.recording = report, cluster, build, recording
         self.many = 40 if report.is_quick else 200
-        self.node = None
 
-    def agent_options(self):
-        return ("--kubeconfig", self.cluster.state / "admin.kubeconfig", "--kubelet-config", self.cluster.state / "node1" / "kubelet.yaml",
-                "--heartbeat", "5")
+    def agent_options(self, number):
+        state = self.cluster.state
+        return "--kubeconfig", state / "admin.kubeconfig", "--kubelet-config", state / f"node{number}" / "kubelet.yaml", "--heartbeat", "5"
 
     @quick
     def published(self):
-        """The kubelet runs with the policy, and the agent says so."""
+        """The kubelets run with the policy, and the agents say so."""
         cluster = self.cluster
         cluster.kubectl("apply", "--server-side", "-k", install.DAEMONSET / "crds")
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "nodegputopologies.topology.metax-tech.com",
                         "supernodes.topology.metax-tech.com", "gpuplacements.topology.metax-tech.com")
-        self.node = Node(cluster, self.build, self.recording)
-        for gpu in self.node.machine.whole["gpus"]:
-            gpu["numaNode"] = gpu["index"] // 4
-        self.node.machine.write()
-        self.node.agent.start(*self.agent_options())
-        self.node.registered()
-        until("8 GPUs", lambda: cluster.get("node", "node1")["status"]["allocatable"].get(pods.RESOURCE) == "8")
-
-        def told():
-            statuses = [item.get("status", {}) for item in cluster.get("ngt")["items"]]
-            return [(status["kubelet"], one) for status in statuses for one in status.get("conditions", []) if one["type"] == "NUMAAlignment"]
-        (kubelet, condition), = until("the condition NUMAAlignment", told)
-        same([kubelet[key] for key in ("topologyManagerPolicy", "topologyManagerScope", "cpuManagerPolicy")],
-             ["single-numa-node", self.cluster.environment["NUMA"], "static"], "what is told of the kubelet")
-        same((condition["status"], condition["reason"]), ("False", "PodsTooLarge"), "the condition")
+        for number in SCOPES:
+            node = Node(cluster, self.build, self.recording, number)
+            for gpu in node.machine.whole["gpus"]:
+                gpu.update(numaNode=gpu["index"] // 4, uuid=f"GPU-{number}-{gpu['index']}")
+            node.machine.whole["supernode"] = None
+            node.machine.write()
+            node.agent.start(*self.agent_options(number))
+            node.registered()
+        for number, scope in SCOPES.items():
+            until("8 GPUs", lambda: cluster.get("node", f"node{number}")["status"]["allocatable"].get(pods.RESOURCE) == "8")
+            (status, condition), = until("the condition NUMAAlignment", lambda: self.told(number))
+            same([status["kubelet"][key] for key in ("topologyManagerPolicy", "topologyManagerScope", "cpuManagerPolicy")],
+                 ["single-numa-node", scope, "static"], "what is told of the kubelet")
+            same((condition["status"], condition["reason"]), ("False", "PodsTooLarge"), "the condition")
         return condition["message"]
+
+    def told(self, number):
+        statuses = [item.get("status", {}) for item in self.cluster.get("ngt")["items"] if item["metadata"]["name"] == f"node{number}"]
+        return [(status, one) for status in statuses for one in status.get("conditions", []) if one["type"] == "NUMAAlignment"]
 
     @quick
     def begin(self):
@@ -68,51 +72,65 @@ class NumaCases:
                           f"--authorization-kubeconfig={state}/scheduler.kubeconfig").start()
         until(f"{SCHEDULER} to run", lambda: program.alive() and program.said("Caches are synced"), 60)
 
-    def stream(self, scheduler):
-        """Pods come and go, a few at a time. How many the kubelet has refused."""
-        chance, made, refused, ran = random.Random(7), 0, 0, 0
-        alive, end = {}, time.monotonic() + 10 * self.many
+    @staticmethod
+    def pod(name, gpus, scheduler, planned):
+        pod = pods.manifest(name, gpus)
+        # with 0 the pod is gone from the API while the kubelet has its GPUs still, and nobody could know
+        pod["spec"].update(schedulerName=scheduler, terminationGracePeriodSeconds=1)
+        if planned:
+            pod["metadata"]["annotations"] = {GROUP_SIZE: str(gpus)}
+            pod["spec"]["schedulingGates"] = [{"name": GATE}]
+        return pod
+
+    def stream(self, scheduler, plan=False):
+        """Pods come and go, a few at a time; with `plan` every third is planned. {scope: pods refused}, pods that have run."""
+        chance, made, ran, refused = random.Random(7), 0, 0, dict.fromkeys(SCOPES.values(), 0)
+        alive, begun, end = {}, {}, time.monotonic() + 10 * self.many
         while made < self.many or alive:
+            new = []
             while made < self.many and len(alive) < AT_ONCE:
-                name = f"{scheduler[:4]}-{made}"
-                pod = pods.manifest(name, chance.choice(SIZES))
-                # with 0 the pod is gone from the API while the kubelet has its GPUs still, and nobody could know
-                pod["spec"].update(schedulerName=scheduler, terminationGracePeriodSeconds=1)
-                self.cluster.kubectl("create", "-f", "-", data=pod)
-                alive[name], made = chance.uniform(2, 8), made + 1
-            states = {item["metadata"]["name"]: item["status"] for item in self.cluster.get("pods")["items"]}
-            gone = [name for name in alive if states[name]["phase"] == "Failed"]
-            for name in gone:
-                if states[name].get("reason") != REFUSED:
-                    raise Failed(f"{name}: {states[name].get('reason')}: {states[name].get('message')}")
-                refused += 1
-            for name in list(alive):
-                if states[name]["phase"] == "Running":
-                    alive[name] -= 1
-                    if alive[name] <= 0:
-                        ran += 1
-                        gone.append(name)
+                new.append(self.pod(f"{scheduler[:4]}-{made}", chance.choice(SIZES), scheduler, plan and made % 3 == 2))
+                alive[new[-1]["metadata"]["name"]], made = chance.uniform(0, 2), made + 1
+            if new:
+                self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": new})
+            gone, now = [], time.monotonic()
+            for item in self.cluster.get("pods")["items"]:
+                name, status = item["metadata"]["name"], item["status"]
+                if name not in alive:
+                    continue
+                if status["phase"] == "Failed":
+                    if status.get("reason") != REFUSED:
+                        raise Failed(f"{name}: {status.get('reason')}: {status.get('message')}")
+                    refused[SCOPES[int(item["spec"]["nodeName"][4:])]] += 1
+                    gone.append(name)
+                elif status["phase"] == "Running" and begun.setdefault(name, now) + alive[name] < now:
+                    ran += 1
+                    gone.append(name)
             if gone:
                 self.cluster.kubectl("delete", "pod", *gone, "--wait=false")
                 for name in gone:
                     del alive[name]
-            if time.monotonic() > end:
+            if now > end:
                 raise Failed(f"{made} pods made, {ran} have run, {len(alive)} are left: {sorted(alive)}")
         return refused, ran
 
     @quick
     def without_us(self):
         refused, ran = self.stream("default-scheduler")
-        if not refused:
+        if not sum(refused.values()):
             raise Failed("no pod was refused without us: the stream proves nothing")
-        return f"{refused} of {self.many} pods refused, {ran} have run"
+        return f"{self.words(refused)} of {self.many} pods refused, {ran} have run"
 
     @quick
     def with_us(self):
-        until("every GPU to be free", lambda: self.cluster.get("ngt", "node1")["status"].get("freeCount") == 8)
-        refused, ran = self.stream(SCHEDULER)
-        same((refused, ran), (0, self.many), "pods refused, and pods that have run")
+        until("every GPU to be free", lambda: all(item["status"].get("freeCount") == 8 for item in self.cluster.get("ngt")["items"]))
+        refused, ran = self.stream(SCHEDULER, plan=True)
+        same((self.words(refused), ran), ("0 (scope container), 0 (scope pod)", self.many), "pods refused, and pods that have run")
         return f"0 of {self.many} pods refused"
+
+    @staticmethod
+    def words(refused):
+        return ", ".join(f"{count} (scope {scope})" for scope, count in refused.items())
 
     def run(self):
         case = self.report.case

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the stock kube-scheduler refuses: planned pods, by rules that a plan does not know, and nodes that offer fewer GPUs than they have."""
-from harness.placed import annotation, job, pod_template
+from harness.placed import annotation, job, pod_template, statefulset
 from harness.report import quick
 from harness.waiting import same, until
 
-DISK = "test.gputopo/disk"
+DISK, ZONE = "test.gputopo/disk", "topology.kubernetes.io/zone"
 PORTS = [{"containerPort": 7000, "hostPort": 7000}]
-NO_DISK = "didn't match PersistentVolume's node affinity"
+NO_DISK = "had no available volume zone"
 
 
 def on(*nodes):
@@ -33,18 +33,53 @@ class RefusalCases:
     def says(self, what, text, *words):
         same([word for word in words if word not in text], [], f"not in {what}: {text!r}")
 
-    def disk(self, *nodes):
-        """A volume that pods can have on these nodes alone, which plans do not know; the spec's members that use it."""
-        name = f"disk-{nodes[0]}"
-        self.cluster.kubectl("label", "node", *nodes, f"{DISK}={name}")
-        selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": DISK, "operator": "In", "values": [name]}]}]}
+    def volume(self, name, claim=None, labels=None, **spec):
+        """A volume, bound to a claim; `claim`: somebody else makes it. The spec's members that use it."""
         wanted = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeMode": "Filesystem"}
-        self.placed.create({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
-            **wanted, "capacity": {"storage": "1Mi"}, "hostPath": {"path": "/tmp"}, "nodeAffinity": {"required": selector}}})
+        self.placed.create({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, "labels": labels or {}}, "spec": {
+            **wanted, "capacity": {"storage": "1Mi"}, "hostPath": {"path": "/tmp"}, **spec,
+            **({"claimRef": {"namespace": "default", "name": claim}} if claim else {})}})
+        if claim:
+            return {}
         self.placed.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"}, "spec": {
             **wanted, "volumeName": name, "resources": {"requests": {"storage": "1Mi"}}}})
         until("the claim to be bound", lambda: self.cluster.get("pvc", name).get("status", {}).get("phase") == "Bound")
         return {"volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": name}}]}
+
+    def zonal(self, here, there):
+        """A volume that pods can have on the nodes `here`, not `there`, by its own label, which plans do not read."""
+        name = f"disk-{here[0]}"
+        for nodes, zone in ((here, name), (there, "elsewhere")):
+            self.cluster.kubectl("label", "node", *nodes, f"{ZONE}={zone}", "--overwrite")
+        return self.volume(name, labels={ZONE: name})
+
+    def local(self, name, *nodes, claim=None):
+        """One that its node affinity has on these nodes alone."""
+        self.cluster.kubectl("label", "node", *nodes, f"{DISK}={name}", "--overwrite")
+        selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": DISK, "operator": "In", "values": [name]}]}]}
+        return self.volume(name, claim, nodeAffinity={"required": selector})
+
+    @quick
+    def disks(self):
+        """A disk that two nodes have, for all pods of a job; one of its own for each pod of a StatefulSet."""
+        shared = ("hollow-2-6", "hollow-3-5")  # in two racks: too far apart for one unit
+        volume = self.local("far", *shared)
+        self.placed.create(job("far", 2, pod_template(8, group=16, **volume)))
+        said = self.placed.waits("job-name=far", "PodRules", "the volumes of its pods can be used on some nodes only")
+        self.placed.untouched(self.placed.pods("job-name=far"))
+        self.cluster.kubectl("delete", "job", "far", "--wait", "--cascade=foreground")
+        self.placed.create(job("near", 2, pod_template(8, group=16, **self.local("near", "hollow-3-2", "hollow-3-6"))))
+        same({pod["spec"]["nodeName"] for pod in self.placed.bound("job-name=near", 2)}, {"hollow-3-2", "hollow-3-6"}, "nodes of near")
+        own = ("hollow-2-7", "hollow-2-3", "hollow-2-6")
+        for i, node in enumerate(own):
+            self.local(f"own-{i}", node, claim=f"disk-own-{i}")
+        claim = {"metadata": {"name": "disk"}, "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "",
+                                                        "resources": {"requests": {"storage": "1Mi"}}}}
+        self.placed.create(statefulset("own", 3, pod_template(8, group=24), podManagementPolicy="Parallel", volumeClaimTemplates=[claim]))
+        self.placed.bound("app=own", 3)
+        pods = self.placed.pods("app=own")
+        same([pods[f"own-{i}"]["spec"]["nodeName"] for i in range(3)], list(own), "nodes of own")
+        return said
 
     @quick
     def apart(self):
@@ -63,7 +98,7 @@ class RefusalCases:
     def stalled(self):
         """Two pods are planned for each of two nodes, and one node has the volume: half of the job runs, and it says so everywhere."""
         nodes = ("hollow-2-4", "hollow-2-5")
-        self.placed.create(job("half", 4, pod_template(4, group=16, affinity=on(*nodes), **self.disk(nodes[0]))))
+        self.placed.create(job("half", 4, pod_template(4, group=16, affinity=on(*nodes), **self.zonal(nodes[:1], nodes[1:]))))
         status = self.phase("half", "Stalled", "2 of its 4 pods cannot start as planned")
         same(status["reason"], "PlanRefused", "the reason")
         self.says("its message", status["message"], NO_DISK, "pods of it have run")
@@ -78,7 +113,7 @@ class RefusalCases:
     def planned_again(self):
         """Neither planned node has the volume, so that no pod has run: the job gets the other two nodes, and its Job counts no failed pod."""
         taken, free = ("hollow-2-0", "hollow-2-1"), ("hollow-2-2", "hollow-2-3")
-        disk = self.disk(*free)
+        disk = self.zonal(free, taken)
         for node in free:
             template = pod_template(1)
             template["spec"]["nodeName"] = node
@@ -124,6 +159,7 @@ class RefusalCases:
         def case(name, run):
             return self.report.case(name, run, before=self.placed.clean)
         case("a host port, or anti-affinity: one pod of the job a node, and all of it runs", self.apart)
+        case("disks of nodes: each pod goes where its volume is, or the job waits and says so", self.disks)
         case("half of a job cannot start, since its volume is elsewhere: it is stalled, and says why", self.stalled)
         case("none of a job can start: it is planned again as a whole, on other nodes", self.planned_again)
         case("a node that offers fewer GPUs than it has gets no more pods than it offers", self.offers)

@@ -5,14 +5,16 @@
 
 #include "api/names.h"
 #include "base/err.h"
+#include "scheduler-ext/cache/peers.h"
 #include "scheduler-ext/cache/resources.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/core/core_checks.h"
 
 /*
- * Lines, each a letter and its argument: t, n, s, p add or update an object (NodeGPUTopology, Node,
- * Supernode, Pod), T, N, S, P delete the one of that name, l plans a pod, u removes its plan, k advances the
- * clock. The cluster stays consistent, and every query has a result.
+ * Lines, each a letter and its argument: t, n, s, p, c, v, o add or update an object (NodeGPUTopology, Node,
+ * Supernode, Pod, PersistentVolumeClaim, PersistentVolume, StorageClass), T, N, S, P, V (a volume) delete the
+ * one of that name, l plans a pod, u removes its plan, k advances the clock. The cluster stays consistent,
+ * and every query has a result.
  */
 struct line {
     char *text; /* behind the letter */
@@ -53,7 +55,7 @@ static void take(struct gt_cache *cache, char kind, const struct line *line, uin
 {
     struct gt_cache_pod *pod;
     cJSON *object = NULL;
-    if (strchr("tnsp", kind))
+    if (strchr("tnspcvo", kind))
         object = cJSON_ParseWithLength(line->text, line->len + 1);
     switch (kind) {
     case 't':
@@ -67,6 +69,19 @@ static void take(struct gt_cache *cache, char kind, const struct line *line, uin
         break;
     case 'p':
         hand_pod(cache, object);
+        break;
+    case 'c':
+    case 'v':
+    case 'o':
+        gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
+        gt_cache_related(cache,
+                         kind == 'c'   ? GT_RELATED_CLAIM
+                         : kind == 'v' ? GT_RELATED_VOLUME
+                                       : GT_RELATED_CLASS,
+                         object);
+        break;
+    case 'V':
+        gt_cache_related_deleted(cache, GT_RELATED_VOLUME, NULL, line->text);
         break;
     case 'T':
         gt_cache_topology_deleted(cache, line->text);
@@ -119,6 +134,7 @@ static void ask(struct gt_cache *cache)
             uint32_t now = gt_cache_room_for(cache, id, request, GT_CACHE_ROOM_NOW);
             if (now > gt_cache_room_for(cache, id, request, GT_CACHE_ROOM_EMPTIED))
                 fail_with("a node has more room than it has without pods with GPUs");
+            gt_cache_peers_bar(cache, pod, id);
             if (request && (now > 0) != gt_cache_has_room(cache, id, &request, &one, 1))
                 fail_with("two answers on one node's room");
         }

@@ -18,7 +18,7 @@ from api_double import Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import wait_for
 from kube_driver import kubeconfig
-from placement_driver import PLAN, gates, indexed_pod, node_status, supernode_status, template, topology
+from placement_driver import PLAN, gates, indexed_pod, node_status, planned_node, supernode_status, template, topology
 
 SCHEDULER, GPUTOPO = sys.argv.pop(1), sys.argv.pop(1)
 PODS = "/api/v1/namespaces/ns/pods"
@@ -140,6 +140,89 @@ class Reasons(unittest.TestCase):
             self.add_pod(f"{name}-0", **indexed_pod(name, 0))
             self.assertTrue(wait_for(lambda who=f"{name}-0": not gates(self.pod(who))))
             self.assertTrue(wait_for(lambda want=(name, kind, "NoGroup", note): want in self.events()), self.events())
+
+    # -- volumes --
+
+    def add_volume(self, name, *nodes):
+        self.api.add("/api/v1/persistentvolumes", name, spec={"nodeAffinity": {"required": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}]}]}}})
+
+    def add_claim(self, name, **spec):
+        self.api.add("/api/v1/namespaces/ns/persistentvolumeclaims", name, spec=spec)
+
+    @staticmethod
+    def volume(claim):
+        return {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
+
+    def planned(self, name):
+        self.assertTrue(wait_for(lambda: planned_node(self.pod(name))), self.explain(name.rsplit("-", 1)[0]))
+        return planned_node(self.pod(name))
+
+    def test_each_pod_goes_to_its_disk(self):
+        """Each pod of a job has a claim of its own, bound to a disk of one node; one that is not there may have any."""
+        for i, node in enumerate(("r1-n05", "r1-n03")):
+            self.add_volume(f"disk-{i}", node)
+            self.add_claim(f"data-disks-{i}", volumeName=f"disk-{i}")
+        self.start()
+        self.add_job("first", 1, 8)
+        self.planned("first-0")  # the controller has begun
+        self.add_job("disks", 3, 24, made=0)
+        for i in range(2):
+            self.add_pod(f"disks-{i}", **indexed_pod("disks", i, group=24, volumes=[self.volume(f"data-disks-{i}")]))
+        self.assertEqual([self.planned(f"disks-{i}") for i in range(2)], ["r1-n05", "r1-n03"])
+
+    def test_a_volume_where_there_is_no_room(self):
+        """The job says so; when its claim is made again elsewhere, it goes there."""
+        self.add_volume("there", "elsewhere")
+        self.add_claim("shared", volumeName="there")
+        self.start()
+        self.add_job("shared", 2, 16, volumes=[self.volume("shared")])
+        self.expect("shared", "PodRules", "the volumes of its pods can be used on some nodes only")
+        self.add_volume("here", "r2-n01", "r2-n07")
+        self.add_claim("shared", volumeName="here")
+        self.assertEqual({self.planned(f"shared-{i}") for i in range(2)}, {"r2-n01", "r2-n07"})
+
+    def test_a_volume_to_be_made(self):
+        """Where its class allows it."""
+        self.api.add("/apis/storage.k8s.io/v1/storageclasses", "zonal", volumeBindingMode="WaitForFirstConsumer", allowedTopologies=[
+            {"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": ["r2-n04"]}]}])
+        self.start()
+        self.add_job("new", 1, 8, volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}])
+        self.expect("new", "PodRules", "volume claims of its pods are missing or not bound yet")
+        self.add_claim("new-0-scratch", storageClassName="zonal")
+        self.assertEqual(self.planned("new-0"), "r2-n04")
+
+    def test_labels_of_namespaces(self):
+        """Anti-affinity to the pods of Namespaces with a label: r1-n01 has one, r1-n02 one of another Namespace."""
+        for name, team in (("near", "a"), ("far", "b")):
+            self.api.add("/api/v1/namespaces", name, metadata={"labels": {"team": team}})
+        for namespace, node in (("near", "r1-n01"), ("far", "r1-n02")):
+            self.api.add(f"/api/v1/namespaces/{namespace}/pods", "other", status={"phase": "Running"}, metadata={"labels": {"app": "x"}},
+                         spec={"nodeName": node, "containers": [{"name": "main"}]})
+        self.start()
+        self.add_job("first", 1, 8)
+        self.planned("first-0")
+        rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "x"}}, "namespaceSelector": {"matchLabels": {"team": "a"}},
+             "topologyKey": "kubernetes.io/hostname"}]}}
+        only = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["r1-n01", "r1-n02"]}]}]}}}
+        self.add_job("apart", 1, 8, affinity={**rule, **only})
+        self.assertEqual(self.planned("apart-0"), "r1-n02")
+
+    def test_volumes_that_may_not_be_listed(self):
+        """Said in the log, and plans are made as if there were none; nothing is asked before a pod has a claim."""
+        self.api.fail(Status(403, "forbidden"), times=1 << 30, method="GET", path="persistentvolumeclaims$")
+        self.add_volume("disk", "elsewhere")
+        self.start()
+        self.add_job("plain", 1, 8)
+        self.planned("plain-0")
+        self.assertFalse(self.companion.events("plans do not consider where pods can use their volumes"))
+        self.add_job("with", 1, 8, volumes=[self.volume("data")])
+        self.planned("with-0")
+        said = self.companion.events("plans do not consider where pods can use their volumes")
+        self.assertEqual([line["resource"] for line in said], ["persistentvolumeclaims"])
+        self.assertTrue(self.companion.is_ready())
 
     def test_quotas_that_may_not_be_listed(self):
         """Said in the log, and nobody waits for them; as soon as they may be, they count."""

@@ -17,7 +17,7 @@ static struct gt_pod_peers *read_spec(const char *spec, const char *labels)
     struct gt_pod_peers *peers = NULL;
     char *text = NULL;
     assert_non_null(json);
-    assert_int_equal(gt_pod_peers_text(json, "ns", own, &text), 0);
+    assert_int_equal(gt_pod_peers_text(json, "ns", NULL, own, &text), 0);
     if (text)
         assert_int_equal(gt_pod_peers_read(text, &peers), 0);
     free(text);
@@ -77,7 +77,7 @@ static void terms_mean_pods(void **state)
         assert_non_null(peers);
         assert_int_equal(peers->term_count, 1);
         assert_string_equal(peers->terms[0].key, "zone");
-        if (gt_peer_term_matches(peers, &peers->terms[0], text) != cases[i].means)
+        if (gt_peer_term_matches(peers, &peers->terms[0], text, NULL) != cases[i].means)
             fail_msg("%s: %s", cases[i].term, cases[i].labels);
         free(text);
         cJSON_Delete(labels);
@@ -124,9 +124,32 @@ static void ports_exclude_each_other(void **state)
     gt_pod_peers_free(sidecar);
 }
 
+static void claims_are_told(void **state)
+{
+    static const char spec[] =
+        "{\"volumes\":[{\"name\":\"a\",\"emptyDir\":{}},{\"persistentVolumeClaim\":{\"claimName\":\"data\"}},"
+        "{\"persistentVolumeClaim\":{\"claimName\":\"disk-w-0\"}},{\"name\":\"tmp\",\"ephemeral\":{}}]}";
+    cJSON *json = cJSON_Parse(spec);
+    struct gt_pod_peers *peers;
+    char *text;
+    (void)state;
+    assert_int_equal(gt_pod_peers_text(json, "ns", "w-0", NULL, &text), 0);
+    assert_int_equal(gt_pod_peers_read(text, &peers), 0);
+    assert_int_equal(cJSON_GetArraySize(peers->claims), 1);
+    assert_string_equal(peers->claims->child->valuestring, "data");
+    assert_int_equal(cJSON_GetArraySize(peers->own), 2);
+    assert_string_equal(peers->own->child->valuestring, "disk-w-0");
+    assert_string_equal(peers->own->child->next->valuestring, "w-0-tmp");
+    gt_pod_peers_free(peers);
+    free(text);
+    cJSON_Delete(json);
+    assert_null(read_spec(spec, "{}")); /* nobody asks for its volumes */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(terms_mean_pods),
-                                       cmocka_unit_test(ports_exclude_each_other)};
+                                       cmocka_unit_test(ports_exclude_each_other),
+                                       cmocka_unit_test(claims_are_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

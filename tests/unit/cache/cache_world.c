@@ -28,8 +28,9 @@ static void add_gpu(struct gt_buf *to, const struct world_topology *topology, un
     bool unhealthy = topology->unhealthy >> i & 1, unknown = topology->unknown >> i & 1;
     gt_buf_printf(to,
                   "{\"index\":%u,\"uuid\":\"GPU-%s-%u\",\"bdf\":\"0000:%02x:00.0\",\"product\":\"MXC550\","
-                  "\"numaNode\":0,\"mode\":\"%s\",\"health\":\"%s\",\"zone\":1}",
-                  i, topology->name, i, i + 1, topology->shared ? "sgpu" : "native",
+                  "\"numaNode\":%u,\"mode\":\"%s\",\"health\":\"%s\",\"zone\":1}",
+                  i, topology->name, i, i + 1, topology->single_numa ? i / 4 : 0,
+                  topology->shared ? "sgpu" : "native",
                   unhealthy ? "unhealthy"
                   : unknown ? "unknown"
                             : "healthy");
@@ -96,6 +97,8 @@ cJSON *world_topology(const struct world_topology *topology)
                           "\"weight\":64}",
                           a + b > 1 ? "," : "", a, b, topology->link_down && b == 1 ? "down" : "up");
     gt_buf_puts(&to, "],");
+    if (topology->single_numa)
+        gt_buf_puts(&to, "\"kubelet\":{\"topologyManagerPolicy\":\"single-numa-node\"},");
     if (!topology->silent_on_usage)
         add_usage(&to, topology);
     if (topology->server)

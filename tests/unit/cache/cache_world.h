@@ -27,6 +27,7 @@ struct world_topology {
     bool shared;          /* GPUs are in the vendor's sGPU mode */
     bool link_down;       /* the link of GPUs 0 and 1 */
     bool reversed;        /* GPUs are in descending order */
+    bool single_numa;     /* four GPUs on each NUMA node, which its kubelet never mixes */
     const char *version, *owners_since;
     const char *server, *remotes;             /* remotes: JSON, NULL none */
     const char *registered;                   /* the reason of that condition, NULL: there is none */

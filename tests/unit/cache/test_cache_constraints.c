@@ -194,12 +194,70 @@ static void test_shared(void **state)
     assert_true(sizes[19] < sizes[1] + 1000); /* the allocator rounds as it likes */
 }
 
+static void give_volume(struct gt_cache *cache, enum gt_related_kind kind, const char *json)
+{
+    cJSON *object = cJSON_Parse(json);
+    assert_non_null(object);
+    gt_cache_related(cache, kind, object);
+    cJSON_Delete(object);
+}
+
+/* Whether a node is closed to the pod, and whether that has to be asked at all. */
+static void assert_closed(struct gt_cache *cache, bool n1, bool n2)
+{
+    const struct gt_cache_pod *pod = pod_of(cache, "p");
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    assert_int_equal(gt_cache_pod_has_peers(cache, pod), n1 || n2);
+    assert_int_equal(gt_cache_peers_bar(cache, pod, gt_cluster_find_node(cluster, "n1")), n1);
+    assert_int_equal(gt_cache_peers_bar(cache, pod, gt_cluster_find_node(cluster, "n2")), n2);
+}
+
+static void test_volumes(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    static const char claim[] = "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"data\"},\"spec\":{%s}}";
+    char text[256];
+    give_plain_node(cache, "n1");
+    give_plain_node(cache, "n2");
+    give_node(cache, NODE(.name = "n1", .labels = "{\"zone\":\"a\"}"));
+    give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true,
+                        .spec = "\"volumes\":[{\"persistentVolumeClaim\":{\"claimName\":\"data\"}}],"));
+    assert_closed(cache, false, false); /* nobody reads them */
+    gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_BEING_READ);
+    assert_closed(cache, true, true);
+    gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
+    assert_closed(cache, true, true); /* there is no claim */
+    snprintf(text, sizeof(text), claim, "\"volumeName\":\"v\"");
+    give_volume(cache, GT_RELATED_CLAIM, text);
+    give_volume(cache, GT_RELATED_VOLUME, "{\"metadata\":{\"name\":\"v\"},\"spec\":{}}");
+    assert_closed(cache, false, false); /* everywhere */
+    give_volume(
+        cache, GT_RELATED_VOLUME,
+        "{\"metadata\":{\"name\":\"v\"},\"spec\":{\"nodeAffinity\":{\"required\":{\"nodeSelectorTerms\":["
+        "{\"matchExpressions\":[" EXPRESSION("zone", "In", "[\"a\"]") "]}]}}}}");
+    assert_closed(cache, false, true);
+    snprintf(text, sizeof(text), claim, "\"storageClassName\":\"c\"");
+    give_volume(cache, GT_RELATED_CLAIM, text);
+    give_volume(cache, GT_RELATED_CLASS,
+                "{\"metadata\":{\"name\":\"c\"},\"volumeBindingMode\":\"WaitForFirstConsumer\","
+                "\"allowedTopologies\":["
+                "{\"matchLabelExpressions\":[{\"key\":\"zone\",\"values\":[\"b\"]}]},"
+                "{\"matchLabelExpressions\":[{\"key\":\"zone\",\"values\":[\"a\"]}]}]}");
+    assert_closed(cache, false, true);
+    give_volume(cache, GT_RELATED_CLASS,
+                "{\"metadata\":{\"name\":\"c\"},\"volumeBindingMode\":\"Immediate\"}");
+    assert_closed(cache, true, true); /* kube-scheduler waits until it is bound */
+    gt_cache_related_deleted(cache, GT_RELATED_CLASS, NULL, "c");
+    assert_closed(cache, false, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_labels), cmocka_unit_test(test_taints),
         cmocka_unit_test(test_bound),  cmocka_unit_test(test_bound_with_too_much),
-        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_shared), cmocka_unit_test(test_volumes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

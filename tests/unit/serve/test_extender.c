@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/serve/extender.h"
 #include "tests/unit/cache/cache_world.h"
@@ -309,6 +311,80 @@ static void test_a_silent_node_is_left_to_the_scheduler(void **state)
     cJSON_Delete(answer);
 }
 
+/* ---- a kubelet that gives each pod GPUs of one of two NUMA nodes, of 4 GPUs each ---- */
+
+static void give_numa_node(struct host *host, uint64_t used)
+{
+    give_plain_node(host->cache, "n1");
+    give_topology(host->cache,
+                  TOPOLOGY(.name = "n1", .gpus = 8, .single_numa = true, .owners = {{"other", used}}),
+                  gt_clock_ms());
+}
+
+static bool passes(struct host *host, const char *args)
+{
+    cJSON *answer = post(host, "/kube-scheduler/filter", args);
+    bool does = cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")) == 1;
+    if (!does)
+        assert_non_null(failed_text(answer, "FailedNodes", "n1"));
+    cJSON_Delete(answer);
+    return does;
+}
+
+/* The scheduler asks for the next pods before anybody tells where the last ones went. */
+static void test_pods_in_a_row(void **state)
+{
+    struct host *host = *state;
+    give_numa_node(host, 0);
+    assert_true(passes(host, ARGS("a", "4", "\"n1\"")));
+    assert_true(passes(host, ARGS("b", "4", "\"n1\"")));
+    assert_false(passes(host, ARGS("c", "1", "\"n1\"")));
+    give_pod(host->cache, POD(.name = "a", .gpus = 4, .node = "n1"));
+    assert_false(passes(host, ARGS("c", "1", "\"n1\"")));
+    give_pod(host->cache, POD(.name = "b", .gpus = 4));
+    assert_false(passes(host, ARGS("c", "1", "\"n1\"")));
+    gt_cache_pod_deleted(host->cache, "ns", "b");
+    assert_true(passes(host, ARGS("c", "1", "\"n1\"")));
+    assert_false(passes(host, ARGS("d", "4", "\"n1\"")));
+    gt_cache_tick(host->cache, gt_clock_ms() + GT_CACHE_PASSED_MS + 1); /* c was never bound */
+    assert_true(passes(host, ARGS("d", "4", "\"n1\"")));
+}
+
+/* No plan is made on a node where such a pod may be coming. */
+static void test_plans_mind_pods_that_passed(void **state)
+{
+    struct host *host = *state;
+    struct gt_cluster *cluster = gt_cache_cluster(host->cache);
+    give_numa_node(host, 0);
+    assert_true(passes(host, ARGS("a", "1", "\"n1\"")));
+    assert_int_equal(gt_numa_pods(cluster, gt_cluster_find_node(cluster, "n1"), 0xff, 4), 1);
+}
+
+/* The scheduler knows sooner that GPUs are free, but not on which NUMA nodes. */
+static void test_gpus_that_are_not_reported(void **state)
+{
+    struct host *host = *state;
+    give_numa_node(host, 0xff);
+    cJSON *answer = post(host, "/kube-scheduler/filter", ARGS("p", "2", "\"n1\""));
+    assert_string_equal(
+        failed_text(answer, "FailedNodes", "n1"),
+        "by its last report 0 GPUs are free, 2 needed: it is not known yet on which NUMA nodes "
+        "others are, and the kubelet's topology manager may refuse the pod");
+    cJSON_Delete(answer);
+    gt_cache_tick(host->cache, gt_clock_ms() + 16 * 60 * 1000); /* nothing is heard of it any more */
+    assert_true(passes(host, ARGS("p", "2", "\"n1\"")));
+}
+
+/* A pod of 4 is on a node that has 2 + 1 by the last report: which ones are left when it has its own? */
+static void test_a_pod_that_has_no_room_yet(void **state)
+{
+    struct host *host = *state;
+    give_numa_node(host, 0xec);
+    assert_true(passes(host, ARGS("p", "2", "\"n1\"")));
+    give_pod(host->cache, POD(.name = "large", .gpus = 4, .node = "n1"));
+    assert_false(passes(host, ARGS("p", "2", "\"n1\"")));
+}
+
 #define TASK(name, gpus) "\"task\":{\"Resreq\":{},\"Pod\":" POD_OF(name, gpus) "}"
 #define VOLCANO_NODE(name, idle)                                                                             \
     "{\"Name\":\"" name "\",\"Idle\":{\"ScalarResources\":{\"metax-tech.com/gpu\":" idle "}},\"Tasks\":"     \
@@ -413,6 +489,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_another_replica_reserves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_node_is_left_to_the_scheduler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_silent_node_is_left_to_the_scheduler, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pods_in_a_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_plans_mind_pods_that_passed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gpus_that_are_not_reported, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_pod_that_has_no_room_yet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_volcano, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_input, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_methods_and_paths, set_up, tear_down),

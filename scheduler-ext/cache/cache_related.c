@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/pod_peers.h"
+#include "scheduler-ext/cache/cache_internal.h"
+
+/*
+ * Objects that pods refer to. On which nodes pods can use their volumes: a claim names its volume, which
+ * names nodes, as local disks do; one without a volume yet names its class, which names the places where
+ * volumes are made. Which labels Namespaces have.
+ */
+struct cache_related { /* as struct gt_related; texts are shared */
+    enum gt_related_kind kind;
+    uint32_t hash;
+    const char *namespace_, *name, *of;
+    bool is_bound, is_late;
+    struct gt_pod_rules *nodes; /* NULL: all */
+};
+
+static bool related_is(const void *item, const void *key)
+{
+    const struct cache_related *one = item, *wanted = key;
+    return one->kind == wanted->kind && strcmp(one->name, wanted->name) == 0 &&
+           strcmp(one->namespace_, wanted->namespace_) == 0;
+}
+
+static struct cache_related *related_find(const struct gt_cache *cache, enum gt_related_kind kind,
+                                          const char *namespace_, const char *name)
+{
+    const struct cache_related wanted = {.kind = kind, .namespace_ = namespace_, .name = name};
+    return gt_table_find(&cache->related, gt_cache_pod_hash(cache, namespace_, name), related_is, &wanted);
+}
+
+static void related_free(struct gt_cache *cache, struct cache_related *one)
+{
+    gt_cache_string_drop(cache, one->namespace_);
+    gt_cache_string_drop(cache, one->name);
+    gt_cache_string_drop(cache, one->of);
+    gt_cache_constraints_drop(cache, one->nodes);
+    gt_cache_release(&cache->bytes, one);
+}
+
+/* Jobs that wait may have waited for this. */
+static void related_changed(struct gt_cache *cache)
+{
+    cache->room |= cache->peers_asked;
+    gt_cache_notify(cache);
+}
+
+static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const struct gt_related *read)
+{
+    struct cache_related *one = gt_cache_alloc(&cache->bytes, sizeof(*one));
+    if (!one)
+        return false;
+    *one = (struct cache_related){.kind = kind,
+                                  .hash = gt_cache_pod_hash(cache, read->namespace_, read->name),
+                                  .namespace_ = gt_cache_string(cache, read->namespace_),
+                                  .name = gt_cache_string(cache, read->name),
+                                  .of = gt_cache_string(cache, read->of),
+                                  .is_bound = read->is_bound,
+                                  .is_late = read->is_late};
+    gt_cache_related_deleted(cache, kind, read->namespace_, read->name);
+    if (one->namespace_ && one->name && one->of && *one->name &&
+        gt_cache_constraints_of(cache, &read->nodes, &one->nodes) == 0 &&
+        gt_table_add(&cache->related, one->hash, one) == 0)
+        return true;
+    related_free(cache, one);
+    return false;
+}
+
+void gt_cache_related(struct gt_cache *cache, enum gt_related_kind kind, const cJSON *object)
+{
+    struct gt_related read = {0};
+    if (gt_related_read(kind, object, &read) < 0 || !related_add(cache, kind, &read))
+        cache->refused++;
+    gt_related_done(&read);
+    related_changed(cache);
+}
+
+void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind, const char *namespace_,
+                              const char *name)
+{
+    struct cache_related *gone = related_find(cache, kind, namespace_ ? namespace_ : "", name);
+    if (!gone)
+        return;
+    gt_table_remove(&cache->related, gone->hash, gone);
+    related_free(cache, gone);
+    related_changed(cache);
+}
+
+void gt_cache_set_related(struct gt_cache *cache, enum gt_related_kind kind, enum gt_cache_reading known)
+{
+    *(kind == GT_RELATED_NAMESPACE ? &cache->namespaces_known : &cache->volumes_known) = known;
+    related_changed(cache);
+}
+
+void gt_cache_related_done(struct gt_cache *cache)
+{
+    for (struct cache_related *next = gt_table_after(&cache->related, 0, NULL), *one; (one = next);) {
+        next = gt_table_after(&cache->related, one->hash, one);
+        related_free(cache, one);
+    }
+    gt_table_done(&cache->related);
+}
+
+bool gt_cache_wants_volumes(const struct gt_cache *cache, const struct gt_pod *pod)
+{
+    return cache->volumes_known == GT_NOT_READ && pod->gpus.total && !pod->node_name &&
+           gt_pod_uses_claims(pod->spec);
+}
+
+bool gt_cache_wants_namespaces(const struct gt_cache *cache)
+{
+    return cache->namespaces_wanted && cache->namespaces_known == GT_NOT_READ;
+}
+
+/* ---- questions ---- */
+
+bool gt_cache_term_matches(const struct gt_cache *cache, const struct gt_pod_peers *peers,
+                           const struct gt_peer_term *term, const char *labels)
+{
+    char name[256];
+    const struct cache_related *of = NULL;
+    if (term->of_namespace && cache->namespaces_known == GT_IS_READ) {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(labels, "\n"), labels);
+        of = related_find(cache, GT_RELATED_NAMESPACE, "", name);
+    }
+    return gt_peer_term_matches(peers, term, labels, of ? of->of : NULL);
+}
+
+static void add_claim_rules(const struct gt_cache *cache, const char *namespace_, const cJSON *names,
+                            struct gt_volume_rules *to)
+{
+    for (const cJSON *name = names ? names->child : NULL; name; name = name->next) {
+        const struct cache_related *claim =
+            related_find(cache, GT_RELATED_CLAIM, namespace_, cJSON_GetStringValue(name));
+        const struct cache_related *of =
+            claim ? related_find(cache, claim->is_bound ? GT_RELATED_VOLUME : GT_RELATED_CLASS, "", claim->of)
+                  : NULL;
+        to->unbound |= !claim || (!claim->is_bound && (!*claim->of || (of && !of->is_late)));
+        if (of && of->nodes && to->count < GT_COUNT(to->of))
+            to->of[to->count++] = of->nodes;
+    }
+}
+
+void gt_cache_volume_rules(const struct gt_cache *cache, const struct gt_pod_peers *peers, bool own,
+                           struct gt_volume_rules *to)
+{
+    to->unread = cache->volumes_known == GT_BEING_READ;
+    if (cache->volumes_known != GT_IS_READ)
+        return;
+    add_claim_rules(cache, peers->of, peers->claims, to);
+    if (own)
+        add_claim_rules(cache, peers->of, peers->own, to);
+}
+
+bool gt_cache_volumes_fit(const struct gt_volume_rules *rules, const struct cache_node *node)
+{
+    for (unsigned i = 0; i < rules->count; i++)
+        if (!gt_cache_labels_fit(rules->of[i], node, NULL))
+            return false;
+    return !rules->unread && !rules->unbound;
+}
