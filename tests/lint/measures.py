@@ -38,7 +38,7 @@ on_try gt_placement_try gt_decide gt_plan_job
 gt_decide gt_cache_plan_pod
 gt_placement_try gt_placement_report gt_write_object
 gt_placement_reconcile gt_reconcile_write_plans gt_write_lift gt_pod_patch_write
-on_round gt_writes_send request_to_pod
+write_make write_request
 """
 TOGETHER = ("agent", "cli", "kube", "scheduler-ext")
 
