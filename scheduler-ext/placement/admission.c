@@ -265,20 +265,24 @@ bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile)
     }
     if (!pod) {
         pjob->lift.scheduler_ms = 0;
+        pjob->lift.scheduler_told = false;
         return false;
     }
+    pjob->lift.scheduler_ms = pjob->lift.scheduler_ms ? pjob->lift.scheduler_ms : reconcile->now;
+    gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
+    /* In a new cluster the first pods are bound soon: what is said at once would be two more writes a job. */
+    if (reconcile->now < pjob->lift.scheduler_ms + reconcile->placement->times.retry_ms)
+        return false;
     snprintf(
         text, sizeof(text),
         "its pods wait for the scheduler %.253s (schedulerName), by which no pod of this cluster was bound",
         pod->scheduler);
     gt_placement_set_state(pjob, GT_PLACEMENT_LOST, GT_REASON_SCHEDULER_UNKNOWN, text);
-    pjob->lift.scheduler_ms = pjob->lift.scheduler_ms ? pjob->lift.scheduler_ms : reconcile->now;
-    if (pjob->lift.scheduler_ms != UINT64_MAX &&
+    if (!pjob->lift.scheduler_told &&
         reconcile->now - pjob->lift.scheduler_ms >= reconcile->placement->spec.options.unschedulable_ms) {
         gt_placement_event(pjob, pod, true, GT_REASON_SCHEDULER_UNKNOWN, "Report", text);
-        pjob->lift.scheduler_ms = UINT64_MAX;
+        pjob->lift.scheduler_told = true;
     }
-    gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return true;
 }
 

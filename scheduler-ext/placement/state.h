@@ -111,13 +111,13 @@ struct pjob_lift {
     bool began_in_term;    /* its first pod came in this leader's term */
     bool adopted;          /* the plan from before this leader's term was taken over */
     bool object_read;      /* the start of its waiting was taken over, too */
+    bool scheduler_told;   /* it was reported that its pods wait for an unknown scheduler */
     bool refusal_reported; /* it was reported that the API server refuses a write */
     struct write *writes;
     uint64_t retry_ms;      /* after a failed write: no write before then; 0: none failed */
     uint64_t late_ms;       /* when gates may be removed although pods are missing; 0: not set */
     uint64_t offers_end_ms; /* until then its plan waits for pods that may come with another place; 0: no */
-    uint64_t scheduler_ms;  /* since when its pods wait for an unknown scheduler; UINT64_MAX: that was
-                               reported; 0: they do not */
+    uint64_t scheduler_ms;  /* since when its pods wait for an unknown scheduler; 0: they do not */
     uint64_t new_pod_ms;
     uint32_t pods_seen;
     uint32_t most_pods; /* the most pods that it ever had */
