@@ -99,6 +99,20 @@ static bool may_repeat(const cJSON *annotations)
     return true;
 }
 
+void gt_pod_json_remove_managers(const cJSON *object, struct gt_buf *to)
+{
+    const cJSON *entries = gt_get_at(object, "metadata", "managedFields"), *entry;
+    cJSON_ArrayForEach(entry, entries)
+    {
+        if (strcmp(gt_get_string(entry, "operation"), "Update") != 0)
+            return;
+    }
+    if (cJSON_GetArraySize(entries) == 0)
+        return;
+    pod_json_patch_begin(to, "remove", "/metadata/managedFields", "");
+    gt_json_end(to, '}');
+}
+
 void gt_pod_json_add_annotations(const struct gt_pod *pod, const struct gt_pair *pairs, unsigned count,
                                  struct gt_buf *to)
 {

@@ -13,6 +13,10 @@ void gt_pod_json_add_gate(const struct gt_pod *pod, struct gt_buf *to); /* GT_GA
 /* Removes all annotations that begin with GT_PLAN_PREFIX. */
 void gt_pod_json_remove_plan(const struct gt_pod *pod, struct gt_buf *to);
 
+/* Removes metadata.managedFields: the API server makes them ready again for each policy, and extends them
+ * with each write of the status. Not for a pod that somebody applies, since those need them. */
+void gt_pod_json_remove_managers(const cJSON *object, struct gt_buf *to);
+
 void gt_pod_json_add_annotations(const struct gt_pod *pod, const struct gt_pair *pairs, unsigned count,
                                  struct gt_buf *to);
 

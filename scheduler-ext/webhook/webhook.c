@@ -226,6 +226,7 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
         gt_pod_json_remove_plan(pod, to);
         gt_pod_json_add_annotations(pod, pairs, GT_PLAN_PAIRS, to);
         gt_pod_json_add_node(pod, offer.texts.node, to);
+        gt_pod_json_remove_managers(review->object, to);
         if (!cJSON_IsTrue(gt_get(review->request, "dryRun")))
             gt_placement_reserve_offer(&offer);
         given = true;
@@ -340,8 +341,10 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
             gt_pod_json_remove_plan(pod, &verdict.patch);
             if (claims && !gt_pod_json_add_claim(review.object, webhook->resource, &verdict.patch))
                 gt_key_warnings_add(&verdict.warnings, "%s", too_much);
-            if (waits)
+            if (waits) {
                 gt_pod_json_add_gate(pod, &verdict.patch);
+                gt_pod_json_remove_managers(review.object, &verdict.patch);
+            }
             if (grouped && !doubt)
                 judge_pod(webhook, &seen, &verdict.refusal);
         }

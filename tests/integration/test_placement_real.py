@@ -653,6 +653,9 @@ class RealPlacementTest(unittest.TestCase):
                 return all(planned_node(pods[n]) and not gates(pods[n]) for n in names)
             self.assertTrue(wait_for(lifted))
             places = [planned_node(pod) for name, pod in self.pods().items() if name in names]
+            for name in names:  # kubectl hides them
+                text = self.server.kubectl("get", "--raw", f"/api/v1/namespaces/ns/pods/{name}")
+                self.assertNotIn("managedFields", json.loads(text)["metadata"])
             self.assertEqual((len(set(places)), len({node[:2] for node in places})), (4, 1))
             plain = self.make_pod("plain", {"metadata": {}, "spec": indexed_pod("x", 0, gated=False)["spec"]})
             self.assertEqual(gates(plain), [])

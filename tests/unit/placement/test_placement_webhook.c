@@ -150,6 +150,30 @@ static void test_gates_and_nodes(void **state)
            "", "names its node already");
 }
 
+/* Who wrote which field of a pod that is gated is forgotten, unless somebody applies the pod. */
+static void test_managers_are_removed(void **state)
+{
+    static const char remove[] = ",{\"op\":\"remove\",\"path\":\"/metadata/managedFields\"}]";
+    static const struct {
+        const char *managers, *template;
+        bool removed;
+    } cases[] = {
+        {"[]", GROUP "\"32\"", false},
+        {"[{\"operation\":\"Update\"}]", GROUP "\"32\"", true},
+        {"[{\"operation\":\"Update\"},{\"operation\":\"Apply\"}]", GROUP "\"32\"", false},
+        {"[{\"operation\":\"Update\"}]", "", false}, /* nor of one that stays as it is */
+    };
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_buf struct gt_buf pod = GT_BUF(4096), want = GT_BUF(4096);
+        gt_buf_printf(&pod, "{\"metadata\":{\"managedFields\":%s,\"annotations\":{%s}},\"spec\":{%s}}",
+                      cases[i].managers, cases[i].template, SPEC("8"));
+        if (*cases[i].template)
+            gt_buf_printf(&want, "%.*s%s", (int)strlen(first_gate) - 1, first_gate,
+                          cases[i].removed ? remove : "]");
+        mutate(*state, pod.data, want.data ? want.data : "", NULL);
+    }
+}
+
 /* Who makes a pod writes no plan; what stands there in place of annotations does not matter. */
 static void test_plans_of_others(void **state)
 {
@@ -630,6 +654,7 @@ int main(void)
         TEST(test_claims),
         TEST(test_hidden_in_a_crowd),
         TEST(test_gates_and_nodes),
+        TEST(test_managers_are_removed),
         TEST(test_annotation_of_another_template),
         TEST(test_siblings),
         TEST(test_what_is_not_ours),
