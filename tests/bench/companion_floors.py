@@ -96,7 +96,8 @@ class Double:
         if self.hints:
             self.hints.put((name, annotations[PLAN + "node"]))
         patch = [{"op": "add", "path": "/metadata/annotations", "value": {**pod["metadata"]["annotations"], **annotations}},
-                 {"op": "add", "path": "/spec/affinity", "value": affinity}]
+                 {"op": "add", "path": "/spec/affinity", "value": affinity},
+                 *([{"op": "remove", "path": "/metadata/managedFields"}] if "managedFields" in pod["metadata"] else [])]
         return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": {
             "uid": request["uid"], "allowed": True, "patchType": "JSONPatch",
             "patch": base64.b64encode(json.dumps(patch).encode()).decode()}}
