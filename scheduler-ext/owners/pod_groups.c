@@ -96,8 +96,9 @@ bool gt_pod_groups_remove(struct gt_pod_groups *groups, unsigned type, const cha
     if (found)
         gt_table_remove(is_queue ? &groups->queues : &groups->table,
                         gt_digest_hash_of_name(is_queue ? "" : namespace_, name), found);
+    bool is_known = found != NULL;
     free((void *)(uintptr_t)found);
-    return found;
+    return is_known;
 }
 
 static bool put_queue(struct gt_pod_groups *groups, const cJSON *object)
