@@ -7,6 +7,7 @@
 #include "api/resource_slice.h"
 #include "base/bits.h"
 #include "deviceplugin/dra/claim_cdi.h"
+#include "topology/model/isolation.h"
 
 enum { ORDER_SEARCH_US = 200 };
 
@@ -81,15 +82,19 @@ static unsigned make_order(const struct gt_slice_facts *facts, unsigned ret[stat
     return count;
 }
 
-/* Why an unhealthy GPU is so, as the value of a taint. */
-static const char *taint_of(const struct gt_slice_facts *facts, uint64_t gpus)
+/* Gives the device a taint where a GPU of it is unhealthy. Its value says why: a fault rather than an
+ * isolation that pods stay with. */
+static void add_taint(const struct gt_slice_facts *facts, struct gt_slice_device *device)
 {
-    for (uint64_t rest = gpus; rest; rest &= rest - 1) {
-        const struct gt_gpu *gpu = &facts->inventory->node->gpus[gt_bit_first(rest)];
-        if (!slice_device_of(facts->inventory, gpu->index)->healthy)
-            return gpu->cause != GT_SIGNALS ? gt_signal_name(gpu->cause) : "unhealthy";
+    const struct gt_node *node = facts->inventory->node;
+    uint64_t isolated = gt_node_isolated(node);
+    for (uint64_t rest = device->gpus; rest; rest &= rest - 1) {
+        const struct gt_gpu *gpu = &node->gpus[gt_bit_first(rest)];
+        if (slice_device_of(facts->inventory, gpu->index)->healthy || (device->taint && !device->keeps_pods))
+            continue;
+        device->taint = gpu->cause != GT_SIGNALS ? gt_signal_name(gpu->cause) : "unhealthy";
+        device->keeps_pods = isolated & rest & -rest;
     }
-    return NULL;
 }
 
 /* ---- composites ---- */
@@ -165,8 +170,11 @@ static void add_composites(const struct gt_slice_facts *facts, uint64_t all, boo
             char *name = names[slice->device_count];
             gt_composite_name(slice->node, (enum gt_composite_type)type, ranked[i].gpus, name);
             slice->devices[slice->device_count++] =
-                (struct gt_slice_device){name, ranked[i].gpus, (enum gt_composite_type)type, ranked[i].weight,
-                                         taint_of(facts, ranked[i].gpus)};
+                (struct gt_slice_device){.name = name,
+                                         .gpus = ranked[i].gpus,
+                                         .type = (enum gt_composite_type)type,
+                                         .weight = ranked[i].weight};
+            add_taint(facts, &slice->devices[slice->device_count - 1]);
         }
     }
 }
@@ -186,8 +194,8 @@ void gt_slice_write(const struct gt_slice_facts *facts, struct gt_buf *to)
         uint64_t gpu = UINT64_C(1) << order[i];
         if (!gt_dra_device_name(slice.node->gpus[order[i]].bdf, name))
             continue;
-        slice.devices[slice.device_count++] =
-            (struct gt_slice_device){.name = name, .gpus = gpu, .taint = taint_of(facts, gpu)};
+        slice.devices[slice.device_count] = (struct gt_slice_device){.name = name, .gpus = gpu};
+        add_taint(facts, &slice.devices[slice.device_count++]);
     }
     /* Those that are held must have room: the scheduler knows by them which GPUs are in use. */
     for (unsigned pass = 0; facts->composites && pass < 2; pass++)

@@ -183,7 +183,7 @@ static void write_device(const struct gt_resource_slice *slice, const struct gt_
         gt_json_begin(to, NULL, '{');
         gt_json_add_text(to, "key", GT_DRA_TAINT);
         gt_json_add_text(to, "value", device->taint);
-        gt_json_add_text(to, "effect", slice->taint_effect);
+        gt_json_add_text(to, "effect", device->keeps_pods ? "NoSchedule" : slice->taint_effect);
         gt_buf_puts(to, "}]");
     }
     gt_json_end(to, '}');

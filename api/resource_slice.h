@@ -30,6 +30,7 @@ struct gt_slice_device {
     enum gt_composite_type type; /* of a composite */
     unsigned weight;             /* of a composite: the sum of its pair weights (topology/model/loss.h) */
     const char *taint;           /* why it should not be given, as a label's value; NULL: no taint */
+    bool keeps_pods;             /* the taint evicts nobody: its effect is NoSchedule */
 };
 
 struct gt_resource_slice {

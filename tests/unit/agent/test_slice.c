@@ -82,6 +82,43 @@ static void only_what_is_offered(void **state)
     assert_non_null(strstr(text.data, "\"value\":\"unhealthy\""));
 }
 
+/* Pods on a GPU that is only isolated are not evicted by its taint, nor by that of a composite with it. */
+static void isolated_gpus_keep_their_pods(void **state)
+{
+    gt_auto_inventory struct gt_inventory *inventory = two_meshes(), *unhealthy = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 20), evicting = GT_BUF(1 << 20), both = GT_BUF(1 << 20);
+    struct gt_slice_facts facts = {.node_name = "n",
+                                   .node_uid = "u",
+                                   .supernode = "",
+                                   .usage = make_usage(0xff, 0),
+                                   .taint_effect = "NoExecute",
+                                   .composites = true};
+    (void)state;
+    struct gt_gpu *gpus = inventory->node->gpus;
+    gpus[2].cause = GT_CAUSE_ISOLATED;
+    strcpy(gpus[2].unhealthy_reason, "isolated: x");
+    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
+    facts.inventory = unhealthy;
+    gt_slice_write(&facts, &text);
+    assert_non_null(strstr(text.data, "\"value\":\"isolated\",\"effect\":\"NoSchedule\""));
+    assert_null(strstr(text.data, "NoExecute"));
+    strcpy(gpus[2].unhealthy_reason, "isolated, pods leave: x");
+    gt_slice_write(&facts, &evicting);
+    assert_non_null(strstr(evicting.data, "\"value\":\"isolated\",\"effect\":\"NoExecute\""));
+    strcpy(gpus[2].unhealthy_reason, "isolated: x");
+    gt_inventory_unref(unhealthy);
+    assert_int_equal(gt_inventory_withhold_some(inventory, 0x14, "unhealthy", &unhealthy, NULL), 0);
+    gpus[4].cause = GT_SIGNAL_RECORDED;
+    facts.inventory = unhealthy;
+    gt_slice_write(&facts, &both);
+    const char *node = strstr(both.data, "\"name\":\"node-8\"");
+    assert_non_null(node);
+    node = strstr(strstr(node, "\"taints\""), "\"value\"");
+    assert_int_equal(strncmp(node, "\"value\":\"recorded\",\"effect\":\"NoExecute\"",
+                             strlen("\"value\":\"recorded\",\"effect\":\"NoExecute\"")),
+                     0);
+}
+
 /* The names of composites in the order of the slice. */
 static const char *composites_of(const struct gt_slice_facts *facts)
 {
@@ -213,9 +250,13 @@ static void held_ones_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best_first),     cmocka_unit_test(only_what_is_offered),
-        cmocka_unit_test(composites),     cmocka_unit_test(held_composites),
-        cmocka_unit_test(as_many_as_fit), cmocka_unit_test(held_ones_fit),
+        cmocka_unit_test(best_first),
+        cmocka_unit_test(only_what_is_offered),
+        cmocka_unit_test(isolated_gpus_keep_their_pods),
+        cmocka_unit_test(composites),
+        cmocka_unit_test(held_composites),
+        cmocka_unit_test(as_many_as_fit),
+        cmocka_unit_test(held_ones_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
