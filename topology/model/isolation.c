@@ -9,9 +9,14 @@ static bool isolation_is_over(const struct gt_isolation *isolation, int64_t now_
     return isolation->until_s && isolation->until_s <= now_s;
 }
 
+static bool keeps_pods(const struct gt_gpu *gpu)
+{
+    return strncmp(gpu->unhealthy_reason, GT_ISOLATED, strlen(GT_ISOLATED)) == 0;
+}
+
 static void isolate_gpu(const struct gt_isolation *isolation, struct gt_gpu *gpu)
 {
-    if (!gt_gpu_usable(gpu))
+    if (!gt_gpu_usable(gpu) && !(isolation->evicts && keeps_pods(gpu)))
         return;
     gpu->health = GT_GPU_UNHEALTHY;
     gpu->cause = GT_CAUSE_ISOLATED;
@@ -46,7 +51,7 @@ uint64_t gt_node_isolated(const struct gt_node *node)
 {
     uint64_t isolated = 0;
     for (unsigned i = 0; i < node->gpu_count; i++)
-        if (strncmp(node->gpus[i].unhealthy_reason, GT_ISOLATED, strlen(GT_ISOLATED)) == 0)
+        if (keeps_pods(&node->gpus[i]))
             isolated |= UINT64_C(1) << i;
     return isolated;
 }

@@ -118,12 +118,32 @@ static void only_those_whose_pods_stay(void **state)
     assert_string_equal(node->gpus[3].unhealthy_reason, "hot");
 }
 
+/* In any order: pods leave where one of the entries about their GPU says so. */
+static void the_stricter_of_two_counts(void **state)
+{
+    (void)state;
+    for (unsigned order = 0; order < 2; order++) {
+        gt_auto_node struct gt_node *node = NULL;
+        assert_int_equal(gt_node_new(2, 0, &node, NULL), 0);
+        strcpy(node->gpus[0].bdf, "0000:00:00.0");
+        strcpy(node->gpus[1].bdf, "0000:01:00.0");
+        struct gt_isolations made = {.count = 2};
+        made.of[order] = (struct gt_isolation){.gpu = "1", .reason = "ticket"};
+        made.of[!order] = (struct gt_isolation){.reason = "burn-in", .evicts = true};
+        assert_int_equal(gt_isolations_apply(&made, 10, node, NULL), 0);
+        assert_int_equal(gt_node_isolated(node), 0);
+        assert_string_equal(node->gpus[0].unhealthy_reason, "isolated, pods leave: burn-in");
+        assert_string_equal(node->gpus[1].unhealthy_reason, "isolated, pods leave: burn-in");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_read_is_written), cmocka_unit_test(absent_and_empty),
-        cmocka_unit_test(what_is_wrong_is_named),  cmocka_unit_test(too_many),
-        cmocka_unit_test(when_the_next_one_ends),  cmocka_unit_test(only_those_whose_pods_stay),
+        cmocka_unit_test(what_is_read_is_written),    cmocka_unit_test(absent_and_empty),
+        cmocka_unit_test(what_is_wrong_is_named),     cmocka_unit_test(too_many),
+        cmocka_unit_test(when_the_next_one_ends),     cmocka_unit_test(only_those_whose_pods_stay),
+        cmocka_unit_test(the_stricter_of_two_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
