@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "base/time_text.h"
 
+enum { REASON_BYTES_MAX = 400 }; /* the API server counts characters, 100 */
+
 const cJSON *gt_isolated_entries(const cJSON *object)
 {
     return gt_get_at(object, "spec", "isolated");
@@ -54,7 +56,7 @@ static int isolation_read_entry(const struct gt_at *at, const cJSON *item, struc
     GT_TRY(gt_get_text(at, item, "gpu", to->gpu, sizeof(to->gpu)));
     GT_TRY(gt_get_bool(at, item, "all", &all));
     GT_TRY(gt_get_bool(at, item, "evict", &to->evicts));
-    GT_TRY(gt_api_text(at, item, "reason", GT_API_TEXT_MAX, &reason));
+    GT_TRY(gt_api_text(at, item, "reason", REASON_BYTES_MAX, &reason));
     if (all == (to->gpu[0] != '\0'))
         return gt_at_fail(at, "", "expected one of gpu, link and all");
     gt_text_cut(to->reason, sizeof(to->reason), *reason ? reason : "no reason is given");

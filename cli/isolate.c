@@ -412,6 +412,14 @@ static int isolate_do(const struct cli_verb *verb, const char *text, const struc
     return r < 0 ? cli_failed(verb->name, err) : r;
 }
 
+static size_t characters_of(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80; /* not a later byte of one in UTF-8 */
+    return count;
+}
+
 static int isolate_run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct isolate_options options = {.parse = {.verb = verb->name}};
@@ -427,8 +435,8 @@ static int isolate_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "expected NODE or NODE/GPU,GPU");
     if (verb == &cli_isolate && !options.reason)
         return cli_usage(verb->name, "--reason: say why");
-    if (options.reason && strlen(options.reason) > 100)
-        return cli_usage(verb->name, "--reason: longer than 100 characters");
+    if (options.reason && (characters_of(options.reason) > 100 || !gt_text_is_printable(options.reason)))
+        return cli_usage(verb->name, "--reason: longer than 100 characters, or not printable");
     if (verb != &cli_isolated)
         return isolate_do(verb, argv[first], &options);
     gt_auto_err struct gt_err *err = NULL;

@@ -416,7 +416,9 @@ class ApiCases:
         alice.may_not("a new entry says by:", *patch("ngt", "node1", {"spec": {"isolated": [*kept, {"gpu": "1", "reason": "x"}]}}))
         for wrong, why in (({"gpu": "1", "all": True}, "one of gpu, link and all"), ({}, "one of gpu, link and all"),
                            ({"link": ["1"]}, "at least 2 items"), ({"all": True, "reason": ""}, "at least 1 chars"),
-                           ({"all": True, "until": "soon"}, "date-time")):
+                           ({"all": True, "until": "soon"}, "date-time"),
+                           ({"all": True, "until": "2026-12-01T09:00:00+08:00"}, "should match"),
+                           ({"all": True, "reason": "two\nlines"}, "should match")):
             alice.may_not(why, *patch("ngt", "node1", {"spec": {"isolated": [{"reason": "x", "by": name, **wrong}]}}))
         lifted = "an agent changes nothing that people have isolated"
         agent.may_not(lifted, *apply("gputopo-agent"), data={**topology("node1"), "spec": {"isolated": []}})

@@ -14,12 +14,16 @@ import sys
 import time
 import unittest
 
+import jsonschema
+import yaml
+
 PROGRAM = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""
 
 import test_publish  # noqa: E402, it takes its own argument
 from api_double import Status  # noqa: E402
 from publish_driver import PATIENCE, wait_for  # noqa: E402
 
+CRD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "daemonset", "crds", "nodegputopologies.yaml")
 OBJECT = f"{test_publish.TOPOLOGIES}/n1"
 
 
@@ -92,9 +96,10 @@ class Isolated(test_publish.Case):
     def test_a_second_word_replaces_the_first(self):
         self.begin()
         self.done("isolate", "n1/3", "--reason", "first")
-        self.done("isolate", f"n1/{self.uuid(3).lower()}", "--reason", "second")
+        self.done("isolate", f"n1/{self.uuid(3).lower()}", "--reason", "测" * 100)
         rows = json.loads(self.done("isolated", "-o", "json"))
-        self.assertEqual([(row["node"], row["reason"]) for row in rows], [("n1", "second")])
+        self.assertEqual([(row["node"], row["reason"]) for row in rows], [("n1", "测" * 100)])
+        self.assertTrue(wait_for(lambda: self.sick().get(3, "").startswith("isolated: 测")), self.agent.lines)
 
     def test_a_link_and_a_node(self):
         self.begin()
@@ -152,6 +157,18 @@ class Isolated(test_publish.Case):
         self.assertTrue(wait_for(lambda: [line for line in self.agent.lines if "those of before stay" in str(line)]))
         self.assertEqual(len(self.kubelet_.healthy()), 7)
 
+    def test_what_the_agent_cannot_read_is_refused_before(self):
+        """Else one entry of a program would keep the agent from reading the list."""
+        with open(CRD, encoding="utf-8") as file:
+            version, = yaml.safe_load(file)["spec"]["versions"]
+        schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        good = {"all": True, "reason": "测试 fails: 3 %", "until": "2026-12-01T09:00:00.5Z"}
+        jsonschema.validate({"isolated": [good, {"gpu": "GPU-1", "reason": "x"}, {"link": ["0", "0000:1a:00.0"], "reason": "x"}]}, schema)
+        for wrong in ({"until": "2026-12-01T09:00:00+08:00"}, {"until": "1950-12-01T09:00:00Z"}, {"reason": "two\nlines"},
+                      {"gpu": "测" * 63}, {"link": ["0", "测" * 63]}):
+            with self.assertRaises(jsonschema.ValidationError, msg=wrong):
+                jsonschema.validate({"isolated": [{**good, **wrong}]}, schema)
+
     def test_two_at_once(self):
         self.begin()
         self.api.fail(Status(409), times=2, method="PATCH", name="n1")
@@ -166,7 +183,8 @@ class Isolated(test_publish.Case):
         self.fails("isolate", "--reason", "x", says="expected NODE", code=2)
         self.fails("isolate", "n1/", "--reason", "x", says="expected indices or UUIDs", code=2)
         self.fails("isolate", "n1/3", "--link", "--reason", "x", says="does not name two GPUs", code=2)
-        self.fails("isolate", "n1/3", "--reason", "x" * 101, says="longer than 100", code=2)
+        for reason in ("x" * 101, "two\nlines"):
+            self.fails("isolate", "n1/3", "--reason", reason, says="longer than 100 characters, or not printable", code=2)
         for span in ("3", "d", "0d", "3w", "367d", "99999999999999999999d"):
             self.fails("isolate", "n1/3", "--reason", "x", "--for", span, says="no time such as", code=2)
         self.fails("isolate", "n1/9", "--reason", "x", says="node n1 has no GPU '9', expected 0..7")

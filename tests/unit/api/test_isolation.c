@@ -44,6 +44,25 @@ static void what_is_read_is_written(void **state)
     assert_false(gt_isolations_equal(&made, &again));
 }
 
+/* The API server counts characters: 100 of three bytes each are no reason to refuse the list. */
+static void a_reason_in_another_language(void **state)
+{
+    (void)state;
+    struct gt_isolations made;
+    gt_auto_node struct gt_node *node = NULL;
+    gt_auto_buf struct gt_buf list = GT_BUF(1024);
+    gt_buf_puts(&list, "[{\"all\": true, \"evict\": true, \"reason\": \"");
+    for (unsigned i = 0; i < 100; i++)
+        gt_buf_puts(&list, "\u6d4b");
+    gt_buf_puts(&list, "\"}]");
+    assert_int_equal(read_text(list.data, &made, NULL), 1);
+    assert_int_equal(strlen(made.of[0].reason) % 3, 0);
+    assert_int_equal(gt_node_new(1, 0, &node, NULL), 0);
+    strcpy(node->gpus[0].bdf, "0000:00:00.0");
+    assert_int_equal(gt_isolations_apply(&made, 10, node, NULL), 0);
+    assert_int_equal((strlen(node->gpus[0].unhealthy_reason) - strlen(GT_ISOLATED_EVICT)) % 3, 0);
+}
+
 static void absent_and_empty(void **state)
 {
     (void)state;
@@ -143,7 +162,7 @@ int main(void)
         cmocka_unit_test(what_is_read_is_written),    cmocka_unit_test(absent_and_empty),
         cmocka_unit_test(what_is_wrong_is_named),     cmocka_unit_test(too_many),
         cmocka_unit_test(when_the_next_one_ends),     cmocka_unit_test(only_those_whose_pods_stay),
-        cmocka_unit_test(the_stricter_of_two_counts),
+        cmocka_unit_test(the_stricter_of_two_counts), cmocka_unit_test(a_reason_in_another_language),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
