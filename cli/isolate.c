@@ -111,6 +111,23 @@ static unsigned isolate_drop(cJSON *list, const struct gt_node *node, const stru
     return gone;
 }
 
+static bool isolated_is_over(const cJSON *entry)
+{
+    int64_t until_s = gt_time_of_text(gt_get_string(entry, "until"));
+    return until_s && until_s <= time(NULL);
+}
+
+/* What is over goes only where room is needed: the clock here may be wrong. */
+static void isolate_make_room(cJSON *list)
+{
+    for (cJSON *entry = list->child, *next; entry && cJSON_GetArraySize(list) > GT_ISOLATIONS_MAX;
+         entry = next) {
+        next = entry->next;
+        if (isolated_is_over(entry))
+            cJSON_Delete(cJSON_DetachItemViaPointer(list, entry));
+    }
+}
+
 static cJSON *isolate_add(cJSON *list, const struct isolated_target *target, unsigned i,
                           const struct isolate_options *options, const char *by)
 {
@@ -175,6 +192,7 @@ static int isolate_change_list(cJSON *list, const struct gt_node *node, struct i
         if (by && !isolate_add(list, &target, i, options, by))
             return gt_fail_sys(err, ENOMEM, "%s", target.node);
     }
+    isolate_make_room(list);
     if (cJSON_GetArraySize(list) > GT_ISOLATIONS_MAX)
         return gt_fail(err, EINVAL, "node %s has %d isolations already, the most there may be", target.node,
                        GT_ISOLATIONS_MAX);
@@ -196,7 +214,10 @@ static int isolate_change_once(struct cli_api *api, const struct isolated_target
     const cJSON *before = gt_isolated_entries(object);
     list = before ? cJSON_Duplicate(before, true) : cJSON_CreateArray();
     GT_TRY(list ? 0 : gt_fail_sys(err, ENOMEM, "%s", target->node));
-    GT_TRY(isolate_change_list(list, topology.node, *target, options, by, err));
+    /* Without a list the agent may still keep what an object before this one said: an empty list ends that.
+     */
+    if (before || by || target->count)
+        GT_TRY(isolate_change_list(list, topology.node, *target, options, by, err));
     return isolate_patch(api, target->node, gt_meta_version(object), list, err);
 }
 
@@ -247,12 +268,6 @@ static void isolated_what(const cJSON *entry, const struct gt_node *node, struct
         else
             gt_buf_puts(to, name);
     }
-}
-
-static bool isolated_is_over(const cJSON *entry)
-{
-    int64_t until_s = gt_time_of_text(gt_get_string(entry, "until"));
-    return until_s && until_s <= time(NULL);
 }
 
 static void isolated_on_object(void *arg, cJSON *object)

@@ -141,7 +141,7 @@ class Isolated(test_publish.Case):
         self.assertTrue(wait_for(lambda: (self.object() or {}).get("status", {}).get("freeCount") == 7), self.agent.lines)
         self.assertIsNone(self.spec())
         self.assertEqual(len(self.kubelet_.healthy()), 7)
-        self.set_spec([])
+        self.done("release", "n1")
         self.healthy(8)
         self.assertTrue(wait_for(lambda: not os.path.exists(file)))
 
@@ -169,6 +169,12 @@ class Isolated(test_publish.Case):
             with self.assertRaises(jsonschema.ValidationError, msg=wrong):
                 jsonschema.validate({"isolated": [{**good, **wrong}]}, schema)
 
+    def test_what_is_over_makes_room(self):
+        self.begin()
+        self.set_spec([{"gpu": f"GPU-{i}", "reason": "over", "until": at(-10)} for i in range(64)])
+        self.done("isolate", "n1/1", "--reason", "new")
+        self.assertEqual([entry["reason"] for entry in self.spec()], ["over"] * 63 + ["new"])
+
     def test_two_at_once(self):
         self.begin()
         self.api.fail(Status(409), times=2, method="PATCH", name="n1")
@@ -189,7 +195,7 @@ class Isolated(test_publish.Case):
             self.fails("isolate", "n1/3", "--reason", "x", "--for", span, says="no time such as", code=2)
         self.fails("isolate", "n1/9", "--reason", "x", says="node n1 has no GPU '9', expected 0..7")
         self.fails("isolate", "n2/0", "--reason", "x", says="there is no NodeGPUTopology of node 'n2'")
-        self.fails("release", "n1", says="nothing like that is isolated")
+        self.fails("release", "n1/3", says="nothing like that is isolated")
         self.assertIsNone(self.spec())
 
 
