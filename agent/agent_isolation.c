@@ -10,24 +10,28 @@
 /* What people and programs isolate on this node: `spec.isolated` of its object, followed. Only the end of an
  * entry and a later list end an isolation: not that the API server or the object is away. */
 
-enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, ISOLATION_CHECK_MS = 60000 };
+enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300 };
 
-/* At the end of the next isolation the GPUs are served again. The clock may be set meanwhile. */
-static void arm_end(struct gt_agent *agent)
+/* At the end of an isolation the GPUs are served again. Returns whether one has ended, or holds again, since
+ * this was last called. */
+static bool arm_end(struct gt_agent *agent)
 {
-    int64_t now_s = time(NULL), end_s = gt_isolations_next_end(&agent->isolations, now_s);
-    uint64_t in_ms = (uint64_t)(end_s - now_s) * 1000;
-    if (end_s)
-        gt_source_arm(agent->isolation_timer, in_ms < ISOLATION_CHECK_MS ? in_ms : ISOLATION_CHECK_MS);
+    unsigned again_s;
+    uint64_t over = gt_isolations_over(&agent->isolations, time(NULL), &again_s),
+             before = agent->isolations_over;
+    agent->isolations_over = over;
+    if (again_s)
+        gt_source_arm(agent->isolation_timer, again_s * UINT64_C(1000));
     else
         gt_source_disarm(agent->isolation_timer);
+    return over != before;
 }
 
 static void isolation_on_timer(void *arg)
 {
     struct gt_agent *agent = arg;
-    gt_scanner_request(agent->scanner, GT_SCAN_IDS);
-    arm_end(agent);
+    if (arm_end(agent))
+        gt_scanner_request(agent->scanner, GT_SCAN_IDS);
 }
 
 /* A new object without a list says nothing of what the one before it said: somebody has deleted that. */
@@ -51,8 +55,8 @@ static void isolation_on_object(void *arg, cJSON *object)
         gt_info("isolations have changed", GT_INT("before", agent->isolations.count),
                 GT_INT("now", said.count));
     agent->isolations = said;
-    gt_scanner_isolate(agent->scanner, &agent->isolations, true);
     arm_end(agent);
+    gt_scanner_isolate(agent->scanner, &agent->isolations, true);
 }
 
 static void isolation_on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
@@ -83,8 +87,8 @@ int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
         gt_warning("what was isolated before is not known", GT_STR("why", gt_err_text(why)));
     if (r > 0) {
         gt_info("isolations of before hold", GT_INT("count", agent->isolations.count));
-        gt_scanner_isolate(agent->scanner, &agent->isolations, false);
         arm_end(agent);
+        gt_scanner_isolate(agent->scanner, &agent->isolations, false);
     }
     return 0;
 }

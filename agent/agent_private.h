@@ -85,7 +85,8 @@ struct gt_agent {
     struct gt_source *plans_timer; /* armed while they were not */
 
     struct gt_isolations isolations;     /* in use */
-    struct gt_source *isolation_timer;   /* armed: one of them ends */
+    uint64_t isolations_over;            /* those that had ended when that was last asked */
+    struct gt_source *isolation_timer;   /* armed: one of them has an end */
     struct gt_kube_informer *own_object; /* of this node; NULL: nothing is published */
     int isolations_error;                /* of its last failure, 0: none since it last said something */
 

@@ -46,6 +46,7 @@ struct gt_scanner {
     struct gt_health health;
     struct gt_health_file health_file;
     bool write_failed;            /* the last attempt to write it failed */
+    bool store_failed;            /* likewise, the isolations */
     bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
     struct gt_isolations isolations;
@@ -270,12 +271,15 @@ static void keep_health(struct gt_scanner *scanner)
     scanner->write_failed = r < 0;
 }
 
-static void store_isolations(const struct gt_scanner *scanner)
+/* What could not be written is written after the next scan. */
+static void store_isolations(struct gt_scanner *scanner)
 {
     gt_auto_err struct gt_err *err = NULL;
-    if (scanner->options.kubelet_dir &&
-        gt_isolation_file_write(scanner->options.kubelet_dir, &scanner->isolations, &err) < 0)
+    bool failed = scanner->options.kubelet_dir &&
+                  gt_isolation_file_write(scanner->options.kubelet_dir, &scanner->isolations, &err) < 0;
+    if (failed && !scanner->store_failed)
         gt_warning("isolations are not written down", GT_STR("why", gt_err_text(err)));
+    scanner->store_failed = failed;
 }
 
 static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
@@ -367,7 +371,7 @@ static void *scanner_run(void *arg)
         /* Last: the kubelet gets the result also where a disk or the probe hangs here. */
         pthread_mutex_unlock(&scanner->lock);
         keep_health(scanner);
-        if (stores)
+        if (stores || scanner->store_failed)
             store_isolations(scanner);
         pthread_mutex_lock(&scanner->lock);
     }

@@ -169,6 +169,20 @@ class Isolated(test_publish.Case):
             with self.assertRaises(jsonschema.ValidationError, msg=wrong):
                 jsonschema.validate({"isolated": [{**good, **wrong}]}, schema)
 
+    def test_a_disk_that_takes_nothing(self):
+        """It is told once, and written when the disk takes it."""
+        os.makedirs(f"{self.directory}/device-plugins", exist_ok=True)
+        place = f"{self.directory}/device-plugins/gputopo"
+        with open(place, "w", encoding="ascii"):
+            pass
+        self.begin("--health-interval", "1")
+        self.done("isolate", "n1/3", "--reason", "x")
+        self.healthy(7)
+        time.sleep(3)
+        self.assertEqual(len([line for line in self.agent.lines if "isolations are not written down" in str(line)]), 1)
+        os.remove(place)
+        self.assertTrue(wait_for(lambda: os.path.exists(f"{place}/isolated.json")), self.agent.lines)
+
     def test_what_is_over_makes_room(self):
         self.begin()
         self.set_spec([{"gpu": f"GPU-{i}", "reason": "over", "until": at(-10)} for i in range(64)])

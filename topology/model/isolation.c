@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { CHECK_S = 60 };
+
 static bool isolation_is_over(const struct gt_isolation *isolation, int64_t now_s)
 {
     return isolation->until_s && isolation->until_s <= now_s;
@@ -67,14 +69,20 @@ bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolatio
     return equal;
 }
 
-int64_t gt_isolations_next_end(const struct gt_isolations *isolations, int64_t now_s)
+uint64_t gt_isolations_over(const struct gt_isolations *isolations, int64_t now_s, unsigned *ret_again_s)
 {
-    int64_t next = 0;
+    uint64_t over = 0;
+    *ret_again_s = 0;
     for (unsigned i = 0; i < isolations->count; i++) {
-        const struct gt_isolation *isolation = &isolations->of[i];
-        if (isolation->until_s && !isolation_is_over(isolation, now_s) &&
-            (!next || isolation->until_s < next))
-            next = isolation->until_s;
+        int64_t until_s = isolations->of[i].until_s, in_s = until_s - now_s;
+        if (!until_s)
+            continue;
+        if (isolation_is_over(&isolations->of[i], now_s))
+            over |= UINT64_C(1) << i;
+        if (!*ret_again_s)
+            *ret_again_s = CHECK_S;
+        if (in_s > 0 && in_s < *ret_again_s)
+            *ret_again_s = (unsigned)in_s;
     }
-    return next;
+    return over;
 }

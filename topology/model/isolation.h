@@ -37,5 +37,6 @@ uint64_t gt_node_isolated(const struct gt_node *node);
 
 bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolations *b);
 
-/* When the next one ends, Unix time; 0: none will. */
-int64_t gt_isolations_next_end(const struct gt_isolations *isolations, int64_t now_s);
+/* Those that have ended, as a mask, and in how many seconds to ask again, 0: never. The clock may be set in
+ * either direction meanwhile. */
+uint64_t gt_isolations_over(const struct gt_isolations *isolations, int64_t now_s, unsigned *ret_again_s);

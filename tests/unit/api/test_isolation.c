@@ -107,13 +107,24 @@ static void too_many(void **state)
     assert_int_equal(read_text(list.data, &made, &err), -EINVAL);
 }
 
-static void when_the_next_one_ends(void **state)
+/* Also after the end: the clock may be set back, and forward again. */
+static void which_are_over_and_when_to_ask_again(void **state)
 {
     (void)state;
     struct gt_isolations made = {.count = 4,
                                  .of = {{.until_s = 50}, {.until_s = 0}, {.until_s = 200}, {.until_s = 150}}};
-    assert_int_equal(gt_isolations_next_end(&made, 100), 150);
-    assert_int_equal(gt_isolations_next_end(&made, 200), 0);
+    unsigned again_s;
+    assert_int_equal(gt_isolations_over(&made, 20, &again_s), 0);
+    assert_int_equal(again_s, 30);
+    assert_int_equal(gt_isolations_over(&made, 60, &again_s), 1);
+    assert_int_equal(again_s, 60);
+    assert_int_equal(gt_isolations_over(&made, 149, &again_s), 1);
+    assert_int_equal(again_s, 1);
+    assert_int_equal(gt_isolations_over(&made, 200, &again_s), 13);
+    assert_int_equal(again_s, 60);
+    made = (struct gt_isolations){.count = 1};
+    assert_int_equal(gt_isolations_over(&made, 200, &again_s), 0);
+    assert_int_equal(again_s, 0);
 }
 
 static void only_those_whose_pods_stay(void **state)
@@ -159,10 +170,14 @@ static void the_stricter_of_two_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_read_is_written),    cmocka_unit_test(absent_and_empty),
-        cmocka_unit_test(what_is_wrong_is_named),     cmocka_unit_test(too_many),
-        cmocka_unit_test(when_the_next_one_ends),     cmocka_unit_test(only_those_whose_pods_stay),
-        cmocka_unit_test(the_stricter_of_two_counts), cmocka_unit_test(a_reason_in_another_language),
+        cmocka_unit_test(what_is_read_is_written),
+        cmocka_unit_test(absent_and_empty),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(too_many),
+        cmocka_unit_test(which_are_over_and_when_to_ask_again),
+        cmocka_unit_test(only_those_whose_pods_stay),
+        cmocka_unit_test(the_stricter_of_two_counts),
+        cmocka_unit_test(a_reason_in_another_language),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
