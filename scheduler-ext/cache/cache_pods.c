@@ -426,6 +426,8 @@ void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *n
 {
     struct gt_passed_pod pod = {passed_owner(cache, namespace_, name), now_ms + GT_CACHE_PASSED_MS, gpus,
                                 *nodes};
+    if (gt_numa_end_passed(cache->cluster, 0, now_ms)) /* of others, whose time is over */
+        cache->room = true;
     gt_numa_end_passed(cache->cluster, pod.owner, now_ms);
     *nodes = (struct gt_node_set){0};
     if (pod.nodes.nodes && gpus <= GT_GPUS_MAX)

@@ -129,6 +129,18 @@ bool gt_cache_term_matches(const struct gt_cache *cache, const struct gt_pod_pee
     return gt_peer_term_matches(peers, term, labels, of ? of->of : NULL);
 }
 
+/* Each once: those of most volumes are the same. With more than there is room for the pod waits. */
+static void add_node_rule(const struct gt_pod_rules *nodes, struct gt_volume_rules *to)
+{
+    for (unsigned i = 0; i < to->count; i++)
+        if (to->of[i] == nodes)
+            return;
+    if (to->count < GT_COUNT(to->of))
+        to->of[to->count++] = nodes;
+    else
+        to->unbound = true;
+}
+
 static void add_claim_rules(const struct gt_cache *cache, const char *namespace_, const cJSON *names,
                             struct gt_volume_rules *to)
 {
@@ -139,8 +151,8 @@ static void add_claim_rules(const struct gt_cache *cache, const char *namespace_
             claim ? related_find(cache, claim->is_bound ? GT_RELATED_VOLUME : GT_RELATED_CLASS, "", claim->of)
                   : NULL;
         to->unbound |= !claim || (!claim->is_bound && (!*claim->of || (of && !of->is_late)));
-        if (of && of->nodes && to->count < GT_COUNT(to->of))
-            to->of[to->count++] = of->nodes;
+        if (of && of->nodes)
+            add_node_rule(of->nodes, to);
     }
 }
 

@@ -182,6 +182,15 @@ class Reasons(unittest.TestCase):
         self.add_claim("shared", volumeName="here")
         self.assertEqual({self.planned(f"shared-{i}") for i in range(2)}, {"r2-n01", "r2-n07"})
 
+    def test_many_volumes(self):
+        """Most can be used on the same nodes; the last one decides."""
+        for i in range(100):
+            self.add_volume(f"v{i}", *(("r2-n07",) if i == 99 else ("r2-n01", "r2-n07", "r2-n09")))
+            self.add_claim(f"c{i}", volumeName=f"v{i}")
+        self.start()
+        self.add_job("many", 1, 8, volumes=[{**self.volume(f"c{i}"), "name": f"d{i}"} for i in range(100)])
+        self.assertEqual(self.planned("many-0"), "r2-n07")
+
     def test_a_volume_to_be_made(self):
         """Where its class allows it."""
         self.api.add("/apis/storage.k8s.io/v1/storageclasses", "zonal", volumeBindingMode="WaitForFirstConsumer", allowedTopologies=[

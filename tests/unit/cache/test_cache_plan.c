@@ -521,6 +521,24 @@ static void test_reserved_gpus_become_unhealthy(void **state)
     assert_int_equal(received.room, 2);
 }
 
+/* Jobs that wait are tried again when the time of a pod that passed is over, also if the next one ends it. */
+static void test_passed_pods_are_over(void **state)
+{
+    (void)state;
+    struct remote_reservations received = {0};
+    const struct gt_cache_spec spec = {.on_capacity = on_capacity, .arg = &received};
+    gt_auto_cache struct gt_cache *cache = new_cache(&spec);
+    struct gt_node_set nodes = {0}, none = {0};
+    give_plain_node(cache, "n1");
+    assert_int_equal(gt_node_set_add(&nodes, id_of(cache, "n1"), NULL), 0);
+    gt_cache_pass(cache, "ns", "a", 1, &nodes, 1000);
+    gt_cache_tick(cache, 1000);
+    received.room = 0;
+    gt_cache_pass(cache, "ns", "b", 1, &none, 1000 + GT_CACHE_PASSED_MS);
+    gt_cache_tick(cache, 1000 + GT_CACHE_PASSED_MS);
+    assert_int_equal(received.room, 1);
+}
+
 /* Assumptions of callers exist beside those of the cache. */
 static void test_others_assumptions(void **state)
 {
@@ -599,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_moved_node),
         cmocka_unit_test(test_malformed_plans),
         cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_passed_pods_are_over),
         cmocka_unit_test(test_others_assumptions),
         cmocka_unit_test(test_assumptions_move),
         cmocka_unit_test(test_lifted_before_gated),
