@@ -72,6 +72,16 @@ static int isolate_name_gpu(const struct gt_node *node, char gpu[static GT_ID_SI
     return 0;
 }
 
+static int isolate_check_link(const struct gt_node *node, const struct isolated_target *target,
+                              struct gt_err **err)
+{
+    const struct gt_link *link = gt_node_link(node, (unsigned)gt_node_gpu_named(node, target->gpus[0]),
+                                              (unsigned)gt_node_gpu_named(node, target->gpus[1]));
+    if (link && (link->kind == GT_LINK_MX || link->kind == GT_LINK_UNKNOWN))
+        return 0;
+    return gt_fail(err, EINVAL, "node %s has no direct link between these GPUs", node->name);
+}
+
 /* ---- the list in the object ---- */
 
 static bool is_same_gpu(const struct gt_node *node, const char *a, const char *b)
@@ -187,6 +197,8 @@ static int isolate_change_list(cJSON *list, const struct gt_node *node, struct i
     for (unsigned i = 0; i < target.count; i++)
         if (by || gt_node_gpu_named(node, target.gpus[i]) >= 0)
             GT_TRY(isolate_name_gpu(node, target.gpus[i], err));
+    if (by && target.link)
+        GT_TRY(isolate_check_link(node, &target, err));
     for (unsigned i = 0; i < entries; i++) {
         gone += isolate_drop(list, node, &target, i, !by);
         if (by && !isolate_add(list, &target, i, options, by))

@@ -208,6 +208,8 @@ class Isolated(test_publish.Case):
         for span in ("3", "d", "0d", "3w", "367d", "99999999999999999999d"):
             self.fails("isolate", "n1/3", "--reason", "x", "--for", span, says="no time such as", code=2)
         self.fails("isolate", "n1/9", "--reason", "x", says="node n1 has no GPU '9', expected 0..7")
+        for pair in ("0,4", "0,0"):
+            self.fails("isolate", f"n1/{pair}", "--link", "--reason", "x", says="node n1 has no direct link between these GPUs")
         self.fails("isolate", "n2/0", "--reason", "x", says="there is no NodeGPUTopology of node 'n2'")
         self.fails("release", "n1/3", says="nothing like that is isolated")
         self.assertIsNone(self.spec())

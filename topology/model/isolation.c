@@ -32,7 +32,7 @@ static void isolate(const struct gt_isolation *isolation, struct gt_node *node)
     if (isolation->peer[0]) {
         struct gt_link *link =
             gpu >= 0 && peer >= 0 ? gt_node_link(node, (unsigned)gpu, (unsigned)peer) : NULL;
-        if (link)
+        if (link && link->kind == GT_LINK_MX)
             link->state = GT_LINK_STATE_DOWN;
     } else if (gpu >= 0)
         isolate_gpu(isolation, &node->gpus[gpu]);

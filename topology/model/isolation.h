@@ -28,7 +28,8 @@ struct gt_isolations {
 };
 
 /* The node as these isolations leave it: such GPUs are unhealthy, unless they are that already, and such
- * links are down. The node must not be shared yet. A name that the node has no GPU for has no effect. */
+ * links are down. The node must not be shared yet. A name that the node has no GPU for has no effect, nor
+ * has a pair without a direct link. */
 int gt_isolations_apply(const struct gt_isolations *isolations, int64_t now_s, struct gt_node *node,
                         struct gt_err **err);
 

@@ -148,6 +148,26 @@ static void only_those_whose_pods_stay(void **state)
     assert_string_equal(node->gpus[3].unhealthy_reason, "hot");
 }
 
+static void links_that_there_are(void **state)
+{
+    (void)state;
+    gt_auto_node struct gt_node *node = NULL;
+    assert_int_equal(gt_node_new(3, 0, &node, NULL), 0);
+    for (unsigned i = 0; i < 3; i++)
+        snprintf(node->gpus[i].bdf, sizeof(node->gpus[i].bdf), "0000:0%u:00.0", i);
+    gt_node_link(node, 0, 1)->kind = GT_LINK_MX;
+    gt_node_link(node, 0, 2)->kind = gt_node_link(node, 0, 2)->path_kind = GT_LINK_NODE;
+    struct gt_isolations made = {.count = 4,
+                                 .of = {{.gpu = "1", .peer = "0"},
+                                        {.gpu = "0", .peer = "2"},
+                                        {.gpu = "0", .peer = "0"},
+                                        {.gpu = "GPU-gone", .peer = "1"}}};
+    assert_int_equal(gt_isolations_apply(&made, 10, node, NULL), 0);
+    assert_int_equal(gt_node_link(node, 0, 1)->state, GT_LINK_STATE_DOWN);
+    assert_int_equal(gt_node_link(node, 0, 2)->state, GT_LINK_STATE_UNKNOWN);
+    assert_int_equal(gt_node_usable(node), 7);
+}
+
 /* In any order: pods leave where one of the entries about their GPU says so. */
 static void the_stricter_of_two_counts(void **state)
 {
@@ -176,6 +196,7 @@ int main(void)
         cmocka_unit_test(too_many),
         cmocka_unit_test(which_are_over_and_when_to_ask_again),
         cmocka_unit_test(only_those_whose_pods_stay),
+        cmocka_unit_test(links_that_there_are),
         cmocka_unit_test(the_stricter_of_two_counts),
         cmocka_unit_test(a_reason_in_another_language),
     };
