@@ -258,7 +258,7 @@ static void give_sorts(struct peer_work *work, uint32_t count)
             at++;
         if (at == GT_PLAN_SORTS_MAX) {
             rules->incomplete = true;
-            at--;
+            work->sorts[--at].guessed = true; /* its claims are not those of the others */
         } else if (at == rules->sorts)
             work->sorts[rules->sorts++] = sort;
         rules->sort[i] = (uint8_t)at;

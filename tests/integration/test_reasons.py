@@ -182,6 +182,21 @@ class Reasons(unittest.TestCase):
         self.add_claim("shared", volumeName="here")
         self.assertEqual({self.planned(f"shared-{i}") for i in range(2)}, {"r2-n01", "r2-n07"})
 
+    def test_more_pods_with_disks_than_are_told_apart(self):
+        """Those beyond are placed as if they had none, not all where the last one has its disk."""
+        nodes = [f"r1-n{i:02}" for i in range(32)]
+        for i in range(72):
+            self.add_volume(f"disk-{i}", nodes[i % 32])
+            self.add_claim(f"data-disks-{i}", volumeName=f"disk-{i}")
+        self.start()
+        self.api.add(JOBS, "disks", spec={"completionMode": "Indexed", "completions": 72, "parallelism": 72,
+                                          "template": template(2, 144)})
+        for i in range(72):
+            self.add_pod(f"disks-{i}", **indexed_pod("disks", i, gpus=2, group=144, volumes=[self.volume(f"data-disks-{i}")]))
+        planned = [self.planned(f"disks-{i}") for i in range(72)]
+        self.assertEqual(planned[:63], [nodes[i % 32] for i in range(63)])
+        self.assertTrue(set(planned) <= set(nodes))
+
     def test_many_volumes(self):
         """Most can be used on the same nodes; the last one decides."""
         for i in range(100):
