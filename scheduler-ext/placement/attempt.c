@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -97,8 +98,8 @@ static void say_terminating(const struct reconcile *reconcile, const struct gt_p
     char by[GT_TIME_TEXT_SIZE];
     gt_time_text((int64_t)last->gone_by_s, by);
     if (last->gone_by_s > now_s)
-        gt_buf_printf(to, "at most %llu s more",
-                      (unsigned long long)((last->gone_by_s - now_s + ROUND_S - 1) / ROUND_S * ROUND_S));
+        gt_buf_printf(to, "at most %" PRIu64 " s more",
+                      (last->gone_by_s - now_s + ROUND_S - 1) / ROUND_S * ROUND_S);
     else
         gt_buf_printf(to, "and should be gone since %s: if that node is off, delete it by force", by);
 }
