@@ -258,7 +258,6 @@ class Ages(unittest.TestCase):
     def test_oldest_waits_by_namespace(self):
         """Twenty namespaces at most, and of the others the oldest."""
         self.fill()
-        companion = self.start()
         for i in range(24):
             space = f"team-{i}"
             pod = indexed_pod("a", 0, group=8)
@@ -267,6 +266,8 @@ class Ages(unittest.TestCase):
             self.api.add(PODS.replace("/ns/", f"/{space}/"), "a-0", **{
                 "status": {"phase": "Pending"}, **pod,
                 "metadata": {**pod["metadata"], "namespace": space, "creationTimestamp": stamp((i + 1) * HOUR)}})
+
+        companion = self.start()  # after the pods: while it still gathers those of a job, this does not wait
 
         def oldest():
             prefix = 'gputopo_placement_oldest_wait_seconds{namespace="'
