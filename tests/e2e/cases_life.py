@@ -45,6 +45,7 @@ class LifeCases(NodeLossCases):
     @quick
     def slow_end(self):
         """The pod before it has the same index and still runs: it waits for it by name, and then has its place."""
+        self.set_spares(None)
         template = pod_template(8, "kubelet", group=16, terminationGracePeriodSeconds=2 * ENDS_S)
         template["spec"]["containers"][0]["lifecycle"] = {"preStop": {"sleep": {"seconds": ENDS_S}}}
         self.placed.create(job("slow", 2, template))
