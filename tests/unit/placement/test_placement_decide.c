@@ -321,7 +321,7 @@ static void test_many_places(void **state)
     (void)state;
     enum { PLACES = 8000 };
     struct gt_cache *cache = new_cache(NULL);
-    double few = 1e9;
+    double few = 1e9, many = 1e9; /* the least of five: the machine may be busy */
     for (unsigned n = 0; n < PLACES / 8; n++) {
         char name[16];
         snprintf(name, sizeof(name), "n%u", n);
@@ -335,8 +335,10 @@ static void test_many_places(void **state)
     for (unsigned i = 0; i < 5; i++) {
         double took = cpu_of_places(cache, PLACES / 8);
         few = took < few ? took : few;
+        took = cpu_of_places(cache, PLACES);
+        many = took < many ? took : many;
     }
-    assert_true(cpu_of_places(cache, PLACES) < 25 * few);
+    assert_true(many < 25 * few);
     gt_cache_free(cache);
 }
 
