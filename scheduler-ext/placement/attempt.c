@@ -265,6 +265,8 @@ static uint64_t digest_of_kept(const struct gt_placement *placement)
         bool there = gt_cluster_get_node(cluster, n, &node);
         digest = gt_digest_number(digest, there ? gt_digest_keyed(node.name) : 0);
         digest = gt_digest_number(digest, there && node.eligible ? node.healthy : 0);
+        /* an entry ends when its node leaves the cluster, also only to come back with other links */
+        digest = gt_digest_number(digest, gt_cluster_promised(cluster, n, GT_PROMISE_NODE));
     }
     return digest;
 }

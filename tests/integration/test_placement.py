@@ -416,6 +416,24 @@ class PlacementTest(PlacementCase):
             self.end(name)
         self.wait_lifted(*(f"small{i}-0" for i in range(4, 8)))
 
+    def test_reserved_nodes_stay_so_with_other_links(self):
+        """A node whose links change is another one to the ledger; its GPUs stay left to the job that waits."""
+        self.world(2, nodes_each=2)
+        self.start(patience=500, percent=100)
+        small = [self.add_gang(f"small{i}", 1, 8)[0] for i in range(4)]
+        self.wait_lifted(*small)
+        for name in small:
+            self.bind(name)
+        self.add_gang("big", 4, 16)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/big").get("holds")))
+        kept = lambda: [self.host.order(f"kept {node}")["kept"] for node in self.nodes]
+        self.assertEqual(kept(), [True] * 4)
+        status = topology(self.nodes[0], used=[(gpu, "ns", small[0]) for gpu in range(8)])
+        status["links"][0]["state"] = "down"
+        self.api.add(TOPOLOGIES, self.nodes[0], status=status)
+        time.sleep(1)
+        self.assertTrue(wait_for(lambda: kept() == [True] * 4, 5), kept())
+
     # rules
 
     def test_broken_rule_is_said_and_others_go_on(self):
