@@ -19,6 +19,7 @@ struct eviction {
     struct gt_write_key key;
     char *refusal; /* from the last answer; NULL: not refused */
     bool is_named; /* requested in this round */
+    bool is_done;  /* the API server lets it go */
     struct eviction *next;
 };
 
@@ -90,6 +91,7 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     bool refused = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN;
     free(eviction->refusal);
     eviction->refusal = refused ? strdup(gt_err_text(answer->error)) : NULL;
+    eviction->is_done = eviction->is_done || outcome == GT_WRITE_DONE;
     counters->evicted += outcome == GT_WRITE_DONE;
     counters->conflicts += outcome == GT_WRITE_CHANGED;
     counters->write_failures += refused;
@@ -117,6 +119,12 @@ static struct eviction *evict_find(const struct pjob *pjob, const struct gt_cach
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod)
 {
     return evict_find(pjob, pod) != NULL;
+}
+
+bool gt_evict_is_sent(const struct pjob *pjob, const struct gt_cache_pod *pod)
+{
+    const struct eviction *eviction = evict_find(pjob, pod);
+    return eviction && (eviction->is_done || eviction->key.state == GT_WRITE_RUNNING);
 }
 
 static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_pod *pod)

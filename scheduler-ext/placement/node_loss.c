@@ -304,7 +304,7 @@ static bool node_loss_begin(struct reconcile *reconcile)
 
 /* ---- moves in progress ---- */
 
-/* Whether what the pods have lost is back before any of them has gone. */
+/* Whether what the pods have lost is back before any of them goes or has gone, which a successor shows. */
 static bool is_needless(const struct reconcile *reconcile, uint32_t first, uint32_t end)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -314,6 +314,8 @@ static bool is_needless(const struct reconcile *reconcile, uint32_t first, uint3
         const struct gt_job_view_member *member = &view->members[i];
         uint64_t due = UINT64_MAX; /* another value: it begins to be lost */
         if ((member->state != GT_MEMBER_MOVING && !gt_job_view_stays(member)) ||
+            member->pod->created_s > reconcile->pjob->move.leave_before_s ||
+            gt_evict_is_sent(reconcile->pjob, member->pod) ||
             gt_cache_pod_loss(member->pod, reconcile->placement->spec.options.node_loss_ms, &now, &due) ||
             due != UINT64_MAX)
             return false;

@@ -300,6 +300,8 @@ void gt_evict_end(struct pjob *pjob);
  * not sent until a round says so. */
 void gt_evict_withdraw(struct pjob *pjob);
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod);
+/* Whether it is on its way, or done: the pod may go, whatever is decided now. */
+bool gt_evict_is_sent(const struct pjob *pjob, const struct gt_cache_pod *pod);
 
 void gt_evict_open(struct gt_placement *placement);
 void gt_evictions_done(struct pjob *pjob);

@@ -385,6 +385,44 @@ class NodeLoss(PlacementCase):
         self.check_whole()
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 0), self.host.job("ns/Job/a"))
 
+    def test_a_node_that_is_back_when_one_unit_has_moved(self):
+        """The whole job restarts: the other unit must not go on with pods from before."""
+        self.world(3)
+        self.begin(pods=8, loss="job")
+        others = [self.names[rank] for rank in range(4, 8)]
+        self.api.budget = lambda name: "not now" if name in others else None
+        self.play()
+        self.break_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 4))
+        self.assertTrue(wait_for(lambda: all(self.places()) and not set(self.places()[:4]) & set(self.first.values())), self.places())
+        self.heal_node(self.first["a-0"])
+        time.sleep(QUIET)
+        self.assertEqual(self.reason(), "UnitMoves")
+        self.api.budget = None
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 8), self.host.job("ns/Job/a"))
+        self.wait_settled()
+
+    def test_a_node_that_is_back_when_an_eviction_is_on_its_way(self):
+        """Its pod goes: so the move goes on, and nobody says that all stay."""
+        self.world(2)
+        arrived, served = threading.Event(), threading.Event()
+        self.addCleanup(served.set)
+
+        def meddle(request):
+            if request.path.endswith("/eviction"):
+                arrived.set()
+                served.wait(5)
+        self.api.meddle = meddle
+        self.begin()
+        self.play()
+        self.break_node(self.first["a-0"])
+        self.assertTrue(arrived.wait(10))
+        self.heal_node(self.first["a-0"])
+        time.sleep(QUIET)
+        served.set()
+        self.wait_settled(lambda places: self.first["a-0"][:2] not in {p[:2] for p in places})
+        self.assertEqual(len(self.api.evicted), 4)
+
     def test_a_pod_on_a_node_that_is_back(self):
         """One replacement has its place in the same supernode; the node is back before its pod goes."""
         self.world(1, nodes_each=5)
