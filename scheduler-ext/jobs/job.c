@@ -488,9 +488,11 @@ static int keep_whole_units(struct job_builder *builder, const struct gt_job_pod
         planned = planned || (pod != GT_NONE && planned_rank(&builder->pods[pod]) != GT_NONE);
         whole = gpus % job->sizes.group ? whole : i + 1;
     }
-    if (!planned || !whole || whole == job->member_count ||
-        gt_job_units_make(&job->sizes, pods, whole, &job->units, NULL) < 0)
-        return gt_fail(builder->err, EINVAL, "%s", gt_err_text(why));
+    int r = planned && whole && whole < job->member_count
+                ? gt_job_units_make(&job->sizes, pods, whole, &job->units, NULL)
+                : -EINVAL;
+    if (r < 0)
+        return gt_fail(builder->err, -r, "%s", gt_err_text(why));
     job->rest = job->member_count - whole;
     job->member_count = whole;
     snprintf(job->rest_text, sizeof(job->rest_text),

@@ -691,6 +691,45 @@ static void test_smaller(void **state)
     refused(pods, 3, &none, "the job's 24 GPUs");
 }
 
+static unsigned callocs_left; /* 0: none fails */
+
+void *__wrap_calloc(size_t count, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+void *__real_calloc(size_t count, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return callocs_left && !--callocs_left ? NULL : __real_calloc(count, size);
+}
+
+/* Such a job breaks no rule because memory was lacking. */
+static void test_smaller_without_memory(void **state)
+{
+    (void)state;
+    struct pod pods[6];
+    struct gt_pod_meta metas[6];
+    for (unsigned i = 0; i < 6; i++) {
+        pod_new(&pods[i], "set-%u", i);
+        pods[i].meta.owner_kind = "StatefulSet";
+        pods[i].meta.owner_name = "set";
+    }
+    annotate(&pods[5], GT_PLAN_ANNOTATION_RANK, "5");
+    for (unsigned i = 0; i < 6; i++)
+        metas[i] = pods[i].meta;
+    const struct gt_job_template templates[] = {
+        {.role = "", .replicas = 6, .gpus = eight, .containers = 1, .texts.of[GT_KEY_GROUP] = "32"}};
+    const struct gt_job_spec spec = {.templates = templates, .count = 1};
+    unsigned failed = 0;
+    for (int r = -1; r < 0; failed += r < 0) {
+        gt_auto_job struct gt_job *job = NULL;
+        callocs_left = failed + 1;
+        r = gt_job_make(metas, 6, &spec, &job, NULL);
+        callocs_left = 0;
+        if (r < 0)
+            assert_int_equal(r, -ENOMEM);
+    }
+    assert_true(failed > 2);
+}
+
 static void test_malformed(void **state)
 {
     (void)state;
@@ -780,6 +819,7 @@ int main(void)
         cmocka_unit_test(test_partial),
         cmocka_unit_test(test_partial_plan),
         cmocka_unit_test(test_smaller),
+        cmocka_unit_test(test_smaller_without_memory),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_natural_order),
         cmocka_unit_test(test_first_index),
