@@ -491,8 +491,10 @@ static int keep_whole_units(struct job_builder *builder, const struct gt_job_pod
     int r = planned && whole && whole < job->member_count
                 ? gt_job_units_make(&job->sizes, pods, whole, &job->units, NULL)
                 : -EINVAL;
+    if (r == -ENOMEM)
+        return gt_fail_sys(builder->err, ENOMEM, "job");
     if (r < 0)
-        return gt_fail(builder->err, -r, "%s", gt_err_text(why));
+        return gt_fail(builder->err, EINVAL, "%s", gt_err_text(why));
     job->rest = job->member_count - whole;
     job->member_count = whole;
     snprintf(job->rest_text, sizeof(job->rest_text),
