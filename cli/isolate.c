@@ -164,14 +164,13 @@ static cJSON *isolate_add(cJSON *list, const struct isolated_target *target, uns
     return cJSON_AddItemToArray(list, entry) ? entry : NULL;
 }
 
-/* Who asks, as the API server sees it; "" where it does not say. */
-static int isolate_who(struct cli_api *api, cJSON **ret_review, const char **ret)
+/* Who asks, as the API server sees it; "" where it does not say: the policy then refuses the entry, if there
+ * is one. The text belongs to *ret_review. */
+static const char *isolate_who(struct cli_api *api, cJSON **ret_review)
 {
     const struct gt_kube_request request = {
         .verb = GT_KUBE_CREATE, .resource = &self_reviews, .body = GT_SELF_REVIEW};
-    int r = cli_api_request(api, &request, ret_review, NULL);
-    *ret = r < 0 ? "" : gt_self_review_user(*ret_review);
-    return r;
+    return cli_api_request(api, &request, ret_review, NULL) < 0 ? "" : gt_self_review_user(*ret_review);
 }
 
 static int isolate_patch(struct cli_api *api, const char *name, const char *version, const cJSON *list,
@@ -302,7 +301,7 @@ static void isolated_on_object(void *arg, cJSON *object)
     }
 }
 
-/* "n1  GPU 3 (UUID)  ticket 17  by alice, since ..., until released" */
+/* "n1  GPU 3 (UUID)  until released, by alice, since ...: ticket 17" */
 static void isolated_text(const cJSON *rows, struct gt_buf *to)
 {
     const cJSON *row;
@@ -431,7 +430,7 @@ static int isolate_do(const struct cli_verb *verb, const char *text, const struc
         return cli_usage(verb->name, "%s", gt_err_text(err));
     int r = cli_api_open(&options->api, &api, &err);
     if (r >= 0 && isolates)
-        isolate_who(api, &review, &by);
+        by = isolate_who(api, &review);
     if (r >= 0)
         r = isolate_change(api, &target, options, by, &err);
     if (r >= 0)

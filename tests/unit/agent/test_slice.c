@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/slice.h"
+#include "base/text.h"
 #include "deviceplugin/dra/claims.h"
 #include "tests/unit/deviceplugin/machine.h"
 
@@ -96,16 +97,16 @@ static void isolated_gpus_keep_their_pods(void **state)
     (void)state;
     struct gt_gpu *gpus = inventory->node->gpus;
     gpus[2].cause = GT_CAUSE_ISOLATED;
-    strcpy(gpus[2].unhealthy_reason, "isolated: x");
+    gt_text_copy(gpus[2].unhealthy_reason, sizeof(gpus[2].unhealthy_reason), "isolated: x");
     assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
     facts.inventory = unhealthy;
     gt_slice_write(&facts, &text);
     assert_non_null(strstr(text.data, "\"value\":\"isolated\",\"effect\":\"NoSchedule\""));
     assert_null(strstr(text.data, "NoExecute"));
-    strcpy(gpus[2].unhealthy_reason, "isolated, pods leave: x");
+    gt_text_copy(gpus[2].unhealthy_reason, sizeof(gpus[2].unhealthy_reason), "isolated, pods leave: x");
     gt_slice_write(&facts, &evicting);
     assert_non_null(strstr(evicting.data, "\"value\":\"isolated\",\"effect\":\"NoExecute\""));
-    strcpy(gpus[2].unhealthy_reason, "isolated: x");
+    gt_text_copy(gpus[2].unhealthy_reason, sizeof(gpus[2].unhealthy_reason), "isolated: x");
     gt_inventory_unref(unhealthy);
     assert_int_equal(gt_inventory_withhold_some(inventory, 0x14, "unhealthy", &unhealthy, NULL), 0);
     gpus[4].cause = GT_SIGNAL_RECORDED;

@@ -12,6 +12,7 @@
 #include "api/isolation.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/text.h"
 
 static int read_text(const char *list, struct gt_isolations *ret, struct gt_err **err)
 {
@@ -58,7 +59,7 @@ static void a_reason_in_another_language(void **state)
     assert_int_equal(read_text(list.data, &made, NULL), 1);
     assert_int_equal(strlen(made.of[0].reason) % 3, 0);
     assert_int_equal(gt_node_new(1, 0, &node, NULL), 0);
-    strcpy(node->gpus[0].bdf, "0000:00:00.0");
+    gt_text_copy(node->gpus[0].bdf, sizeof(node->gpus[0].bdf), "0000:00:00.0");
     assert_int_equal(gt_isolations_apply(&made, 10, node, NULL), 0);
     assert_int_equal((strlen(node->gpus[0].unhealthy_reason) - strlen(GT_ISOLATED_EVICT)) % 3, 0);
 }
@@ -135,7 +136,7 @@ static void only_those_whose_pods_stay(void **state)
     for (unsigned i = 0; i < 4; i++)
         snprintf(node->gpus[i].bdf, sizeof(node->gpus[i].bdf), "0000:0%u:00.0", i);
     node->gpus[3].health = GT_GPU_UNHEALTHY;
-    strcpy(node->gpus[3].unhealthy_reason, "hot");
+    gt_text_copy(node->gpus[3].unhealthy_reason, sizeof(node->gpus[3].unhealthy_reason), "hot");
     struct gt_isolations made = {.count = 4,
                                  .of = {{.gpu = "0", .reason = "a"},
                                         {.gpu = "0000:01:00.0", .reason = "b", .evicts = true},
@@ -175,8 +176,8 @@ static void the_stricter_of_two_counts(void **state)
     for (unsigned order = 0; order < 2; order++) {
         gt_auto_node struct gt_node *node = NULL;
         assert_int_equal(gt_node_new(2, 0, &node, NULL), 0);
-        strcpy(node->gpus[0].bdf, "0000:00:00.0");
-        strcpy(node->gpus[1].bdf, "0000:01:00.0");
+        gt_text_copy(node->gpus[0].bdf, sizeof(node->gpus[0].bdf), "0000:00:00.0");
+        gt_text_copy(node->gpus[1].bdf, sizeof(node->gpus[1].bdf), "0000:01:00.0");
         struct gt_isolations made = {.count = 2};
         made.of[order] = (struct gt_isolation){.gpu = "1", .reason = "ticket"};
         made.of[!order] = (struct gt_isolation){.reason = "burn-in", .evicts = true};
