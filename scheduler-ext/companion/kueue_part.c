@@ -4,7 +4,6 @@
 
 #include "api/meta.h"
 #include "api/names.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "scheduler-ext/companion/part.h"
@@ -14,14 +13,12 @@
 
 /* The part "kueue": the AdmissionCheck, on the leader. */
 
-enum { KUEUE_SYNC_MS = 200, KUEUE_AGAIN_MS = 5000, KUEUE_NOTE_MS = 60000 };
+enum { KUEUE_SYNC_MS = 200, KUEUE_AGAIN_MS = 5000 };
 
 struct kueue_part {
     const struct gt_part_env *env;
     struct gt_kueue *kueue; /* while it leads */
-    struct gt_source *sync_timer, *note_timer;
-    /* Also while it does not lead, so that a new leader knows what was there before. */
-    struct gt_member_history *history;
+    struct gt_source *sync_timer;
     bool leads;
     struct gt_kueue_counters before; /* of earlier terms */
 };
@@ -62,7 +59,6 @@ static void kueue_part_on_sync_timer(void *arg)
                                        .kube = part->env->kube,
                                        .cache = gt_informers_cache(part->env->informers),
                                        .owners = gt_placement_owners(part->env->placement),
-                                       .history = part->history,
                                        .may_write = kueue_part_may_write,
                                        .prepare = kueue_part_prepare,
                                        .arg = part};
@@ -74,16 +70,6 @@ static void kueue_part_on_sync_timer(void *arg)
         gt_warning("Kueue is not followed", GT_STR("error", gt_err_text(error)));
         gt_source_arm(part->sync_timer, KUEUE_AGAIN_MS);
     }
-}
-
-static void on_note_timer(void *arg)
-{
-    struct kueue_part *part = arg;
-    bool synced = gt_informers_is_synced(part->env->informers, NULL);
-    if (synced)
-        gt_member_history_note(part->history, gt_cache_cluster(gt_informers_cache(part->env->informers)),
-                               gt_clock_ms());
-    gt_source_arm(part->note_timer, synced ? KUEUE_NOTE_MS : KUEUE_SYNC_MS);
 }
 
 static void kueue_part_lead(void *self, bool leads)
@@ -111,8 +97,6 @@ static void kueue_part_free(void *self)
     gt_informers_remove_handlers(part->env->informers, part);
     gt_kueue_free(part->kueue);
     gt_source_free(part->sync_timer);
-    gt_source_free(part->note_timer);
-    gt_member_history_free(part->history);
     free(part);
 }
 GT_DEFINE_CLEANUP(struct kueue_part *, kueue_part_free)
@@ -123,10 +107,7 @@ static int kueue_part_new(const struct gt_part_env *env, void **ret, struct gt_e
     if (!part)
         return gt_fail(err, ENOMEM, "no memory");
     part->env = env;
-    GT_TRY(gt_member_history_new(env->options->kueue_reject_ms, &part->history, err));
     GT_TRY(gt_loop_add_timer(env->loop, kueue_part_on_sync_timer, part, &part->sync_timer, err));
-    GT_TRY(gt_loop_add_timer(env->loop, on_note_timer, part, &part->note_timer, err));
-    gt_source_arm(part->note_timer, 0);
     gt_informers_add_handlers(
         env->informers, &(struct gt_cache_handlers){.on_capacity = kueue_part_on_capacity, .arg = part});
     *ret = gt_steal(part);

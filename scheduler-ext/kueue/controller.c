@@ -368,7 +368,6 @@ int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct
     const struct gt_admission_spec admission = {.cache = spec->cache,
                                                 .resource = GT_RESOURCE_GPU,
                                                 .owners = spec->owners,
-                                                .history = spec->history,
                                                 .decided = decided,
                                                 .arg = kueue};
     GT_TRY(gt_admission_new(&admission, &kueue->admission, err));

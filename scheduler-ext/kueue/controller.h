@@ -16,9 +16,8 @@ struct gt_kueue_spec {
     struct gt_loop *loop;
     struct gt_kube *kube;
     struct gt_cache *cache;
-    const struct gt_owners *owners;    /* as in gt_admission_spec */
-    struct gt_member_history *history; /* must outlive it */
-    bool (*may_write)(void *arg);      /* asked before each write */
+    const struct gt_owners *owners; /* as in gt_admission_spec */
+    bool (*may_write)(void *arg);   /* asked before each write */
     /* Changes one before it is read. False: a ResourceClaimTemplate that it refers to is not known. */
     bool (*prepare)(void *arg, cJSON *workload);
     void *arg;
