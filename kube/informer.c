@@ -7,6 +7,7 @@
 
 #include "api/meta.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "kube/index.h"
 #include "kube/internal.h"
 
@@ -23,7 +24,7 @@ struct gt_kube_informer {
     uint64_t watch_started_ms;
     struct gt_kube_informer_counters counters; /* .watch: of the watches before this one */
     unsigned busy;                             /* callbacks that are running */
-    bool dead;
+    bool dead, failing;                        /* failing: since the last list, and logged */
 };
 
 static void free_informer(struct gt_kube_informer *informer)
@@ -88,7 +89,8 @@ static void report_delete(struct gt_kube_informer *informer, const struct gt_ind
                           cJSON *object)
 {
     informer->counters.deleted++;
-    informer->spec.on_delete(informer->spec.arg, entry->key, gt_index_name(entry), object);
+    if (informer->spec.on_delete)
+        informer->spec.on_delete(informer->spec.arg, entry->key, gt_index_name(entry), object);
 }
 
 /* An object as it is now. Called between informer_enter() and informer_leave(). */
@@ -130,8 +132,17 @@ static void list_later(struct gt_kube_informer *informer)
 
 static void report_error(struct gt_kube_informer *informer, const struct gt_err *error)
 {
-    if (informer->spec.on_error && error)
+    const struct gt_kube_selection *selection = &informer->spec.selection;
+    if (!error)
+        return;
+    if (informer->spec.on_error)
         informer->spec.on_error(informer->spec.arg, error);
+    else
+        gt_log(informer->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+               GT_STR("resource", selection->resource->plural),
+               GT_STR("of", selection->field_selector ? selection->field_selector : ""),
+               GT_STR("error", gt_err_text(error)));
+    informer->failing = true;
 }
 
 static void informer_on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
@@ -265,6 +276,7 @@ static void on_list_done(void *arg, const char *version, const struct gt_err *er
         sweep(informer);
         if (!informer->dead) {
             informer->counters.synced = true;
+            informer->failing = false;
             if (informer->spec.on_synced)
                 informer->spec.on_synced(informer->spec.arg);
         }

@@ -34,10 +34,10 @@ struct gt_kube_informer_spec {
     size_t line_max;
     void (*on_add)(void *arg, cJSON *object); /* freed afterwards, also in on_update */
     void (*on_update)(void *arg, cJSON *object);
-    /* `object` is its last state, NULL if a new list has shown the deletion. */
+    /* `object` is its last state, NULL if a new list has shown the deletion; may be NULL. */
     void (*on_delete)(void *arg, const char *namespace_, const char *name, cJSON *object);
     void (*on_synced)(void *arg);                            /* after every complete list; may be NULL */
-    void (*on_error)(void *arg, const struct gt_err *error); /* it goes on; may be NULL */
+    void (*on_error)(void *arg, const struct gt_err *error); /* it goes on; NULL: it is logged */
     void *arg;
 };
 

@@ -157,14 +157,6 @@ static void on_pending_pod(void *arg, cJSON *json)
         list_again(gates, error);
 }
 
-static void on_pending_pod_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
-{
-    (void)arg;
-    (void)namespace_;
-    (void)name;
-    (void)object;
-}
-
 static void on_pending_error(void *arg, const struct gt_err *error)
 {
     struct gt_gate_release *gates = arg;
@@ -181,7 +173,6 @@ static void on_release_timer(void *arg)
         .selection = {.resource = &gt_kube_pods, .field_selector = "status.phase=Pending"},
         .on_add = on_pending_pod,
         .on_update = on_pending_pod,
-        .on_delete = on_pending_pod_deleted,
         .on_error = on_pending_error,
         .arg = gates};
     drop_writes(gates);

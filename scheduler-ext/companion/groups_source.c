@@ -19,7 +19,7 @@ struct gt_groups_source {
     struct gt_source *timer;
     char *text; /* the last text, NULL: there was none */
     struct gt_groups *groups;
-    char error[512], watch_error[512];
+    char error[512];
     bool is_known;
     void (*on_change)(void *arg);
     void *arg;
@@ -83,7 +83,6 @@ static void groups_source_on_object(void *arg, cJSON *object)
     struct gt_groups_source *source = arg;
     gt_auto_config_map struct gt_config_map *map = NULL;
     gt_auto_err struct gt_err *err = NULL;
-    source->watch_error[0] = '\0';
     const char *text =
         gt_config_map_read(object, &map, &err) < 0 ? NULL : gt_config_map_get(map, GT_GROUPS_KEY);
     if (text)
@@ -103,17 +102,8 @@ static void groups_source_on_deleted(void *arg, const char *namespace_, const ch
 static void groups_source_on_synced(void *arg)
 {
     struct gt_groups_source *source = arg;
-    source->watch_error[0] = '\0';
     if (!source->is_known)
         take_nothing(source);
-}
-
-static void groups_source_on_error(void *arg, const struct gt_err *error)
-{
-    struct gt_groups_source *source = arg;
-    const char *why = gt_err_text(error);
-    gt_log(gt_log_level_of(source->watch_error, sizeof(source->watch_error), why), "cannot watch",
-           GT_STR("kind", "ConfigMap"), GT_STR("name", source->what), GT_STR("why", source->watch_error));
 }
 
 static void groups_source_on_timer(void *arg)
@@ -153,7 +143,6 @@ static int groups_source_follow(struct gt_groups_source *source, struct gt_kube 
         .on_update = groups_source_on_object,
         .on_delete = groups_source_on_deleted,
         .on_synced = groups_source_on_synced,
-        .on_error = groups_source_on_error,
         .arg = source,
     };
     return gt_kube_informer_start(kube, &spec, &source->informer, err);

@@ -25,7 +25,6 @@ struct gt_namespace_weights {
     struct weight *items; /* by name */
     size_t count;
     uint32_t standard;
-    char watch_error[512];
     void (*on_change)(void *arg);
     void *arg;
 };
@@ -70,7 +69,6 @@ static void namespace_weights_on_object(void *arg, cJSON *object)
     struct gt_namespace_weights *weights = arg;
     gt_auto_err struct gt_err *err = NULL;
     namespace_weights_clear(weights);
-    weights->watch_error[0] = '\0';
     if (gt_config_map_read(object, &weights->map, &err) < 0)
         gt_warning("cannot read", GT_STR("ConfigMap", WEIGHTS_NAME), GT_STR("why", gt_err_text(err)));
     unsigned count = weights->map ? weights->map->count : 0;
@@ -92,14 +90,6 @@ static void namespace_weights_on_deleted(void *arg, const char *namespace_, cons
     (void)object;
     namespace_weights_clear(weights);
     weights->on_change(weights->arg);
-}
-
-static void namespace_weights_on_error(void *arg, const struct gt_err *error)
-{
-    struct gt_namespace_weights *weights = arg;
-    const char *why = gt_err_text(error);
-    gt_log(gt_log_level_of(weights->watch_error, sizeof(weights->watch_error), why), "cannot watch",
-           GT_STR("kind", "ConfigMap"), GT_STR("name", WEIGHTS_NAME), GT_STR("why", weights->watch_error));
 }
 
 void gt_namespace_weights_free(struct gt_namespace_weights *weights)
@@ -125,7 +115,6 @@ int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, void 
         .on_add = namespace_weights_on_object,
         .on_update = namespace_weights_on_object,
         .on_delete = namespace_weights_on_deleted,
-        .on_error = namespace_weights_on_error,
         .arg = weights,
     };
     int r = gt_kube_informer_start(kube, &spec, &weights->informer, err);

@@ -32,7 +32,7 @@ struct placement_part {
     struct gt_own_claims *own_claims;     /* likewise */
     struct gt_namespace_weights *weights;
     struct gt_source *sync_timer;
-    bool leads, started, events_failing;
+    bool leads, started;
     bool serves_https;   /* without it there is no webhook */
     const char *clients; /* accepted names in the API server's certificate; "": no certificate needed */
     const char *namespace_, *not_asked; /* namespaces that are excluded from the webhook */
@@ -198,25 +198,10 @@ static void on_pod_group(void *arg, const char *namespace_)
     gt_placement_on_pod_group(((struct placement_part *)arg)->placement, namespace_);
 }
 
-static void on_owner_error(void *arg, const char *kind, bool again, const struct gt_err *error)
-{
-    (void)arg;
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", kind),
-           GT_STR("error", gt_err_text(error)));
-}
-
 static void on_note(void *arg, bool warning, const char *job, const char *text)
 {
     (void)arg;
     gt_log(warning ? GT_LOG_WARNING : GT_LOG_INFO, text, GT_STR("job", job));
-}
-
-static void on_events_error(void *arg, const struct gt_err *error)
-{
-    struct placement_part *part = arg;
-    gt_log(part->events_failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", "Event"),
-           GT_STR("error", gt_err_text(error)));
-    part->events_failing = true;
 }
 
 /* Only the leader needs them, and each watch of Events costs the API server work for every Event of the
@@ -224,13 +209,10 @@ static void on_events_error(void *arg, const struct gt_err *error)
 static void follow_events(struct placement_part *part)
 {
     gt_auto_err struct gt_err *error = NULL;
-    const struct gt_owner_events_spec spec = {.kube = part->kube,
-                                              .owners = part->owners,
-                                              .on_owner = on_owner,
-                                              .on_error = on_events_error,
-                                              .arg = part};
+    const struct gt_owner_events_spec spec = {
+        .kube = part->kube, .owners = part->owners, .on_owner = on_owner, .arg = part};
     if (gt_owner_events_new(&spec, &part->events, &error) < 0)
-        on_events_error(part, error);
+        gt_warning("cannot watch", GT_STR("kind", "Event"), GT_STR("error", gt_err_text(error)));
 }
 
 /* It starts when this replica leads and the cache is synced: a plan that is based on a part of the cluster
@@ -411,7 +393,6 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
                                         .on_deleted = owner_gone,
                                         .on_owner = on_owner,
                                         .on_pod_group = on_pod_group,
-                                        .on_error = on_owner_error,
                                         .arg = part};
     GT_TRY(gt_placement_new(&spec, &part->placement, err));
     GT_TRY(gt_owner_watch_new(&watch, &part->watch, err));

@@ -37,22 +37,6 @@ static void owner_events_on_event(void *arg, cJSON *object)
         spec->on_owner(spec->arg, kind, event.namespace_, event.name);
 }
 
-/* The deletion of an Event changes nothing. */
-static void owner_events_on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
-{
-    (void)arg;
-    (void)namespace_;
-    (void)name;
-    (void)object;
-}
-
-static void owner_events_on_error(void *arg, const struct gt_err *error)
-{
-    const struct gt_owner_events *events = arg;
-    if (events->spec.on_error)
-        events->spec.on_error(events->spec.arg, error);
-}
-
 int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner_events **ret,
                         struct gt_err **err)
 {
@@ -66,8 +50,6 @@ int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner
             .objects_max = OWNER_EVENTS_MAX,
             .on_add = owner_events_on_event,
             .on_update = owner_events_on_event,
-            .on_delete = owner_events_on_delete,
-            .on_error = owner_events_on_error,
             .arg = events,
         };
         GT_TRY(gt_kube_informer_start(spec->kube, &informer, &events->informers[i], err));

@@ -13,9 +13,8 @@ struct gt_owner_events;
 struct gt_owner_events_spec {
     struct gt_kube *kube;
     struct gt_owners *owners;
-    /* An owner failed again. May be NULL, as the next. */
+    /* An owner failed again. May be NULL. */
     void (*on_owner)(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name);
-    void (*on_error)(void *arg, const struct gt_err *error);
     void *arg;
 };
 

@@ -5,6 +5,7 @@
 
 #include "api/meta.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 enum { WITHOUT_MS = 30000, POD_GROUPS = GT_JOB_KINDS, FOLLOWERS = POD_GROUPS + GT_POD_GROUP_TYPES };
 
@@ -75,11 +76,7 @@ static void set_synced(struct follower *follower, bool is_there)
         if (spec->on_pod_group)
             spec->on_pod_group(spec->arg, NULL);
     }
-    if (follower->synced)
-        return;
     follower->synced = true;
-    if (spec->on_synced)
-        spec->on_synced(spec->arg);
 }
 
 static void owner_watch_on_synced(void *arg)
@@ -90,16 +87,14 @@ static void owner_watch_on_synced(void *arg)
 static void owner_watch_on_error(void *arg, const struct gt_err *error)
 {
     struct follower *follower = arg;
-    const struct gt_owner_watch_spec *spec = &follower->watch->spec;
-    if (gt_err_code(error) == ENOENT)
+    if (gt_err_code(error) == ENOENT) {
         set_synced(follower, false); /* the cluster has no such kind */
-    else {
-        bool again = follower->problem_ms > 0;
-        if (!again)
-            follower->problem_ms = gt_clock_ms();
-        if (spec->on_error)
-            spec->on_error(spec->arg, follower->kind, again, error);
+        return;
     }
+    gt_log(follower->problem_ms ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+           GT_STR("kind", follower->kind), GT_STR("error", gt_err_text(error)));
+    if (!follower->problem_ms)
+        follower->problem_ms = gt_clock_ms();
 }
 
 static int owner_watch_start(struct follower *follower, struct gt_err **err)

@@ -9,7 +9,7 @@
  * Updates the owners, the PodGroups, and Volcano's Queues, from the cluster: one informer for each kind. A
  * kind that the cluster does not have is tried again from time to time, since an operator may be installed
  * later; until then it counts as synced without objects. A kind that cannot be listed (no permission, a
- * broken definition) is reported and tried again, and does not delay other kinds. All on the loop's thread.
+ * broken definition) is logged and tried again, and does not delay other kinds. All on the loop's thread.
  */
 struct gt_owner_watch;
 
@@ -24,9 +24,6 @@ struct gt_owner_watch_spec {
     void (*on_owner)(void *arg, enum gt_job_kind kind, const char *namespace_, const char *name);
     /* A PodGroup or a Queue has changed. `namespace_` NULL: a Queue, or all of them. */
     void (*on_pod_group)(void *arg, const char *namespace_);
-    void (*on_synced)(void *arg); /* a kind is synced, or known not to exist */
-    /* Not called where the kind does not exist. `again`: this kind had an error before. */
-    void (*on_error)(void *arg, const char *kind, bool again, const struct gt_err *error);
     uint64_t without_ms; /* how long the sync waits for a kind that cannot be listed; 0: 30 s */
     void *arg;
 };

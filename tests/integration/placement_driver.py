@@ -74,7 +74,9 @@ class Host:
             self.process.kill()
             self.process.wait()
         self.reader.join(PATIENCE)
-        errors = self.process.stderr.read()
+        lines = self.process.stderr.read().splitlines(keepends=True)
+        self.warned = [line for line in lines if " warning cannot watch " in line]  # as the companion logs it
+        errors = "".join(line for line in lines if line not in self.warned)
         self.process.stdout.close()
         self.process.stderr.close()
         return self.process.returncode, errors

@@ -260,12 +260,6 @@ static void on_pod_group(void *arg, const char *namespace_)
     gt_placement_on_pod_group(host.placement, namespace_);
 }
 
-static void on_owner_error(void *arg, const char *kind, bool again, const struct gt_err *error)
-{
-    (void)again;
-    on_note(arg, true, kind, gt_err_text(error));
-}
-
 /* ---- orders ---- */
 
 static void say_counters(void)
@@ -510,7 +504,6 @@ static int start_informers(struct gt_err **err)
                                               .pod_groups = host.pod_groups,
                                               .on_owner = on_owner,
                                               .on_pod_group = on_pod_group,
-                                              .on_error = on_owner_error,
                                               .without_ms = host.without_ms};
     const struct gt_owner_events_spec events = {
         .kube = host.kube, .owners = host.owners, .on_owner = on_owner};

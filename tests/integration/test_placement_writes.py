@@ -290,8 +290,10 @@ class PlacementWritesTest(PlacementCase):
         began = time.monotonic()
         self.start(without=1500)
         self.assertGreater(time.monotonic() - began, 1)
-        self.assertIn("ElasticJob", [note["job"] for note in self.host.notes])
         self.wait_lifted(*self.add_gang("a", 4, 32))
+        self.assertEqual(self.host.close(), (0, ""))
+        self.assertEqual(["kind=ElasticJob" in line for line in self.host.warned], [True])
+        self.host = None
 
     def test_gate_on_a_pod_without_gpus(self):
         self.world(1)

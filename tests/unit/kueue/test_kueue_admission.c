@@ -17,6 +17,7 @@
 /* Decisions on Workloads over time: nodes s0-n0 to s0-n3 of 8 GPUs in one supernode. */
 
 enum { SAID_MAX = 64, MINUTE_MS = 60000 };
+
 struct fixture {
     struct gt_cache *cache;
     struct gt_admission *admission;
