@@ -27,7 +27,17 @@ static void lead_all(struct gt_companion *companion, bool leads)
 
 static void companion_on_lead(void *arg, bool leads)
 {
-    lead_all(arg, leads);
+    struct gt_companion *companion = arg;
+    gt_info(leads ? "leads now: writes" : "leads no more: only watches");
+    companion->lease_error[0] = '\0';
+    lead_all(companion, leads);
+}
+
+static void companion_on_lease_error(void *arg, const char *what)
+{
+    struct gt_companion *companion = arg;
+    gt_log(gt_log_level_of(companion->lease_error, sizeof(companion->lease_error), what),
+           "the lease cannot be written or read", GT_STR("why", what));
 }
 
 static void companion_write_note(void *arg, struct gt_buf *to)
@@ -57,17 +67,11 @@ static void companion_read_note(void *arg, const char *note)
 static bool is_leading(void *arg)
 {
     const struct gt_companion *companion = arg;
-    return companion->leads && (!companion->elect || gt_elect_is_current(companion->elect));
+    return companion->leads && (!companion->elect || gt_leader_is_current(gt_elect_leader(companion->elect)));
 }
 
+/* The lease is released, or could not be in time: it expires by itself. */
 static void companion_on_released(void *arg)
-{
-    struct gt_companion *companion = arg;
-    gt_loop_stop(companion->loop, 0);
-}
-
-/* The lease could not be released in time: it expires by itself. */
-static void on_late(void *arg)
 {
     struct gt_companion *companion = arg;
     gt_loop_stop(companion->loop, 0);
@@ -84,7 +88,7 @@ static void companion_on_end(void *arg, int signal)
     gt_info("shutting down", GT_STR("signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"));
     gt_source_arm(companion->end_timer, RELEASE_MS);
     if (companion->elect)
-        gt_elect_release(companion->elect);
+        gt_leader_release(gt_elect_leader(companion->elect));
     else {
         lead_all(companion, false);
         gt_loop_stop(companion->loop, 0);
@@ -94,7 +98,7 @@ static void companion_on_end(void *arg, int signal)
 static int companion_take_signals(struct gt_companion *companion, struct gt_err **err)
 {
     signal(SIGPIPE, SIG_IGN);
-    GT_TRY(gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err));
+    GT_TRY(gt_loop_add_timer(companion->loop, companion_on_released, companion, &companion->end_timer, err));
     return gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err);
 }
 
@@ -189,14 +193,16 @@ static int start_election(struct gt_companion *companion, struct gt_err **err)
         lead_all(companion, true);
         return 0;
     }
-    const struct gt_elect_spec spec = {.namespace_ = own_namespace(companion),
-                                       .identity = companion->instance,
-                                       .on_lead = companion_on_lead,
-                                       .on_released = companion_on_released,
-                                       .write_note = companion_write_note,
-                                       .write_last_note = companion_write_last_note,
-                                       .read_note = companion_read_note,
-                                       .arg = companion};
+    const struct gt_leader_spec spec = {.namespace_ = own_namespace(companion),
+                                        .name = GT_COMPANION_NAME,
+                                        .identity = companion->instance,
+                                        .on_lead = companion_on_lead,
+                                        .on_released = companion_on_released,
+                                        .on_error = companion_on_lease_error,
+                                        .write_note = companion_write_note,
+                                        .write_last_note = companion_write_last_note,
+                                        .read_note = companion_read_note,
+                                        .arg = companion};
     return gt_elect_new(companion->loop, companion->kube, &spec, &companion->elect, err);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/lease.h"
+#include "base/loop.h"
 #include "kube/client.h"
 
 /*
@@ -68,3 +69,11 @@ void gt_leader_release(struct gt_leader *leader);
 bool gt_leader_is_current(const struct gt_leader *leader);
 
 void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret);
+
+/* A leader with the loop's timer, the real clock and a client; to be freed before the client. */
+struct gt_elect;
+int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_leader_spec *spec,
+                 struct gt_elect **ret, struct gt_err **err);
+void gt_elect_free(struct gt_elect *elect);
+GT_DEFINE_CLEANUP(struct gt_elect *, gt_elect_free)
+struct gt_leader *gt_elect_leader(const struct gt_elect *elect);

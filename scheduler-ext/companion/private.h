@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "scheduler-ext/companion/elect.h"
+#include "scheduler-ext/companion/leader.h"
 #include "scheduler-ext/companion/part.h"
 
 /*
@@ -26,6 +26,7 @@ struct gt_companion {
     struct gt_kube *kube;
     struct gt_kube_recorder *recorder;
     struct gt_elect *elect; /* NULL: --leader-elect=false */
+    char lease_error[256];  /* the last one, "" none in this term */
     struct gt_source *end_timer;
     struct gt_shutdown *end;
     struct gt_part_env env;

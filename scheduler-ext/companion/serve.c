@@ -85,7 +85,7 @@ static void write_election(const struct gt_companion *companion, struct gt_buf *
 {
     struct gt_leader_stats stats = {.leads = companion->leads};
     if (companion->elect)
-        gt_elect_stats(companion->elect, &stats);
+        gt_leader_stats(gt_elect_leader(companion->elect), &stats);
     gt_prom_number(to, "gputopo_leader", "gauge", "1 while this replica is the one that writes.",
                    stats.leads);
     if (!companion->elect)
