@@ -97,6 +97,7 @@ void gt_admission_clear(struct gt_admission *admission)
     for (unsigned i = 0; i < admission->flavor_count; i++)
         gt_resource_flavor_done(&admission->flavors[i]);
     admission->check_count = admission->flavor_count = 0;
+    admission->counters.held = 0;
 }
 
 void gt_admission_free(struct gt_admission *admission)
