@@ -65,10 +65,14 @@ bool gt_meta_is_deleting(const cJSON *object)
     return gt_get_at(object, "metadata", "deletionTimestamp") != NULL;
 }
 
+const char *gt_meta_label(const cJSON *object, const char *key)
+{
+    return gt_get_string(gt_get_at(object, "metadata", "labels"), key);
+}
+
 bool gt_meta_is_companions(const cJSON *object)
 {
-    const cJSON *labels = gt_get_at(object, "metadata", "labels");
-    return strcmp(gt_get_string(labels, GT_LABEL_MANAGED_BY), GT_COMPANION_NAME) == 0;
+    return strcmp(gt_meta_label(object, GT_LABEL_MANAGED_BY), GT_COMPANION_NAME) == 0;
 }
 
 bool gt_meta_is_applied_by(const cJSON *object, const char *manager)

@@ -11,6 +11,7 @@ const char *gt_meta_namespace(const cJSON *object);
 const char *gt_meta_name(const cJSON *object);
 const char *gt_meta_uid(const cJSON *object);
 const char *gt_meta_version(const cJSON *object); /* resourceVersion */
+const char *gt_meta_label(const cJSON *object, const char *key);
 
 /* Whether it is being deleted. */
 bool gt_meta_is_deleting(const cJSON *object);

@@ -62,8 +62,6 @@ struct gt_cache_spec {
     /* GPUs became available somewhere, so waiting jobs may try again; or GPUs that a caller had assumed are
      * no longer available. */
     void (*on_capacity)(void *arg);
-    /* A valid Node, before it is added. */
-    void (*observe_node)(void *arg, const struct gt_node_object *node);
     /* A node's wiring has begun to change too often. */
     void (*on_rewires)(void *arg, const char *node);
     void (*on_report)(void *arg); /* the result of gt_cache_reports() or gt_cache_spares_of() has changed */

@@ -204,8 +204,6 @@ void gt_cache_node(struct gt_cache *cache, const cJSON *json)
     if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0) {
         cache->refused++;
     } else {
-        if (cache->spec.observe_node)
-            cache->spec.observe_node(cache->spec.arg, &object);
         cache_node_take(cache, &object);
     }
     gt_cache_notify(cache);

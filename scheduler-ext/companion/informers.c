@@ -111,12 +111,6 @@ static void cache_room(void *arg)
     NOTIFY(informers, on_capacity, informers->handlers[i_].arg);
 }
 
-static void cache_node(void *arg, const struct gt_node_object *node)
-{
-    struct gt_informers *informers = arg;
-    NOTIFY(informers, observe_node, informers->handlers[i_].arg, node);
-}
-
 static void cache_report(void *arg)
 {
     struct gt_informers *informers = arg;
@@ -158,7 +152,6 @@ static void informers_came(void *arg, cJSON *object)
         gt_cache_topology(informers->cache, object, gt_clock_ms());
         break;
     case GT_INFORMER_SUPERNODES:
-        NOTIFY(informers, observe_supernode, informers->handlers[i_].arg, object);
         gt_cache_supernode(informers->cache, object);
         break;
     case GT_INFORMER_NODES:
@@ -166,12 +159,6 @@ static void informers_came(void *arg, cJSON *object)
         break;
     case GT_INFORMER_LEASES:
         gt_noted_take_foreign(informers->cache, object, gt_clock_ms());
-        break;
-    case GT_INFORMER_PLACEMENTS:
-        NOTIFY(informers, observe_placement, informers->handlers[i_].arg, object);
-        break;
-    case GT_INFORMER_QUOTAS:
-        NOTIFY(informers, observe_quota, informers->handlers[i_].arg, object);
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim(informers->cache, object);
@@ -181,7 +168,6 @@ static void informers_came(void *arg, cJSON *object)
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template(informers->cache, object);
-        NOTIFY(informers, observe_claim_template, informers->handlers[i_].arg, object);
         break;
     case GT_INFORMER_VOLUME_CLAIMS:
     case GT_INFORMER_VOLUMES:
@@ -190,10 +176,14 @@ static void informers_came(void *arg, cJSON *object)
         gt_cache_related(informers->cache, related_kind(channel->kind), object);
         break;
     case GT_INFORMER_PODS:
-    case GT_INFORMER_KINDS:
         came_pod(informers, object, false);
-        break;
+        return;
+    case GT_INFORMER_PLACEMENTS:
+    case GT_INFORMER_QUOTAS:
+    case GT_INFORMER_KINDS:
+        break; /* for the handlers alone */
     }
+    NOTIFY(informers, observe, informers->handlers[i_].arg, channel->kind, object);
 }
 
 static void came_new(void *arg, cJSON *object)
@@ -210,12 +200,12 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
     (void)object;
+    NOTIFY(informers, observe_deleted, informers->handlers[i_].arg, channel->kind, namespace_, name);
     switch (channel->kind) {
     case GT_INFORMER_TOPOLOGIES:
         gt_cache_topology_deleted(informers->cache, name);
         break;
     case GT_INFORMER_SUPERNODES:
-        NOTIFY(informers, observe_supernode_deleted, informers->handlers[i_].arg, name);
         gt_cache_supernode_deleted(informers->cache, name);
         break;
     case GT_INFORMER_NODES:
@@ -223,12 +213,6 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         break;
     case GT_INFORMER_LEASES:
         gt_noted_take_foreign(informers->cache, NULL, 0);
-        break;
-    case GT_INFORMER_PLACEMENTS:
-        NOTIFY(informers, observe_placement_deleted, informers->handlers[i_].arg, namespace_, name);
-        break;
-    case GT_INFORMER_QUOTAS:
-        NOTIFY(informers, observe_quota_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim_deleted(informers->cache, namespace_, name);
@@ -238,7 +222,6 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template_deleted(informers->cache, namespace_, name);
-        NOTIFY(informers, observe_claim_template_deleted, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_VOLUME_CLAIMS:
     case GT_INFORMER_VOLUMES:
@@ -247,9 +230,11 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         gt_cache_related_deleted(informers->cache, related_kind(channel->kind), namespace_, name);
         break;
     case GT_INFORMER_PODS:
-    case GT_INFORMER_KINDS:
-        NOTIFY(informers, observe_pod_deleted, informers->handlers[i_].arg, namespace_, name);
         gt_cache_pod_deleted(informers->cache, namespace_, name);
+        break;
+    case GT_INFORMER_PLACEMENTS:
+    case GT_INFORMER_QUOTAS:
+    case GT_INFORMER_KINDS:
         break;
     }
 }
@@ -332,7 +317,6 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
                                  .on_refused = cache_refused,
                                  .on_capacity = cache_room,
                                  .on_rewires = cache_rewires,
-                                 .observe_node = cache_node,
                                  .on_report = cache_report,
                                  .arg = informers};
     GT_TRY(gt_cache_new(&spec, &informers->cache, err));

@@ -45,19 +45,11 @@ enum { GT_INFORMERS_HANDLERS_MAX = 4 };
 
 /* Members may be NULL. The cache's callbacks are passed on. */
 struct gt_cache_handlers {
-    /* This and the next three are called before the cache has the object. */
-    void (*observe_node)(void *arg, const struct gt_node_object *node);
-    void (*observe_supernode)(void *arg, const cJSON *object); /* whole, for apply_set.h */
-    void (*observe_supernode_deleted)(void *arg, const char *name);
-    void (*observe_pod)(void *arg, const struct gt_pod *pod);
-    void (*made_pod)(void *arg, const struct gt_pod *pod); /* a pod created after the first list */
-    void (*observe_pod_deleted)(void *arg, const char *namespace_, const char *name);
-    void (*observe_placement)(void *arg, const cJSON *object);
-    void (*observe_quota)(void *arg, const cJSON *object);
-    void (*observe_placement_deleted)(void *arg, const char *namespace_, const char *name);
-    void (*observe_quota_deleted)(void *arg, const char *namespace_, const char *name);
-    void (*observe_claim_template)(void *arg, const cJSON *object); /* the cache has it */
-    void (*observe_claim_template_deleted)(void *arg, const char *namespace_, const char *name);
+    void (*observe_pod)(void *arg, const struct gt_pod *pod); /* before the cache has it */
+    void (*made_pod)(void *arg, const struct gt_pod *pod);    /* a pod created after the first list */
+    /* An object of another kind, which the cache has; and a deleted one of any kind, before it is removed. */
+    void (*observe)(void *arg, enum gt_informer_kind kind, const cJSON *object);
+    void (*observe_deleted)(void *arg, enum gt_informer_kind kind, const char *namespace_, const char *name);
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_deleted)(void *arg, struct gt_cache_pod *pod);
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);

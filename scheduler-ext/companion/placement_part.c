@@ -100,44 +100,30 @@ static void made_pod(void *arg, const struct gt_pod *pod)
         part->pods_made++;
 }
 
-static void observe_pod_deleted(void *arg, const char *namespace_, const char *name)
-{
-    gt_placement_observe_pod_deleted(((struct placement_part *)arg)->placement, namespace_, name);
-}
-
-static void observe_placement(void *arg, const cJSON *object)
-{
-    gt_placement_observe_object(((struct placement_part *)arg)->placement, object);
-}
-
-static void observe_placement_deleted(void *arg, const char *namespace_, const char *name)
-{
-    gt_placement_observe_object_deleted(((struct placement_part *)arg)->placement, namespace_, name);
-}
-
-static void observe_quota(void *arg, const cJSON *object)
-{
-    gt_placement_observe_quota(((struct placement_part *)arg)->placement, object);
-}
-
-static void observe_quota_deleted(void *arg, const char *namespace_, const char *name)
-{
-    gt_placement_observe_quota_deleted(((struct placement_part *)arg)->placement, namespace_, name);
-}
-
-static void observe_claim_template(void *arg, const cJSON *object)
+static void placement_part_observe(void *arg, enum gt_informer_kind kind, const cJSON *object)
 {
     struct placement_part *part = arg;
-    if (part->templates)
+    if (kind == GT_INFORMER_PLACEMENTS)
+        gt_placement_observe_object(part->placement, object);
+    else if (kind == GT_INFORMER_QUOTAS)
+        gt_placement_observe_quota(part->placement, object);
+    else if (part->templates && kind == GT_INFORMER_CLAIM_TEMPLATES) {
         gt_claim_templates_observe(part->templates, object);
-    if (part->own_claims)
         gt_own_claims_observe_template(part->own_claims, gt_meta_namespace(object));
+    }
 }
 
-static void observe_claim_template_deleted(void *arg, const char *namespace_, const char *name)
+static void placement_part_observe_deleted(void *arg, enum gt_informer_kind kind, const char *namespace_,
+                                           const char *name)
 {
     struct placement_part *part = arg;
-    if (part->templates)
+    if (kind == GT_INFORMER_PODS)
+        gt_placement_observe_pod_deleted(part->placement, namespace_, name);
+    else if (kind == GT_INFORMER_PLACEMENTS)
+        gt_placement_observe_object_deleted(part->placement, namespace_, name);
+    else if (kind == GT_INFORMER_QUOTAS)
+        gt_placement_observe_quota_deleted(part->placement, namespace_, name);
+    else if (part->templates && kind == GT_INFORMER_CLAIM_TEMPLATES)
         gt_claim_templates_observe_deleted(part->templates, namespace_, name);
 }
 
@@ -425,24 +411,18 @@ static int placement_part_new(const struct gt_part_env *env, void **ret, struct 
                                                               .on_owner = on_owner,
                                                               .arg = part},
                                  &part->own_claims, err));
-    gt_informers_add_handlers(
-        env->informers,
-        &(struct gt_cache_handlers){.observe_pod = observe_pod,
-                                    .made_pod = made_pod,
-                                    .observe_pod_deleted = observe_pod_deleted,
-                                    .observe_placement = observe_placement,
-                                    .observe_placement_deleted = observe_placement_deleted,
-                                    .observe_quota = observe_quota,
-                                    .observe_quota_deleted = observe_quota_deleted,
-                                    .observe_claim_template = observe_claim_template,
-                                    .observe_claim_template_deleted = observe_claim_template_deleted,
-                                    .on_pod = placement_part_on_pod,
-                                    .on_pod_deleted = on_pod_deleted,
-                                    .on_refused = on_refused,
-                                    .on_capacity = placement_part_on_capacity,
-                                    .on_relist = on_relist,
-                                    .on_listed = placement_part_on_listed,
-                                    .arg = part});
+    gt_informers_add_handlers(env->informers,
+                              &(struct gt_cache_handlers){.observe_pod = observe_pod,
+                                                          .made_pod = made_pod,
+                                                          .observe = placement_part_observe,
+                                                          .observe_deleted = placement_part_observe_deleted,
+                                                          .on_pod = placement_part_on_pod,
+                                                          .on_pod_deleted = on_pod_deleted,
+                                                          .on_refused = on_refused,
+                                                          .on_capacity = placement_part_on_capacity,
+                                                          .on_relist = on_relist,
+                                                          .on_listed = placement_part_on_listed,
+                                                          .arg = part});
     *ret = gt_steal(made);
     return 0;
 }

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/node.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "scheduler-ext/companion/supernodes_private.h"
@@ -182,28 +182,33 @@ static void supernodes_run(void *arg)
 /* ---- Events ---- */
 
 /* The default key of earlier versions, which a kubelet may set on its own Node. Reported once. */
-static void check_old_label(void *arg, const struct gt_node_object *node)
+static void check_old_label(struct gt_supernodes *self, const cJSON *node)
 {
-    struct gt_supernodes *self = arg;
     const char *keys = self->env->options->supernode_label;
-    const char *old = gt_node_object_label(node, GT_LABEL_OLD_SUPERNODE);
-    if (self->reported_old_label || !keys || strcmp(keys, GT_LABEL_SUPERNODE) != 0 || !old || !*old)
+    const char *old = gt_meta_label(node, GT_LABEL_OLD_SUPERNODE);
+    if (self->reported_old_label || !keys || strcmp(keys, GT_LABEL_SUPERNODE) != 0 || !*old)
         return;
     self->reported_old_label = true;
-    gt_warning("a node label names a supernode and is not read any more", GT_STR("node", node->name),
+    gt_warning("a node label names a supernode and is not read any more", GT_STR("node", gt_meta_name(node)),
                GT_STR("label", GT_LABEL_OLD_SUPERNODE), GT_STR("read", keys));
 }
 
-static void on_supernode(void *arg, const cJSON *object)
+static void supernodes_observe(void *arg, enum gt_informer_kind kind, const cJSON *object)
 {
     struct gt_supernodes *self = arg;
-    gt_apply_set_observe(self->set, object);
+    if (kind == GT_INFORMER_SUPERNODES)
+        gt_apply_set_observe(self->set, object);
+    else if (kind == GT_INFORMER_NODES)
+        check_old_label(self, object);
 }
 
-static void on_supernode_gone(void *arg, const char *name)
+static void supernodes_observe_deleted(void *arg, enum gt_informer_kind kind, const char *namespace_,
+                                       const char *name)
 {
     struct gt_supernodes *self = arg;
-    gt_apply_set_observe_deleted(self->set, name);
+    (void)namespace_;
+    if (kind == GT_INFORMER_SUPERNODES)
+        gt_apply_set_observe_deleted(self->set, name);
 }
 
 static void supernodes_on_listed(void *arg, enum gt_informer_kind kind)
@@ -284,9 +289,8 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
                                 supernodes_changed, self, &self->source, err));
     GT_TRY(start_apply_set(self, err));
     gt_informers_add_handlers(env->informers,
-                              &(struct gt_cache_handlers){.observe_node = check_old_label,
-                                                          .observe_supernode = on_supernode,
-                                                          .observe_supernode_deleted = on_supernode_gone,
+                              &(struct gt_cache_handlers){.observe = supernodes_observe,
+                                                          .observe_deleted = supernodes_observe_deleted,
                                                           .on_report = supernodes_changed,
                                                           .on_listed = supernodes_on_listed,
                                                           .arg = self});

@@ -42,18 +42,12 @@ struct observer {
     unsigned placements, quotas;
 };
 
-static void on_placement(void *arg, const cJSON *object)
+static void on_object(void *arg, enum gt_informer_kind kind, const cJSON *object)
 {
     struct observer *observer = arg;
     assert_non_null(object);
-    observer->placements++;
-}
-
-static void on_quota(void *arg, const cJSON *object)
-{
-    struct observer *observer = arg;
-    assert_non_null(object);
-    observer->quotas++;
+    observer->placements += kind == GT_INFORMER_PLACEMENTS;
+    observer->quotas += kind == GT_INFORMER_QUOTAS;
 }
 
 static void pass_on(unsigned at, const char *text)
@@ -76,8 +70,7 @@ static void test_every_handler_gets_every_object(void **state)
     struct gt_informers *informers = NULL;
     assert_int_equal(gt_informers_new(loop, NULL, &spec, &informers, NULL), 0);
     for (unsigned i = 0; i < HANDLERS; i++) {
-        const struct gt_cache_handlers handlers = {
-            .observe_placement = on_placement, .observe_quota = on_quota, .arg = &observers[i]};
+        const struct gt_cache_handlers handlers = {.observe = on_object, .arg = &observers[i]};
         assert_true(gt_informers_add_handlers(informers, &handlers));
     }
     assert_int_equal(gt_informers_start(informers, NULL), 0);
