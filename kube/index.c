@@ -67,6 +67,14 @@ struct gt_index_entry *gt_index_take_unmarked(struct gt_index *index, uint32_t m
     return NULL;
 }
 
+struct gt_index_entry *gt_index_next(const struct gt_index *index, size_t *slot)
+{
+    struct gt_index_entry *entry = NULL;
+    while (!entry && *slot < index->table.size)
+        entry = index->table.items[(*slot)++];
+    return entry;
+}
+
 void gt_index_done(struct gt_index *index)
 {
     for (size_t i = 0; i < index->table.size; i++)

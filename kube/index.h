@@ -9,11 +9,14 @@
 #include "base/table.h"
 
 /*
- * What an informer stores of each object: its namespace and name, and a digest of its uid. An entry takes 16
- * bytes and the name, and 16 to 24 in the table.
+ * Objects by their namespace and name. An informer stores a digest of the uid of each, others what they know
+ * of it. An entry takes 16 bytes and the name, and 16 to 24 in the table.
  */
 struct gt_index_entry {
-    uint64_t uid;        /* a digest */
+    union {
+        uint64_t uid; /* a digest */
+        void *item;   /* of the user, who frees it */
+    };
     uint32_t hash, mark; /* mark: number of the list in which it was last seen */
     char key[];          /* namespace, NUL, name, NUL */
 };
@@ -28,8 +31,8 @@ const char *gt_index_name(const struct gt_index_entry *entry);
 /* NULL if there is none. */
 struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *namespace_, const char *name);
 
-/* Adds an entry for an object that has none, with the digest 0. NULL: full, no memory, or a name longer than
- * 8 KiB. */
+/* Adds an entry for an object that has none, with the digest 0 and no item. NULL: full, no memory, or a name
+ * longer than 8 KiB. */
 struct gt_index_entry *gt_index_add(struct gt_index *index, const char *namespace_, const char *name);
 
 /* Removes an entry and returns it; the caller frees it. NULL if there is none. */
@@ -38,5 +41,9 @@ struct gt_index_entry *gt_index_take(struct gt_index *index, const char *namespa
 /* Removes one entry with a different mark and returns it; the caller frees it. `*slot` is 0 for the first
  * call. NULL: there are no more. */
 struct gt_index_entry *gt_index_take_unmarked(struct gt_index *index, uint32_t mark, size_t *slot);
+
+/* The next entry; `*slot` is 0 for the first call. NULL: there are no more. No entry may be added or removed
+ * meanwhile. */
+struct gt_index_entry *gt_index_next(const struct gt_index *index, size_t *slot);
 
 void gt_index_done(struct gt_index *index);

@@ -10,11 +10,7 @@
 
 struct gt_owners {
     const char *resource;
-    struct gt_index kinds[GT_JOB_KINDS]; /* an entry's mark is an index of `slots` */
-    struct gt_owner **slots;             /* NULL: the slot is empty */
-    uint32_t slot_count, slot_capacity;
-    uint32_t *gaps;
-    uint32_t gap_count;
+    struct gt_index kinds[GT_JOB_KINDS]; /* an entry's item is a struct gt_owner */
     uint32_t count;
 };
 
@@ -34,28 +30,13 @@ void gt_owners_free(struct gt_owners *owners)
 {
     if (!owners)
         return;
-    for (uint32_t i = 0; i < owners->slot_count; i++)
-        gt_owner_free(owners->slots[i]);
-    for (unsigned i = 0; i < GT_JOB_KINDS; i++)
+    for (unsigned i = 0; i < GT_JOB_KINDS; i++) {
+        const struct gt_index_entry *entry;
+        for (size_t slot = 0; (entry = gt_index_next(&owners->kinds[i], &slot));)
+            gt_owner_free(entry->item);
         gt_index_done(&owners->kinds[i]);
-    free(owners->slots);
-    free(owners->gaps);
+    }
     free(owners);
-}
-
-static bool owners_grow(struct gt_owners *owners)
-{
-    uint32_t capacity = owners->slot_capacity ? owners->slot_capacity * 2 : 64;
-    struct gt_owner **slots = realloc(owners->slots, sizeof(*slots) * capacity);
-    if (!slots)
-        return false;
-    owners->slots = slots;
-    uint32_t *gaps = realloc(owners->gaps, sizeof(*gaps) * capacity);
-    if (!gaps)
-        return false;
-    owners->gaps = gaps;
-    owners->slot_capacity = capacity;
-    return true;
 }
 
 void gt_owners_remove(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
@@ -64,37 +45,17 @@ void gt_owners_remove(struct gt_owners *owners, enum gt_job_kind kind, const cha
     struct gt_index_entry *entry = gt_index_take(&owners->kinds[kind], namespace_, name);
     if (!entry)
         return;
-    gt_owner_free(gt_steal(owners->slots[entry->mark]));
-    owners->gaps[owners->gap_count++] = entry->mark;
+    gt_owner_free(entry->item);
     owners->count--;
     free(entry);
 }
 
-static struct gt_owner **owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
-                                     const char *namespace_, const char *name)
+static struct gt_owner *owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
+                                    const char *namespace_, const char *name)
 {
     const struct gt_index_entry *entry =
         kind < GT_JOB_KINDS ? gt_index_find(&owners->kinds[kind], namespace_, name) : NULL;
-    return entry ? &owners->slots[entry->mark] : NULL;
-}
-
-/* The slot of that name; a new empty one where there was none; NULL beyond a limit. */
-static struct gt_owner **owners_find_or_add(struct gt_owners *owners, enum gt_job_kind kind,
-                                            const char *namespace_, const char *name)
-{
-    struct gt_owner **slot = owners_find(owners, kind, namespace_, name);
-    if (slot)
-        return slot;
-    if (owners->count >= GT_OWNERS_MAX ||
-        (!owners->gap_count && owners->slot_count == owners->slot_capacity && !owners_grow(owners)))
-        return NULL;
-    struct gt_index_entry *entry = gt_index_add(&owners->kinds[kind], namespace_, name);
-    if (!entry)
-        return NULL;
-    entry->mark = owners->gap_count ? owners->gaps[--owners->gap_count] : owners->slot_count++;
-    owners->slots[entry->mark] = NULL;
-    owners->count++;
-    return &owners->slots[entry->mark];
+    return entry ? entry->item : NULL;
 }
 
 int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err)
@@ -136,23 +97,26 @@ void gt_owners_put(struct gt_owners *owners, enum gt_job_kind kind, const cJSON 
         gt_owners_remove(owners, kind, namespace_, name);
         return;
     }
-    struct gt_owner **slot = owners_find(owners, kind, namespace_, name);
+    struct gt_index_entry *entry = gt_index_find(&owners->kinds[kind], namespace_, name);
     for (struct gt_owner *job = new; job; job = job->next)
-        check_rules(job, slot ? owners_job_of(*slot, job->role) : NULL);
-    slot = owners_find_or_add(owners, kind, namespace_, name);
-    if (!slot)
+        check_rules(job, entry ? owners_job_of(entry->item, job->role) : NULL);
+    if (!entry && owners->count < GT_OWNERS_MAX) {
+        entry = gt_index_add(&owners->kinds[kind], namespace_, name);
+        owners->count += entry != NULL;
+    }
+    if (!entry)
         return;
-    gt_owner_free(*slot);
-    *slot = gt_steal(new);
+    gt_owner_free(entry->item);
+    entry->item = gt_steal(new);
 }
 
 bool gt_owners_failed(struct gt_owners *owners, enum gt_job_kind kind, const char *namespace_,
                       const char *name, const char *uid, uint64_t at_s)
 {
-    struct gt_owner *const *slot = owners_find(owners, kind, namespace_, name);
-    if (!slot || (*slot)->uid != gt_digest_keyed(uid) || (*slot)->failed_s >= at_s)
+    struct gt_owner *owner = owners_find(owners, kind, namespace_, name);
+    if (!owner || owner->uid != gt_digest_keyed(uid) || owner->failed_s >= at_s)
         return false;
-    for (struct gt_owner *job = *slot; job; job = job->next)
+    for (struct gt_owner *job = owner; job; job = job->next)
         job->failed_s = at_s;
     return true;
 }
@@ -160,8 +124,7 @@ bool gt_owners_failed(struct gt_owners *owners, enum gt_job_kind kind, const cha
 const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
                                       const char *namespace_, const char *name, const char *role)
 {
-    struct gt_owner *const *slot = owners_find(owners, kind, namespace_, name);
-    return slot ? owners_job_of(*slot, role) : NULL;
+    return owners_job_of(owners_find(owners, kind, namespace_, name), role);
 }
 
 enum gt_job_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,

@@ -230,9 +230,9 @@ void gt_placement_on_relist(struct gt_placement *placement)
     size_t slot = 0;
     for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));)
         object->relisted = true;
-    for (uint32_t i = 0; i < placement->pods.count; i++)
-        if (placement->pods.records[i])
-            placement->pods.records[i]->relisted = true;
+    slot = 0;
+    for (struct record *record; (record = gt_record_next(placement, &slot));)
+        record->relisted = true;
 }
 
 void gt_placement_on_capacity(struct gt_placement *placement)
@@ -350,9 +350,9 @@ static void report_unread(struct gt_placement *placement, struct record *record)
 static void handle_jobless(struct gt_placement *placement, uint64_t now)
 {
     bool left = false;
-    for (uint32_t i = 0; i < placement->pods.count; i++) {
-        struct record *record = placement->pods.records[i];
-        if (!record || !record->object.gated || (!record->no_gpus && !record->unread))
+    size_t slot = 0;
+    for (struct record *record; (record = gt_record_next(placement, &slot));) {
+        if (!record->object.gated || (!record->no_gpus && !record->unread))
             continue;
         left = true;
         if (record->write || record->lifted ||
@@ -447,7 +447,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     if (!placement)
         return gt_fail_sys(err, ENOMEM, "placement controller");
     placement->spec = *spec;
-    placement->pods.index.max = GT_CACHE_PODS_MAX;
+    placement->pods.max = GT_CACHE_PODS_MAX;
     set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
                                         .reservation_ms = placement->spec.options.reserve_waiting_ms,
@@ -496,9 +496,9 @@ void gt_placement_start(struct gt_placement *placement)
         placement->term.earlier_end_ms = placement->term.began_ms + placement->times.request_ms;
     placement->term.earlier_known = true;
     placement->term.note_is_fresh = false;
-    for (uint32_t i = 0; i < placement->pods.count; i++)
-        if (placement->pods.records[i])
-            placement->pods.records[i]->own_fence = 0;
+    size_t slot = 0;
+    for (struct record *record; (record = gt_record_next(placement, &slot));)
+        record->own_fence = 0;
     gt_noted_read(gt_cache_cluster(placement->spec.cache), "");
     placement->round.due_ms = placement->round.yield_ms = UINT64_MAX;
     placement->round.no_gpus_ms = 0;
@@ -536,9 +536,10 @@ void gt_placement_stop(struct gt_placement *placement)
         forget_unwritten(placement->jobs.first);
         placement_drop(placement->jobs.first);
     }
-    for (uint32_t i = 0; i < placement->pods.count; i++)
-        if (placement->pods.records[i] && placement->pods.records[i]->write)
-            gt_write_drop(placement->pods.records[i]->write); /* of pods without GPUs */
+    size_t slot = 0;
+    for (struct record *record; (record = gt_record_next(placement, &slot));)
+        if (record->write)
+            gt_write_drop(record->write); /* of pods without GPUs */
     gt_placement_forget_acknowledged(placement);
     placement->round.running = false;
     gt_source_disarm(placement->round.timer);

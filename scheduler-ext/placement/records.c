@@ -22,35 +22,15 @@ struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *
     return record;
 }
 
-static bool records_grow(struct gt_placement *placement)
-{
-    uint32_t capacity = placement->pods.capacity ? placement->pods.capacity * 2 : 64;
-    struct record **records = realloc(placement->pods.records, sizeof(struct record *) * capacity);
-    if (!records)
-        return false;
-    placement->pods.records = records;
-    uint32_t *gaps = realloc(placement->pods.gaps, sizeof(*gaps) * capacity);
-    if (!gaps)
-        return false;
-    placement->pods.gaps = gaps;
-    placement->pods.capacity = capacity;
-    return true;
-}
-
 static struct record *records_make(struct gt_placement *placement, const char *namespace_, const char *name)
 {
-    if (!placement->pods.gap_count && placement->pods.count == placement->pods.capacity &&
-        !records_grow(placement))
-        return NULL;
     struct record *record = calloc(1, sizeof(*record));
-    struct gt_index_entry *entry = record ? gt_index_add(&placement->pods.index, namespace_, name) : NULL;
+    struct gt_index_entry *entry = record ? gt_index_add(&placement->pods, namespace_, name) : NULL;
     if (!entry) {
         free(record);
         return NULL;
     }
-    entry->mark = placement->pods.gap_count ? placement->pods.gaps[--placement->pods.gap_count]
-                                            : placement->pods.count++;
-    placement->pods.records[entry->mark] = record;
+    entry->item = record;
     record->entry = entry;
     return record;
 }
@@ -69,22 +49,18 @@ static void remove_record(struct gt_placement *placement, const char *namespace_
     if (!record)
         return;
     gt_write_worked(record->write, WRITE_DELETE);
-    placement->pods.gaps[placement->pods.gap_count++] = record->entry->mark;
-    placement->pods.records[record->entry->mark] = NULL;
-    struct gt_index_entry *entry = gt_index_take(&placement->pods.index, namespace_, name);
+    struct gt_index_entry *entry = gt_index_take(&placement->pods, namespace_, name);
     free_record(record);
     free(entry);
 }
 
 void gt_records_done(struct gt_placement *placement)
 {
-    for (uint32_t i = 0; i < placement->pods.count; i++)
-        if (placement->pods.records[i])
-            free_record(placement->pods.records[i]);
+    size_t slot = 0;
+    for (struct record *record; (record = gt_record_next(placement, &slot));)
+        free_record(record);
     gt_ranks_done(&placement->jobs.ranks);
-    gt_index_done(&placement->pods.index);
-    free(placement->pods.records);
-    free(placement->pods.gaps);
+    gt_index_done(&placement->pods);
 }
 
 /* Takes over the contents of the object. */

@@ -205,13 +205,6 @@ struct placement_term {
     uint64_t offered_ms; /* the last offer of any place in this process; 0: none */
 };
 
-struct placement_pods {
-    struct gt_index index;
-    struct record **records; /* by an entry's mark */
-    uint32_t *gaps;
-    uint32_t count, capacity, gap_count;
-};
-
 /* Nodes that not every job may use, or whose pods are to leave. */
 struct placement_nodes {
     uint32_t unhealthy;         /* where pods are evicted for its unhealthy GPUs */
@@ -243,7 +236,7 @@ struct gt_placement {
     struct placement_objects objects;
     struct placement_jobs jobs;
     struct placement_term term;
-    struct placement_pods pods;
+    struct gt_index pods; /* an entry's item is a struct record */
     struct placement_nodes nodes;
     struct placement_round round;
     struct gt_write_line lifts, plans, reports, evictions; /* reports: only why a job waits */
@@ -323,8 +316,14 @@ void gt_placement_report_spares(struct gt_placement *placement);
 static inline struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_,
                                             const char *name)
 {
-    const struct gt_index_entry *entry = gt_index_find(&placement->pods.index, namespace_, name);
-    return entry ? placement->pods.records[entry->mark] : NULL;
+    const struct gt_index_entry *entry = gt_index_find(&placement->pods, namespace_, name);
+    return entry ? entry->item : NULL;
+}
+/* The next record; `*slot` is 0 for the first call. None may come or go meanwhile. */
+static inline struct record *gt_record_next(const struct gt_placement *placement, size_t *slot)
+{
+    const struct gt_index_entry *entry = gt_index_next(&placement->pods, slot);
+    return entry ? entry->item : NULL;
 }
 
 /* ---- records.c ---- */
