@@ -15,37 +15,39 @@
  * place for the successor, or planning it at once, would take the GPUs back before the other pod is bound,
  * which would lead to another eviction, without end.
  */
-static struct evicted_job *find_evicted(const struct backoffs *backoffs, const char *key)
+static struct backoff_job *find_backoff(const struct backoffs *backoffs, const char *key)
 {
     uint64_t digest = gt_digest_keyed(key);
     for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->jobs[i].until_ms && backoffs->jobs[i].key == digest)
-            return (struct evicted_job *)(uintptr_t)&backoffs->jobs[i];
+        if (backoffs->jobs[i].last_ms && backoffs->jobs[i].key == digest)
+            return (struct backoff_job *)(uintptr_t)&backoffs->jobs[i];
     return NULL;
 }
 
-static struct evicted_job *make_evicted(struct backoffs *backoffs, const char *key)
+/* The entry of the job, in place of the oldest where it has none, which counts until `last_ms`. */
+static struct backoff_job *make_backoff(struct backoffs *backoffs, const char *key, uint64_t last_ms)
 {
-    struct evicted_job *to = find_evicted(backoffs, key);
-    if (to)
-        return to;
-    to = &backoffs->jobs[0];
-    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->jobs[i].until_ms < to->until_ms)
-            to = &backoffs->jobs[i];
-    *to = (struct evicted_job){.key = gt_digest_keyed(key)};
+    struct backoff_job *to = find_backoff(backoffs, key);
+    if (!to) {
+        to = &backoffs->jobs[0];
+        for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
+            if (backoffs->jobs[i].last_ms < to->last_ms)
+                to = &backoffs->jobs[i];
+        *to = (struct backoff_job){.key = gt_digest_keyed(key)};
+    }
+    to->last_ms = last_ms > to->last_ms ? last_ms : to->last_ms;
     return to;
 }
 
 void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms)
 {
-    struct evicted_job *job = make_evicted(backoffs, key);
+    struct backoff_job *job = make_backoff(backoffs, key, until_ms);
     job->until_ms = until_ms > job->until_ms ? until_ms : job->until_ms;
 }
 
 uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key)
 {
-    const struct evicted_job *job = find_evicted(backoffs, key);
+    const struct backoff_job *job = find_backoff(backoffs, key);
     return job ? job->until_ms : 0;
 }
 
@@ -54,8 +56,7 @@ enum { REPLAN_MAX_MS = 600000 };
 unsigned gt_backoff_replan(struct backoffs *backoffs, const char *key, const char *rule, uint64_t now_ms,
                            uint64_t first_ms)
 {
-    gt_backoff_job(backoffs, key, now_ms); /* an entry is there only with a time */
-    struct evicted_job *job = make_evicted(backoffs, key);
+    struct backoff_job *job = make_backoff(backoffs, key, now_ms);
     job->alike = strcmp(job->rule, rule) == 0 ? job->alike + 1 : 1;
     snprintf(job->rule, sizeof(job->rule), "%s", rule);
     uint64_t pause = gt_backoff_rule(backoffs, key) ? REPLAN_MAX_MS
@@ -66,19 +67,19 @@ unsigned gt_backoff_replan(struct backoffs *backoffs, const char *key, const cha
 
 const char *gt_backoff_rule(const struct backoffs *backoffs, const char *key)
 {
-    const struct evicted_job *job = find_evicted(backoffs, key);
+    const struct backoff_job *job = find_backoff(backoffs, key);
     return job && job->rule[0] && job->alike >= BACKOFF_ALIKE ? job->rule : NULL;
 }
 
 unsigned gt_backoff_replans(const struct backoffs *backoffs, const char *key)
 {
-    const struct evicted_job *job = find_evicted(backoffs, key);
+    const struct backoff_job *job = find_backoff(backoffs, key);
     return job ? job->replans : 0;
 }
 
 void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
 {
-    struct evicted_job *job = find_evicted(backoffs, key);
+    struct backoff_job *job = find_backoff(backoffs, key);
     if (job) {
         job->replans = job->alike = 0;
         job->rule[0] = '\0';
@@ -88,53 +89,30 @@ void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
 /* Its owner makes the next pod at once: without a limit hundreds are refused in a day. */
 void gt_backoff_refusal(struct backoffs *backoffs, const char *key, uint64_t now_ms)
 {
-    const uint64_t digest = gt_digest_keyed(key);
-    struct refusing_job *to = &backoffs->refusing[0];
-    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->refusing[i].at_ms[0] < to->at_ms[0])
-            to = &backoffs->refusing[i];
-    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->refusing[i].key == digest)
-            to = &backoffs->refusing[i];
-    if (to->key != digest)
-        *to = (struct refusing_job){.key = digest};
-    for (unsigned i = BACKOFF_REFUSALS - 1; i > 0; i--)
-        to->at_ms[i] = to->at_ms[i - 1];
-    to->at_ms[0] = now_ms;
+    struct backoff_job *job = make_backoff(backoffs, key, now_ms);
+    memmove(&job->refused_ms[1], &job->refused_ms[0], (BACKOFF_REFUSALS - 1) * sizeof(job->refused_ms[0]));
+    job->refused_ms[0] = now_ms;
 }
 
 uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *key, uint64_t now_ms)
 {
-    const uint64_t digest = gt_digest_keyed(key);
-    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++) {
-        uint64_t first = backoffs->refusing[i].at_ms[BACKOFF_REFUSALS - 1];
-        if (first && backoffs->refusing[i].key == digest)
-            return first + BACKOFF_REFUSALS_MS > now_ms ? first + BACKOFF_REFUSALS_MS : 0;
-    }
-    return 0;
+    const struct backoff_job *job = find_backoff(backoffs, key);
+    uint64_t first = job ? job->refused_ms[BACKOFF_REFUSALS - 1] : 0;
+    return first && first + BACKOFF_REFUSALS_MS > now_ms ? first + BACKOFF_REFUSALS_MS : 0;
 }
 
 void gt_backoff_set_recreated(struct backoffs *backoffs, const char *key, uint64_t leave_before_s,
                               uint64_t until_ms)
 {
-    const struct recreated_job made = {gt_digest_keyed(key), until_ms, leave_before_s};
-    struct recreated_job *to = &backoffs->recreated[0];
-    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->recreated[i].until_ms < to->until_ms)
-            to = &backoffs->recreated[i];
-    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->recreated[i].key == made.key)
-            to = &backoffs->recreated[i];
-    *to = made;
+    struct backoff_job *job = make_backoff(backoffs, key, until_ms);
+    job->recreated_ms = until_ms;
+    job->leave_before_s = leave_before_s;
 }
 
 uint64_t gt_backoff_recreated(const struct backoffs *backoffs, const char *key, uint64_t now_ms)
 {
-    uint64_t digest = gt_digest_keyed(key);
-    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
-        if (backoffs->recreated[i].until_ms > now_ms && backoffs->recreated[i].key == digest)
-            return backoffs->recreated[i].leave_before_s;
-    return 0;
+    const struct backoff_job *job = find_backoff(backoffs, key);
+    return job && job->recreated_ms > now_ms ? job->leave_before_s : 0;
 }
 
 /* ---- nodes ---- */

@@ -13,19 +13,15 @@ enum { BACKOFF_RULE_SIZE = 160, BACKOFF_ALIKE = 3 };
 enum { BACKOFF_REFUSALS = 3, BACKOFF_REFUSALS_MS = 600000 };
 
 struct backoffs {
-    struct evicted_job {
-        uint64_t key, until_ms; /* 0: none */
-        unsigned replans;       /* how often in a row its plan failed before any of its pods ran */
-        unsigned alike;         /* of them, the last ones for the same rule */
+    struct backoff_job {
+        uint64_t key, last_ms; /* last_ms: the latest time of all; 0: there is none */
+        uint64_t until_ms;     /* it is not planned until then; 0: it was not evicted */
+        unsigned replans;      /* how often in a row its plan failed before any of its pods ran */
+        unsigned alike;        /* of them, the last ones for the same rule */
         char rule[BACKOFF_RULE_SIZE];
+        uint64_t recreated_ms, leave_before_s; /* see gt_backoff_set_recreated() */
+        uint64_t refused_ms[BACKOFF_REFUSALS]; /* by kubelets, the last ones, newest first; 0: none */
     } jobs[BACKOFF_JOBS_MAX];
-    struct recreated_job {
-        uint64_t key, until_ms; /* 0: none */
-        uint64_t leave_before_s;
-    } recreated[BACKOFF_JOBS_MAX];
-    struct refusing_job {
-        uint64_t key, at_ms[BACKOFF_REFUSALS]; /* the last ones, newest first; 0: none */
-    } refusing[BACKOFF_JOBS_MAX];
     struct refused_node {
         uint64_t key, until_ms; /* 0: none */
         uint32_t node;
