@@ -9,7 +9,6 @@
 #include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/companion/placement_private.h"
-#include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/webhook/webhook.h"
@@ -23,8 +22,6 @@ struct placement_part {
     struct gt_owners *owners;
     struct gt_pod_groups *pod_groups;
     struct gt_owner_watch *watch;
-    struct gt_kube *kube;
-    struct gt_owner_events *events; /* while it is active */
     struct gt_placement *placement;
     struct gt_audit_watch *audit;
     enum gt_claims claims;
@@ -190,28 +187,20 @@ static void on_note(void *arg, bool warning, const char *job, const char *text)
     gt_log(warning ? GT_LOG_WARNING : GT_LOG_INFO, text, GT_STR("job", job));
 }
 
-/* Only the leader needs them, and each watch of Events costs the API server work for every Event of the
- * cluster. */
-static void follow_events(struct placement_part *part)
-{
-    gt_auto_err struct gt_err *error = NULL;
-    const struct gt_owner_events_spec spec = {
-        .kube = part->kube, .owners = part->owners, .on_owner = on_owner, .arg = part};
-    if (gt_owner_events_new(&spec, &part->events, &error) < 0)
-        gt_warning("cannot watch", GT_STR("kind", "Event"), GT_STR("error", gt_err_text(error)));
-}
-
 /* It starts when this replica leads and the cache is synced: a plan that is based on a part of the cluster
  * would be bad. */
 static void start_or_stop(struct placement_part *part)
 {
     bool wanted = part->leads && placement_part_is_synced(part);
+    gt_auto_err struct gt_err *error = NULL;
     if (wanted && !part->started) {
         gt_placement_start(part->placement);
-        follow_events(part);
+        /* Only the leader needs them: each watch of Events costs the API server work for every one. */
+        if (gt_owner_watch_events(part->watch, true, &error) < 0)
+            gt_warning("cannot watch", GT_STR("kind", "Event"), GT_STR("error", gt_err_text(error)));
     } else if (!part->leads && part->started) {
         gt_placement_stop(part->placement);
-        gt_owner_events_free(gt_steal(part->events));
+        gt_owner_watch_events(part->watch, false, NULL);
     }
     part->started = part->leads && (wanted || part->started);
     if (part->leads && !part->started)
@@ -345,7 +334,6 @@ static void placement_part_free(void *self)
     gt_source_free(part->sync_timer);
     gt_audit_watch_free(part->audit);
     gt_claim_templates_free(part->templates);
-    gt_owner_events_free(part->events);
     gt_owner_watch_free(part->watch);
     gt_own_claims_free(part->own_claims);
     gt_placement_free(part->placement);
@@ -392,7 +380,6 @@ static int placement_part_new(const struct gt_part_env *env, void **ret, struct 
     if (!part)
         return gt_fail(err, ENOMEM, "no memory");
     part->informers = env->informers;
-    part->kube = env->kube;
     part->namespace_ = env->namespace_;
     part->clients = env->options->webhook_clients;
     part->not_asked = env->options->webhook_except;

@@ -231,7 +231,6 @@ static void supernodes_free(void *arg)
     gt_groups_source_free(self->source);
     gt_groups_free(self->recovered);
     gt_servers_free(self->servers);
-    gt_problem_events_free(self->events);
     gt_source_free(self->timer);
     free(self);
 }
@@ -284,7 +283,6 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     self->env = env;
     GT_TRY(gt_loop_add_timer(env->loop, supernodes_run, self, &self->timer, err));
     GT_TRY(gt_servers_new(&self->servers, err));
-    GT_TRY(gt_problem_events_new(env->recorder, &self->events, err));
     GT_TRY(gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
                                 supernodes_changed, self, &self->source, err));
     GT_TRY(start_apply_set(self, err));
@@ -329,7 +327,7 @@ static void supernodes_lead(void *arg, bool leads)
             gt_apply_set_lead(sets[i], leads);
     self->knows_servers = false;
     if (leads) {
-        gt_problem_events_forget(self->events);
+        self->before_count = 0; /* a new leader reports everything */
         supernodes_changed(self);
     }
 }

@@ -1,8 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/names.h"
+#include "base/digest.h"
+#include "base/log.h"
 #include "scheduler-ext/companion/supernodes_private.h"
+
+static int supernodes_events_compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* `event` may be without a name: then it is only logged. */
+static void supernodes_events_add(struct gt_supernodes *self, const struct gt_event_object *event)
+{
+    uint64_t digest = gt_digest_keyed(event->note) ^ gt_digest_keyed(event->reason) * 31 ^
+                      gt_digest_keyed(event->name ? event->name : "") * 37;
+    if (self->now_count == GT_PROBLEMS_MAX)
+        return;
+    self->now[self->now_count++] = digest;
+    if (bsearch(&digest, self->before, self->before_count, sizeof(digest), supernodes_events_compare))
+        return;
+    gt_warning("something is wrong", GT_STR("reason", event->reason), GT_STR("what", event->note));
+    if (event->name)
+        gt_kube_record(self->env->recorder, event);
+}
 
 /* The Event's object: the ConfigMap, where the configuration is one. */
 static struct gt_event_object about_config(const struct gt_supernodes *self)
@@ -37,12 +61,12 @@ static void report_config(struct gt_supernodes *self)
                  "the configuration of supernodes cannot be read, the one before it stays: %s", error);
         event.reason = "BadConfiguration";
         event.note = note;
-        gt_problem_events_add(self->events, &event);
+        supernodes_events_add(self, &event);
     }
     for (uint32_t i = 0; groups && i < groups->note_count; i++) {
         event.reason = "BadConfiguration";
         event.note = groups->notes[i];
-        gt_problem_events_add(self->events, &event);
+        supernodes_events_add(self, &event);
     }
 }
 
@@ -67,14 +91,14 @@ static void report_problem(struct gt_supernodes *self, const struct gt_view *vie
             problem->supernode == GT_JOIN_NONE ? NULL : view->join->supernodes[problem->supernode].name);
     event.reason = gt_join_problem_name(problem->kind);
     event.note = problem->text;
-    gt_problem_events_add(self->events, &event);
+    supernodes_events_add(self, &event);
 }
 
 void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
                           const struct gt_projected *projected)
 {
     const struct gt_join *join = view->join;
-    gt_problem_events_begin(self->events);
+    self->now_count = 0;
     report_config(self);
     for (uint32_t i = 0; i < join->problem_count; i++)
         report_problem(self, view, &join->problems[i]);
@@ -88,7 +112,7 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
                      event.name);
             event.reason = "NameTaken";
             event.note = note;
-            gt_problem_events_add(self->events, &event);
+            supernodes_events_add(self, &event);
         }
         if (projected && projected[s].reason && !projected[s].good &&
             (strcmp(projected[s].reason, "MemberHeld") == 0 ||
@@ -96,8 +120,10 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
             event.action = "Project";
             event.reason = projected[s].reason;
             event.note = projected[s].message;
-            gt_problem_events_add(self->events, &event);
+            supernodes_events_add(self, &event);
         }
     }
-    gt_problem_events_end(self->events);
+    qsort(self->now, self->now_count, sizeof(*self->now), supernodes_events_compare);
+    memcpy(self->before, self->now, self->now_count * sizeof(*self->now));
+    self->before_count = self->now_count;
 }

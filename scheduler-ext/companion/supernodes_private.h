@@ -11,26 +11,6 @@
 #include "scheduler-ext/companion/servers.h"
 
 /*
- * Reports each problem once: in each round all present problems are added; those that the last round did not
- * have are logged and become Events about their object.
- */
-struct gt_problem_events;
-
-enum { GT_PROBLEM_EVENTS_MAX = 1 << 13 }; /* of a round; more are counted only */
-
-int gt_problem_events_new(struct gt_kube_recorder *recorder, struct gt_problem_events **ret,
-                          struct gt_err **err);
-void gt_problem_events_free(struct gt_problem_events *events);
-GT_DEFINE_CLEANUP(struct gt_problem_events *, gt_problem_events_free)
-
-void gt_problem_events_begin(struct gt_problem_events *events);
-/* `event` may be without a name: then it is only logged. */
-void gt_problem_events_add(struct gt_problem_events *events, const struct gt_event_object *event);
-void gt_problem_events_end(struct gt_problem_events *events);
-/* Forgets what was reported: a new leader reports everything. */
-void gt_problem_events_forget(struct gt_problem_events *events);
-
-/*
  * The source of the operator's groups: the key GT_GROUPS_KEY of a ConfigMap, which is watched, or a file,
  * which is read every 10 seconds. Where the text cannot be read as a whole the last groups stay, and
  * gt_groups_source_error() says what is wrong. A missing ConfigMap or file means that there are no groups.
@@ -65,6 +45,8 @@ struct gt_supernodes_stats {
     uint32_t refused; /* supernodes that are not projected as a whole */
 };
 
+enum { GT_PROBLEMS_MAX = 1 << 13 }; /* of a round; more are counted only */
+
 /* The part's state. */
 struct gt_supernodes {
     const struct gt_part_env *env;
@@ -73,7 +55,9 @@ struct gt_supernodes {
     struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two are NULL where not wanted */
     struct gt_servers *servers;
     bool knows_servers; /* it has learned the holders that were published before this replica led */
-    struct gt_problem_events *events;
+    /* Digests of the problems of the last round, sorted, and of this one: each is reported once. */
+    uint64_t before[GT_PROBLEMS_MAX], now[GT_PROBLEMS_MAX];
+    uint32_t before_count, now_count;
     struct gt_source *timer;
     uint64_t last_ms;
     bool is_due, leads;
@@ -81,7 +65,8 @@ struct gt_supernodes {
     struct gt_supernodes_stats stats;
 };
 
-/* supernodes_events.c: reports the present problems as Events. */
+/* supernodes_events.c: logs the present problems that the last round did not have, and makes Events of them.
+ */
 void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
                           const struct gt_projected *projected);
 

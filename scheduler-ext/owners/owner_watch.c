@@ -3,11 +3,23 @@
 
 #include <errno.h>
 
+#include "api/event.h"
 #include "api/meta.h"
 #include "base/clock.h"
 #include "base/log.h"
 
 enum { WITHOUT_MS = 30000, POD_GROUPS = GT_JOB_KINDS, FOLLOWERS = POD_GROUPS + GT_POD_GROUP_TYPES };
+
+/* Field selectors of the API server have no "or", so there is one informer for each reason. At most so many
+ * Events are kept; the API server deletes Events after an hour. */
+enum { OWNER_EVENTS_MAX = 20000 };
+
+static const struct gt_kube_resource events_resource = {"", "v1", "events", true};
+
+static const char *const selectors[] = {
+    "type=Warning,reason=FailedCreate",    /* of Kubernetes' own controllers, and Volcano's */
+    "type=Warning,reason=FailedCreatePod", /* of Kubeflow's */
+};
 
 struct gt_owner_watch {
     struct gt_owner_watch_spec spec;
@@ -20,6 +32,7 @@ struct gt_owner_watch {
         uint64_t problem_ms; /* of the first error; 0: none */
         struct gt_kube_informer *informer;
     } followers[FOLLOWERS];
+    struct gt_kube_informer *events[GT_COUNT(selectors)]; /* while they are followed */
 };
 
 static void take_group(const struct follower *follower, const char *namespace_, const char *name,
@@ -111,6 +124,40 @@ static int owner_watch_start(struct follower *follower, struct gt_err **err)
     return gt_kube_informer_start(follower->watch->spec.kube, &informer, &follower->informer, err);
 }
 
+/* ---- failures to create pods ---- */
+
+static void owner_watch_on_event(void *arg, cJSON *object)
+{
+    const struct gt_owner_watch_spec *spec = &((const struct gt_owner_watch *)arg)->spec;
+    struct gt_event_object event;
+    uint64_t last_s;
+    gt_event_read(object, &event, &last_s);
+    enum gt_job_kind kind = gt_owner_kind_of(event.api_version, event.kind);
+    if (kind < GT_JOB_KINDS &&
+        gt_owners_failed(spec->owners, kind, event.namespace_, event.name, event.uid, last_s) &&
+        spec->on_owner)
+        spec->on_owner(spec->arg, kind, event.namespace_, event.name);
+}
+
+int gt_owner_watch_events(struct gt_owner_watch *watch, bool follow, struct gt_err **err)
+{
+    for (unsigned i = 0; i < GT_COUNT(selectors); i++) {
+        const struct gt_kube_informer_spec informer = {
+            .selection = {.resource = &events_resource, .field_selector = selectors[i]},
+            .objects_max = OWNER_EVENTS_MAX,
+            .on_add = owner_watch_on_event,
+            .on_update = owner_watch_on_event,
+            .arg = watch,
+        };
+        gt_kube_informer_free(gt_steal(watch->events[i]));
+        if (follow)
+            GT_TRY(gt_kube_informer_start(watch->spec.kube, &informer, &watch->events[i], err));
+    }
+    return 0;
+}
+
+/* ---- creation and end ---- */
+
 int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_watch **ret,
                        struct gt_err **err)
 {
@@ -144,6 +191,7 @@ void gt_owner_watch_free(struct gt_owner_watch *watch)
         return;
     for (unsigned i = 0; i < FOLLOWERS; i++)
         gt_kube_informer_free(watch->followers[i].informer);
+    gt_owner_watch_events(watch, false, NULL);
     free(watch);
 }
 

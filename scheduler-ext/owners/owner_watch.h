@@ -34,6 +34,10 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
 void gt_owner_watch_free(struct gt_owner_watch *watch);
 GT_DEFINE_CLEANUP(struct gt_owner_watch *, gt_owner_watch_free)
 
+/* Begins or ends to watch the Events in which controllers report that they cannot create a pod (because of a
+ * quota, a webhook, a policy), and records them with the owners, which have no field for it. */
+int gt_owner_watch_events(struct gt_owner_watch *watch, bool follow, struct gt_err **err);
+
 /* Whether each kind is synced, or known not to exist, or could not be listed for `without_ms`. (The webhook
  * gates pods of such a kind in case they need it.) */
 bool gt_owner_watch_is_synced(const struct gt_owner_watch *watch);

@@ -28,7 +28,6 @@
 #include "kube/lines.h"
 #include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/owners/kinds_file.h"
-#include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/times.h"
@@ -63,7 +62,6 @@ static struct host {
     struct gt_owners *owners;
     struct gt_pod_groups *pod_groups;
     struct gt_owner_watch *watch;
-    struct gt_owner_events *events;
     struct gt_own_claims *own_claims;
     struct gt_placement *placement;
     struct gt_source *tick;
@@ -505,10 +503,8 @@ static int start_informers(struct gt_err **err)
                                               .on_owner = on_owner,
                                               .on_pod_group = on_pod_group,
                                               .without_ms = host.without_ms};
-    const struct gt_owner_events_spec events = {
-        .kube = host.kube, .owners = host.owners, .on_owner = on_owner};
     int r = gt_owner_watch_new(&watch, &host.watch, err);
-    return r < 0 ? r : gt_owner_events_new(&events, &host.events, err);
+    return r < 0 ? r : gt_owner_watch_events(host.watch, true, err);
 }
 
 static int start(int argc, char **argv, struct gt_err **err)
@@ -568,8 +564,7 @@ static void end(void)
     for (unsigned i = 0; i < KINDS; i++)
         gt_kube_informer_free(host.followers[i].informer);
     if (host.watch)
-        gt_owner_events_free(host.events);
-    gt_owner_watch_free(host.watch);
+        gt_owner_watch_free(host.watch);
     gt_own_claims_free(host.own_claims);
     if (host.placement)
         gt_placement_free(host.placement);
