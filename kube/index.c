@@ -67,12 +67,18 @@ struct gt_index_entry *gt_index_take_unmarked(struct gt_index *index, uint32_t m
     return NULL;
 }
 
-struct gt_index_entry *gt_index_next(const struct gt_index *index, size_t *slot)
+void *gt_index_item(const struct gt_index *index, const char *namespace_, const char *name)
 {
-    struct gt_index_entry *entry = NULL;
+    const struct gt_index_entry *entry = gt_index_find(index, namespace_, name);
+    return entry ? entry->item : NULL;
+}
+
+void *gt_index_next(const struct gt_index *index, size_t *slot)
+{
+    const struct gt_index_entry *entry = NULL;
     while (!entry && *slot < index->table.size)
         entry = index->table.items[(*slot)++];
-    return entry;
+    return entry ? entry->item : NULL;
 }
 
 void gt_index_done(struct gt_index *index)

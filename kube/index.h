@@ -35,15 +35,18 @@ struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *n
  * longer than 8 KiB. */
 struct gt_index_entry *gt_index_add(struct gt_index *index, const char *namespace_, const char *name);
 
-/* Removes an entry and returns it; the caller frees it. NULL if there is none. */
+/* Removes an entry and returns it; the caller frees it. NULL if there is none. Later ones may move into its
+ * slot. */
 struct gt_index_entry *gt_index_take(struct gt_index *index, const char *namespace_, const char *name);
 
 /* Removes one entry with a different mark and returns it; the caller frees it. `*slot` is 0 for the first
  * call. NULL: there are no more. */
 struct gt_index_entry *gt_index_take_unmarked(struct gt_index *index, uint32_t mark, size_t *slot);
 
-/* The next entry; `*slot` is 0 for the first call. NULL: there are no more. No entry may be added or removed
+/* The item of that name; NULL: there is none. */
+void *gt_index_item(const struct gt_index *index, const char *namespace_, const char *name);
+/* The next item; `*slot` is 0 for the first call. NULL: there are no more. None may be added or removed
  * meanwhile. */
-struct gt_index_entry *gt_index_next(const struct gt_index *index, size_t *slot);
+void *gt_index_next(const struct gt_index *index, size_t *slot);
 
 void gt_index_done(struct gt_index *index);

@@ -10,8 +10,8 @@
 #include "api/pod_claim.h"
 #include "api/removal.h"
 #include "base/clock.h"
-#include "base/digest.h"
-#include "base/table.h"
+#include "kube/index.h"
+#include "kube/informer.h"
 #include "kube/writer.h"
 
 enum {
@@ -25,71 +25,45 @@ enum {
 
 struct claim_template {
     struct gt_claim_templates *all;
-    uint32_t hash;
-    char *namespace_, *name;
-    char uid[64];    /* "": it does not exist, as far as known */
-    unsigned unused; /* rounds in a row without use */
+    const char *namespace_, *name; /* in its entry of the index */
+    char uid[64];                  /* "": it does not exist, as far as known */
+    unsigned unused;               /* rounds in a row without use */
     struct gt_write_key key;
 };
 
 struct gt_claim_templates {
     const struct gt_part_env *env;
     struct gt_source *timer;
-    struct gt_table table;
+    struct gt_index index; /* an entry's item is a struct claim_template */
     struct gt_write_line line;
     bool leads, listed;
 };
 
 /* ---- the table ---- */
 
-struct template_key {
-    const char *namespace_, *name;
-};
-
-static bool claim_templates_is_template(const void *item, const void *key)
-{
-    const struct claim_template *one = item;
-    const struct template_key *wanted = key;
-    return strcmp(one->name, wanted->name) == 0 && strcmp(one->namespace_, wanted->namespace_) == 0;
-}
-
-static struct claim_template *claim_templates_find(const struct gt_claim_templates *templates,
-                                                   const char *namespace_, const char *name)
-{
-    const struct template_key key = {namespace_, name};
-    return gt_table_find(&templates->table, gt_digest_hash_of_name(namespace_, name),
-                         claim_templates_is_template, &key);
-}
-
-static void free_template(struct claim_template *one)
-{
-    gt_write_remove(&one->key);
-    free(one->namespace_);
-    free(one->name);
-    free(one);
-}
-
 static struct claim_template *claim_templates_find_or_add(struct gt_claim_templates *templates,
                                                           const char *namespace_, const char *name)
 {
-    struct claim_template *one = claim_templates_find(templates, namespace_, name);
+    struct claim_template *one = gt_index_item(&templates->index, namespace_, name);
     if (one || !(one = calloc(1, sizeof(*one))))
         return one;
+    struct gt_index_entry *entry = gt_index_add(&templates->index, namespace_, name);
+    if (!entry) {
+        free(one);
+        return NULL;
+    }
     *one = (struct claim_template){.all = templates,
                                    .key = {.line = &templates->line, .of = one},
-                                   .hash = gt_digest_hash_of_name(namespace_, name),
-                                   .namespace_ = strdup(namespace_),
-                                   .name = strdup(name)};
-    if (one->namespace_ && one->name && gt_table_add(&templates->table, one->hash, one) == 0)
-        return one;
-    free_template(one);
-    return NULL;
+                                   .namespace_ = entry->key,
+                                   .name = gt_index_name(entry)};
+    return entry->item = one;
 }
 
 static void claim_templates_drop(struct claim_template *one)
 {
-    gt_table_remove(&one->all->table, one->hash, one);
-    free_template(one);
+    gt_auto_free struct gt_index_entry *entry = gt_index_take(&one->all->index, one->namespace_, one->name);
+    gt_write_remove(&one->key);
+    free(entry->item);
 }
 
 static bool claim_templates_is_due(const struct claim_template *one, bool *ret_creates)
@@ -149,32 +123,33 @@ static void claim_templates_report(const struct gt_write_key *key, bool again, c
 
 /* ---- use by pods ---- */
 
-static struct claim_template *after(const struct gt_claim_templates *templates,
-                                    const struct claim_template *one)
+static struct claim_template *claim_templates_next(const struct gt_claim_templates *templates, size_t *slot)
 {
-    return gt_table_after(&templates->table, one ? one->hash : 0, one);
+    return gt_index_next(&templates->index, slot);
 }
 
 static void check_use(struct gt_claim_templates *templates)
 {
     const struct gt_cache *cache = gt_informers_cache(templates->env->informers);
-    for (struct claim_template *one = after(templates, NULL); one; one = after(templates, one))
+    size_t slot = 0;
+    for (struct claim_template *one; (one = claim_templates_next(templates, &slot));)
         one->unused++;
     for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
          pod = gt_cache_next_pod(cache, pod)) {
         struct claim_template *one =
-            pod->claim_template ? claim_templates_find(templates, pod->meta.namespace_, pod->claim_template)
+            pod->claim_template ? gt_index_item(&templates->index, pod->meta.namespace_, pod->claim_template)
                                 : NULL;
         if (one)
             one->unused = 0;
     }
-    for (struct claim_template *next = after(templates, NULL), *one; (one = next);) {
-        next = after(templates, one);
-        if (!one->uid[0] && one->key.state != GT_WRITE_RUNNING && one->unused >= UNUSED_CHECKS)
+    slot = 0;
+    for (struct claim_template *one; (one = claim_templates_next(templates, &slot));)
+        if (!one->uid[0] && one->key.state != GT_WRITE_RUNNING && one->unused >= UNUSED_CHECKS) {
             claim_templates_drop(one);
-        else
+            slot--; /* another one may be there now */
+        } else {
             claim_templates_add(one);
-    }
+        }
 }
 
 static void claim_templates_on_timer(void *arg)
@@ -216,7 +191,7 @@ void gt_claim_templates_observe(struct gt_claim_templates *templates, const cJSO
 void gt_claim_templates_observe_deleted(struct gt_claim_templates *templates, const char *namespace_,
                                         const char *name)
 {
-    struct claim_template *one = claim_templates_find(templates, namespace_, name);
+    struct claim_template *one = gt_index_item(&templates->index, namespace_, name);
     if (!one)
         return;
     one->uid[0] = '\0';
@@ -227,7 +202,8 @@ static void claim_templates_begin(struct gt_claim_templates *templates)
 {
     if (!templates->leads || !templates->listed)
         return;
-    for (struct claim_template *one = after(templates, NULL); one; one = after(templates, one))
+    size_t slot = 0;
+    for (struct claim_template *one; (one = claim_templates_next(templates, &slot));)
         claim_templates_add(one);
     gt_source_arm(templates->timer, USE_CHECK_MS);
 }
@@ -246,7 +222,8 @@ void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads)
 {
     templates->leads = leads;
     gt_source_disarm(templates->timer);
-    for (struct claim_template *one = after(templates, NULL); one && !leads; one = after(templates, one))
+    size_t slot = 0;
+    for (struct claim_template *one; !leads && (one = claim_templates_next(templates, &slot));)
         gt_write_remove(&one->key);
     claim_templates_begin(templates);
 }
@@ -255,11 +232,12 @@ void gt_claim_templates_free(struct gt_claim_templates *templates)
 {
     if (!templates)
         return;
-    for (struct claim_template *next = after(templates, NULL), *one; (one = next);) {
-        next = after(templates, one);
-        free_template(one);
+    size_t slot = 0;
+    for (struct claim_template *one; (one = claim_templates_next(templates, &slot));) {
+        gt_write_remove(&one->key);
+        free(one);
     }
-    gt_table_done(&templates->table);
+    gt_index_done(&templates->index);
     gt_write_close(&templates->line);
     gt_source_free(templates->timer);
     free(templates);
@@ -272,6 +250,7 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
     if (!templates)
         return gt_fail_sys(err, ENOMEM, "templates of claims");
     templates->env = env;
+    templates->index.max = GT_KUBE_OBJECTS_MAX;
     templates->line = (struct gt_write_line){.name = "claimtemplates",
                                              .running_max = TEMPLATES_RUNNING_MAX,
                                              .body_max = TEMPLATE_BODY_MAX,

@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "api/meta.h"
-#include "base/digest.h"
 #include "base/err.h"
-#include "base/table.h"
+#include "kube/index.h"
 #include "scheduler-ext/kueue/verdict.h"
 #include "scheduler-ext/owners/owners.h"
 
@@ -25,7 +24,6 @@ enum {
 
 struct admission_entry {
     struct gt_workload *workload;
-    uint32_t hash;
     uint64_t waits_ms; /* since when it has quota and does not fit; 0: not tried */
     uint64_t rest_ms;  /* no decision before then */
     uint64_t hold_ms;  /* until when its places are held; 0: not held */
@@ -37,7 +35,7 @@ struct admission_entry {
 
 struct gt_admission {
     struct gt_admission_spec spec;
-    struct gt_table entries;
+    struct gt_index entries; /* an entry's item is a struct admission_entry */
     char *checks[GT_ADMISSION_CHECKS_MAX];
     unsigned check_count;
     struct gt_resource_flavor flavors[GT_ADMISSION_FLAVORS_MAX];
@@ -45,28 +43,9 @@ struct gt_admission {
     struct gt_admission_counters counters;
 };
 
-struct entry_key {
-    const char *namespace_, *name;
-};
-
-static bool kueue_admission_is_named(const void *item, const void *key)
+static struct admission_entry *kueue_admission_next(const struct gt_admission *admission, size_t *slot)
 {
-    const struct gt_workload *workload = ((const struct admission_entry *)item)->workload;
-    const struct entry_key *wanted = key;
-    return strcmp(workload->namespace_, wanted->namespace_) == 0 && strcmp(workload->name, wanted->name) == 0;
-}
-
-static struct admission_entry *kueue_admission_find(const struct gt_admission *admission,
-                                                    const char *namespace_, const char *name)
-{
-    return gt_table_find(&admission->entries, gt_digest_hash_of_name(namespace_, name),
-                         kueue_admission_is_named, &(struct entry_key){namespace_, name});
-}
-
-static struct admission_entry *kueue_admission_next(const struct gt_admission *admission,
-                                                    const struct admission_entry *entry)
-{
-    return gt_table_after(&admission->entries, entry ? entry->hash : 0, entry);
+    return gt_index_next(&admission->entries, slot);
 }
 
 static void kueue_admission_free_entry(struct gt_admission *admission, struct admission_entry *entry)
@@ -82,16 +61,17 @@ int gt_admission_new(const struct gt_admission_spec *spec, struct gt_admission *
     if (!admission)
         return gt_fail_sys(err, ENOMEM, "Workloads");
     admission->spec = *spec;
+    admission->entries.max = GT_ADMISSION_WORKLOADS_MAX;
     *ret = gt_steal(admission);
     return 0;
 }
 
 void gt_admission_clear(struct gt_admission *admission)
 {
-    for (uint32_t i = 0; i < admission->entries.size; i++)
-        if (admission->entries.items[i])
-            kueue_admission_free_entry(admission, admission->entries.items[i]);
-    gt_table_done(&admission->entries);
+    size_t slot = 0;
+    for (struct admission_entry *entry; (entry = kueue_admission_next(admission, &slot));)
+        kueue_admission_free_entry(admission, entry);
+    gt_index_done(&admission->entries);
     for (unsigned i = 0; i < admission->check_count; i++)
         free(admission->checks[i]);
     for (unsigned i = 0; i < admission->flavor_count; i++)
@@ -165,11 +145,9 @@ static void kueue_admission_release(struct gt_admission *admission, struct admis
 
 void gt_admission_remove(struct gt_admission *admission, const char *namespace_, const char *name)
 {
-    struct admission_entry *entry = kueue_admission_find(admission, namespace_, name);
-    if (!entry)
-        return;
-    gt_table_remove(&admission->entries, entry->hash, entry);
-    kueue_admission_free_entry(admission, entry);
+    gt_auto_free struct gt_index_entry *entry = gt_index_take(&admission->entries, namespace_, name);
+    if (entry)
+        kueue_admission_free_entry(admission, entry->item);
 }
 
 int gt_admission_put(struct gt_admission *admission, const cJSON *object, bool whole, struct gt_err **err)
@@ -181,7 +159,7 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, bool w
         gt_admission_remove(admission, gt_meta_namespace(object), gt_meta_name(object));
         return r;
     }
-    struct admission_entry *entry = kueue_admission_find(admission, workload->namespace_, workload->name);
+    struct admission_entry *entry = gt_index_item(&admission->entries, workload->namespace_, workload->name);
     if (entry) {
         bool same = strcmp(entry->workload->version, workload->version) == 0;
         if (strcmp(entry->workload->reserved_since, workload->reserved_since) != 0) {
@@ -194,22 +172,25 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, bool w
         entry->decided = entry->decided && same;
         return 0;
     }
-    entry = admission->entries.count < GT_ADMISSION_WORKLOADS_MAX ? calloc(1, sizeof(*entry)) : NULL;
-    if (!entry)
+    if (admission->entries.table.count >= GT_ADMISSION_WORKLOADS_MAX)
         return gt_fail(err, E2BIG, "there are more than %d Workloads with quota", GT_ADMISSION_WORKLOADS_MAX);
+    entry = calloc(1, sizeof(*entry));
+    struct gt_index_entry *place =
+        entry ? gt_index_add(&admission->entries, workload->namespace_, workload->name) : NULL;
+    if (!place) {
+        free(entry);
+        return gt_fail_sys(err, ENOMEM, "Workloads");
+    }
+    place->item = entry;
     entry->workload = gt_steal(workload);
     entry->whole = whole;
-    entry->hash = gt_digest_hash_of_name(entry->workload->namespace_, entry->workload->name);
-    if (gt_table_add(&admission->entries, entry->hash, entry) >= 0)
-        return 0;
-    kueue_admission_free_entry(admission, entry);
-    return gt_fail_sys(err, ENOMEM, "Workloads");
+    return 0;
 }
 
 void gt_admission_failed(struct gt_admission *admission, const char *namespace_, const char *name,
                          uint64_t now_ms)
 {
-    struct admission_entry *entry = kueue_admission_find(admission, namespace_, name);
+    struct admission_entry *entry = gt_index_item(&admission->entries, namespace_, name);
     if (!entry)
         return;
     entry->decided = false;
@@ -315,8 +296,8 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
 
 static void forget_all(struct gt_admission *admission)
 {
-    for (struct admission_entry *entry = kueue_admission_next(admission, NULL); entry;
-         entry = kueue_admission_next(admission, entry))
+    size_t slot = 0;
+    for (struct admission_entry *entry; (entry = kueue_admission_next(admission, &slot));)
         forget(admission->spec.cache, entry);
 }
 
@@ -361,8 +342,8 @@ static uint64_t kueue_admission_assume_holds(struct gt_admission *admission, str
                                              uint64_t now_ms, int64_t now_s)
 {
     uint64_t end = UINT64_MAX;
-    for (struct admission_entry *entry = kueue_admission_next(admission, NULL); entry;
-         entry = kueue_admission_next(admission, entry)) {
+    size_t slot = 0;
+    for (struct admission_entry *entry; (entry = kueue_admission_next(admission, &slot));) {
         kueue_admission_adopt(admission, entry, now_ms, now_s);
         if (!entry->hold_ms)
             continue;
@@ -479,8 +460,8 @@ static uint32_t kueue_admission_collect(const struct gt_admission *admission, st
                                         uint64_t now_ms, uint64_t *ret_due)
 {
     uint32_t count = 0;
-    for (struct admission_entry *entry = kueue_admission_next(admission, NULL); entry;
-         entry = kueue_admission_next(admission, entry)) {
+    size_t slot = 0;
+    for (struct admission_entry *entry; (entry = kueue_admission_next(admission, &slot));) {
         if (!is_pending(admission, entry))
             continue;
         if (entry->rest_ms <= now_ms)
@@ -496,7 +477,7 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
 {
     uint64_t due = UINT64_MAX;
     gt_auto_free struct admission_entry **entries =
-        calloc((size_t)admission->entries.count + 1, sizeof(struct admission_entry *));
+        calloc((size_t)admission->entries.table.count + 1, sizeof(struct admission_entry *));
     if (!entries)
         return now_ms + AGAIN_MS;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
@@ -522,5 +503,5 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
 void gt_admission_counters(const struct gt_admission *admission, struct gt_admission_counters *ret)
 {
     *ret = admission->counters;
-    ret->workloads = admission->entries.count;
+    ret->workloads = admission->entries.table.count;
 }

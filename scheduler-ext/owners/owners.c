@@ -31,9 +31,9 @@ void gt_owners_free(struct gt_owners *owners)
     if (!owners)
         return;
     for (unsigned i = 0; i < GT_JOB_KINDS; i++) {
-        const struct gt_index_entry *entry;
-        for (size_t slot = 0; (entry = gt_index_next(&owners->kinds[i], &slot));)
-            gt_owner_free(entry->item);
+        size_t slot = 0;
+        for (struct gt_owner *owner; (owner = gt_index_next(&owners->kinds[i], &slot));)
+            gt_owner_free(owner);
         gt_index_done(&owners->kinds[i]);
     }
     free(owners);
@@ -53,9 +53,7 @@ void gt_owners_remove(struct gt_owners *owners, enum gt_job_kind kind, const cha
 static struct gt_owner *owners_find(const struct gt_owners *owners, enum gt_job_kind kind,
                                     const char *namespace_, const char *name)
 {
-    const struct gt_index_entry *entry =
-        kind < GT_JOB_KINDS ? gt_index_find(&owners->kinds[kind], namespace_, name) : NULL;
-    return entry ? entry->item : NULL;
+    return kind < GT_JOB_KINDS ? gt_index_item(&owners->kinds[kind], namespace_, name) : NULL;
 }
 
 int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err)

@@ -231,7 +231,7 @@ void gt_placement_on_relist(struct gt_placement *placement)
     for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));)
         object->relisted = true;
     slot = 0;
-    for (struct record *record; (record = gt_record_next(placement, &slot));)
+    for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
         record->relisted = true;
 }
 
@@ -351,7 +351,7 @@ static void handle_jobless(struct gt_placement *placement, uint64_t now)
 {
     bool left = false;
     size_t slot = 0;
-    for (struct record *record; (record = gt_record_next(placement, &slot));) {
+    for (struct record *record; (record = gt_index_next(&placement->pods, &slot));) {
         if (!record->object.gated || (!record->no_gpus && !record->unread))
             continue;
         left = true;
@@ -497,7 +497,7 @@ void gt_placement_start(struct gt_placement *placement)
     placement->term.earlier_known = true;
     placement->term.note_is_fresh = false;
     size_t slot = 0;
-    for (struct record *record; (record = gt_record_next(placement, &slot));)
+    for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
         record->own_fence = 0;
     gt_noted_read(gt_cache_cluster(placement->spec.cache), "");
     placement->round.due_ms = placement->round.yield_ms = UINT64_MAX;
@@ -537,7 +537,7 @@ void gt_placement_stop(struct gt_placement *placement)
         placement_drop(placement->jobs.first);
     }
     size_t slot = 0;
-    for (struct record *record; (record = gt_record_next(placement, &slot));)
+    for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
         if (record->write)
             gt_write_drop(record->write); /* of pods without GPUs */
     gt_placement_forget_acknowledged(placement);

@@ -57,7 +57,7 @@ static void remove_record(struct gt_placement *placement, const char *namespace_
 void gt_records_done(struct gt_placement *placement)
 {
     size_t slot = 0;
-    for (struct record *record; (record = gt_record_next(placement, &slot));)
+    for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
         free_record(record);
     gt_ranks_done(&placement->jobs.ranks);
     gt_index_done(&placement->pods);

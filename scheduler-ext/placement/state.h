@@ -316,14 +316,7 @@ void gt_placement_report_spares(struct gt_placement *placement);
 static inline struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_,
                                             const char *name)
 {
-    const struct gt_index_entry *entry = gt_index_find(&placement->pods, namespace_, name);
-    return entry ? entry->item : NULL;
-}
-/* The next record; `*slot` is 0 for the first call. None may come or go meanwhile. */
-static inline struct record *gt_record_next(const struct gt_placement *placement, size_t *slot)
-{
-    const struct gt_index_entry *entry = gt_index_next(&placement->pods, slot);
-    return entry ? entry->item : NULL;
+    return gt_index_item(&placement->pods, namespace_, name);
 }
 
 /* ---- records.c ---- */
