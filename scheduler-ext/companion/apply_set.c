@@ -2,7 +2,6 @@
 #include "scheduler-ext/companion/apply_set.h"
 
 #include <errno.h>
-#include <search.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -53,23 +52,12 @@ enum gt_apply_set_state gt_apply_set_state_of(const struct gt_apply_set *set, co
     return entry ? entry->there.state : GT_APPLY_SET_ABSENT;
 }
 
-struct each {
-    gt_apply_set_visit *visit;
-    void *arg;
-};
-
-static void visit_entry(const void *node, VISIT which, void *arg)
-{
-    const struct each *each = arg;
-    const struct gt_apply_set_entry *entry = *(const struct gt_apply_set_entry *const *)node;
-    if ((which == postorder || which == leaf) && entry->there.state != GT_APPLY_SET_ABSENT)
-        each->visit(each->arg, entry->name, entry->there.state, entry->there.have);
-}
-
 void gt_apply_set_each(const struct gt_apply_set *set, gt_apply_set_visit *visit, void *arg)
 {
-    struct each each = {visit, arg};
-    twalk_r(set->tree, visit_entry, &each);
+    size_t slot = 0;
+    for (const struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
+        if (entry->there.state != GT_APPLY_SET_ABSENT)
+            visit(arg, entry->name, entry->there.state, entry->there.have);
 }
 
 /* ---- desired states ---- */
@@ -98,41 +86,30 @@ bool gt_apply_set_want(struct gt_apply_set *set, const char *name, const char *d
     return true;
 }
 
-static void end_entry(const void *node, VISIT which, void *arg)
-{
-    struct gt_apply_set_entry *entry = *(struct gt_apply_set_entry *const *)node;
-    struct gt_apply_set *set = arg;
-    if ((which != postorder && which != leaf) || entry->round == set->round)
-        return;
-    if (entry->desired || entry->there.state == GT_APPLY_SET_OURS)
-        gt_write_add(&entry->key);
-    free(gt_steal(entry->desired));
-}
-
 void gt_apply_set_end(struct gt_apply_set *set)
 {
     bool first = !set->has_round;
+    size_t slot = 0;
     set->has_round = true;
-    twalk_r(set->tree, end_entry, set);
+    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));) {
+        if (entry->round == set->round)
+            continue;
+        if (entry->desired || entry->there.state == GT_APPLY_SET_OURS)
+            gt_write_add(&entry->key);
+        free(gt_steal(entry->desired));
+    }
     if (first)
         gt_apply_set_queue_all(set);
-}
-
-static void cancel_entry(const void *node, VISIT which, void *arg)
-{
-    struct gt_apply_set_entry *entry = *(struct gt_apply_set_entry *const *)node;
-    (void)arg;
-    if (which != postorder && which != leaf)
-        return;
-    gt_write_remove(&entry->key);
-    gt_write_add(&entry->key); /* it may still wait for the watch */
 }
 
 void gt_apply_set_lead(struct gt_apply_set *set, bool leads)
 {
     set->leads = leads;
-    if (!leads)
-        twalk_r(set->tree, cancel_entry, NULL);
+    size_t slot = 0;
+    for (struct gt_apply_set_entry *entry; !leads && (entry = gt_index_next(&set->entries, &slot));) {
+        gt_write_remove(&entry->key);
+        gt_write_add(&entry->key); /* it may still wait for the watch */
+    }
     gt_apply_set_queue_all(set);
 }
 
@@ -154,6 +131,7 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
     if (!set)
         return gt_fail_sys(err, ENOMEM, "set of %s", spec->kind);
     set->spec = *spec;
+    set->entries.max = GT_APPLY_SET_OBJECTS_MAX;
     gt_apply_set_open(set);
     const struct gt_kube_informer_spec informer = {
         .selection = {.resource = spec->resource,
@@ -176,21 +154,15 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
     return 0;
 }
 
-static void count_entry(const void *node, VISIT which, void *arg)
-{
-    const struct gt_apply_set_entry *entry = *(const struct gt_apply_set_entry *const *)node;
-    struct gt_apply_set_stats *stats = arg;
-    if (which != postorder && which != leaf)
-        return;
-    stats->ours += entry->there.state == GT_APPLY_SET_OURS;
-    stats->foreign += entry->there.state == GT_APPLY_SET_FOREIGN;
-    stats->desired += entry->desired != NULL;
-    stats->waiting += entry->key.state != GT_WRITE_IDLE && !entry->awaited;
-}
-
 void gt_apply_set_stats(const struct gt_apply_set *set, struct gt_apply_set_stats *ret)
 {
+    size_t slot = 0;
     *ret = set->stats;
     ret->synced = gt_apply_set_is_synced(set);
-    twalk_r(set->tree, count_entry, ret);
+    for (const struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));) {
+        ret->ours += entry->there.state == GT_APPLY_SET_OURS;
+        ret->foreign += entry->there.state == GT_APPLY_SET_FOREIGN;
+        ret->desired += entry->desired != NULL;
+        ret->waiting += entry->key.state != GT_WRITE_IDLE && !entry->awaited;
+    }
 }

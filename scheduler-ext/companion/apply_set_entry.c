@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/apply_set_entry.h"
 
-#include <search.h>
 #include <string.h>
 
 #include "api/meta.h"
@@ -11,11 +10,6 @@
 
 enum { CATCH_UP_MS = 5000 };
 
-static int apply_set_entry_compare(const void *a, const void *b)
-{
-    return strcmp(((const struct gt_apply_set_entry *)a)->name, ((const struct gt_apply_set_entry *)b)->name);
-}
-
 static void seen_done(struct gt_apply_set_seen *seen)
 {
     free(seen->uid);
@@ -24,46 +18,43 @@ static void seen_done(struct gt_apply_set_seen *seen)
     *seen = (struct gt_apply_set_seen){0};
 }
 
-static void apply_set_entry_free(void *item)
+static void apply_set_entry_free(struct gt_apply_set_entry *entry)
 {
-    struct gt_apply_set_entry *entry = item;
     gt_write_remove(&entry->key);
     seen_done(&entry->there);
     seen_done(&entry->later);
     free(entry->awaited);
     free(entry->desired);
-    free(entry->name);
     free(entry);
 }
 
 void gt_apply_set_free_entries(struct gt_apply_set *set)
 {
-    tdestroy(set->tree, apply_set_entry_free);
-    set->tree = NULL;
+    size_t slot = 0;
+    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
+        apply_set_entry_free(entry);
+    gt_index_done(&set->entries);
 }
 
 struct gt_apply_set_entry *gt_apply_set_find(const struct gt_apply_set *set, const char *name)
 {
-    const struct gt_apply_set_entry key = {.name = (char *)(uintptr_t)name};
-    void *found = tfind(&key, &set->tree, apply_set_entry_compare);
-    return found ? *(struct gt_apply_set_entry **)found : NULL;
+    return gt_index_item(&set->entries, "", name);
 }
 
 struct gt_apply_set_entry *gt_apply_set_find_or_add(struct gt_apply_set *set, const char *name)
 {
     struct gt_apply_set_entry *entry = gt_apply_set_find(set, name);
-    if (entry || !*name || set->count == GT_APPLY_SET_OBJECTS_MAX)
+    if (entry || !*name || !(entry = calloc(1, sizeof(*entry))))
         return entry;
-    entry = calloc(1, sizeof(*entry));
-    if (!entry || !(entry->name = strdup(name)) || !tsearch(entry, &set->tree, apply_set_entry_compare)) {
-        if (entry)
-            apply_set_entry_free(entry);
+    struct gt_index_entry *place = gt_index_add(&set->entries, "", name);
+    if (!place) {
+        free(entry);
         return NULL;
     }
     entry->set = set;
+    entry->name = gt_index_name(place);
     entry->key = (struct gt_write_key){.line = &set->line, .of = entry};
-    set->count++;
-    return entry;
+    return place->item = entry;
 }
 
 static bool is_over(const struct gt_apply_set_entry *entry)
@@ -76,9 +67,8 @@ void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry)
 {
     if (!is_over(entry))
         return;
-    tdelete(entry, &entry->set->tree, apply_set_entry_compare);
-    entry->set->count--;
-    apply_set_entry_free(entry);
+    gt_auto_free struct gt_index_entry *place = gt_index_take(&entry->set->entries, "", entry->name);
+    apply_set_entry_free(place->item);
 }
 
 /* ---- existing objects ---- */
@@ -234,18 +224,13 @@ bool gt_apply_set_is_synced(const struct gt_apply_set *set)
     return set->synced && !set->stats.absent;
 }
 
-static void apply_set_entry_add(const void *node, VISIT which, void *arg)
-{
-    struct gt_apply_set_entry *entry = *(struct gt_apply_set_entry *const *)node;
-    (void)arg;
-    if (which == postorder || which == leaf)
-        gt_write_add(&entry->key);
-}
-
 void gt_apply_set_queue_all(struct gt_apply_set *set)
 {
-    if (set->leads && set->has_round && gt_apply_set_is_synced(set))
-        twalk_r(set->tree, apply_set_entry_add, NULL);
+    size_t slot = 0;
+    if (!set->leads || !set->has_round || !gt_apply_set_is_synced(set))
+        return;
+    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
+        gt_write_add(&entry->key);
 }
 
 void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "kube/index.h"
 #include "kube/informer.h"
 #include "kube/writer.h"
 #include "scheduler-ext/companion/apply_set.h"
@@ -17,7 +18,7 @@ enum { GT_APPLY_SET_OBSERVED_MAX = 8 };
 
 struct gt_apply_set_entry {
     struct gt_apply_set *set;
-    char *name;
+    const char *name;                      /* in its entry of the index */
     struct gt_apply_set_seen there, later; /* later: later: the watch's, while it has not our own write */
     bool has_later;
     char *awaited; /* resourceVersion of our own write, "" for a deletion; NULL: the watch has it */
@@ -36,8 +37,7 @@ struct gt_apply_set {
     struct gt_apply_set_spec spec;
     struct gt_kube_informer *informer;
     struct gt_write_line line;
-    void *tree; /* of search.h, by name */
-    uint32_t count;
+    struct gt_index entries; /* an item is a struct gt_apply_set_entry, in no namespace */
     uint32_t round;
     bool leads, synced, has_round;
     struct gt_apply_set_stats stats;
