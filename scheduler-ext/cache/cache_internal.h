@@ -35,6 +35,16 @@ void gt_cache_release(size_t *bytes, void *memory);
 const char *gt_cache_string(struct gt_cache *cache, const char *text);
 void gt_cache_string_drop(struct gt_cache *cache, const char *text);
 
+uint32_t gt_cache_hash(const struct gt_cache *cache, const char *text);
+/*
+ * Nodes, supernodes, jobs and namespaces: records whose first member is their name, a shared text. An added
+ * one is zeroed but for that; NULL without memory. To be removed with the same hash.
+ */
+void *gt_cache_find_record(const struct gt_cache *cache, const struct gt_table *table, const char *name);
+void *gt_cache_add_record(struct gt_cache *cache, struct gt_table *table, const char *name, size_t size,
+                          uint32_t *ret_hash);
+void gt_cache_remove_record(struct gt_cache *cache, struct gt_table *table, uint32_t hash, void *record);
+
 /* ---- nodes ---- */
 
 struct cache_owner { /* one pod that a CR names */

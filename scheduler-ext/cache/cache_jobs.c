@@ -64,21 +64,9 @@ static void forget_sizes(struct gt_cache *cache, const struct cache_job *job)
 
 /* Jobs: the pods with one key. A job exists while it has pods. */
 
-static bool cache_jobs_is(const void *item, const void *key)
-{
-    return strcmp(((const struct cache_job *)item)->pub.key, key) == 0;
-}
-
-static struct cache_job *cache_jobs_find(const struct gt_cache *cache, const char *key)
-{
-    return gt_table_find(&cache->jobs, gt_digest_hash(gt_digest_mix_text(cache->seed, key)), cache_jobs_is,
-                         key);
-}
-
 struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key)
 {
-    struct cache_job *job = cache_jobs_find(cache, key);
-    return job ? &job->pub : NULL;
+    return gt_cache_find_record(cache, &cache->jobs, key); /* whose first member it is */
 }
 
 struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struct gt_cache_job *job)
@@ -97,23 +85,18 @@ uint32_t gt_cache_job_gpus(const struct gt_cache_job *job)
 
 static struct cache_job *new_job(struct gt_cache *cache, const char *key)
 {
-    struct cache_job *job = gt_cache_alloc(&cache->bytes, sizeof(*job));
+    uint32_t hash;
+    struct cache_job *job = gt_cache_add_record(cache, &cache->jobs, key, sizeof(*job), &hash);
     if (!job)
         return NULL;
-    job->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, key));
-    job->pub.key = gt_cache_string(cache, key);
-    if (!job->pub.key || gt_table_add(&cache->jobs, job->hash, job) < 0) {
-        gt_cache_string_drop(cache, job->pub.key);
-        gt_cache_release(&cache->bytes, job);
-        return NULL;
-    }
+    job->hash = hash;
     job->pub.number = ++cache->next_job;
     return job;
 }
 
 int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char *key)
 {
-    struct cache_job *job = cache_jobs_find(cache, key);
+    struct cache_job *job = gt_cache_find_record(cache, &cache->jobs, key);
     if (!job)
         job = new_job(cache, key);
     if (!job)
@@ -149,39 +132,17 @@ void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *pub)
     if (pub->pod_count)
         return;
     forget_sizes(cache, job);
-    gt_table_remove(&cache->jobs, job->hash, job);
-    gt_cache_string_drop(cache, pub->key);
-    gt_cache_release(&cache->bytes, job);
+    gt_cache_remove_record(cache, &cache->jobs, job->hash, job);
 }
 
 /* Namespaces: how many GPUs their pods have. A namespace exists here while it has pods. */
 
-static bool cache_namespaces_is(const void *item, const void *key)
-{
-    return strcmp(((const struct cache_namespace *)item)->pub.name, key) == 0;
-}
-
-static struct cache_namespace *new_namespace(struct gt_cache *cache, const char *name, uint32_t hash)
-{
-    struct cache_namespace *space = gt_cache_alloc(&cache->bytes, sizeof(*space));
-    if (!space)
-        return NULL;
-    space->hash = hash;
-    space->pub.name = gt_cache_string(cache, name);
-    if (!space->pub.name || gt_table_add(&cache->namespaces, hash, space) < 0) {
-        gt_cache_string_drop(cache, space->pub.name);
-        gt_cache_release(&cache->bytes, space);
-        return NULL;
-    }
-    return space;
-}
-
 int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const char *name)
 {
-    uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, name));
-    struct cache_namespace *space = gt_table_find(&cache->namespaces, hash, cache_namespaces_is, name);
-    if (!space)
-        space = new_namespace(cache, name, hash);
+    uint32_t hash;
+    struct cache_namespace *space = gt_cache_find_record(cache, &cache->namespaces, name);
+    if (!space && (space = gt_cache_add_record(cache, &cache->namespaces, name, sizeof(*space), &hash)))
+        space->hash = hash;
     if (!space)
         return -ENOMEM;
     space->pub.pod_count++;
@@ -197,9 +158,7 @@ void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod)
     space->pub.asked -= pod->asked;
     if (--space->pub.pod_count)
         return;
-    gt_table_remove(&cache->namespaces, space->hash, space);
-    gt_cache_string_drop(cache, space->pub.name);
-    gt_cache_release(&cache->bytes, space);
+    gt_cache_remove_record(cache, &cache->namespaces, space->hash, space);
 }
 
 void gt_cache_count_gpus(struct cache_pod *pod)

@@ -23,7 +23,7 @@ static void count_terms(struct gt_cache *cache, const struct gt_pod_peers *peers
 
 static int share(struct gt_cache *cache, const char *text, struct gt_pod_peers **ret)
 {
-    uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
+    uint32_t hash = gt_cache_hash(cache, text);
     struct gt_pod_peers *peers = gt_table_find(&cache->peers, hash, peers_is, text);
     int r = peers ? 0 : gt_pod_peers_read(text, &peers);
     if (r >= 0 && !peers->refs) {

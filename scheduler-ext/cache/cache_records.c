@@ -6,48 +6,28 @@
 /* Records of nodes and pods, and which pods are on a node. A node has a record while one of its objects
  * exists or something refers to it. */
 
-static bool is_node(const void *item, const void *key)
-{
-    return strcmp(((const struct cache_node *)item)->name, key) == 0;
-}
-
-static uint32_t cache_records_hash_of(const struct gt_cache *cache, const char *name)
-{
-    return gt_digest_hash(gt_digest_mix_text(cache->seed, name));
-}
-
 struct cache_node *gt_cache_find_node(const struct gt_cache *cache, const char *name)
 {
-    return gt_table_find(&cache->nodes, cache_records_hash_of(cache, name), is_node, name);
+    return gt_cache_find_record(cache, &cache->nodes, name);
 }
 
 struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name)
 {
     struct cache_node *node = gt_cache_find_node(cache, name);
-    if (node)
+    uint32_t row = node ? GT_NONE : gt_cache_take_row(cache), hash;
+    if (row == GT_NONE)
         return node;
-    node = gt_cache_alloc(&cache->bytes, sizeof(*node));
-    uint32_t row = node ? gt_cache_take_row(cache) : GT_NONE;
-    const char *text = row != GT_NONE ? gt_cache_string(cache, name) : NULL;
-    if (!text) {
-        if (row != GT_NONE)
-            gt_cache_give_row(cache, row);
-        gt_cache_release(&cache->bytes, node);
+    node = gt_cache_add_record(cache, &cache->nodes, name, sizeof(*node), &hash);
+    if (!node) {
+        gt_cache_give_row(cache, row);
         return NULL;
     }
-    node->name = text;
     node->row = row;
-    node->hash = cache_records_hash_of(cache, name);
+    node->hash = hash;
     node->id = GT_NONE;
     node->allocatable = node->offered = -1;
     node->devices_version = 1;
-    node->report = (struct gt_cache_report){.name = text, .gpus = -1, .free = -1};
-    if (gt_table_add(&cache->nodes, node->hash, node) < 0) {
-        gt_cache_string_drop(cache, text);
-        gt_cache_give_row(cache, row);
-        gt_cache_release(&cache->bytes, node);
-        return NULL;
-    }
+    node->report = (struct gt_cache_report){.name = node->name, .gpus = -1, .free = -1};
     return node;
 }
 
@@ -55,10 +35,8 @@ void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node)
 {
     if (node->refs || node->has_topology || node->has_node || node->report.is_filled)
         return;
-    gt_table_remove(&cache->nodes, node->hash, node);
     gt_cache_give_row(cache, node->row);
-    gt_cache_string_drop(cache, node->name);
-    gt_cache_release(&cache->bytes, node);
+    gt_cache_remove_record(cache, &cache->nodes, node->hash, node);
 }
 
 void gt_cache_node_drop(struct gt_cache *cache, struct cache_node *node)

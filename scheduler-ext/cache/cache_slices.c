@@ -14,8 +14,7 @@ static bool slices_is_slice(const void *item, const void *key)
 
 static struct cache_slice *slices_find(const struct gt_cache *cache, const char *name)
 {
-    return gt_table_find(&cache->slices, gt_digest_hash(gt_digest_mix_text(cache->seed, name)),
-                         slices_is_slice, name);
+    return gt_table_find(&cache->slices, gt_cache_hash(cache, name), slices_is_slice, name);
 }
 
 static void slices_release(struct gt_cache *cache, struct cache_slice *slice)
@@ -48,7 +47,7 @@ static struct cache_slice *slices_put_in(struct gt_cache *cache, const char *nam
         return NULL;
     }
     memcpy(slice->name, name, size);
-    slice->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, name));
+    slice->hash = gt_cache_hash(cache, name);
     if (gt_table_add(&cache->slices, slice->hash, slice) < 0) {
         gt_cache_node_forget(cache, node);
         gt_cache_release(&cache->bytes, slice);

@@ -28,6 +28,11 @@ void gt_cache_release(size_t *bytes, void *memory)
     free(memory);
 }
 
+uint32_t gt_cache_hash(const struct gt_cache *cache, const char *text)
+{
+    return gt_digest_hash(gt_digest_mix_text(cache->seed, text));
+}
+
 struct text {
     uint32_t refs, hash;
     char bytes[];
@@ -42,7 +47,7 @@ const char *gt_cache_string(struct gt_cache *cache, const char *text)
 {
     if (!text)
         return NULL;
-    uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
+    uint32_t hash = gt_cache_hash(cache, text);
     struct text *shared = gt_table_find(&cache->texts, hash, strings_is, text);
     if (!shared) {
         size_t len = strlen(text);
@@ -79,4 +84,40 @@ void gt_cache_string_drop(struct gt_cache *cache, const char *bytes)
         return;
     gt_table_remove(&cache->texts, text->hash, text);
     gt_cache_release(&cache->bytes, text);
+}
+
+/* ---- records by name ---- */
+
+static bool strings_is_named(const void *item, const void *key)
+{
+    return strcmp(*(const char *const *)item, key) == 0;
+}
+
+void *gt_cache_find_record(const struct gt_cache *cache, const struct gt_table *table, const char *name)
+{
+    return gt_table_find(table, gt_cache_hash(cache, name), strings_is_named, name);
+}
+
+void *gt_cache_add_record(struct gt_cache *cache, struct gt_table *table, const char *name, size_t size,
+                          uint32_t *ret_hash)
+{
+    const uint32_t hash = gt_cache_hash(cache, name);
+    const char **record = gt_cache_alloc(&cache->bytes, size);
+    if (!record)
+        return NULL;
+    *record = gt_cache_string(cache, name);
+    if (!*record || gt_table_add(table, hash, record) < 0) {
+        gt_cache_string_drop(cache, *record);
+        gt_cache_release(&cache->bytes, record);
+        return NULL;
+    }
+    *ret_hash = hash;
+    return record;
+}
+
+void gt_cache_remove_record(struct gt_cache *cache, struct gt_table *table, uint32_t hash, void *record)
+{
+    gt_table_remove(table, hash, record);
+    gt_cache_string_drop(cache, *(const char **)record);
+    gt_cache_release(&cache->bytes, record);
 }

@@ -10,37 +10,23 @@
  * The core cannot move a supernode, so one that moves is removed with all below it and added again.
  */
 
-static bool cache_supernodes_is(const void *item, const void *key)
-{
-    return strcmp(((const struct cache_supernode *)item)->name, key) == 0;
-}
-
 static struct cache_supernode *cache_supernodes_find(const struct gt_cache *cache, const char *name)
 {
-    return gt_table_find(&cache->supernodes, gt_digest_hash(gt_digest_mix_text(cache->seed, name)),
-                         cache_supernodes_is, name);
+    return gt_cache_find_record(cache, &cache->supernodes, name);
 }
 
 static struct cache_supernode *cache_supernodes_record_of(struct gt_cache *cache, const char *name)
 {
     struct cache_supernode *supernode = cache_supernodes_find(cache, name);
+    uint32_t hash;
     if (supernode)
         return supernode;
-    supernode = gt_cache_alloc(&cache->bytes, sizeof(*supernode));
-    const char *text = supernode ? gt_cache_string(cache, name) : NULL;
-    if (!text) {
-        gt_cache_release(&cache->bytes, supernode);
+    supernode = gt_cache_add_record(cache, &cache->supernodes, name, sizeof(*supernode), &hash);
+    if (!supernode)
         return NULL;
-    }
-    supernode->name = text;
-    supernode->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, name));
+    supernode->hash = hash;
     supernode->id = GT_NONE;
     supernode->spare_nodes = -1;
-    if (gt_table_add(&cache->supernodes, supernode->hash, supernode) < 0) {
-        gt_cache_string_drop(cache, text);
-        gt_cache_release(&cache->bytes, supernode);
-        return NULL;
-    }
     return supernode;
 }
 
@@ -49,9 +35,7 @@ static void cache_supernodes_forget(struct gt_cache *cache, struct cache_superno
 {
     if (supernode->known || supernode->children)
         return;
-    gt_table_remove(&cache->supernodes, supernode->hash, supernode);
-    gt_cache_string_drop(cache, supernode->name);
-    gt_cache_release(&cache->bytes, supernode);
+    gt_cache_remove_record(cache, &cache->supernodes, supernode->hash, supernode);
 }
 
 /* ---- its position in the cluster ---- */

@@ -19,7 +19,7 @@ int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod_where *w
     gt_auto_free char *text = NULL;
     struct gt_pod_rules *constraints = NULL;
     GT_TRY(gt_pod_where_text(where, &text));
-    uint32_t hash = text ? gt_digest_hash(gt_digest_mix_text(cache->seed, text)) : 0;
+    uint32_t hash = text ? gt_cache_hash(cache, text) : 0;
     if (text)
         constraints = gt_table_find(&cache->constraints, hash, constraints_is, text);
     if (text && !constraints) {
