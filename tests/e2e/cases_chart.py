@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import time
@@ -13,6 +14,7 @@ import yaml
 from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
 from cases_described import DescribedCases
 from cases_network import NetworkCases
+from cases_publish import PublishCases
 from cases_releases import SUPERNODES, ReleaseCases
 from harness import install, pods, reboot
 from harness.account import Account
@@ -781,6 +783,10 @@ class ChartCases:
         if case("helm uninstall leaves nothing but running pods", self.uninstalled):
             if len(releases.old) > 1:
                 case("the release before that is upgraded, by Helm and by kubectl, by what install.md says", releases.older)
+            if not short and shutil.which("skopeo") and shutil.which("docker-registry"):
+                case("a release in a registry, installed by nobody but Helm; and as one file", PublishCases(self, RECORDED).published)
+            elif not short:
+                self.report.skip("a release in a registry", "there is no skopeo or no docker-registry")
             if case("installed again: nodes by PCI, annotations only, then without the plugin, then with it", self.again):
                 case("a node's power fails: its pods start before its plugin, and get GPUs", self.rebooted)
                 if self.manager:

@@ -284,6 +284,56 @@ class Release(unittest.TestCase):
         self.assertEqual([path.name for path in paths if path.is_file() and re.search(r"\bexample\.(com|org|net)", path.read_text())], [])
 
 
+class Given(unittest.TestCase):
+    """What release/publish and release/airgap refuse, and the file that needs no network. The e2e suite pushes to a registry."""
+
+    def setUp(self):
+        self.scratch = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.scratch)
+        self.released = self.scratch / "released"
+        self.released.mkdir()
+        (self.released / f"gputopo-chart-{VERSION}.tgz").write_bytes(b"chart")
+        self.sum_up()
+
+    def sum_up(self):
+        names = sorted(path.name for path in self.released.iterdir() if path.name != "SHA256SUMS")
+        (self.released / "SHA256SUMS").write_text(ask("sha256sum", *names, cwd=self.released))
+
+    def refused(self, *command):
+        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stderr
+
+    def test_publish(self):
+        publish = ROOT / "release/publish"
+        self.assertIn('"registry" is no REGISTRY/PROJECT', self.refused(publish, self.released, "registry"))
+        self.assertIn("has no SHA256SUMS", self.refused(publish, self.scratch, "localhost/gpu"))
+        self.assertIn(f"has no image gputopo-{VERSION}-image-ARCH.tar", self.refused(publish, self.released, "localhost/gpu"))
+        chart = self.released / f"gputopo-chart-{VERSION}.tgz"
+        chart.write_bytes(b"other")
+        self.assertIn("is not the released file: its checksum is", self.refused(publish, self.released, "localhost/gpu"))
+        chart.rename(self.released / "gputopo.tar")
+        self.assertIn("is missing, and SHA256SUMS names it", self.refused(publish, self.released, "localhost/gpu"))
+        self.sum_up()
+        self.assertIn("names 0 charts, expected one", self.refused(publish, self.released, "localhost/gpu"))
+
+    def test_airgap(self):
+        carrier = self.scratch / "gputopo.run"
+        self.assertIn("has no SHA256SUMS", self.refused(ROOT / "release/airgap", self.scratch, carrier))
+        ask(ROOT / "release/airgap", self.released, carrier)
+        self.assertIn("is there already", self.refused(ROOT / "release/airgap", self.released, carrier))
+        ask("sh", carrier, "extract", self.scratch / "out")
+        found = {path.name: path.read_bytes() for path in (self.scratch / "out").iterdir()}
+        self.assertEqual(found, {**{path.name: path.read_bytes() for path in self.released.iterdir()},
+                                 "publish": (ROOT / "release/publish").read_bytes()})
+        self.assertIn("is not empty", self.refused("sh", carrier, "extract", self.scratch / "out"))
+        damaged = self.scratch / "damaged.run"
+        damaged.write_bytes(carrier.read_bytes().replace(b"chart\0", b"chert\0"))
+        for verb in ("load",), ("push", "localhost/gpu"), ("extract", self.scratch / "damaged"):
+            self.assertIn("damaged", self.refused("sh", damaged, *verb))
+        self.assertFalse((self.scratch / "gputopo.run.part").exists())
+
+
 class Dockerfile(unittest.TestCase):
     def test_it_installs_what_the_build_needs(self):
         wanted = re.search(r"^readonly packages_build=\((.*?)\)", (ROOT / "dev").read_text(), re.M | re.S).group(1).split()
