@@ -5,6 +5,7 @@ they contain, and the licences of all of them."""
 import functools
 import os
 import pathlib
+import platform
 import re
 import shlex
 import shutil
@@ -12,7 +13,8 @@ import subprocess
 import sys
 
 PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe", "gputopo-scheduler")
-# what our own programs open at run time, so that ldd does not tell: whatever talks to the API server
+LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
+# what our own programs open at run time, so that nothing tells: whatever talks to the API server
 OPENED = ("libcurl-gnutls.so.4",)
 TALKERS = ("gputopo", "gputopo-agent", "gputopo-scheduler")
 COMMON_LICENSES = pathlib.Path("/usr/share/common-licenses")
@@ -34,7 +36,10 @@ def program_of(build, name):
 
 def identity(build):
     """(version, commit) as the programs say them."""
-    _, version, commit = ask(program_of(build, "gputopo"), "--version").split()
+    program = program_of(build, "gputopo")
+    kind = processor(program)
+    emulator = [] if kind == platform.machine() else [f"qemu-{kind}-static"]
+    _, version, commit = ask(*emulator, program, "--version").split()
     return version, commit.strip("()")
 
 
@@ -50,32 +55,52 @@ def epoch():
     return int(told.stdout or 0) if (SOURCES / ".git").exists() else 0
 
 
-def libraries(program):
-    """The paths under which the loader finds what `program` is linked with, the loader included."""
-    found = set()
-    for line in ask("ldd", program).splitlines():
-        if "not found" in line:
-            sys.exit(f"{program}: {line.strip()}")
-        path = re.search(r"(/\S+) \(0x", line)
-        if path:
-            found.add(path.group(1))
+def processor(path):
+    """What kind of processor a program or library is for, as uname says it."""
+    with open(path, "rb") as file:
+        head = file.read(20)
+    kind = {62: "x86_64", 183: "aarch64"}.get(int.from_bytes(head[18:20], "little")) if head[:4] == b"\x7fELF" else None
+    return kind or sys.exit(f"{path} is no program for amd64 or arm64")
+
+
+def tool(name, path):
+    """The program of binutils that knows the file at `path`."""
+    kind = processor(path)
+    return name if kind == platform.machine() else f"{kind}-linux-gnu-{name}"
+
+
+def library(soname, kind):
+    """The path under which the loader of such a processor finds it, in Debian's directories; None: there is none."""
+    if soname == pathlib.PurePath(LOADERS[kind]).name:
+        return LOADERS[kind]
+    paths = [f"/lib/{kind}-linux-gnu/{soname}", f"/usr/lib/{kind}-linux-gnu/{soname}"]
+    return next((path for path in paths if os.path.exists(path)), None)
+
+
+@functools.cache
+def needed(path):
+    """The paths of what the file names itself."""
+    kind, found = processor(path), set()
+    for soname in re.findall(r"\(NEEDED\).*\[(\S+)\]", ask("readelf", "--dynamic", "--wide", path)):
+        found.add(library(soname, kind) or sys.exit(f"{path}: {soname} not found"))
     return found
 
 
-def known_libraries():
-    """{soname: path} of what the loader finds on this machine."""
-    return dict(re.findall(r"^\t(\S+) \(libc6[^)]*\) => (\S+)$", ask("/sbin/ldconfig", "-p"), re.M)[::-1])
+def libraries(program):
+    """The paths under which the loader finds what `program` is linked with, the loader included."""
+    found, ahead = set(), {str(program), LOADERS[processor(program)]}
+    while ahead:
+        found |= ahead
+        ahead = set().union(*map(needed, ahead)) - found
+    return found - {str(program)}
 
 
-def opened(name):
+def opened(build, name):
     """What the program of that name opens at run time, with what that is linked with."""
     if name not in TALKERS:
         return set()
-    known = known_libraries()
-    missing = [soname for soname in OPENED if soname not in known]
-    if missing:
-        sys.exit(f"this machine has no {missing[0]}")
-    return {known[soname] for soname in OPENED}.union(*(libraries(known[soname]) for soname in OPENED))
+    paths = {library(soname, processor(program_of(build, name))) or sys.exit(f"this machine has no {soname}") for soname in OPENED}
+    return paths.union(*map(libraries, paths))
 
 
 def archives(build, name):

@@ -65,7 +65,7 @@ def with_files(package, files):
 def links(build, name):
     """[(kind, package)] of a program."""
     linked = parts.owners(parts.libraries(parts.program_of(build, name)))
-    opened = parts.owners(parts.opened(name)) - linked
+    opened = parts.owners(parts.opened(build, name)) - linked
     contained = parts.owners(parts.archives(build, name))
     return [(kind, package) for kind, packages in (("DYNAMIC_LINK", linked), ("DEPENDS_ON", opened), ("STATIC_LINK", contained))
             for package in sorted(packages)]

@@ -14,17 +14,17 @@ SBOM = "usr/share/doc/gputopo/sbom.spdx.json"
 
 def stripped(program):
     with tempfile.NamedTemporaryFile() as out:
-        parts.ask("strip", "-o", out.name, program)
+        parts.ask(parts.tool("strip", program), "-o", out.name, program)
         return pathlib.Path(out.name).read_bytes()
 
 
 def contents(build, names, sonames=()):
     """{place below the root: (mode, bytes)} of the programs with these names, and of all that is needed for them; `sonames`:
     libraries besides, where this machine has them."""
-    known = parts.known_libraries()
-    besides = {known[soname] for soname in sonames if soname in known}
+    kind = parts.processor(parts.program_of(build, names[0]))
+    besides = {parts.library(soname, kind) for soname in sonames} - {None}
     needed = besides.union(*(parts.libraries(path) for path in besides),
-                           *(parts.libraries(parts.program_of(build, name)) | parts.opened(name) for name in names))
+                           *(parts.libraries(parts.program_of(build, name)) | parts.opened(build, name) for name in names))
     debian = {path.lstrip("/"): path for path in needed}
     programs = {name: stripped(parts.program_of(build, name)) for name in names}
     shipped = {place: (parts.owner(path), pathlib.Path(path).read_bytes()) for place, path in debian.items()}
