@@ -68,16 +68,18 @@
 #define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
 
 /* What users write on the pods of a job, on their templates, or on the object that makes them. */
-#define GT_ANNOTATION_GROUP    "metax-tech.com/gpu-group-size"
-#define GT_ANNOTATION_ATOMIC   "metax-tech.com/atomic-gpu-group-size"
-#define GT_ANNOTATION_LOSS     "metax-tech.com/on-node-loss"
-#define GT_ANNOTATION_UNPLACED "metax-tech.com/on-unplaced"
-#define GT_GROUP_WHOLE         "group"    /* a unit is the whole job, or group of a LeaderWorkerSet */
-#define GT_GROUP_PART          "subgroup" /* or a subgroup of such a group */
-#define GT_ANNOTATION_SPREAD   "metax-tech.com/spread"
-#define GT_ANNOTATION_JOB_NAME "metax-tech.com/job-name"
-#define GT_ANNOTATION_JOB_PODS "metax-tech.com/job-pods"
-#define GT_USER_PREFIX         "metax-tech.com/" /* of the annotations of users */
+#define GT_ANNOTATION_GROUP          "metax-tech.com/gpu-group-size"
+#define GT_ANNOTATION_ATOMIC         "metax-tech.com/atomic-gpu-group-size"
+#define GT_ANNOTATION_LOSS           "metax-tech.com/on-node-loss"
+#define GT_ANNOTATION_UNPLACED       "metax-tech.com/on-unplaced"
+#define GT_GROUP_WHOLE               "group"    /* a unit is the whole job, or group of a LeaderWorkerSet */
+#define GT_GROUP_PART                "subgroup" /* or a subgroup of such a group */
+#define GT_ANNOTATION_SPREAD         "metax-tech.com/spread"
+#define GT_ANNOTATION_JOB_TOPOLOGY   "metax-tech.com/job-topology"
+#define GT_ANNOTATION_GROUP_TOPOLOGY "metax-tech.com/gpu-group-topology"
+#define GT_ANNOTATION_JOB_NAME       "metax-tech.com/job-name"
+#define GT_ANNOTATION_JOB_PODS       "metax-tech.com/job-pods"
+#define GT_USER_PREFIX               "metax-tech.com/" /* of the annotations of users */
 
 /* Volcano: a pod's PodGroup, and the default name of its scheduler. */
 #define GT_ANNOTATION_POD_GROUP "scheduling.k8s.io/group-name"

@@ -12,6 +12,8 @@ enum gt_pod_key {
     GT_KEY_LOSS,
     GT_KEY_UNPLACED,
     GT_KEY_SPREAD,
+    GT_KEY_JOB_TOPOLOGY,
+    GT_KEY_GROUP_TOPOLOGY,
     GT_KEY_SIZES, /* so many */
     GT_KEY_PLAN_UNIT = GT_KEY_SIZES,
     GT_KEY_PLAN_RANK,

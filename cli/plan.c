@@ -82,7 +82,8 @@ enum { GPUS_OF_POD_MAX = 1024 };
 
 struct plan_options {
     struct cli_parse parse;
-    const char *cluster, *group, *atomic;
+    const char *cluster, *group, *atomic, *topology, *unit_topology;
+    unsigned close;
     uint64_t pods, gpus;
     struct gt_chain_sizes chain; /* none: it is learned */
     bool explain, advise, relocate;
@@ -90,6 +91,8 @@ struct plan_options {
 };
 
 #define PLAN_FIELD(member) GT_OPTION_FIELD(struct plan_options, member)
+
+static const char *const close_words[] = {"room", "prefer", NULL};
 
 static const struct gt_option own_options[] = {
     {"cluster", "FILE", "the cluster, as JSON", gt_option_any_text, PLAN_FIELD(cluster)},
@@ -102,6 +105,13 @@ static const struct gt_option own_options[] = {
      gt_option_any_text, PLAN_FIELD(group)},
     {"atomic-group-size", "A", "GPUs of the smallest part that must stay together (atomic-gpu-group-size)",
      gt_option_any_text, PLAN_FIELD(atomic)},
+    {"job-topology", "HOW",
+     "where the whole job lies: required=TIER (in one supernode of this tier: leaf, 2), preferred, none",
+     gt_option_any_text, PLAN_FIELD(topology)},
+    {"gpu-group-topology", "HOW", "with atoms: required=TIER, each unit in one supernode of this tier",
+     gt_option_any_text, PLAN_FIELD(unit_topology)},
+    {"close", "HOW", "whether the job lies close only where that costs no room (room), or always (prefer)",
+     gt_option_word, PLAN_FIELD(close), .words = close_words},
     {"chain", "LIST", "unit sizes to leave room for, ascending (default: those of the job and of the pods)",
      gt_chain_option, PLAN_FIELD(chain)},
     {"explain", NULL, "say why each unit lies where it does", gt_option_set, PLAN_FIELD(explain)},
@@ -159,7 +169,11 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
 /* Makes units from the sizes; without a group size every pod is a unit. */
 static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
-    struct gt_job_texts texts = {.where = "", .of = {options->group, options->atomic}};
+    struct gt_job_texts texts = {.where = "",
+                                 .of = {[GT_KEY_GROUP] = options->group,
+                                        [GT_KEY_ATOMIC] = options->atomic,
+                                        [GT_KEY_JOB_TOPOLOGY] = options->topology,
+                                        [GT_KEY_GROUP_TOPOLOGY] = options->unit_topology}};
     GT_TRY(gt_job_sizes_read(&texts, 1, &plan->sizes, err));
     gt_auto_free struct gt_job_pod *pods = calloc(plan->pod_count, sizeof(*pods));
     if (!pods)
@@ -247,7 +261,9 @@ static int cli_plan_place(struct cli_plan *plan, struct gt_err **err)
     const struct gt_plan_request request = {.units = plan->units,
                                             .unit_count = plan->unit_count,
                                             .pods = plan->pods,
-                                            .pod_count = plan->pod_count};
+                                            .pod_count = plan->pod_count,
+                                            .flat = plan->sizes.flat,
+                                            .within = plan->sizes.within};
     struct gt_plan_failure failure;
     plan->placed = gt_plan_job(plan->cluster, &request, &failure);
     if (!plan->placed)
@@ -304,8 +320,14 @@ static int cli_plan_answer(const struct gt_cluster_file *file, const struct plan
         return r;
     }
     learn_sizes(*ret);
+    gt_cluster_set_prefers_close(file->cluster, options->close);
     r = cli_plan_place(*ret, err);
     bool advise = (options->advise || options->relocate) && !(*ret)->placed;
+    if (r >= 0 && advise && ((*ret)->sizes.within || (*ret)->sizes.unit_within)) {
+        *ret_exit = CLI_USAGE;
+        return gt_fail(err, EINVAL, "--%s does not know of tiers that are required",
+                       options->advise ? "advise" : "relocate");
+    }
     return r >= 0 && advise ? find_advice(*ret, options, err) : r;
 }
 

@@ -119,13 +119,13 @@ _gputopo()
     check-node) _gputopo_words "--from --record --root --vendor --probe -o --output --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)
-        _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --chain --explain --advise -o --output
-            --help" "$current"
+        _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology
+            --close --chain --explain --advise -o --output --help" "$current"
         ;;
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience
             --reserve-waiting --reserve-waiting-percent --quota --minimum --group --atomic --mtbf --repair --on-node-loss
-            --node-loss-after --restart-cost --spare-nodes --warm-up --loss-weight --chain -o --output --help" "$current"
+            --node-loss-after --restart-cost --spare-nodes --warm-up --loss-weight --chain --close -o --output --help" "$current"
         ;;
     esac
 }

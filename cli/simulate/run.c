@@ -24,6 +24,7 @@ struct cli_simulation {
     struct gt_experiment experiment;            /* without site, trace, policies and load */
 };
 
+static const char *const close_words[] = {"room", "prefer", NULL};
 static const char *const formats[] = {"table", "csv", "json", NULL};             /* as enum cli_sim_format */
 static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL}; /* as enum gt_queue_policy */
 static const char *const losses[] = {"restart", "wait", "unit", NULL}; /* as enum gt_sim_node_loss */
@@ -92,6 +93,8 @@ static const struct gt_option own_options[] = {
      SIM_FIELD(experiment.group.loss_weight), .max = 1e6},
     {"chain", "LIST", "unit sizes that gputopo leaves room for (default: it learns them)", gt_chain_option,
      SIM_FIELD(experiment.group.chain)},
+    {"close", "HOW", "gputopo's jobs lie close where that costs no room (default: room), or always (prefer)",
+     gt_option_word, SIM_FIELD(experiment.group.close), .words = close_words},
     {"output", "FORMAT", "table (default), csv or json", gt_option_word, SIM_FIELD(format), .words = formats,
      .letter = 'o'},
     CLI_HELP_OPTION,

@@ -154,6 +154,8 @@ static int make_informers(struct gt_companion *companion, struct gt_err **err)
         return 0;
     int r = gt_informers_new(companion->loop, companion->kube, &spec, &companion->informers, err);
     struct gt_cache *cache = r >= 0 ? gt_informers_cache(companion->informers) : NULL;
+    if (cache)
+        gt_cluster_set_prefers_close(gt_cache_cluster(cache), options->close);
     return cache && options->chain.count ? gt_chain_set(gt_cache_cluster(cache), &options->chain, err) : r;
 }
 

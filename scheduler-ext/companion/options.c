@@ -136,6 +136,8 @@ static int read_seconds(const struct gt_option *option, const char *value, void 
     return 0;
 }
 
+static const char *const close_words[] = {"room", "prefer", NULL};
+
 static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
 
 static const char *const unhealthy_words[] = {
@@ -191,6 +193,9 @@ static const struct gt_option table[] = {
      COMPANION_FIELD(weights.loss_weight), .max = SCORE_WEIGHT_MAX},
     {"chain", "LIST", "sizes of units, in GPUs, that room is left for, ascending (those of the jobs seen)",
      gt_chain_option, COMPANION_FIELD(chain)},
+    {"close", "HOW",
+     "whether jobs lie close only where that costs no room for larger ones, or always: room, prefer (room)",
+     gt_option_word, COMPANION_FIELD(close), .words = close_words},
     {"kinds", "FILE", "further kinds of jobs, in YAML; see how-to/describe-a-kind.md", gt_option_text,
      COMPANION_FIELD(kinds)},
     {"on-lost-plan", "WHAT",

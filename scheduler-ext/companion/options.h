@@ -22,6 +22,7 @@ struct gt_companion_options {
     const char *extender_clients; /* names separated by commas, or "any" */
     struct gt_aware_weights weights;
     struct gt_chain_sizes chain; /* empty: it is learned */
+    unsigned close;              /* 0: room first; 1: prefer */
     struct gt_placement_options placement;
     unsigned parts;                /* mask of positions in gt_parts */
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */

@@ -17,6 +17,7 @@ static void write_decisions(const struct gt_placement_counters *counters, struct
         [GT_PLAN_RESERVED] = "reserved",
         [GT_PLAN_TOO_FEW_RESOURCES] = "too_few_resources",
         [GT_PLAN_RULED] = "pod_rules",
+        [GT_PLAN_NO_DOMAIN] = "no_domain",
         [GT_PLAN_NEVER_FITS] = "never_fits",
     };
     double limits[GT_PLACEMENT_BUCKETS - 1];

@@ -105,6 +105,11 @@ void gt_cluster_set_crowded(struct gt_cluster *cluster, bool crowded)
     cluster->crowded = crowded;
 }
 
+void gt_cluster_set_prefers_close(struct gt_cluster *cluster, bool prefers)
+{
+    cluster->prefers_close = prefers;
+}
+
 void gt_cluster_set_rule(struct gt_cluster *cluster, enum gt_rule rule)
 {
     cluster->rule = rule;

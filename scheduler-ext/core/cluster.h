@@ -61,6 +61,9 @@ void gt_cluster_set_rule(struct gt_cluster *cluster, enum gt_rule rule);
  * false at the start. */
 void gt_cluster_set_crowded(struct gt_cluster *cluster, bool crowded);
 
+/* Sets whether a job lies close even where that costs room for larger sizes; false at the start. */
+void gt_cluster_set_prefers_close(struct gt_cluster *cluster, bool prefers);
+
 /* Adds a hardware class (the cluster takes a reference). The same class gives the same id again. Where there
  * are GT_CLUSTER_CLASSES_MAX, a class without nodes is replaced: so get the id again before adding nodes. */
 int gt_cluster_add_class(struct gt_cluster *cluster, const struct gt_class *class, uint32_t *ret,

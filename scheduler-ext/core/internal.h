@@ -115,7 +115,7 @@ struct gt_cluster {
     uint8_t *draft_count;           /* [node] what pods leave of it; as `count` for unchanged nodes */
 
     enum gt_rule rule;
-    bool crowded;
+    bool crowded, prefers_close;
     unsigned slot_sizes;
     struct chain chain;
 

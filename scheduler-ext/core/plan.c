@@ -3,6 +3,7 @@
 
 #include "scheduler-ext/core/plan_close.h"
 #include "scheduler-ext/core/plan_nodes.h"
+#include "scheduler-ext/core/plan_within.h"
 
 /* ---- runs with running pods ---- */
 
@@ -63,6 +64,14 @@ static bool place_kind(struct job *job, const struct gt_plan_unit *kind, uint32_
      * supernode. */
     if (gt_unit_run(kind) < kind->pods)
         gt_complete_started(job, kind, room);
+    /* Units with pods in a domain that they may not leave: others must not take its room. */
+    for (uint32_t u = number; kind->within && job->any_running && u < job->unit_count; u++) {
+        *ret_failed = u;
+        if (gt_unit_is_kind(&job->units[u], kind) && !gt_unit_is_fresh(job, &job->units[u], kind) &&
+            !gt_run_is_placed(job, job->units[u].first, kind->pods) &&
+            !gt_place_split(job, &job->units[u], room))
+            return false;
+    }
     gt_place_whole(job, kind, room);
     for (uint32_t u = number; u < job->unit_count; u++) {
         struct gt_plan_unit *unit = &job->units[u];
@@ -73,23 +82,6 @@ static bool place_kind(struct job *job, const struct gt_plan_unit *kind, uint32_
             return false;
     }
     return true;
-}
-
-void gt_plan_clear(struct job *job)
-{
-    gt_draft_begin(job);
-    for (uint32_t i = 0; i < job->pod_count; i++)
-        if (!job->pods[i].running)
-            job->pods[i].node = GT_NONE;
-    for (uint32_t u = 0; u < job->unit_count; u++) {
-        struct gt_plan_unit *unit = &job->units[u];
-        unit->slots_before = unit->feasible = unit->levels_lost = unit->touched = 0;
-        unit->next = unit->with = GT_NONE;
-        unit->next_slots = unit->next_lost = unit->next_touched = 0;
-        unit->node_in_use = unit->started = unit->searched = false;
-        unit->fewest = 1;
-    }
-    gt_close_begin(job);
 }
 
 static bool place_all(struct job *job, enum order order, struct gt_plan_failure *ret_failure)
@@ -138,27 +130,11 @@ void gt_plan_finish(struct job *job)
         describe_unit(job, &job->units[u]);
 }
 
-struct job gt_plan_begin(struct gt_cluster *cluster, const struct gt_plan_request *request)
-{
-    struct job job = {.cluster = cluster,
-                      .units = request->units,
-                      .unit_count = request->unit_count,
-                      .pods = request->pods,
-                      .pod_count = request->pod_count,
-                      .excluded = request->excluded,
-                      .freed = request->freed,
-                      .limits = request->limits,
-                      .limit_count = request->limit_count,
-                      .several = request->several,
-                      .close = cluster->uppers && !request->flat};
-    for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)
-        job.any_running = job.pods[i].running;
-    return job;
-}
-
 bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
                  struct gt_plan_failure *ret_failure)
 {
+    if (gt_plan_has_tier(cluster, request))
+        return gt_plan_within(cluster, request, gt_plan_job, ret_failure);
     struct job job = gt_plan_begin(cluster, request);
     bool mixed = false, unequal = job.any_running;
     for (uint32_t u = 1; u < job.unit_count; u++) {
@@ -174,8 +150,9 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
         enum gt_plan_reason reason = ret_failure->reason;
         unsigned orders = mixed ? ORDERS : 1, ways = job.close && unequal ? 2 * orders : orders;
         bool exact = false, placed = false;
-        ret_failure->inexact = mixed && (reason == GT_PLAN_NO_SUPERNODE || reason == GT_PLAN_UNIT_STUCK);
-        if (reason != GT_PLAN_NO_SUPERNODE)
+        bool no_room = reason == GT_PLAN_NO_SUPERNODE || reason == GT_PLAN_NO_DOMAIN;
+        ret_failure->inexact = mixed && (no_room || reason == GT_PLAN_UNIT_STUCK);
+        if (!no_room)
             return false;
         for (unsigned way = 1; way < ways && !placed; way++) {
             job.close &= way < orders;

@@ -23,7 +23,7 @@
  * of node, and there a node in use, if there is one. Within a supernode a unit takes the fewest nodes, best
  * fit; the job's pods on one node get their GPUs in one step (pod_gpus.h).
  */
-enum { GT_PLAN_PODS_MAX = 1 << 17 };
+enum { GT_PLAN_PODS_MAX = 1 << 17, GT_PLAN_LACKS_MAX = 4 };
 
 struct gt_plan_pod { /* in rank order */
     bool running;    /* in: it has a place, on `node`; its unit (or atom) stays in that supernode */
@@ -39,6 +39,7 @@ struct gt_plan_unit {
     uint32_t first, pods; /* in: its pods, 1 or more, within the job's */
     unsigned gpus;        /* in: of each pod, 1 or more; no node holds more than 64 */
     uint32_t atom;        /* in: pods of an atom, a divisor of `pods`; 0: the unit is hard */
+    unsigned within;      /* in: with atoms, it lies in one supernode of at most this tier; 0: anywhere */
 
     uint32_t supernode;  /* out: the lowest supernode that contains all of it; GT_NONE: only the whole cluster
                             does */
@@ -69,6 +70,7 @@ enum gt_plan_reason {
     GT_PLAN_RESERVED,          /* it would fit on nodes that are reserved for another job; set by callers */
     GT_PLAN_TOO_FEW_RESOURCES, /* it would fit if only GPUs counted; set by callers */
     GT_PLAN_RULED,             /* it would fit without the rules between pods (plan_rules.h) */
+    GT_PLAN_NO_DOMAIN,         /* it must lie in one supernode of a tier, and none has room */
     GT_PLAN_NEVER_FITS,        /* it would not fit into the empty cluster; set by callers, who say why */
     GT_PLAN_REASONS,
 };
@@ -93,6 +95,15 @@ struct gt_plan_failure {
     uint32_t together;   /* runs that `available` GPUs would hold without regard to supernodes */
     uint32_t numa_nodes; /* nodes with enough free GPUs for such a pod that their kubelets would refuse */
     bool could_fit; /* all such runs would fit if the nodes were empty that are eligible and not excluded */
+    /* The job must lie in one supernode of this tier; those that lack the fewest runs, and how many there are
+     * in all. */
+    unsigned tier; /* 0: anywhere */
+    bool each;     /* each unit must, not the whole job: none is listed, and `held` says how many can */
+    bool bound;    /* the one that is listed has pods of the job; none: they lie in several */
+    uint32_t domain_count, listed;
+    struct gt_plan_lack {
+        uint32_t supernode, runs; /* runs 0: it has room by numbers, and they do not fit together */
+    } domains[GT_PLAN_LACKS_MAX];
 };
 
 /* A node whose other resources are not enough for pods on all its available GPUs. */
@@ -114,7 +125,9 @@ struct gt_plan_request {
     /* Its pods have several containers with GPUs: a kubelet that judges each container by itself is not
      * predicted. */
     bool several;
-    bool flat; /* without regard to tiers above the supernode */
+    bool flat;       /* without regard to tiers above the supernode */
+    unsigned within; /* the whole job lies in one supernode of this tier; 0: it need not (plan_within.h) */
+    bool chosen;     /* its nodes are those of one domain: no other is looked for */
 };
 
 /*

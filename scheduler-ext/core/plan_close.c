@@ -6,7 +6,8 @@
 
 #include "scheduler-ext/core/plan_nodes.h"
 
-void gt_close_begin(struct job *job)
+/* Begins a plan: the job has only its running pods. */
+static void close_begin(struct job *job)
 {
     job->any_touched = false;
     if (!job->close)
@@ -17,6 +18,43 @@ void gt_close_begin(struct job *job)
     for (uint32_t pod = 0; job->any_running && pod < job->pod_count; pod++)
         if (job->pods[pod].running)
             gt_run_touch(job, gt_pod_super(job, pod));
+}
+
+/* ---- the start of a plan ---- */
+
+struct job gt_plan_begin(struct gt_cluster *cluster, const struct gt_plan_request *request)
+{
+    struct job job = {.cluster = cluster,
+                      .units = request->units,
+                      .unit_count = request->unit_count,
+                      .pods = request->pods,
+                      .pod_count = request->pod_count,
+                      .excluded = request->excluded,
+                      .freed = request->freed,
+                      .limits = request->limits,
+                      .limit_count = request->limit_count,
+                      .several = request->several,
+                      .close = cluster->uppers && !request->flat};
+    for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)
+        job.any_running = job.pods[i].running;
+    return job;
+}
+
+void gt_plan_clear(struct job *job)
+{
+    gt_draft_begin(job);
+    for (uint32_t i = 0; i < job->pod_count; i++)
+        if (!job->pods[i].running)
+            job->pods[i].node = GT_NONE;
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        struct gt_plan_unit *unit = &job->units[u];
+        unit->slots_before = unit->feasible = unit->levels_lost = unit->touched = 0;
+        unit->next = unit->with = GT_NONE;
+        unit->next_slots = unit->next_lost = unit->next_touched = 0;
+        unit->node_in_use = unit->started = unit->searched = false;
+        unit->fewest = 1;
+    }
+    close_begin(job);
 }
 
 /* ---- whole units ---- */

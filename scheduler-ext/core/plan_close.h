@@ -18,9 +18,6 @@ struct gt_close_place {
     uint32_t path[GT_TIERS_MAX]; /* of `to`: domains from the highest tier down */
 };
 
-/* Begins a plan: the job has only its running pods. */
-void gt_close_begin(struct job *job);
-
 /* Places a fresh unit in this supernode, or notes that it is to lie there, until gt_close_whole(). */
 void gt_close_put(struct job *job, struct gt_plan_unit *unit, uint32_t super, const struct room *room);
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/core/plan_work.h"
 
@@ -54,6 +56,48 @@ static uint64_t slots_before(struct job *job, unsigned gpus)
     return slots;
 }
 
+/* How many further units fit whose atoms must lie in one supernode of a tier. */
+static uint64_t units_within(struct job *job, const struct gt_plan_unit *unit, const struct room *room)
+{
+    const struct super *supers = job->cluster->supers;
+    uint32_t size = gt_unit_run(unit), atoms = unit->pods / size, *held = job->cluster->scratch;
+    uint64_t units = 0;
+    if (!room || !room->count)
+        return 0;
+    memset(held, 0, room->count * sizeof(*held));
+    for (uint32_t s = 0; s < room->count; s++) {
+        uint32_t above = s;
+        while (supers[above].parent != GT_NONE && supers[supers[above].parent].tier <= unit->within)
+            above = supers[above].parent;
+        held[above] += room->slots[s] / size;
+    }
+    for (uint32_t s = 0; s < room->count; s++)
+        units += held[s] / atoms;
+    return units;
+}
+
+/* The same numbers for units that must lie in one supernode of a tier, where that is what fails. */
+static void fail_within(struct job *job, const struct gt_plan_unit *unit, const struct room *room,
+                        struct gt_plan_failure *failure)
+{
+    uint64_t held = units_within(job, unit, room);
+    failure->reason = GT_PLAN_NO_DOMAIN;
+    failure->tier = unit->within;
+    failure->each = true;
+    failure->atoms = failure->could_fit = false;
+    failure->size = saturated((uint64_t)unit->pods * unit->gpus);
+    failure->supernode = GT_NONE;
+    failure->wanted = 0;
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        const struct gt_plan_unit *other = &job->units[u];
+        if (!gt_unit_is_kind(other, unit) || job->pods[other->first].left_out)
+            continue;
+        failure->wanted++;
+        held += gt_run_is_placed(job, other->first, other->pods);
+    }
+    failure->held = saturated(held);
+}
+
 void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
 {
     const struct gt_cluster *cluster = job->cluster;
@@ -87,11 +131,13 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
         failure.numa_nodes += cluster->count[n] >= unit->gpus && !gt_node_set_has(job->excluded, n) &&
                               !gt_numa_pods(cluster, n, cluster->available[n], unit->gpus);
     failure.could_fit = !cluster->numa_nodes && whole_runs >= failure.wanted && whole_pods >= needed;
-    slots = slots_before(job, unit->gpus);
     failure.held = saturated(held);
+    if (unit->within && held >= failure.wanted)
+        fail_within(job, unit, room, &failure);
+    slots = slots_before(job, unit->gpus);
     failure.available = saturated(slots * unit->gpus);
     failure.needed = saturated(needed * unit->gpus);
-    failure.together = saturated(slots / size);
+    failure.together = saturated(slots / (failure.each ? unit->pods : size));
     if (needed > slots)
         failure.reason = GT_PLAN_TOO_FEW_GPUS;
     *ret = failure;

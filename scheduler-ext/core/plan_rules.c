@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan_rules_work.h"
+#include "scheduler-ext/core/plan_within.h"
 
 #include <stdlib.h>
 
@@ -126,6 +127,8 @@ static bool plan_by_limits(struct rule_work *work, struct gt_plan_failure *ret_f
 bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *request,
                    struct gt_plan_failure *ret_failure)
 {
+    if (gt_plan_has_tier(cluster, request))
+        return gt_plan_within(cluster, request, gt_plan_ruled, ret_failure);
     if (!request->rules)
         return gt_plan_job(cluster, request, ret_failure);
     struct rule_work work = {.cluster = cluster, .request = request, .rules = request->rules};
@@ -137,8 +140,14 @@ bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *req
     if (plan_by_limits(&work, ret_failure, &exact))
         return true;
     exact = exact && !ret_failure->inexact;
-    if (!exact && gt_rule_search(&work, &exact))
-        return true;
+    if (!exact && gt_rule_search(&work, &exact)) {
+        bool within = true; /* the search does not look at tiers */
+        for (uint32_t u = 0; u < request->unit_count; u++)
+            within &= !request->units[u].within || request->units[u].tier <= request->units[u].within;
+        if (within)
+            return true;
+        exact = false;
+    }
     if (gt_plan_job(cluster, request, ret_failure))
         *ret_failure =
             (struct gt_plan_failure){.reason = GT_PLAN_RULED, .supernode = GT_NONE, .could_fit = true};

@@ -254,7 +254,9 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
         domain = choose_domain(&spread);
     while (domain != GT_NONE && spread.below[domain] < left)
         domain = job->cluster->supers[domain].parent;
-    if (!job->close && domain != GT_NONE && job->cluster->supers[domain].tier > 1)
+    if (unit->within && (domain == GT_NONE || job->cluster->supers[domain].tier > unit->within))
+        return false;
+    if (!job->close && !unit->within && domain != GT_NONE && job->cluster->supers[domain].tier > 1)
         domain = GT_NONE;
     unit->started = places > 0;
     unit->feasible = spread.count;
@@ -269,6 +271,10 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
             return false;
     if (job->close)
         gt_close_choose(job, room, chosen + started, count - started, unit);
+    for (uint32_t i = started; unit->within && i < count; i++)
+        if (!gt_core_is_below(job->cluster, chosen[i].to, domain)) /* then all stay in the domain */
+            for (i = started; i < count; i++)
+                chosen[i].to = chosen[i].from;
     for (uint32_t i = started; i < count; i++)
         if (!place_atoms(job, unit, chosen[i].to, chosen[i].load, &run))
             return false;

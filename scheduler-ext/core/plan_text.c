@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
 
@@ -18,8 +20,11 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
                         struct gt_buf *to)
 {
     const char *what = failure->atoms ? "atom" : "unit";
-    gt_buf_printf(to, "%u %s%s of %u GPU%s needed, supernodes can hold %u", failure->wanted, what,
-                  gt_plural(failure->wanted), failure->size, gt_plural(failure->size), failure->held);
+    char of[24] = "";
+    if (failure->each)
+        snprintf(of, sizeof(of), " of tier %u", failure->tier);
+    gt_buf_printf(to, "%u %s%s of %u GPU%s needed, supernodes%s can hold %u", failure->wanted, what,
+                  gt_plural(failure->wanted), failure->size, gt_plural(failure->size), of, failure->held);
     if (failure->beside)
         gt_buf_puts(to, " beside the rest of the job");
     if (failure->supernode != GT_NONE && !failure->held && !failure->beside)
@@ -43,10 +48,42 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
     add_inexact(failure, to);
 }
 
+/* The job must lie in one supernode of a tier. */
+static void add_no_domain(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
+                          struct gt_buf *to)
+{
+    const char *what = failure->atoms ? "atom" : "unit";
+    gt_buf_printf(to, "the job must lie in one supernode of tier %u", failure->tier);
+    if (failure->bound) {
+        gt_buf_puts(to, ", and its running pods do not");
+        return;
+    }
+    if (!failure->domain_count) {
+        gt_buf_puts(to, ", and there is none");
+        return;
+    }
+    gt_buf_printf(to, "; %u %s%s of %u GPU%s needed", failure->wanted, what, gt_plural(failure->wanted),
+                  failure->size, gt_plural(failure->size));
+    for (uint32_t i = 0; i < failure->listed; i++) {
+        const struct gt_plan_lack *lack = &failure->domains[i];
+        gt_buf_printf(to, "%s %s ", i ? "," : ";", super_name(cluster, lack->supernode));
+        if (lack->runs)
+            gt_buf_printf(to, "lacks room for %u", lack->runs);
+        else
+            gt_buf_puts(to, "has too little room beside the rest of the job");
+    }
+    if (failure->domain_count > failure->listed)
+        gt_buf_printf(to, ", %u more lack as much or more", failure->domain_count - failure->listed);
+    add_inexact(failure, to);
+}
+
 void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
                           struct gt_buf *to)
 {
     const char *what = failure->atoms ? "atom" : "unit";
+    if (failure->bound && failure->listed)
+        gt_buf_printf(to, "its pods are in %s, and it must lie in one supernode of tier %u: ",
+                      super_name(cluster, failure->domains[0].supernode), failure->tier);
     switch (failure->reason) {
     case GT_PLAN_REASONS:
         return;
@@ -66,6 +103,13 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
         return;
     case GT_PLAN_PLACED:
         gt_buf_puts(to, "placed");
+        return;
+    case GT_PLAN_NO_DOMAIN:
+        if (!failure->each) {
+            add_no_domain(cluster, failure, to);
+            return;
+        }
+        add_no_room(cluster, failure, to);
         return;
     case GT_PLAN_TOO_FEW_GPUS:
     case GT_PLAN_NO_SUPERNODE:

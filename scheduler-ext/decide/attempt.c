@@ -211,6 +211,8 @@ struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const 
                                     .pod_count = view->count,
                                     .excluded = &attempt->excluded,
                                     .rules = attempt->rules,
+                                    .flat = view->job->sizes.flat,
+                                    .within = view->job->sizes.within,
                                     .several = gt_job_view_has_several(view)};
 }
 

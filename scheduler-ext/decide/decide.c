@@ -191,7 +191,8 @@ static void explain_limits(struct gt_cache *cache, const struct gt_job_view *vie
                            struct gt_plan_failure *failure)
 {
     gt_auto_attempt struct gt_attempt attempt = {0};
-    if ((failure->reason != GT_PLAN_TOO_FEW_GPUS && failure->reason != GT_PLAN_NO_SUPERNODE) ||
+    if ((failure->reason != GT_PLAN_TOO_FEW_GPUS && failure->reason != GT_PLAN_NO_SUPERNODE &&
+         failure->reason != GT_PLAN_NO_DOMAIN) ||
         gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
     attempt.demands.count = attempt.demands.limit_count = 0;

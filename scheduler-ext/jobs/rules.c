@@ -69,6 +69,7 @@ static int make_unit(const struct gt_job_sizes *sizes, const struct gt_job_pod *
     *ret = (struct gt_plan_unit){.first = first, .pods = size, .gpus = gpus};
     if (sizes->atomic && sizes->atomic < sizes->group)
         ret->atom = sizes->atomic / gpus;
+    ret->within = sizes->unit_within;
     return 0;
 }
 
@@ -127,6 +128,9 @@ int gt_job_units_make(struct gt_job_sizes *sizes, const struct gt_job_pod *pods,
         first += unit->pods;
         units.count++;
     }
+    if (sizes->unit_within && (!sizes->atomic || sizes->atomic == sizes->group))
+        units.warning = "gpu-group-topology does nothing without a smaller atomic-gpu-group-size: each unit "
+                        "lies in one supernode anyhow";
     *ret = units;
     return 0;
 }

@@ -31,8 +31,11 @@ struct gt_job_sizes {
     bool whole;             /* all pods are one unit: `group` is known with them */
     bool of_group;          /* the job is a group of a larger one, and sentences say so */
     enum gt_on_node_loss loss;
-    bool spread;   /* the jobs of its object lie in different supernodes where they can */
-    bool recreate; /* where its pods run without a plan, all of them are evicted and it is placed again */
+    bool spread; /* the jobs of its object lie in different supernodes where they can */
+    bool flat;   /* the job is not brought together above the supernode */
+    unsigned within,
+        unit_within; /* tiers: the job, or each of its units, lies in one such supernode; 0: not asked */
+    bool recreate;   /* where its pods run without a plan, all of them are evicted and it is placed again */
 };
 
 /* An annotation on one template counts for the whole job; templates must not contradict each other. */

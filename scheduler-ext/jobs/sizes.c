@@ -134,6 +134,63 @@ static int sizes_read_word(const struct word_rule *rule, const struct gt_job_tex
     return 0;
 }
 
+/* The tiers by name; the lowest is 1. */
+static const char *const tier_names[] = {"supernode", "leaf", "spine", "hall"};
+static const char tier_required[] = "required=";
+
+/* The tier that a text asks for; 0: it is none. */
+static unsigned sizes_tier_of(const char *text)
+{
+    uint64_t tier = 0;
+    if (gt_text_to_unsigned(text, GT_TIERS_MAX, &tier) && tier)
+        return (unsigned)tier;
+    for (unsigned i = 0; i < GT_COUNT(tier_names); i++)
+        tier = strcmp(text, tier_names[i]) == 0 ? i + 1 : tier;
+    return (unsigned)tier;
+}
+
+/* "required=TIER", or one of `words`: then *ret is 0, and *ret_word which. Without it the first one counts.
+ */
+static int sizes_read_tier(enum gt_pod_key key, const char *const *words, unsigned word_count,
+                           const struct gt_job_texts *texts, uint32_t count, unsigned *ret,
+                           unsigned *ret_word, struct gt_err **err)
+{
+    const struct gt_job_texts *first = NULL;
+    const size_t prefix = sizeof(tier_required) - 1;
+    *ret = *ret_word = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *text = texts[i].of[key];
+        unsigned word = 0, tier = 0;
+        if (!text)
+            continue;
+        while (word < word_count && strcmp(text, words[word]) != 0)
+            word++;
+        if (word == word_count) {
+            bool required = strncmp(text, tier_required, prefix) == 0;
+            tier = required ? sizes_tier_of(text + prefix) : 0;
+            word = 0;
+            if (!tier) {
+                const char *meant = required ? gt_text_meant(text + prefix, tier_names, GT_COUNT(tier_names))
+                                             : gt_text_meant(text, words, word_count);
+                return gt_fail(err, EINVAL,
+                               "%s%s%s: \"%.60s\" is none of %srequired=TIER, where TIER is supernode, leaf, "
+                               "spine, hall or a number from 1 to %d%s%s%s%s",
+                               short_name(key), texts[i].where[0] ? " of " : "", texts[i].where, text,
+                               word_count ? "preferred, none and " : "", GT_TIERS_MAX, meant ? "; " : "",
+                               meant && required ? tier_required : "", meant ? meant : "",
+                               meant ? " is meant" : "");
+            }
+        }
+        if (first && (tier != *ret || word != *ret_word))
+            return gt_fail(err, EINVAL, "%s differs within the job: %.40s on %s, %.40s on %s",
+                           short_name(key), first->of[key], first->where, text, texts[i].where);
+        first = first ? first : &texts[i];
+        *ret = tier;
+        *ret_word = word;
+    }
+    return 0;
+}
+
 int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,
                       struct gt_err **err)
 {
@@ -143,13 +200,18 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
         "wait, unit, job"};
     static const struct word_rule unplaced = {GT_KEY_UNPLACED, {"report", "recreate"}, "report, recreate"};
     static const struct word_rule spreads = {GT_KEY_SPREAD, {"none", "supernode"}, "none, supernode"};
+    static const char *const closeness[] = {"preferred", "none"};
     struct gt_job_sizes sizes = {0};
-    unsigned loss = 0, again = 0, spread = 0;
+    unsigned loss = 0, again = 0, spread = 0, flat = 0, none;
     GT_TRY(read_key(GT_KEY_GROUP, texts, count, &sizes.group, &sizes.whole, err));
     GT_TRY(read_key(GT_KEY_ATOMIC, texts, count, &sizes.atomic, NULL, err));
     GT_TRY(sizes_read_word(&losses, texts, count, &loss, err));
     GT_TRY(sizes_read_word(&unplaced, texts, count, &again, err));
     GT_TRY(sizes_read_word(&spreads, texts, count, &spread, err));
+    GT_TRY(sizes_read_tier(GT_KEY_JOB_TOPOLOGY, closeness, GT_COUNT(closeness), texts, count, &sizes.within,
+                           &flat, err));
+    GT_TRY(sizes_read_tier(GT_KEY_GROUP_TOPOLOGY, NULL, 0, texts, count, &sizes.unit_within, &none, err));
+    sizes.flat = flat;
     sizes.loss = (enum gt_on_node_loss)loss;
     sizes.recreate = again;
     sizes.spread = spread;

@@ -235,7 +235,9 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
                                             .unit_count = job->units.count,
                                             .pods = places->pods,
                                             .pod_count = places->count,
-                                            .excluded = &excluded};
+                                            .excluded = &excluded,
+                                            .flat = job->sizes.flat,
+                                            .within = job->sizes.within};
     struct gt_plan_failure failure, without;
     if (!gt_demands_plan(spec->cache, &demands, &request, &failure)) {
         if (demands.limit_count && gt_plan_job(cluster, &request, &without))

@@ -115,6 +115,7 @@ static const char *reason_name(enum gt_plan_reason reason)
         [GT_PLAN_RESERVED] = "Reserved",
         [GT_PLAN_TOO_FEW_RESOURCES] = "TooFewResources",
         [GT_PLAN_RULED] = "PodRules",
+        [GT_PLAN_NO_DOMAIN] = "NoDomain",
         [GT_PLAN_NEVER_FITS] = GT_REASON_NEVER_FITS,
     };
     return reason < GT_COUNT(names) ? names[reason] : "";

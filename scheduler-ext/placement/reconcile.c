@@ -263,11 +263,12 @@ static uint64_t shape_of(const struct reconcile *reconcile)
             shape = gt_digest_number(shape, (uintptr_t)gt_cache_pod_request(pod));
     }
     shape = gt_digest_number(shape, view->minimum);
+    shape = gt_digest_number(shape, view->job->sizes.within);
     if (reconcile->placement->jobs.reserving) /* what others have to give up depends on it */
         shape = gt_digest_number(shape, (uintptr_t)reconcile->pjob->tenant);
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
-        const uint64_t parts[] = {unit->pods, unit->gpus, unit->atom};
+        const uint64_t parts[] = {unit->pods, unit->gpus, unit->atom, unit->within};
         for (unsigned i = 0; i < GT_COUNT(parts); i++)
             shape = gt_digest_number(shape, parts[i]);
     }

@@ -489,11 +489,14 @@ static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object,
                             webhook->resource);
 }
 
-static void warn_of_atoms(const struct gt_owner *owner, struct gt_key_warnings *to)
+static void warn_of_ungrouped(const struct gt_owner *owner, struct gt_key_warnings *to)
 {
+    static const enum gt_pod_key keys[] = {GT_KEY_ATOMIC, GT_KEY_JOB_TOPOLOGY, GT_KEY_GROUP_TOPOLOGY};
     for (unsigned i = 0; i < owner->spec.count; i++)
-        if (owner->spec.templates[i].texts.of[GT_KEY_ATOMIC])
-            gt_key_warnings_add(to, "%s", lone_atomic);
+        for (unsigned k = 0; k < GT_COUNT(keys); k++)
+            if (owner->spec.templates[i].texts.of[keys[k]])
+                gt_key_warnings_add(to, "%s does nothing without " GT_ANNOTATION_GROUP,
+                                    gt_pod_key_text(keys[k]));
 }
 
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review, enum gt_job_kind kind,
@@ -519,7 +522,7 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     if ((r == -EINVAL || r == -E2BIG) && gt_user_keys_any(review->object))
         verdict->refusal = gt_steal(unreadable);
     else if (owner && !has_groups(owner))
-        warn_of_atoms(owner, &verdict->warnings);
+        warn_of_ungrouped(owner, &verdict->warnings);
     else if (owner && check_jobs(owner, &verdict->refusal) >= 0) {
         const char *warning = gt_owner_warning(kind, review->object);
         if (warning)

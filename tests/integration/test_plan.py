@@ -274,6 +274,30 @@ class Answers(PlanCase):
         answer = self.plan(cluster, "--pods", 2, "--group-size", 16, *args)
         self.assertEqual(answer["units"][0]["tier"], 1)
 
+    def test_required_tiers(self):
+        """The whole job, or each unit, in one supernode of a tier; and closeness before room."""
+        cluster = {
+            "supernodes": [{"name": "l1", "tier": 2}, {"name": "l2", "tier": 2}] +
+                          [{"name": f"{l}s{i}", "parent": l} for l in ("l1", "l2") for i in range(3)],
+            "nodes": [plain(f"{l}s{i}-{n}", f"{l}s{i}") for l in ("l1", "l2") for i in range(3) for n in range(1 + (l == "l1" and i == 0))],
+        }
+        args = ("--gpus", 8, "--group-size", 8, "--pods")
+        self.assertTrue(self.plan(cluster, *args, 5)["placed"])
+        answer = self.plan(cluster, *args, 5, "--job-topology", "required=leaf")
+        self.assertFalse(answer["placed"])
+        self.assertEqual(answer["reason"], "the job must lie in one supernode of tier 2; 5 units of 8 GPUs needed; "
+                                           "l1 lacks room for 1, l2 lacks room for 2")
+        leaves = lambda answer: {pod["node"][:2] for unit in answer["units"] for pod in unit["pods"]}
+        self.assertEqual(leaves(self.plan(cluster, *args, 4, "--job-topology", "required=2")), {"l1"})
+        self.assertEqual(leaves(self.plan(cluster, *args, 3, "--close", "prefer")), {"l2"})
+        self.assertEqual(leaves(self.plan(cluster, *args, 4, "--close", "prefer")), {"l1"})
+        atoms = ("--gpus", 8, "--atomic-group-size", 8, "--group-size", 16, "--pods")
+        self.assertTrue(self.plan(cluster, *atoms, 6, "--gpu-group-topology", "required=leaf")["placed"])
+        wide = ("--gpus", 8, "--atomic-group-size", 8, "--group-size", 32, "--pods")
+        self.assertFalse(self.plan(cluster, "--gpus", 8, "--atomic-group-size", 8, "--group-size", 40, "--pods", 5,
+                                   "--gpu-group-topology", "required=leaf")["placed"])
+        self.assertTrue(self.plan(cluster, *wide, 4, "--gpu-group-topology", "required=leaf")["placed"])
+
     def test_names_are_quoted(self):
         name = 'n"\\ü'
         answer = self.plan({"nodes": [plain(name)]}, "--pods", 1, "--gpus", 8, "--group-size", 8)

@@ -39,7 +39,8 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
     struct gt_group_setup setup = {.chain = run->options->chain.count ? &run->options->chain : NULL,
                                    .seed = run->options->seed,
                                    .pods_max = 1,
-                                   .loss_weight = run->options->loss_weight};
+                                   .loss_weight = run->options->loss_weight,
+                                   .close = run->options->close};
     uint32_t count = run->jobs->count, largest = 0, largest_gpus = 1;
     GT_TRY(gt_world_new(site, &run->world, err));
     GT_TRY(gt_world_track(run->world, 1, err));

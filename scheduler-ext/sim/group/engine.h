@@ -45,6 +45,7 @@ struct gt_group_options {
     uint64_t seed;               /* of the random numbers of policy and failures */
     double loss_weight;          /* of gpu-aware */
     struct gt_chain_sizes chain; /* of gputopo; empty: it is learned */
+    unsigned close;              /* likewise; as in struct gt_group_setup */
     bool check;                  /* recount the whole state sometimes: slow, for tests */
     struct gt_sim_watch watch;
 };

@@ -38,6 +38,7 @@ static int open_with(enum gt_rule rule, const struct gt_world *world, const stru
         return r;
     }
     gt_cluster_set_rule(state->cluster, rule);
+    gt_cluster_set_prefers_close(state->cluster, setup->close);
     *ret = state;
     return 0;
 }

@@ -58,6 +58,7 @@ struct gt_group_setup {
     uint32_t pods_max;                  /* of a job */
     uint64_t seed;
     double loss_weight; /* of gpu-aware */
+    unsigned close;     /* of gputopo: 0: room first; 1: prefer */
 };
 
 struct gt_group_policy {

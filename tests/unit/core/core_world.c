@@ -118,8 +118,11 @@ void world_job(struct world_job *job, unsigned units, unsigned pods, unsigned gp
 
 struct gt_plan_request world_request(struct world_job *job)
 {
-    return (struct gt_plan_request){
-        .units = job->units, .unit_count = job->unit_count, .pods = job->pods, .pod_count = job->pod_count};
+    return (struct gt_plan_request){.units = job->units,
+                                    .unit_count = job->unit_count,
+                                    .pods = job->pods,
+                                    .pod_count = job->pod_count,
+                                    .within = job->within};
 }
 
 static bool is_below(const struct gt_cluster *cluster, uint32_t super, uint32_t above)

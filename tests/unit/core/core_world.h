@@ -51,6 +51,7 @@ struct world_job {
     struct gt_plan_unit units[64];
     struct gt_plan_pod pods[512];
     uint32_t unit_count, pod_count;
+    unsigned within; /* of the request */
     struct gt_plan_failure failure;
     bool placed;
 };

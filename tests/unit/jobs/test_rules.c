@@ -235,18 +235,63 @@ static void test_on_unplaced(void **state)
     assert_string_equal(gt_err_text(bad), "on-unplaced of Worker: \"restart\" is none of report, recreate");
 }
 
+static void test_topologies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *refusal; /* NULL: it is read */
+        unsigned within;
+        bool flat;
+    } rows[] = {
+        {"required=leaf", NULL, 2, false},
+        {"required=8", NULL, 8, false},
+        {"none", NULL, 0, true},
+        {"preferred", NULL, 0, false},
+        {"required=leef", "; required=leaf is meant", 0, false},
+        {"prefered", "; preferred is meant", 0, false},
+        {"required=9", "or a number from 1 to 8", 0, false},
+        {"required=0", "or a number from 1 to 8", 0, false},
+        {"required=", "job-topology of Worker: \"required=\" is none of preferred, none and required=TIER", 0,
+         false},
+        {"", "is none of preferred", 0, false},
+    };
+    struct gt_job_sizes sizes;
+    for (unsigned i = 0; i < GT_COUNT(rows); i++) {
+        gt_auto_err struct gt_err *bad = NULL;
+        struct gt_job_texts texts = {
+            .where = "Worker", .of[GT_KEY_GROUP] = "32", .of[GT_KEY_JOB_TOPOLOGY] = rows[i].text};
+        assert_int_equal(gt_job_sizes_read(&texts, 1, &sizes, &bad), rows[i].refusal ? -EINVAL : 0);
+        if (rows[i].refusal) {
+            assert_non_null(strstr(gt_err_text(bad), rows[i].refusal));
+            continue;
+        }
+        assert_int_equal(sizes.within, rows[i].within);
+        assert_int_equal(sizes.flat, rows[i].flat);
+    }
+    gt_auto_err struct gt_err *differ = NULL, *word = NULL;
+    struct gt_job_texts texts[] = {{.where = "Master", .of[GT_KEY_JOB_TOPOLOGY] = "required=2"},
+                                   {.where = "Worker", .of[GT_KEY_JOB_TOPOLOGY] = "required=leaf"}};
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0); /* the same tier */
+    texts[1].of[GT_KEY_JOB_TOPOLOGY] = "none";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &differ), -EINVAL);
+    assert_string_equal(gt_err_text(differ),
+                        "job-topology differs within the job: required=2 on Master, none on Worker");
+    texts[1].of[GT_KEY_JOB_TOPOLOGY] = NULL;
+    texts[1].of[GT_KEY_GROUP_TOPOLOGY] = "required=spine";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
+    assert_int_equal(sizes.unit_within, 3);
+    texts[1].of[GT_KEY_GROUP_TOPOLOGY] = "none";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &word), -EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_manual),
-        cmocka_unit_test(test_no_group),
-        cmocka_unit_test(test_sentences),
-        cmocka_unit_test(test_mixed_sizes),
-        cmocka_unit_test(test_containers),
-        cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_node_loss),
-        cmocka_unit_test(test_on_unplaced),
-        cmocka_unit_test(test_spread_and_subgroup),
+        cmocka_unit_test(test_manual),     cmocka_unit_test(test_no_group),
+        cmocka_unit_test(test_sentences),  cmocka_unit_test(test_mixed_sizes),
+        cmocka_unit_test(test_containers), cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_node_loss),  cmocka_unit_test(test_on_unplaced),
+        cmocka_unit_test(test_topologies), cmocka_unit_test(test_spread_and_subgroup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

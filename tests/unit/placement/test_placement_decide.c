@@ -55,17 +55,18 @@ struct pod_spec {
     const char *job;
     unsigned index, gpus, group;
     bool ungated;
-    const char *node, *uid, *spec;
+    const char *node, *uid, *spec, *topology;
 };
 
 static struct gt_cache_pod *give(struct gt_cache *cache, const struct pod_spec *spec)
 {
-    char name[32], labels[256], annotations[128];
+    char name[32], labels[256], annotations[192];
     snprintf(name, sizeof(name), "%s-%u", spec->job, spec->index);
     snprintf(labels, sizeof(labels),
              "\"batch.kubernetes.io/job-name\":\"%s\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
              spec->job, spec->index);
-    snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%u\",", spec->group);
+    snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%u\",%s", spec->group,
+             spec->topology ? spec->topology : "");
     give_pod(cache,
              POD(.name = name, .uid = spec->uid, .gpus = spec->gpus, .gated = !spec->ungated,
                  .node = spec->node, .labels = labels, .annotations = annotations, .spec = spec->spec));
@@ -232,6 +233,30 @@ static void test_too_big_says_why_and_changes_nothing(void **state)
     assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 0);
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8);
     end(cache, &reservations, owner);
+}
+
+/* A job that must lie in one supernode waits, and says what each lacks. */
+static void test_a_required_tier_holds_the_job_back(void **state)
+{
+    (void)state;
+    for (unsigned required = 0; required < 2; required++) {
+        struct gt_cache *cache = new_world();
+        struct gt_owner *owner = owner_of(4, 8, 16);
+        struct gt_reservations reservations = {0};
+        gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+        for (unsigned s = 0; s < SUPERNODES; s++)
+            GIVE(cache, .job = "other", .index = s, .gpus = 8, .group = 8, .ungated = true,
+                 .node = node_name(s, 0));
+        GIVE(cache, .job = "a", .index = 0, .gpus = 8, .group = 16,
+             .topology = required ? "\"metax-tech.com/job-topology\":\"required=supernode\"," : NULL);
+        enum gt_decision decision = decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text);
+        assert_int_equal(decision, required ? GT_DECISION_WAITS : GT_DECISION_PLACED);
+        if (required)
+            assert_non_null(strstr(
+                text.data, "the job must lie in one supernode of tier 1; 2 units of 16 GPUs needed; s0 "
+                           "lacks room for 1, s1 lacks room for 1, s2 lacks room for 1"));
+        end(cache, &reservations, owner);
+    }
 }
 
 /* Reserved places expire, and end with their node, even if its id is used again. */
@@ -738,6 +763,7 @@ int main(void)
         cmocka_unit_test(test_too_big_says_why_and_changes_nothing),
         cmocka_unit_test(test_place_of_a_pod_that_left_ends),
         cmocka_unit_test(test_many_places),
+        cmocka_unit_test(test_a_required_tier_holds_the_job_back),
         cmocka_unit_test(test_places_end),
         cmocka_unit_test(test_reservations_give_way),
         cmocka_unit_test(test_mixed_plans_are_given_up),

@@ -133,6 +133,29 @@ static void test_units_lie_in_racks(void **state)
     gt_volcano_free(volcano);
 }
 
+static void test_a_required_tier(void **state)
+{
+    (void)state;
+    static const char required[] = "16\",\"metax-tech.com/job-topology\":\"required=supernode";
+    for (unsigned pods = NODES_EACH; pods <= NODES_EACH + 2; pods += 2) {
+        struct gt_volcano *volcano = new_world();
+        struct session session;
+        uint32_t nodes[NODES_EACH];
+        put_job(volcano, "tied", pods, 8, required);
+        begin(&session);
+        uint32_t first = add_group(&session, "tied", pods, 8, NULL);
+        open_session(volcano, &session);
+        if (pods == NODES_EACH) {
+            place_all(volcano, first, NODES_EACH, nodes);
+            check_units(nodes, NODES_EACH, NODES_EACH, NODES_EACH);
+        } else {
+            assert_int_equal(gt_volcano_place(volcano, first, nodes, volcano_error), -EAGAIN);
+            assert_non_null(strstr(volcano_error, "the job must lie in one supernode of tier 1"));
+        }
+        gt_volcano_free(volcano);
+    }
+}
+
 static void test_no_room_holds_nothing(void **state)
 {
     (void)state;
@@ -482,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_scores_follow_the_free_gpus),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_units_lie_in_racks),
+        cmocka_unit_test(test_a_required_tier),
         cmocka_unit_test(test_no_room_holds_nothing),
         cmocka_unit_test(test_a_plan_is_given_back),
         cmocka_unit_test(test_reservations_last_until_the_pods_say_so),
