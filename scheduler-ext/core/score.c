@@ -29,7 +29,8 @@ int gt_score_set_weights(struct gt_cluster *cluster, const struct gt_aware_weigh
         double value;
     } all[] = {{"weight", weights->weight},
                {"score.weight", weights->score_weight},
-               {"loss.weight", weights->loss_weight}};
+               {"loss.weight", weights->loss_weight},
+               {"closeness.weight", weights->closeness_weight}};
     for (size_t i = 0; i < GT_COUNT(all); i++)
         if (!isfinite(all[i].value) || all[i].value < 0)
             return gt_fail(err, EINVAL, "%s: %g, expected a number of 0 or more", all[i].name, all[i].value);

@@ -35,9 +35,10 @@
  * nearest to k, then the fullest node (largest share of its GPUs taken), then the name.
  */
 struct gt_aware_weights {
-    double weight;       /* > 0 */
-    double score_weight; /* >= 0, default 1 */
-    double loss_weight;  /* >= 0 */
+    double weight;           /* > 0 */
+    double score_weight;     /* >= 0, default 1 */
+    double loss_weight;      /* >= 0 */
+    double closeness_weight; /* >= 0: of siblings that have a place (gt_node_values_near()) */
 };
 
 enum {

@@ -14,8 +14,8 @@ struct gt_aware_range gt_score_range(const struct gt_aware_weights *weights)
     return (struct gt_aware_range){
         .least = weights->weight * (-weights->loss_weight * GT_AWARE_PART_MAX - stranded),
         .exact = has_exact ? weights->weight * exact : (double)INFINITY,
-        .most =
-            weights->weight * (score * GT_AWARE_PART_MAX + (has_exact ? exact + stranded : 0) + stranded)};
+        .most = weights->weight * (score * GT_AWARE_PART_MAX + (has_exact ? exact + stranded : 0) + stranded +
+                                   weights->closeness_weight)};
 }
 
 double gt_score_stranded_part(struct gt_mix *mix, const struct gt_mix_amounts *left,

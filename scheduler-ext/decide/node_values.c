@@ -2,6 +2,7 @@
 #include "scheduler-ext/decide/node_values.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -100,6 +101,54 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
         ret_values[i] = asks(pod) ? node_values_of(cache, pod, ret_ids[i], left ? left[i] : -1,
                                                    pod->gpus ? ret_values[i] : 0)
                                   : (double)NAN;
+}
+
+static bool comes_as_a_gang(const struct gt_cache_pod *pod)
+{
+    enum gt_job_kind kind = pod->identity.kind;
+    return kind != GT_JOB_REPLICASET && kind != GT_JOB_STATEFULSET && kind != GT_JOB_OWNED &&
+           kind != GT_JOB_POD;
+}
+
+/* Counts in each supernode the other pods of the job that have a place there or below. */
+static uint32_t count_siblings(const struct gt_cluster *cluster, const struct gt_cache_pod *pod,
+                               uint32_t *siblings)
+{
+    uint32_t count = 0;
+    for (const struct gt_cache_pod *other = pod->job->pods; other; other = other->next) {
+        struct gt_cluster_node node;
+        struct gt_cluster_supernode super;
+        uint32_t place = other->node != GT_NONE                 ? other->node
+                         : other->plan == GT_CACHE_PLAN_ASSUMED ? other->plan_node
+                                                                : GT_NONE;
+        if (other == pod || other->deleting || !gt_cluster_get_node(cluster, place, &node))
+            continue;
+        count++;
+        for (uint32_t at = node.supernode; gt_cluster_get_supernode(cluster, at, &super); at = super.parent)
+            siblings[at]++;
+    }
+    return count;
+}
+
+void gt_node_values_near(struct gt_cache *cache, const struct gt_aware_weights *weights,
+                         const struct gt_cache_pod *pod, const uint32_t *ids, uint32_t count, double *values)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    if (!pod || !(weights->closeness_weight > 0) || pod->plan != GT_CACHE_PLAN_NONE || !comes_as_a_gang(pod))
+        return;
+    gt_auto_free uint32_t *siblings = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*siblings));
+    uint32_t all = siblings ? count_siblings(cluster, pod, siblings) : 0;
+    for (uint32_t i = 0; i < count && all; i++) {
+        struct gt_cluster_node node;
+        struct gt_cluster_supernode super;
+        double near = 0;
+        if (isnan(values[i]) || !gt_cluster_get_node(cluster, ids[i], &node))
+            continue;
+        for (uint32_t at = node.supernode, below = 0; gt_cluster_get_supernode(cluster, at, &super);
+             below = siblings[at], at = super.parent)
+            near += (siblings[at] - below) * (GT_TIERS_MAX + 1.0 - super.tier) / GT_TIERS_MAX;
+        values[i] += weights->weight * weights->closeness_weight * near / all;
+    }
 }
 
 void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *weights, const double *values,

@@ -31,6 +31,15 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
                     const char *const *names, const int32_t *left, uint32_t count, double *ret_values,
                     uint32_t *ret_ids);
 
+/*
+ * Adds to the values how near each node is to the pods of its job that have a place already, for a pod
+ * without a plan whose owner makes its pods as a gang: weight x closeness_weight x nearness. The nearness to
+ * a pod is 1 in its supernode, an eighth less with each tier of the lowest supernode that has both, and 0
+ * without one; that to several is the mean. `pod` NULL: nothing is added.
+ */
+void gt_node_values_near(struct gt_cache *cache, const struct gt_aware_weights *weights,
+                         const struct gt_cache_pod *pod, const uint32_t *ids, uint32_t count, double *values);
+
 /* Changes the value of a node from score.h by what it has left of CPU and memory. */
 double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value);
 

@@ -393,6 +393,9 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
             gt_buf_printf(to, ", and %g more for an exact fit",
                           weights->weight * (weights->score_weight * GT_AWARE_EXACT_BONUS +
                                              2 * weights->loss_weight * GT_AWARE_STRANDED));
+        if (weights->closeness_weight > 0)
+            gt_buf_printf(to, ", and up to %g more near pods of its job",
+                          weights->weight * weights->closeness_weight);
         gt_buf_puts(to, ":\n");
         add_best(view, nodes, to);
     } else {

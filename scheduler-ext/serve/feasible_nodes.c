@@ -227,6 +227,7 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
         return gt_fail(err, ENOMEM, "no memory for %u nodes", gt_cluster_nodes(cluster));
     sort_out(view, pod, &feasible, ret);
     ret->feasible = feasible.count;
+    gt_node_values_near(view->cache, &view->weights, pod, feasible.ids, feasible.count, feasible.values);
     gt_score_kube_scheduler(cluster, &view->weights, feasible.values, feasible.ids, feasible.count,
                             feasible.tens);
     gt_volcano_scores(view->cache, &view->weights, feasible.values, feasible.ids, feasible.count,

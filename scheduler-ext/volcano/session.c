@@ -72,7 +72,7 @@ void gt_volcano_free(struct gt_volcano *volcano)
 
 /* ---- arguments of gpu-aware ---- */
 
-static const char *const argument_names[] = {"weight", "score.weight", "loss.weight"};
+static const char *const argument_names[] = {"weight", "score.weight", "loss.weight", "closeness.weight"};
 
 static bool session_take_weight(const cJSON *given, double *ret)
 {
@@ -106,7 +106,8 @@ static void tell_unknown(const char *name, struct gt_buf *told)
 
 static void take_arguments(const cJSON *arguments, struct gt_aware_weights *weights, struct gt_buf *told)
 {
-    double *const values[] = {&weights->weight, &weights->score_weight, &weights->loss_weight};
+    double *const values[] = {&weights->weight, &weights->score_weight, &weights->loss_weight,
+                              &weights->closeness_weight};
     const cJSON *given;
     cJSON_ArrayForEach(given, arguments)
     {
@@ -333,6 +334,7 @@ int gt_volcano_score_nodes(struct gt_volcano *volcano, uint32_t number, const ui
     gt_cache_asked(volcano->cache, task->pod, &asked);
     gt_node_values(volcano->cache, &asked, planned, session->asked_names, NULL, count, ret,
                    session->asked_ids);
+    gt_node_values_near(volcano->cache, &volcano->weights, task->pod, session->asked_ids, count, ret);
     gt_volcano_scores(volcano->cache, &volcano->weights, ret, session->asked_ids, count, ret);
     return 0;
 }

@@ -89,9 +89,9 @@ void gt_volcano_admitted(struct gt_volcano *volcano, uint32_t task);
 
 /* ---- gpu-aware ---- */
 
-/* The arguments of the plugin, as a JSON object of `len` bytes: weight, score.weight and loss.weight
- * (core/score.h), as numbers or as texts such as "0.5". One that is missing or wrong has its default. 1: some
- * are wrong or unknown, and `error` names them; 0 where the last call has said the same. */
+/* The arguments of the plugin, as a JSON object of `len` bytes: weight, score.weight, loss.weight and
+ * closeness.weight (core/score.h), as numbers or as texts such as "0.5". One that is missing or wrong has its
+ * default. 1: some are wrong or unknown, and `error` names them; 0 where the last call has said the same. */
 int gt_volcano_set_arguments(struct gt_volcano *volcano, const char *json, size_t len, char *error);
 
 /* Writes ret[i], the score of nodes[i] for a task, which Volcano adds to the scores of its other plugins: 0

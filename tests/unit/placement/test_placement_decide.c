@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
 #include "scheduler-ext/decide/decide.h"
+#include "scheduler-ext/decide/node_values.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -233,6 +235,45 @@ static void test_too_big_says_why_and_changes_nothing(void **state)
     assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 0);
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8);
     end(cache, &reservations, owner);
+}
+
+/* A pod without units is drawn to its siblings: an eighth less with each tier; not by those of a ReplicaSet.
+ */
+static void test_nearness_to_siblings(void **state)
+{
+    (void)state;
+    const struct gt_aware_weights weights = {.weight = 2, .score_weight = 1, .closeness_weight = 3};
+    for (unsigned round = 0; round < 3; round++) {
+        struct gt_cache *cache = new_cache(NULL);
+        const char *const nodes[] = {"same", "beside", "far"};
+        uint32_t ids[3];
+        double values[4] = {1, 1, 1, (double)NAN};
+        for (unsigned n = 0; n < 3; n++)
+            give_plain_node(cache, nodes[n]);
+        give_supernode(cache, SUPERNODE(.name = "hall", .tier = 3));
+        give_supernode(cache, SUPERNODE(.name = "s0", .tier = 1, .parent = "hall", .members = {"same"}));
+        give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "hall", .members = {"beside"}));
+        for (unsigned n = 0; n < 3; n++)
+            ids[n] = gt_cluster_find_node(gt_cache_cluster(cache), nodes[n]);
+        for (unsigned i = 0; i < 3; i++) {
+            char name[8], labels[128];
+            snprintf(name, sizeof(name), "p-%u", i);
+            snprintf(
+                labels, sizeof(labels),
+                "\"batch.kubernetes.io/job-name\":\"p\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
+                i);
+            give_pod(cache, POD(.name = name, .gpus = 1,
+                                .node = i == 1            ? "same"
+                                        : i && round == 1 ? "far"
+                                                          : NULL,
+                                .labels = round < 2 ? labels : NULL, .job = round < 2 ? NULL : "p"));
+        }
+        gt_node_values_near(cache, &weights, pod_of(cache, "p-0"), ids, 3, values);
+        const double sum[3][3] = {{6, 6 * 0.75, 0}, {3, 3 * 0.75, 3}, {0, 0, 0}};
+        for (unsigned n = 0; n < 3; n++)
+            assert_true(values[n] == 1 + sum[round][n]);
+        gt_cache_free(cache);
+    }
 }
 
 /* A job that must lie in one supernode waits, and says what each lacks. */
@@ -763,6 +804,7 @@ int main(void)
         cmocka_unit_test(test_too_big_says_why_and_changes_nothing),
         cmocka_unit_test(test_place_of_a_pod_that_left_ends),
         cmocka_unit_test(test_many_places),
+        cmocka_unit_test(test_nearness_to_siblings),
         cmocka_unit_test(test_a_required_tier_holds_the_job_back),
         cmocka_unit_test(test_places_end),
         cmocka_unit_test(test_reservations_give_way),

@@ -46,6 +46,35 @@ static void test_scores_follow_the_free_gpus(void **state)
     gt_volcano_free(volcano);
 }
 
+static int set_arguments(struct gt_volcano *volcano, const char *json);
+
+/* Pods of a job without units come near to those that have a place, if closeness has a weight. */
+static void test_siblings_attract(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    uint32_t nodes[2] = {1, NODES_EACH}; /* beside the first pod, and in another rack; as good without it */
+    for (unsigned round = 0; round < 3; round++) {
+        struct session session;
+        double scores[2];
+        PUT_POD(volcano, .job = "kept", .gpus = 8);
+        PUT_POD(volcano, .job = "kept", .index = 1, .gpus = 8);
+        begin(&session);
+        uint32_t task = add_group(&session, "kept", 2, 1, NULL);
+        assert_int_equal(set_arguments(volcano, round == 1 ? "{\"closeness.weight\":1}" : "{}"), 0);
+        open_session(volcano, &session);
+        assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, scores, volcano_error), 0);
+        assert_true(scores[0] > 0 && scores[0] == scores[1]); /* no sibling has a place */
+        gt_volcano_allocated(volcano, task, 0);
+        assert_int_equal(gt_volcano_score_nodes(volcano, task + 1, nodes, 2, scores, volcano_error), 0);
+        assert_int_equal(scores[0] > scores[1], round == 1);
+        assert_int_equal(scores[0] == scores[1], round != 1);
+        gt_volcano_deallocated(volcano, task);
+        gt_volcano_close(volcano);
+    }
+    gt_volcano_free(volcano);
+}
+
 static int set_arguments(struct gt_volcano *volcano, const char *json)
 {
     return gt_volcano_set_arguments(volcano, json, strlen(json), volcano_error);
@@ -77,7 +106,7 @@ static void test_arguments(void **state)
         {"{\"score.weight\":\"much\",\"Loss-Weight\":2,\"binpack\":{}}",
          "argument score.weight: expected a number of 0 or more, got \"much\"; 1 is used; unknown argument "
          "Loss-Weight: loss.weight is meant; unknown argument binpack: there are weight, score.weight, "
-         "loss.weight"},
+         "loss.weight, closeness.weight"},
         {"{\"weight\":null}", "argument weight: expected a number of 0 or more, got null; 1 is used"},
         {"{", "arguments: line 1, column 2: expected a key in quotes, found the end of the text"},
     };
@@ -503,6 +532,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores_follow_the_free_gpus),
+        cmocka_unit_test(test_siblings_attract),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_units_lie_in_racks),
         cmocka_unit_test(test_a_required_tier),

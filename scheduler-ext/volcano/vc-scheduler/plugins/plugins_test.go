@@ -337,7 +337,7 @@ func TestArguments(t *testing.T) {
 		{framework.Arguments{"loss.weight": true}, "argument loss.weight: expected a number of 0 or more, got true; 0.5 is used"},
 		{framework.Arguments{"score.weight": nil}, "argument score.weight: expected a number of 0 or more, got null; 1 is used"},
 		{framework.Arguments{"weight": math.Inf(1)}, "argument weight: expected a number of 0 or more, got \"+Inf\"; 1 is used"},
-		{framework.Arguments{"loss": map[any]any{"weight": 1}}, "unknown argument loss: there are weight, score.weight, loss.weight"},
+		{framework.Arguments{"loss": map[any]any{"weight": 1}}, "unknown argument loss: there are weight, score.weight, loss.weight, closeness.weight"},
 		{framework.Arguments{"loss.wieght": 1}, "unknown argument loss.wieght: loss.weight is meant"},
 		{framework.Arguments{"loss.wieght": 1}, ""}, // it was told
 		{framework.Arguments{"loss.weight": 1}, ""},
