@@ -165,11 +165,10 @@ static int job_add_pod(struct job_builder *builder, uint32_t pod)
 
 static int job_add_pods(struct job_builder *builder)
 {
-    int r = 0;
-    for (uint32_t i = 0; i < builder->count && r >= 0; i++)
+    for (uint32_t i = 0; i < builder->count; i++)
         if (!builder->identities[i].ignored)
-            r = job_add_pod(builder, i);
-    return r;
+            GT_TRY(job_add_pod(builder, i));
+    return 0;
 }
 
 /* The order of roles: the master, workers, then those of the spec in its order, then by name. */
@@ -192,12 +191,17 @@ static bool role_before(const struct job_builder *builder, const struct role *a,
     return a->template ? a->template <b->template : strcmp(a->name, b->name) < 0;
 }
 
+/* A JobSet's Jobs without GPUs, which load data or launch, have no ranks. */
 static void set_bases(struct job_builder *builder)
 {
-    for (uint32_t i = 0; i < builder->role_count; i++)
-        for (uint32_t j = 0; j < builder->role_count; j++)
-            if (role_before(builder, &builder->roles[j], &builder->roles[i]))
-                builder->roles[i].base += builder->roles[j].replicas;
+    for (uint32_t i = 0; i < builder->role_count; i++) {
+        const struct role *role = &builder->roles[i];
+        const struct gt_job_template *of = role->template;
+        bool none = of && of->per_child && !gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers});
+        for (uint32_t j = 0; j < builder->role_count && !none; j++)
+            if (role_before(builder, role, &builder->roles[j]))
+                builder->roles[j].base += role->replicas;
+    }
 }
 
 static int job_by_name(const void *a, const void *b)
@@ -377,8 +381,7 @@ static int job_read_sizes(struct job_builder *builder)
         return gt_fail_sys(builder->err, ENOMEM, "job");
     for (unsigned i = 0; i < templates; i++) {
         const struct gt_job_template *template = &builder->spec->templates[i];
-        const char *where = template->role[0] ? template->role : "the template";
-        texts[count++] = gt_job_template_texts(template, where);
+        texts[count++] = gt_job_template_texts(template, template->role[0] ? template->role : "the template");
     }
     for (uint32_t i = 0; i < builder->count; i++)
         if (!builder->identities[i].ignored)

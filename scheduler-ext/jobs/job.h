@@ -38,10 +38,10 @@ struct gt_job {
  * *ret.
  *
  * Ranks: the pods of each role are sorted by their index within the role. The order of roles is: master,
- * "worker", then others in the order of the spec, else by name; with `in_order` that of the spec alone. Where
- * the size of a role other than the last has changed, pods keep the ranks that they were planned with, and
- * new pods get the free ranks. Pods of kinds without an index are in the natural order of their names. Pods
- * beyond the replicas of the spec are not members.
+ * "worker", then others in the order of the spec, else by name; with `in_order` that of the spec alone. A
+ * JobSet's role without GPUs has no ranks. Where the size of a role other than the last has changed, pods
+ * keep the ranks that they were planned with, and new pods get the free ranks. Pods of kinds without an index
+ * are in the natural order of their names. Pods beyond the replicas of the spec are not members.
  */
 int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_job_spec *spec,
                 struct gt_job **ret, struct gt_err **err);

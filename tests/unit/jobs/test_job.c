@@ -371,11 +371,19 @@ static void test_jobset(void **state)
     static const uint32_t order[] = {3, 1, 2, 0};
     assert_int_equal(known->member_count, 7);
     assert_int_equal(known->members[0].pod, GT_NONE);
+    assert_int_equal(known->members[1].rank, 1);
     assert_int_equal(unknown->member_count, 4);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(known->members[i + 1].pod, order[i]);
         assert_int_equal(unknown->members[i].pod, order[i]);
     }
+    const struct gt_job_template loads[] = {{.role = "zero", .replicas = 1, .per_child = 1}, templates[1]};
+    const struct gt_job_spec loading = {.templates = loads, .count = 2, .in_order = true};
+    gt_auto_job struct gt_job *nodes = make(pods, 4, &loading); /* the first Job has no GPUs */
+    assert_int_equal(nodes->member_count, 6);
+    assert_int_equal(nodes->members[0].pod, 3);
+    assert_int_equal(nodes->members[0].rank, 0);
+    assert_int_equal(nodes->members[5].rank, 5);
     jobset_pod(&pods[1], "node", 0, 2); /* a Job that has fewer pods now */
     gt_auto_job struct gt_job *fewer = make(pods, 4, &spec);
     assert_int_equal(fewer->members[2].pod, GT_NONE);
