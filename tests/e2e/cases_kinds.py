@@ -63,18 +63,33 @@ class KindCases:
         self.cluster.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", json.dumps(
             {"status": {"containerStatuses": statuses}}))
 
+    def runtime(self, name, policy, *jobs):
+        """Of TrainJobs, after the trainer's own. `jobs`: (name, its container's name, what it is to the trainer, the job that has to end first)."""
+        made = yaml.safe_load((self.controllers[-1].files / "runtime.yaml").read_text())
+        [node] = made["spec"]["template"]["spec"]["replicatedJobs"]
+        node["template"]["spec"]["template"]["spec"].update(nodeSelector={"pool": "hollow"}, terminationGracePeriodSeconds=0)
+        made["metadata"]["name"], made["spec"]["mlPolicy"], made["spec"]["template"]["spec"]["replicatedJobs"] = name, policy, []
+        for job, container, step, after in jobs:
+            one = {**yaml.safe_load(yaml.safe_dump(node)), "name": job, **({"dependsOn": [{"name": after, "status": "Complete"}]} if after else {})}
+            one["template"]["metadata"] = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": step}} if step else {}
+            one["template"]["spec"]["template"]["spec"]["containers"][0].update(name=container, image=IMAGE, imagePullPolicy="Never")
+            made["spec"]["template"]["spec"]["replicatedJobs"].append(one)
+        self.placed.apply(made)
+
+    def train(self, runtime, **spec):
+        """The example, of this runtime."""
+        [manifest] = list(yaml.safe_load_all((EXAMPLES / "trainjob.yaml").read_text()))
+        manifest["spec"]["trainer"]["image"] = IMAGE
+        manifest["spec"].update(spec, runtimeRef={"name": runtime})
+        self.placed.create(manifest)
+
     # cases
 
     @quick
     def begin(self):
         for controller in self.controllers:
             controller.start()
-        runtime = yaml.safe_load((self.controllers[-1].files / "runtime.yaml").read_text())
-        for one in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
-            one["template"]["spec"]["template"]["spec"].update(nodeSelector={"pool": "hollow"}, terminationGracePeriodSeconds=0)
-            for container in one["template"]["spec"]["template"]["spec"]["containers"]:
-                container.update(image=IMAGE, imagePullPolicy="Never")
-        self.placed.apply(runtime)
+        self.runtime("torch-distributed", {"numNodes": 1, "torch": {"numProcPerNode": "auto"}}, ("node", "node", "trainer", None))
 
     @quick
     def jobset_example(self):
@@ -122,10 +137,38 @@ class KindCases:
 
     @quick
     def trainjob(self):
-        [manifest] = list(yaml.safe_load_all((EXAMPLES / "trainjob.yaml").read_text()))
-        manifest["spec"]["trainer"]["image"] = IMAGE
-        self.placed.create(manifest)
+        self.train("torch-distributed")
         pods = self.placed.bound(self.of("trainjob-demo"), 8)
+        racks = self.placed.check_placed(pods, 32)
+        same([pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for pod in pods], [str(rank) for rank in range(8)], "ranks")
+        return f"units in racks {', '.join(racks)}"
+
+    def trainjob_mpi(self):
+        """The launcher as rank 0, one of the nodes, and one without GPUs outside of the ranks."""
+        racks = []
+        for name, as_node, launcher in (("mpi-node", True, ("launcher", "node", "trainer", None)),
+                                        ("mpi-launcher", False, ("launcher", "launcher", None, None))):
+            mpi = {"numProcPerNode": 1, "mpiImplementation": "OpenMPI", "sshAuthMountPath": "/root/.ssh", "runLauncherAsNode": as_node}
+            self.runtime(name, {"numNodes": 1, "mpi": mpi}, launcher, ("node", "node", None if as_node else "trainer", None))
+            self.train(name)
+            pods = self.placed.bound(self.of("trainjob-demo", **({} if as_node else {"replicatedjob_name": "node"})), 8)
+            racks += self.placed.check_placed(pods, 32)
+            same([(pod["metadata"]["labels"][f"{JOB_SET}/replicatedjob-name"], pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+                  for pod in pods], [("launcher", "0")] * as_node + [("node", str(rank)) for rank in range(8 - as_node)], "ranks")
+            if not as_node:
+                self.placed.unplanned(self.of("trainjob-demo", replicatedjob_name="launcher"))
+            self.placed.clean()
+        return f"units in racks {', '.join(racks)}"
+
+    def trainjob_elastic(self):
+        """The nodes come when the initializer has ended, which is no part of the ranks. This trainer makes all nodes of an elastic policy."""
+        self.runtime("elastic", {"torch": {"numProcPerNode": "auto", "elasticPolicy": {"minNodes": 4, "maxNodes": 8}}},
+                     ("dataset-initializer", "dataset-initializer", "dataset-initializer", None), ("node", "node", "trainer", "dataset-initializer"))
+        self.train("elastic", initializer={"dataset": {"storageUri": "hf://team/set"}})
+        [first] = self.placed.bound(self.of("trainjob-demo"), 1)
+        self.placed.unplanned(self.of("trainjob-demo"))
+        self.cluster.kubectl("patch", "pod", first["metadata"]["name"], "--subresource=status", "--type=merge", "-p", '{"status":{"phase":"Succeeded"}}')
+        pods = self.placed.bound(self.of("trainjob-demo", replicatedjob_name="node"), 8)
         racks = self.placed.check_placed(pods, 32)
         same([pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for pod in pods], [str(rank) for rank in range(8)], "ranks")
         return f"units in racks {', '.join(racks)}"
@@ -189,6 +232,8 @@ class KindCases:
             case("a JobSet is restarted as a whole", self.jobset_restarts)
             case("a JobSet is suspended and resumed", self.jobset_suspended)
             case("the example's TrainJob, units of 32", self.trainjob)
+            case("TrainJobs of the runtime MPI, the launcher a node or without GPUs", self.trainjob_mpi)
+            case("a TrainJob of elastic PyTorch with an initializer", self.trainjob_elastic)
             case("the example's LeaderWorkerSet, its groups come one by one", self.groups)
             case("a LeaderWorkerSet whose subgroups are units, its groups spread over racks", self.subgroups)
             case("a LeaderWorkerSet is rolled", self.rollout)

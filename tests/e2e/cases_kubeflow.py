@@ -34,12 +34,6 @@ class KubeflowCases:
             same(pod["metadata"]["name"][:len(name)], name, "the pod of the next rank")
         return f"units in racks {', '.join(self.placed.check_placed(pods, 32))}"
 
-    def runs_by_itself(self, name, selector):
-        """A pod without GPUs: nobody held it or planned it."""
-        [pod] = self.placed.pods(f"{JOB}=demo,{selector}").values()
-        same([key for key in pod["metadata"].get("annotations", {}) if key.startswith("plan.")], [], f"the plan of the {name}")
-        same(pod["spec"].get("schedulingGates"), None, f"the gates of the {name}")
-
     @quick
     def mpi_runs(self):
         self.mpi.start()
@@ -49,7 +43,7 @@ class KubeflowCases:
         self.create("v2beta1", "MPIJob", {"mpiReplicaSpecs": {"Launcher": role(1, 0), "Worker": role(8)}})
         racks = self.placed_in([f"demo-worker-{at}" for at in range(8)], f"{ROLE}=worker")
         self.placed.bound(f"{JOB}=demo,{ROLE}=launcher", 1)
-        self.runs_by_itself("launcher", f"{ROLE}=launcher")
+        self.placed.unplanned(f"{JOB}=demo,{ROLE}=launcher")
         return racks
 
     def launcher_works(self):
@@ -67,7 +61,7 @@ class KubeflowCases:
         names = [f"demo-{name.lower()}-{at}" for name, count in roles.items() for at in range(count)]
         racks = self.placed_in(names, *(f"{TYPE}!={name.lower()}" for name in others))
         for name in others:
-            self.runs_by_itself(name, f"{TYPE}={name.lower()}")
+            self.placed.unplanned(f"{JOB}=demo,{TYPE}={name.lower()}")
         return racks
 
     def run(self):

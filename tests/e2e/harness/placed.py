@@ -264,6 +264,12 @@ class Placed:
             if plans or pod["spec"].get("nodeName") or pod["status"].get("nominatedNodeName"):
                 raise Failed(f"{pod['metadata']['name']} has {plans} and is on {pod['spec'].get('nodeName')}")
 
+    def unplanned(self, selector):
+        """A pod without GPUs: nobody held it or planned it."""
+        [pod] = self.pods(selector).values()
+        same([key for key in pod["metadata"].get("annotations", {}) if key.startswith(PLAN)], [], f"the plan of {selector}")
+        same(pod["spec"].get("schedulingGates"), None, f"the gates of {selector}")
+
     def waits(self, selector, reason, *words, namespace="default"):
         """Waits until a pod's condition GPUPlacement is False for this reason; returns its sentence."""
         def told():
