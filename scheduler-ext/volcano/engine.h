@@ -58,6 +58,7 @@ struct volcano_job {
     int verdict;      /* of gt_volcano_check() */
     char *sentence;   /* why it is refused or does not fit; NULL: none */
     struct gt_job_view *view;
+    struct gt_node_set suitable, refused; /* as the predicates of Volcano's other plugins say */
     uint64_t asked;     /* number of the last question about its group; see job.c */
     uint32_t allocated; /* members that the session has allocated */
     bool planned;       /* the session planned it */
@@ -128,6 +129,9 @@ void gt_volcano_disown(struct gt_volcano *volcano, const struct gt_cache_pod *po
 
 /* Whether gputopo-scheduler places the job. */
 bool gt_volcano_has_gates(const struct gt_job_view *view);
+
+/* The job of a task that the session has looked at; NULL where it has no units. */
+struct volcano_job *gt_volcano_asking_job(struct gt_volcano *volcano, uint32_t task);
 
 /* ---- room.c ---- */
 

@@ -38,6 +38,8 @@ void gt_volcano_job_free(struct gt_volcano *volcano, struct volcano_job *job)
 {
     gt_volcano_room_drop(volcano, job);
     forget_view(job);
+    gt_node_set_done(&job->suitable);
+    gt_node_set_done(&job->refused);
     free(job->sentence);
     gt_reservations_done(&job->reservations, gt_cache_cluster(volcano->cache));
     free(job);
@@ -85,6 +87,7 @@ static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct
     const struct gt_owner *owner = volcano_job_find_owner(volcano, job->job);
     const struct gt_job_view_spec spec = {.owner = owner,
                                           .ranks = &volcano->ranks,
+                                          .refused = &job->refused,
                                           .now = now,
                                           .wanted_until = now + RETURN_MS,
                                           .minimum = minimum_of(&volcano->session, job->job),
@@ -145,11 +148,20 @@ static struct volcano_job *volcano_job_of(struct gt_volcano *volcano, const stru
         job->allocated = 0;
         job->planned = false;
         job->tried = 0;
+        gt_node_set_clear(&job->suitable);
+        gt_node_set_clear(&job->refused);
         job->next = volcano->session.jobs;
         volcano->session.jobs = job;
         judge(volcano, job);
     }
     return job;
+}
+
+struct volcano_job *gt_volcano_asking_job(struct gt_volcano *volcano, uint32_t number)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    struct volcano_job *job = task && task->pod ? task->pod->job->user : NULL;
+    return job && job->session == volcano->session_number && job->verdict == 1 && job->view ? job : NULL;
 }
 
 int gt_volcano_check(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_rank, char *error)

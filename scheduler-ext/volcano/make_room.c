@@ -10,17 +10,10 @@
 
 enum { ROOM_RETRY_MS = 5000 }; /* pause after a search that found no victims */
 
-static struct volcano_job *asking_job(struct gt_volcano *volcano, uint32_t number)
-{
-    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
-    struct volcano_job *job = task && task->pod ? task->pod->job->user : NULL;
-    return job && job->session == volcano->session_number && job->verdict == 1 && job->view ? job : NULL;
-}
-
 int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
 {
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
-    const struct volcano_job *job = asking_job(volcano, number);
+    const struct volcano_job *job = gt_volcano_asking_job(volcano, number);
     return job && !job->room && !gt_volcano_has_gates(job->view) && !gt_volcano_not_admitted(volcano, job) &&
            task->waits && !task->allocated &&
            (task->pod->plan == GT_CACHE_PLAN_NONE || (job->planned && !job->allocated)) &&
@@ -92,13 +85,14 @@ int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint
                          const uint8_t *may_use, uint32_t lacks, struct gt_volcano_step *ret, char *error)
 {
     const struct volcano_session *session = &volcano->session;
-    struct volcano_job *job = asking_job(volcano, number);
+    struct volcano_job *job = gt_volcano_asking_job(volcano, number);
     if (!job)
         return gt_volcano_say(error, -EINVAL, "there is no such task of a job with units");
     gt_volcano_room_drop(volcano, job);
     bool had_plan = job->planned;
     if (had_plan)
         gt_volcano_give_back(volcano, job);
+    job->view->refused = NULL; /* who goes may be why a predicate refuses a node: the caller asks again */
     gt_auto_free struct gt_running_pod *victims = calloc((size_t)session->task_count + 1, sizeof(*victims));
     gt_auto_free uint32_t *tasks = calloc((size_t)session->task_count + 1, sizeof(*tasks));
     if (!victims || !tasks)
@@ -120,7 +114,7 @@ int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint
 
 void gt_volcano_give_up_room(struct gt_volcano *volcano, uint32_t number)
 {
-    struct volcano_job *job = asking_job(volcano, number);
+    struct volcano_job *job = gt_volcano_asking_job(volcano, number);
     if (!job)
         return;
     gt_volcano_room_drop(volcano, job);

@@ -113,6 +113,20 @@ int gt_volcano_check(struct gt_volcano *volcano, uint32_t task, uint32_t *ret_ra
  */
 int gt_volcano_place(struct gt_volcano *volcano, uint32_t task, uint32_t *ret_node, char *error);
 
+enum { GT_VOLCANO_TEMPLATES_MAX = 64, GT_VOLCANO_ASKED = 1, GT_VOLCANO_REFUSED = 2 };
+
+/*
+ * After gt_volcano_place(): whether the predicates of other plugins have to be asked about the plan of the task's
+ * job. *ret_tasks (GT_VOLCANO_TEMPLATES_MAX) are tasks of it, one a template, and ret[node] is GT_VOLCANO_ASKED
+ * for nodes of the plan that were not asked about in this session; `all`: for all that have room. Returns the
+ * number of tasks; 0: nothing is to be asked.
+ *
+ * In gt_volcano_answer(), nodes[node] is GT_VOLCANO_REFUSED instead where one of the tasks may not be. Where there
+ * are such nodes, the plan is given up, and the next gt_volcano_place() makes one without them.
+ */
+int gt_volcano_ask(struct gt_volcano *volcano, uint32_t task, bool all, uint8_t *ret, uint32_t *ret_tasks);
+void gt_volcano_answer(struct gt_volcano *volcano, uint32_t task, const uint8_t *nodes);
+
 /* For a task without a place: ret[node] is 0 where the free GPUs are reserved for others, else 1. */
 void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t task, uint8_t *ret, uint32_t node_count);
 

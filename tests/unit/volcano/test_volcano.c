@@ -316,6 +316,51 @@ static void test_a_successor_comes_home(void **state)
     gt_volcano_free(volcano);
 }
 
+/* Other plugins are asked about the plan's nodes once a session, and about all with room where they refuse one. */
+static void test_predicates_decide(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t tasks[GT_VOLCANO_TEMPLATES_MAX];
+    uint8_t nodes[NODES];
+    put_job(volcano, "big", 4, 8, "32");
+    put_user(volcano, NODES - 1, "other"); /* has no room */
+    begin(&session);
+    uint32_t first = add_group(&session, "big", 4, 4, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_ask(volcano, first, false, nodes, tasks), 0);
+    uint32_t rack = place(volcano, first) / NODES_EACH;
+    assert_int_equal(gt_volcano_ask(volcano, first, false, nodes, tasks), 1);
+    assert_int_equal(tasks[0], first);
+    for (unsigned n = 0; n < NODES; n++)
+        assert_int_equal(nodes[n], n / NODES_EACH == rack ? GT_VOLCANO_ASKED : 0);
+    nodes[rack * NODES_EACH + 1] = GT_VOLCANO_REFUSED;
+    gt_volcano_answer(volcano, first, nodes);
+    assert_int_equal(gt_volcano_ask(volcano, first, true, nodes, tasks), 1);
+    for (unsigned n = 0; n < NODES; n++)
+        assert_int_equal(nodes[n], n / NODES_EACH != rack && n != NODES - 1 ? GT_VOLCANO_ASKED : 0);
+    gt_volcano_answer(volcano, first, nodes);
+    uint32_t other = place(volcano, first) / NODES_EACH;
+    assert_int_not_equal(other, rack);
+    assert_int_equal(gt_volcano_ask(volcano, first, false, nodes, tasks), 0);
+    gt_volcano_allocated(volcano, first, place(volcano, first));
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(place(volcano, first + i) / NODES_EACH, other);
+    gt_volcano_close(volcano);
+    /* The next session asks again. */
+    volcano_error[0] = '\0';
+    open_session(volcano, &session);
+    assert_int_equal(place(volcano, first) / NODES_EACH, rack);
+    assert_int_equal(gt_volcano_ask(volcano, first, false, nodes, tasks), 1);
+    memset(nodes, GT_VOLCANO_REFUSED, sizeof(nodes));
+    gt_volcano_answer(volcano, first, nodes);
+    uint32_t node;
+    assert_int_equal(gt_volcano_place(volcano, first, &node, volcano_error), -EAGAIN);
+    assert_non_null(strstr(volcano_error, "its scheduler has refused 12 nodes"));
+    gt_volcano_free(volcano);
+}
+
 static void test_rules(void **state)
 {
     (void)state;
@@ -541,6 +586,7 @@ int main(void)
         cmocka_unit_test(test_reservations_last_until_the_pods_say_so),
         cmocka_unit_test(test_a_unit_stays_in_its_rack),
         cmocka_unit_test(test_a_successor_comes_home),
+        cmocka_unit_test(test_predicates_decide),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_the_companions_plans_stay),
         cmocka_unit_test(test_a_race_gets_its_gpus_written),

@@ -3,6 +3,9 @@
 package plugins
 
 import (
+	"cmp"
+	"fmt"
+
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/framework"
@@ -117,6 +120,16 @@ func (p *affinity) prePredicate(task *api.TaskInfo) error {
 func (p *affinity) place(task *api.TaskInfo, number int) error {
 	delete(p.session.placed, task.UID)
 	node, err := p.session.core.place(number)
+	for err == nil && node != noNode {
+		why := p.judge(number, false)
+		if why == nil {
+			break
+		}
+		_ = p.judge(number, true)
+		if node, err = p.session.core.place(number); err != nil {
+			err = fmt.Errorf("%w; %w", err, why)
+		}
+	}
 	if err != nil {
 		p.session.ssn.Jobs[task.Job].JobFitErrors = err.Error()
 		return err
@@ -131,6 +144,29 @@ func (p *affinity) place(task *api.TaskInfo, number int) error {
 	return nil
 }
 
+// judge hands what the predicates of all plugins say to the library, where it does not know that yet about a plan's
+// nodes (`all`: about those with room). An error: why it has to plan again.
+func (p *affinity) judge(number int, all bool) (why error) {
+	ssn := p.session.ssn
+	tasks, nodes := p.session.core.ask(number, len(ssn.NodeList), all)
+	p.busy = true
+	defer func() { p.busy = false }()
+	for _, at := range tasks {
+		task := p.session.list[at]
+		none := ssn.PrePredicateFn(task)
+		for n, is := range nodes {
+			if is != asked {
+				continue
+			}
+			if err := cmp.Or(none, ssn.PredicateForAllocateAction(task, ssn.NodeList[n])); err != nil {
+				nodes[n], why = refused, cmp.Or(why, err)
+			}
+		}
+	}
+	p.session.core.answer(number, nodes)
+	return why
+}
+
 // predicate is called from many goroutines; they only read what prePredicate has written.
 func (p *affinity) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	name, found := p.session.placed[task.UID]
@@ -138,6 +174,8 @@ func (p *affinity) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	may, at := p.session.may[task.UID], p.session.nodes[node.Name]
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: AffinityName}
 	switch {
+	case p.busy: // it is asked about other nodes than the one where it has to go
+		return nil
 	case found && name != node.Name:
 		status.Reason = "gputopo planned this pod for node " + name
 	case !found && grouped:

@@ -144,6 +144,17 @@ func (c *core) place(task int) (uint32, error) {
 	return uint32(node), err
 }
 
+// ask is which tasks' predicates have to be asked, and about which nodes (asked); `all`: all that have room.
+func (c *core) ask(task, count int, all bool) (tasks []uint32, nodes []uint8) {
+	tasks, nodes = make([]uint32, C.GT_VOLCANO_TEMPLATES_MAX), make([]uint8, count)
+	found := C.gt_volcano_ask(c.c, C.uint32_t(task), C.bool(all), (*C.uint8_t)(unsafe.SliceData(nodes)), (*C.uint32_t)(unsafe.SliceData(tasks)))
+	return tasks[:found], nodes
+}
+
+func (c *core) answer(task int, nodes []uint8) {
+	C.gt_volcano_answer(c.c, C.uint32_t(task), (*C.uint8_t)(unsafe.SliceData(nodes)))
+}
+
 func (c *core) mayUse(task, nodes int) []uint8 {
 	may := make([]uint8, nodes)
 	C.gt_volcano_may_use(c.c, C.uint32_t(task), (*C.uint8_t)(unsafe.SliceData(may)), C.uint32_t(nodes))
@@ -160,6 +171,7 @@ func (c *core) giveUpRoom(task int)     { C.gt_volcano_give_up_room(c.c, C.uint3
 func (c *core) close()                  { C.gt_volcano_close(c.c) }
 func (c *core) isReady(task int) bool   { return C.gt_volcano_is_ready(c.c, C.uint32_t(task)) != 0 }
 
+const asked, refused = uint8(C.GT_VOLCANO_ASKED), uint8(C.GT_VOLCANO_REFUSED)
 const noNode, goes, program = uint32(C.GT_VOLCANO_NO_NODE), C.GT_VOLCANO_GOES, C.GT_VC_SCHEDULER_NAME
 
 // step is a task that goes, or that is to go to a node.

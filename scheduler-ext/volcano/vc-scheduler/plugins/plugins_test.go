@@ -309,6 +309,40 @@ func TestTwoPodGroups(t *testing.T) {
 	}
 }
 
+// TestPredicates has a rule that the library does not read: Volcano's own predicates say which nodes they refuse.
+func TestPredicates(t *testing.T) {
+	for refusals, want := range map[string]string{"r0": "r1", "r1": "r0", "r0 r1": ""} {
+		w := &world{racks: 2, perRack: 4}
+		w.gang("big", 4, 8, "32", false)
+		w.publish(t)
+		asked := map[string]int{}
+		test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, "rule"))
+		ssn.AddPredicateFn("rule", func(task *api.TaskInfo, node *api.NodeInfo) error {
+			asked[task.Name+" "+node.Name]++
+			if strings.Contains(refusals, rackOf(node.Name)) {
+				return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.Unschedulable, Reason: "no such rule"})
+			}
+			return nil
+		})
+		allocate.New().Execute(ssn)
+		nodes := allocated(ssn, "big")
+		if want == "" {
+			said := ssn.Jobs["ns/big"].FitError()
+			if len(nodes) > 0 || !strings.Contains(said, "its scheduler has refused 8 nodes") || !strings.Contains(said, "no such rule") {
+				t.Errorf("%v have nodes: %s", nodes, said)
+			}
+		} else if w.checkUnits(t, nodes, "big", 4, 4); rackOf(nodes["big-worker-0"]) != want {
+			t.Errorf("with %s refused they are on %v", refusals, nodes)
+		}
+		for question, times := range asked {
+			if times > 2 { // once for the plan, and once by allocate where it is bound
+				t.Errorf("%s was asked %d times", question, times)
+			}
+		}
+		test.Close()
+	}
+}
+
 func TestOnlyNodeThere(t *testing.T) {
 	w := &world{racks: 1, perRack: 1}
 	w.gang("lone", 1, 8, "8", false)
