@@ -14,7 +14,7 @@
  * new leader: which pods have to leave follows from their nodes and creation times.
  */
 
-enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = 1024, DOUBLINGS_MAX = 4 };
+enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = GT_MOVES_TEXT_MAX };
 
 uint64_t gt_node_loss_until(const struct reconcile *reconcile)
 {
@@ -117,19 +117,6 @@ static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t en
     return losses->lost || losses->stuck;
 }
 
-static void say_loss(const struct reconcile *reconcile, const struct losses *losses, char to[static SAID_MAX])
-{
-    static const char *const whys[] = {[GT_CACHE_LOSS_NONE] = "there is no room for it in its supernode",
-                                       [GT_CACHE_LOSS_GONE] = "its node was deleted",
-                                       [GT_CACHE_LOSS_TAINTED] = "its node has a taint NoExecute",
-                                       [GT_CACHE_LOSS_NOT_READY] = "its node is not Ready",
-                                       [GT_CACHE_LOSS_UNHEALTHY] = "a GPU of it is unhealthy or gone"};
-    const struct gt_cache_pod *pod = reconcile->view->members[losses->first].pod;
-    snprintf(to, SAID_MAX, "unit %u, pod %s%s%s: %s", reconcile->view->members[losses->first].unit,
-             pod->meta.name, pod->node_name ? " on node " : "", pod->node_name ? pod->node_name : "",
-             whys[losses->stuck ? GT_CACHE_LOSS_NONE : losses->why]);
-}
-
 /* ---- new places ---- */
 
 /* Marks the pods that have to leave: those of the run that `gt_decide_move()` has chosen; where the whole job
@@ -138,17 +125,10 @@ static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end,
 {
     struct pjob *pjob = reconcile->pjob;
     pjob->move.moving = all ? PLACEMENT_JOB_MOVES : PLACEMENT_UNIT_MOVES;
-    pjob->move.leave_before_s = 1;
     pjob->move.last_leaves_ms = 0;
-    pjob->move.job_moves += all && pjob->move.job_moves < DOUBLINGS_MAX;
-    pjob->move.moved_ms = all ? reconcile->now : pjob->move.moved_ms;
-    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
-        if (gt_job_view_counts(pod) && pod->created_s > pjob->move.leave_before_s)
-            pjob->move.leave_before_s = pod->created_s;
-    for (uint32_t i = 0; all && i < reconcile->view->count; i++)
-        if ((i < first || i >= end) && gt_job_view_stays(&reconcile->view->members[i]) &&
-            pjob->place.reservations.reservations[i].state == GT_RESERVATION_POD)
-            gt_reservations_set_moving(&pjob->place.reservations, i);
+    if (all)
+        gt_moves_count(&pjob->move.moves, reconcile->now);
+    pjob->move.leave_before_s = gt_moves_begin(reconcile->view, &pjob->place.reservations, first, end, all);
 }
 
 static void report_begun(struct reconcile *reconcile, uint32_t at, const char *why)
@@ -207,22 +187,17 @@ static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec
     return r;
 }
 
-/* Nodes that come and go do not restart a whole job again and again: each further move waits twice as long as
- * the last one. Nodes that are deleted or drained do not come back. */
 static bool is_damped(struct reconcile *reconcile, const struct losses *losses, struct gt_buf *text)
 {
-    struct pjob_move *move = &reconcile->pjob->move;
-    uint64_t after = reconcile->placement->spec.options.node_loss_ms;
-    uint64_t until = move->moved_ms + (after << move->job_moves);
+    struct gt_moves *moves = &reconcile->pjob->move.moves;
+    uint64_t until = gt_moves_damped_until(moves, losses->why,
+                                           reconcile->placement->spec.options.node_loss_ms, reconcile->now);
     char when[GT_TIME_TEXT_SIZE];
-    if (reconcile->now >= move->moved_ms + (after << (DOUBLINGS_MAX + 1)))
-        move->job_moves = 0;
-    if (reconcile->view->job->sizes.loss != GT_ON_NODE_LOSS_JOB || !move->job_moves ||
-        reconcile->now >= until || losses->why < GT_CACHE_LOSS_NOT_READY)
+    if (!until || reconcile->view->job->sizes.loss != GT_ON_NODE_LOSS_JOB)
         return false;
     gt_placement_time_text(until, when);
-    gt_buf_printf(text, "%u time%s of late, and moves again at %s at the earliest", move->job_moves,
-                  gt_plural(move->job_moves), when);
+    gt_buf_printf(text, "%u time%s of late, and moves again at %s at the earliest", moves->count,
+                  gt_plural(moves->count), when);
     gt_placement_due(reconcile->pjob, until);
     return true;
 }
@@ -242,7 +217,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     bool whole = !losses->lost;
     enum gt_decision decision = GT_DECISION_WAITS;
     gt_auto_err struct gt_err *error = NULL;
-    say_loss(reconcile, losses, why);
+    gt_moves_text(reconcile->view, losses->first, losses->stuck ? GT_CACHE_LOSS_NONE : losses->why, why);
     gt_placement_say_holder(placement, holder);
     if (leave_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));

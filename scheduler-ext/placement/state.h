@@ -7,6 +7,7 @@
 #include "kube/writer.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
+#include "scheduler-ext/decide/moves.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/reservations.h"
 #include "scheduler-ext/placement/controller.h"
@@ -129,8 +130,7 @@ struct pjob_move {
     bool wanted;             /* a unit has to move, and has no new place yet */
     bool replans;            /* its pods are being evicted, since its plan failed before any of them ran */
     uint64_t leave_before_s; /* only pods created until then have to leave (Unix time) */
-    uint32_t job_moves;      /* how often all its pods had to leave of late */
-    uint64_t moved_ms;       /* the last time */
+    struct gt_moves moves;
     uint64_t last_leaves_ms; /* when the last leaving pod is evicted even without a new place; 0: not set */
     struct eviction *evictions;
     uint64_t unplaced_digest;  /* digest of why its pods stay although they have no plan; 0: not reported */

@@ -6,11 +6,14 @@
 #include "kube/index.h"
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/core/victims.h"
+#include "scheduler-ext/decide/moves.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/view.h"
 #include "scheduler-ext/volcano/volcano.h"
 
 /* The library's internal state and functions. */
+
+enum { VOLCANO_MOVING_MS = 120000 }; /* how long a place waits for the successor of a pod that leaves */
 
 enum volcano_resource {
     VOLCANO_TOPOLOGIES,
@@ -54,15 +57,21 @@ struct volcano_job {
     struct volcano_room *room; /* the room that is being made for it; NULL: none */
     uint64_t room_after_ms;    /* no room is searched before */
 
+    uint64_t leave_before_s; /* only pods created until then have to leave; 0: none has to */
+    uint64_t moves_ms;       /* when they were told to */
+    uint64_t looked;         /* number of the session that looked for lost nodes */
+    uint64_t told;           /* digest of what was told about them */
+    struct gt_moves moves;
+
     uint64_t session; /* number of the session that the rest belongs to */
     int verdict;      /* of gt_volcano_check() */
     char *sentence;   /* why it is refused or does not fit; NULL: none */
     struct gt_job_view *view;
     struct gt_node_set suitable, refused; /* as the predicates of Volcano's other plugins say */
-    uint64_t asked;     /* number of the last question about its group; see job.c */
-    uint32_t allocated; /* members that the session has allocated */
-    bool planned;       /* the session planned it */
-    uint64_t tried;     /* given_back of the session when it did not fit; 0: not tried */
+    uint64_t asked;                       /* number of the last question about its group; see job.c */
+    uint32_t allocated;                   /* members that the session has allocated */
+    bool planned;                         /* the session planned it */
+    uint64_t tried;                       /* given_back of the session when it did not fit; 0: not tried */
     struct volcano_job *next;
 };
 
@@ -130,6 +139,10 @@ void gt_volcano_disown(struct gt_volcano *volcano, const struct gt_cache_pod *po
 /* Whether gputopo-scheduler places the job. */
 bool gt_volcano_has_gates(const struct gt_job_view *view);
 
+/* The job of a task's pod as it is in this session; NULL without memory. */
+struct volcano_job *gt_volcano_job_of(struct gt_volcano *volcano, const struct volcano_task *task);
+/* Makes its view again. */
+int gt_volcano_job_look(struct gt_volcano *volcano, struct volcano_job *job);
 /* The job of a task that the session has looked at; NULL where it has no units. */
 struct volcano_job *gt_volcano_asking_job(struct gt_volcano *volcano, uint32_t task);
 

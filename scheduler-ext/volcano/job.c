@@ -88,6 +88,8 @@ static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct
     const struct gt_job_view_spec spec = {.owner = owner,
                                           .ranks = &volcano->ranks,
                                           .refused = &job->refused,
+                                          .leave_before_s = job->leave_before_s,
+                                          .moving_until = job->leave_before_s ? now + VOLCANO_MOVING_MS : 0,
                                           .now = now,
                                           .wanted_until = now + RETURN_MS,
                                           .minimum = minimum_of(&volcano->session, job->job),
@@ -129,8 +131,7 @@ static void judge(struct gt_volcano *volcano, struct volcano_job *job)
         job->verdict = job->view->grouped;
 }
 
-/* The job of a task's pod as it is in this session; NULL without memory. */
-static struct volcano_job *volcano_job_of(struct gt_volcano *volcano, const struct volcano_task *task)
+struct volcano_job *gt_volcano_job_of(struct gt_volcano *volcano, const struct volcano_task *task)
 {
     struct gt_cache_job *of = task->pod->job;
     struct volcano_job *job = of->user;
@@ -164,12 +165,20 @@ struct volcano_job *gt_volcano_asking_job(struct gt_volcano *volcano, uint32_t n
     return job && job->session == volcano->session_number && job->verdict == 1 && job->view ? job : NULL;
 }
 
+int gt_volcano_job_look(struct gt_volcano *volcano, struct volcano_job *job)
+{
+    int r = make_view(volcano, job, NULL);
+    if (r < 0)
+        job->verdict = -ENOMEM;
+    return r;
+}
+
 int gt_volcano_check(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_rank, char *error)
 {
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
     if (!task)
         return gt_volcano_say(error, -EINVAL, "there is no such task");
-    const struct volcano_job *job = task->pod ? volcano_job_of(volcano, task) : NULL;
+    const struct volcano_job *job = task->pod ? gt_volcano_job_of(volcano, task) : NULL;
     *ret_rank = 0;
     if (!job)
         return 0;
@@ -197,8 +206,7 @@ void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job)
     }
     job->planned = false;
     volcano->session.given_back++;
-    if (make_view(volcano, job, NULL) < 0)
-        job->verdict = -ENOMEM;
+    gt_volcano_job_look(volcano, job);
 }
 
 /* Gives up plans of jobs of which the session could not allocate any task. */
@@ -313,11 +321,14 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
         return gt_volcano_say(error, -EINVAL, "there is no such task");
     if (!task->pod)
         return gt_volcano_say(error, -EAGAIN, "gputopo has not seen this pod yet");
-    struct volcano_job *job = volcano_job_of(volcano, task);
+    struct volcano_job *job = gt_volcano_job_of(volcano, task);
     if (!job)
         return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
     if (job->verdict < 0)
         return gt_volcano_say(error, job->verdict, job->sentence ? job->sentence : strerror(ENOMEM));
+    if (job->verdict == 1 && task->at < job->view->count &&
+        gt_job_view_unit_moves(job->view, job->view->members[task->at].unit))
+        return gt_volcano_say(error, -EAGAIN, "pods of its unit have still to leave for other places");
     if (task->pod->plan == GT_CACHE_PLAN_ASSUMED)
         return planned_node(volcano, task->pod, ret_node, error);
     if (!job->verdict)
@@ -343,7 +354,7 @@ void gt_volcano_allocated(struct gt_volcano *volcano, uint32_t number, uint32_t 
         gt_volcano_evicted(volcano, task, false);
     if (!task || !task->pod || !task->waits || task->allocated)
         return;
-    struct volcano_job *job = volcano_job_of(volcano, task);
+    struct volcano_job *job = gt_volcano_job_of(volcano, task);
     uint32_t coming;
     task->allocated = true;
     if (job)
@@ -360,7 +371,7 @@ void gt_volcano_deallocated(struct gt_volcano *volcano, uint32_t number)
         gt_volcano_evicted(volcano, task, true);
     if (!task || !task->allocated)
         return;
-    struct volcano_job *job = volcano_job_of(volcano, task);
+    struct volcano_job *job = gt_volcano_job_of(volcano, task);
     task->allocated = false;
     if (job)
         job->allocated--;
@@ -409,7 +420,7 @@ static bool is_group_whole(struct gt_volcano *volcano, uint32_t number, bool rea
         number--;
     for (; task && number < session->task_count && session->tasks[number].group == task->group; number++) {
         const struct volcano_task *other = &session->tasks[number];
-        struct volcano_job *job = other->pod ? volcano_job_of(volcano, other) : NULL;
+        struct volcano_job *job = other->pod ? gt_volcano_job_of(volcano, other) : NULL;
         if (!job || job->asked == volcano->questions)
             continue;
         job->asked = volcano->questions;
@@ -445,7 +456,7 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t number, char 
 {
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
     const struct gt_cache_pod *pod = task ? task->pod : NULL;
-    const struct volcano_job *job = pod ? volcano_job_of(volcano, task) : NULL;
+    const struct volcano_job *job = pod ? gt_volcano_job_of(volcano, task) : NULL;
     struct gt_plan_texts texts;
     struct gt_pair pairs[GT_PLAN_PAIRS];
     bool grouped = job && job->verdict == 1 && job->view && task->at < job->view->count;

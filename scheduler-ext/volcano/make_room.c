@@ -15,7 +15,7 @@ int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
     const struct volcano_job *job = gt_volcano_asking_job(volcano, number);
     return job && !job->room && !gt_volcano_has_gates(job->view) && !gt_volcano_not_admitted(volcano, job) &&
-           task->waits && !task->allocated &&
+           task->waits && !task->allocated && !job->view->states[GT_MEMBER_MOVING] &&
            (task->pod->plan == GT_CACHE_PLAN_NONE || (job->planned && !job->allocated)) &&
            gt_clock_ms() >= job->room_after_ms;
 }

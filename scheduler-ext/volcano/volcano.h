@@ -116,13 +116,13 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t task, uint32_t *ret_no
 enum { GT_VOLCANO_TEMPLATES_MAX = 64, GT_VOLCANO_ASKED = 1, GT_VOLCANO_REFUSED = 2 };
 
 /*
- * After gt_volcano_place(): whether the predicates of other plugins have to be asked about the plan of the task's
- * job. *ret_tasks (GT_VOLCANO_TEMPLATES_MAX) are tasks of it, one a template, and ret[node] is GT_VOLCANO_ASKED
- * for nodes of the plan that were not asked about in this session; `all`: for all that have room. Returns the
- * number of tasks; 0: nothing is to be asked.
+ * After gt_volcano_place(): whether the predicates of other plugins have to be asked about the plan of the
+ * task's job. *ret_tasks (GT_VOLCANO_TEMPLATES_MAX) are tasks of it, one a template, and ret[node] is
+ * GT_VOLCANO_ASKED for nodes of the plan that were not asked about in this session; `all`: for all that have
+ * room. Returns the number of tasks; 0: nothing is to be asked.
  *
- * In gt_volcano_answer(), nodes[node] is GT_VOLCANO_REFUSED instead where one of the tasks may not be. Where there
- * are such nodes, the plan is given up, and the next gt_volcano_place() makes one without them.
+ * In gt_volcano_answer(), nodes[node] is GT_VOLCANO_REFUSED instead where one of the tasks may not be. Where
+ * there are such nodes, the plan is given up, and the next gt_volcano_place() makes one without them.
  */
 int gt_volcano_ask(struct gt_volcano *volcano, uint32_t task, bool all, uint8_t *ret, uint32_t *ret_tasks);
 void gt_volcano_answer(struct gt_volcano *volcano, uint32_t task, const uint8_t *nodes);
@@ -142,6 +142,17 @@ int gt_volcano_is_whole(struct gt_volcano *volcano, uint32_t task);
 /* The same, and none of their GPUs is still used by a leaving pod; otherwise the tasks wait together and are
  * bound later. */
 int gt_volcano_is_ready(struct gt_volcano *volcano, uint32_t task);
+
+/* ---- nodes that are lost ---- */
+
+/*
+ * For each task once a session, before tasks are placed: moves the unit of a job with the annotation
+ * on-node-loss that has lost a node (docs/reference/placement-controller.md). Returns the number of tasks in
+ * *ret, of this job, to be evicted as disruption budgets allow; `ret` has room for all tasks. Later sessions
+ * name them until they leave; then gt_volcano_place() gives their successors the reserved places. `text`
+ * (GT_VOLCANO_TEXT_SIZE) is what is new to tell, or "".
+ */
+uint32_t gt_volcano_move(struct gt_volcano *volcano, uint32_t task, uint32_t *ret, char *text);
 
 /* ---- preempt and reclaim ---- */
 

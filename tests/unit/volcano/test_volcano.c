@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -316,7 +317,8 @@ static void test_a_successor_comes_home(void **state)
     gt_volcano_free(volcano);
 }
 
-/* Other plugins are asked about the plan's nodes once a session, and about all with room where they refuse one. */
+/* Other plugins are asked about the plan's nodes once a session, and about all with room where they refuse
+ * one. */
 static void test_predicates_decide(void **state)
 {
     (void)state;
@@ -358,6 +360,111 @@ static void test_predicates_decide(void **state)
     uint32_t node;
     assert_int_equal(gt_volcano_place(volcano, first, &node, volcano_error), -EAGAIN);
     assert_non_null(strstr(volcano_error, "its scheduler has refused 12 nodes"));
+    gt_volcano_free(volcano);
+}
+
+/* A pod of a job with units of two nodes; `node` as number + 1, 0: it waits. */
+static void put_loser(struct gt_volcano *volcano, const char *policy, unsigned index, unsigned node)
+{
+    char name[16], labels[160], annotations[160];
+    snprintf(name, sizeof(name), "v-%u", index);
+    snprintf(labels, sizeof(labels),
+             "\"batch.kubernetes.io/job-name\":\"v\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
+             index);
+    snprintf(annotations, sizeof(annotations),
+             "\"metax-tech.com/gpu-group-size\":\"16\",\"metax-tech.com/on-node-loss\":\"%s\",", policy);
+    put(volcano, "pods",
+        world_pod(POD(.name = name, .spec = "", .gpus = 8, .labels = labels, .annotations = annotations,
+                      .node = node ? node_name(node - 1) : NULL,
+                      .plan_node = node ? node_name(node - 1) : NULL, .plan_mask = node ? 0xff : 0)));
+}
+
+static uint32_t open_losers(struct gt_volcano *volcano, struct session *session, const uint32_t *nodes)
+{
+    begin(session);
+    uint32_t first = add_group(session, "v", 4, 4, nodes);
+    open_session(volcano, session);
+    return first;
+}
+
+/* Two units on racks 0 and 1; the other nodes of rack 0 are used, and node 0 is lost. */
+static struct gt_volcano *losing_world(const char *policy, const uint32_t *nodes)
+{
+    struct gt_volcano *volcano = new_world();
+    for (unsigned i = 0; i < 4; i++)
+        put_loser(volcano, policy, i, nodes[i] + 1);
+    put_user(volcano, 2, "other");
+    put_user(volcano, 3, "other");
+    put(volcano, "nodes",
+        world_node(NODE(.name = node_name(0), .taints = "[{\"key\":\"away\",\"effect\":\"NoExecute\"}]")));
+    return volcano;
+}
+
+static void test_a_unit_leaves_a_lost_node(void **state)
+{
+    (void)state;
+    const uint32_t nodes[4] = {0, 1, 4, 5};
+    uint32_t ret[TASKS_MAX], node;
+    char text[GT_VOLCANO_TEXT_SIZE];
+    struct session session;
+    struct gt_volcano *volcano = losing_world("unit", nodes);
+    uint32_t first = open_losers(volcano, &session, nodes);
+    assert_int_equal(gt_volcano_move(volcano, first + 1, ret, text), 0); /* has lost nothing itself */
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 2);
+    assert_true(ret[0] == first && ret[1] == first + 1);
+    assert_string_equal(text,
+                        "unit 0, pod v-0 on node r0-n0: its node has a taint NoExecute; another place is "
+                        "reserved");
+    gt_volcano_close(volcano);
+    open_losers(volcano, &session, nodes); /* they are named until they leave, and told of once */
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 2);
+    assert_string_equal(text, "");
+    gt_volcano_close(volcano);
+    /* The first one is gone: its successor waits for the other one, then both go to one rack. */
+    gt_volcano_remove(volcano, number_of("pods"), "ns", "v-0");
+    put_loser(volcano, "unit", 0, 0);
+    const uint32_t half[4] = {GT_VOLCANO_NO_NODE, 1, 4, 5},
+                   gone[4] = {GT_VOLCANO_NO_NODE, GT_VOLCANO_NO_NODE, 4, 5};
+    open_losers(volcano, &session, half);
+    assert_int_equal(gt_volcano_move(volcano, first + 1, ret, text), 1);
+    assert_int_equal(ret[0], first + 1);
+    assert_int_equal(gt_volcano_place(volcano, first, &node, volcano_error), -EAGAIN);
+    assert_string_equal(volcano_error, "pods of its unit have still to leave for other places");
+    gt_volcano_close(volcano);
+    gt_volcano_remove(volcano, number_of("pods"), "ns", "v-1");
+    put_loser(volcano, "unit", 1, 0);
+    open_losers(volcano, &session, gone);
+    assert_int_equal(gt_volcano_move(volcano, first + 1, ret, text), 0);
+    uint32_t rack = place(volcano, first) / NODES_EACH;
+    assert_int_not_equal(rack, 0);
+    assert_int_equal(place(volcano, first + 1) / NODES_EACH, rack);
+    gt_volcano_free(volcano);
+}
+
+static void test_policies_of_lost_nodes(void **state)
+{
+    (void)state;
+    const uint32_t nodes[4] = {0, 1, 4, 5};
+    uint32_t ret[TASKS_MAX];
+    char text[GT_VOLCANO_TEXT_SIZE];
+    struct session session;
+    struct gt_volcano *volcano = losing_world("job", nodes);
+    uint32_t first = open_losers(volcano, &session, nodes);
+    /* All move; the last one stays until another pod is there, since the places are known by the job's pods.
+     */
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 3);
+    gt_volcano_free(volcano);
+    volcano = losing_world("wait", nodes);
+    first = open_losers(volcano, &session, nodes);
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 0);
+    assert_string_equal(text, "");
+    gt_volcano_free(volcano);
+    volcano = losing_world("unit", nodes);
+    for (unsigned n = 6; n < NODES; n++)
+        put_user(volcano, n, "other");
+    first = open_losers(volcano, &session, nodes);
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 0);
+    assert_non_null(strstr(text, "no pod is evicted while there is no other place for the unit: "));
     gt_volcano_free(volcano);
 }
 
@@ -587,6 +694,8 @@ int main(void)
         cmocka_unit_test(test_a_unit_stays_in_its_rack),
         cmocka_unit_test(test_a_successor_comes_home),
         cmocka_unit_test(test_predicates_decide),
+        cmocka_unit_test(test_a_unit_leaves_a_lost_node),
+        cmocka_unit_test(test_policies_of_lost_nodes),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_the_companions_plans_stay),
         cmocka_unit_test(test_a_race_gets_its_gpus_written),

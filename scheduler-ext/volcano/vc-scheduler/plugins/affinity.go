@@ -41,6 +41,7 @@ func (p *affinity) OnSessionOpen(ssn *framework.Session) {
 	if p.session.err != nil {
 		return
 	}
+	p.moveLost()
 	ssn.AddJobValidFn(AffinityName, p.jobValid)
 	ssn.AddTaskOrderFn(AffinityName, p.taskOrder)
 	ssn.AddJobEnqueuedFn(AffinityName, func(job any) {

@@ -24,9 +24,10 @@ import (
 // core is the C library's state, for one goroutine: Volcano calls all hooks but predicates from the one that runs its
 // sessions.
 type core struct {
-	c     *C.struct_gt_volcano
-	said  *C.char // what a failing call has to say
-	notes *C.char // room for annotations
+	c       *C.struct_gt_volcano
+	said    *C.char // what a failing call has to say
+	notes   *C.char // room for annotations
+	leaving []uint32
 }
 
 func newCore() (*core, error) {
@@ -149,6 +150,15 @@ func (c *core) ask(task, count int, all bool) (tasks []uint32, nodes []uint8) {
 	tasks, nodes = make([]uint32, C.GT_VOLCANO_TEMPLATES_MAX), make([]uint8, count)
 	found := C.gt_volcano_ask(c.c, C.uint32_t(task), C.bool(all), (*C.uint8_t)(unsafe.SliceData(nodes)), (*C.uint32_t)(unsafe.SliceData(tasks)))
 	return tasks[:found], nodes
+}
+
+// move is which tasks have to leave with that one's unit, and what is new to tell about it.
+func (c *core) move(task, count int) (leaving []uint32, said string) {
+	if len(c.leaving) < count {
+		c.leaving = make([]uint32, count)
+	}
+	found := C.gt_volcano_move(c.c, C.uint32_t(task), (*C.uint32_t)(unsafe.SliceData(c.leaving)), c.said)
+	return c.leaving[:found], C.GoString(c.said)
 }
 
 func (c *core) answer(task int, nodes []uint8) {

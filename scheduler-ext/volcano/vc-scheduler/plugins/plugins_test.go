@@ -14,12 +14,15 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	schedulingv1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
@@ -49,6 +52,7 @@ type world struct {
 	groups         []*schedulingv1.PodGroup
 	queues         []*schedulingv1.Queue
 	limit          v1.ResourceList // of queue q
+	taint          string          // a node that drives its pods out
 }
 
 func (w *world) node(number int) string {
@@ -113,6 +117,9 @@ func (w *world) nodes() (nodes []*v1.Node) {
 		node := util.BuildNode(w.node(n), api.BuildResourceList("64", "512Gi", []api.ScalarResource{{Name: "pods", Value: "110"},
 			{Name: gpu, Value: "8"}}...), map[string]string{})
 		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+		if node.Name == w.taint {
+			node.Spec.Taints = []v1.Taint{{Key: "away", Effect: v1.TaintEffectNoExecute}}
+		}
 		nodes = append(nodes, node)
 	}
 	return nodes
@@ -340,6 +347,42 @@ func TestPredicates(t *testing.T) {
 			}
 		}
 		test.Close()
+	}
+}
+
+// TestLostNode evicts a unit whose node drives its pods out, through the API that minds disruption budgets, once in ten seconds.
+func TestLostNode(t *testing.T) {
+	for policy, want := range map[string]int{"unit": 4, "wait": 0} {
+		w := &world{racks: 2, perRack: 4}
+		w.gang("big", 4, 8, "32", false)
+		w.run("big", 0, 1, 2, 3)
+		for _, pod := range w.pods {
+			pod.Annotations["metax-tech.com/on-node-loss"] = policy
+			pod.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+		}
+		w.publish(t)
+		w.taint = "r0-n1"
+		w.list(t)
+		evicted := func() (pods []string) {
+			test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName))
+			defer test.Close()
+			client := ssn.KubeClient().(*fake.Clientset)
+			for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end) && len(pods) < 4; time.Sleep(10 * time.Millisecond) {
+				pods = nil
+				for _, action := range client.Actions() {
+					if action.Matches("create", "pods/eviction") {
+						pods = append(pods, action.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction).Name)
+					}
+				}
+			}
+			return pods
+		}
+		if pods := evicted(); len(pods) != max(want-1, 0) { // the last one waits for a successor
+			t.Errorf("%s: %v are evicted", policy, pods)
+		}
+		if pods := evicted(); len(pods) != 0 {
+			t.Errorf("%s: %v are evicted at once again", policy, pods)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type engine struct {
 	core    *core
 	objects *objects
 	session *session
+	told    map[api.TaskID]time.Time // when pods were told to leave a lost place
 }
 
 var theEngine engine
