@@ -12,68 +12,73 @@
 
 /* `plan --relocate`: which pods of the file to move, and where to, so that the job fits. */
 
-static int plan_relocate_by_job(const void *a, const void *b, void *pods)
+static int plan_relocate_by_job(const void *a, const void *b, void *arg)
 {
-    const struct gt_cluster_pod *all = pods;
+    const struct gt_cluster_file *file = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int order = strcmp(all[x].job, all[y].job);
-    return order ? order : (x > y) - (x < y);
+    int order = strcmp(file->pods[x].job, file->pods[y].job);
+    if (order)
+        return order;
+    return file->running[x].unit != file->running[y].unit
+               ? (file->running[x].unit > file->running[y].unit) -
+                     (file->running[x].unit < file->running[y].unit)
+               : (x > y) - (x < y);
+}
+
+/* A unit of which not all pods are known, or not one by one, does not move. */
+static void hold_incomplete(const struct gt_cluster_file *file, const uint32_t *order)
+{
+    for (uint32_t first = 0, end; first < file->pod_count; first = end) {
+        const struct gt_cluster_pod *pod = &file->pods[order[first]];
+        uint32_t unit = file->running[order[first]].unit;
+        uint64_t gpus = 0;
+        for (end = first; end < file->pod_count && file->running[order[end]].unit == unit &&
+                          strcmp(file->pods[order[end]].job, pod->job) == 0;
+             end++)
+            gpus += gt_bit_count(file->running[order[end]].mask);
+        for (uint32_t i = first; unit != GT_NONE && i < end; i++)
+            if (!pod->job[0] || gpus != file->pods[order[i]].unit_gpus)
+                file->running[order[i]].movable = false;
+    }
 }
 
 /* A number for each named job; a pod without a name of a job is a job by itself. */
-static int number_jobs(const struct gt_cluster_file *file, struct gt_err **err)
+static int number_jobs(struct gt_cluster_file *file, struct gt_err **err)
 {
     gt_auto_free uint32_t *order = calloc((size_t)file->pod_count + 1, sizeof(*order));
     if (!order)
         return gt_fail_sys(err, ENOMEM, "plan");
     for (uint32_t i = 0; i < file->pod_count; i++)
         order[i] = i;
-    qsort_r(order, file->pod_count, sizeof(*order), plan_relocate_by_job, file->pods);
+    qsort_r(order, file->pod_count, sizeof(*order), plan_relocate_by_job, file);
     for (uint32_t i = 0, job = 0; i < file->pod_count; i++) {
         const struct gt_cluster_pod *pod = &file->pods[order[i]];
         job += i && strcmp(pod->job, file->pods[order[i - 1]].job) != 0;
         file->running[order[i]].job = pod->job[0] ? job : GT_NONE;
     }
+    hold_incomplete(file, order);
     return 0;
 }
 
-static int plan_relocate_find(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
-{
-    const struct gt_cluster_file *file = plan->file;
-    GT_TRY(number_jobs(file, err));
-    return gt_relocate(plan->cluster, file->running, file->pod_count, job, 0, &plan->relocation, err);
-}
-
-/* All pods stop, then each starts on its new node, on the GPUs that the agent there would choose. */
 static void plan_relocate_move(struct cli_plan *plan)
 {
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < plan->relocation.count; i++) {
-        const struct gt_running_pod *pod = &plan->file->running[plan->relocation.moves[i].pod];
+        const struct gt_relocate_move *move = &plan->relocation.moves[i];
+        const struct gt_running_pod *pod = &plan->file->running[move->pod];
         if (gt_cluster_get_node(plan->cluster, pod->node, &node))
             gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
-    }
-    for (uint32_t i = 0; i < plan->relocation.count; i++) {
-        uint32_t to = plan->relocation.moves[i].node;
-        unsigned gpus = gt_bit_count(plan->file->running[plan->relocation.moves[i].pod].mask);
-        struct gt_choice choice;
-        if (!gt_cluster_get_node(plan->cluster, to, &node) ||
-            !gt_choose(node.class, node.available, 0, gpus, 0, &choice))
-            continue;
-        plan->moved_to[i] = choice.mask;
-        gt_cluster_set_free(plan->cluster, to, node.free & ~choice.mask);
+        if (gt_cluster_get_node(plan->cluster, move->node, &node))
+            gt_cluster_set_free(plan->cluster, move->node, node.free & ~move->mask);
     }
 }
 
 /* Finds the relocation, and applies it to the plan's cluster. */
 static int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
-    int r = plan_relocate_find(plan, job, err);
-    if (r < 0 || !plan->relocation.possible)
-        return r;
-    plan->moved_to = calloc((size_t)plan->relocation.count + 1, sizeof(*plan->moved_to));
-    if (!plan->moved_to)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    struct gt_cluster_file *file = plan->file;
+    GT_TRY(number_jobs(file, err));
+    GT_TRY(gt_relocate(plan->cluster, file->running, file->pod_count, job, 0, &plan->relocation, err));
     plan_relocate_move(plan);
     return 0;
 }
@@ -141,13 +146,12 @@ static void plan_free(struct cli_plan *plan)
     free(plan->losses);
     free(plan->advice.moved);
     free(plan->relocation.moves);
-    free(plan->moved_to);
     free(plan);
 }
 GT_DEFINE_CLEANUP(struct cli_plan *, plan_free)
 
-static int plan_new(const struct gt_cluster_file *file, const struct plan_options *options,
-                    struct cli_plan **ret, struct gt_err **err)
+static int plan_new(struct gt_cluster_file *file, const struct plan_options *options, struct cli_plan **ret,
+                    struct gt_err **err)
 {
     struct cli_plan *plan = calloc(1, sizeof(*plan));
     if (!plan)
@@ -310,7 +314,7 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
     return r < 0 ? r : cli_plan_place(plan->after, err);
 }
 
-static int cli_plan_answer(const struct gt_cluster_file *file, const struct plan_options *options,
+static int cli_plan_answer(struct gt_cluster_file *file, const struct plan_options *options,
                            struct cli_plan **ret, int *ret_exit, struct gt_err **err)
 {
     GT_TRY(plan_new(file, options, ret, err));

@@ -12,7 +12,7 @@
 /* The question of `gputopo plan` and its answer: computed by plan.c, written by plan_text.c and plan_json.c.
  */
 struct cli_plan {
-    const struct gt_cluster_file *file;
+    struct gt_cluster_file *file;
     struct gt_cluster *cluster;
     uint32_t pod_count;
     unsigned gpus; /* of each pod */
@@ -31,7 +31,6 @@ struct cli_plan {
 
     struct gt_advice advice;         /* with `advise`, where the job is not placed */
     struct gt_relocation relocation; /* with `relocate`, likewise */
-    uint64_t *moved_to;              /* [move] mask of the GPUs on the new node */
     struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */
 };
 

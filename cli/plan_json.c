@@ -106,6 +106,7 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
     gt_json_add_bool(to, "possible", relocation->possible);
     gt_json_add_bool(to, "exact", relocation->exact);
     gt_json_add_unsigned(to, "jobs", relocation->jobs);
+    gt_json_add_unsigned(to, "cost", relocation->cost);
     begin_member(to, 4, "move", '[');
     for (uint32_t i = 0; i < relocation->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
@@ -116,7 +117,7 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
         gt_json_add_text(to, "node", cli_plan_node(plan, at->node));
         gt_json_add_mask(to, "gpus", at->mask);
         gt_json_add_text(to, "toNode", cli_plan_node(plan, relocation->moves[i].node));
-        gt_json_add_mask(to, "toGpus", plan->moved_to[i]);
+        gt_json_add_mask(to, "toGpus", relocation->moves[i].mask);
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');

@@ -131,24 +131,28 @@ static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_pla
 {
     const struct gt_relocation *relocation = &plan->relocation;
     if (!relocation->possible) {
-        gt_buf_puts(to,
-                    relocation->exact
-                        ? "\nrelocation: no way to move movable pods makes room for it\n"
-                        : "\nrelocation: no way was found (there may be one: the search was cut short)\n");
+        if (relocation->exact)
+            gt_buf_puts(to, "\nrelocation: no way to move movable pods and units makes room for it\n");
+        else
+            gt_buf_printf(to, "\nrelocation: no way was found in %u steps of the search; there may be one\n",
+                          GT_RELOCATE_WORK);
         return;
     }
-    gt_buf_printf(to, "\nrelocation: it fits when %u movable pod%s of %u job%s, with %u GPU%s, move%s%s\n",
+    gt_buf_printf(to, "\nrelocation: it fits when %u movable pod%s of %u job%s, with %u GPU%s, move%s",
                   relocation->count, gt_plural(relocation->count), relocation->jobs,
                   gt_plural(relocation->jobs), relocation->gpus, gt_plural(relocation->gpus),
-                  relocation->count == 1 ? "s" : "",
-                  relocation->exact ? "; fewer will not do" : " (fewer may do: the search was cut short)");
+                  relocation->count == 1 ? "s" : "");
+    if (relocation->exact)
+        gt_buf_puts(to, "; nothing that costs less will do\n");
+    else
+        gt_buf_printf(to, "; the search ended after %u steps, something may cost less\n", GT_RELOCATE_WORK);
     for (uint32_t i = 0; i < relocation->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
         const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
         gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
         gt_text_add_mask(to, at->mask);
         gt_buf_printf(to, ", to %s, GPUs ", cli_plan_node(plan, relocation->moves[i].node));
-        gt_text_add_mask(to, plan->moved_to[i]);
+        gt_text_add_mask(to, relocation->moves[i].mask);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
     }
     if (plan->after) {

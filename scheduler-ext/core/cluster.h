@@ -131,9 +131,10 @@ struct gt_running_pod {
     uint32_t job;     /* a number of the caller; for relocate.h GT_NONE is a job by itself */
     uint64_t mask;    /* GPUs it uses */
     int32_t priority; /* for victims.h */
+    uint32_t unit;    /* for relocate.h: a number of its job; GT_NONE: it moves by itself */
+    uint32_t cost;    /* for relocate.h: what a restart costs, for each of its GPUs; 0 is 1 */
     bool movable;     /* for advise.h and relocate.h */
-    bool tied;   /* for relocate.h: it must stay in its supernode, since other pods of its unit are there */
-    bool chosen; /* out of victims.h: it is a victim */
+    bool chosen;      /* out of victims.h: it is a victim */
 };
 
 /*

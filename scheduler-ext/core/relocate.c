@@ -5,54 +5,68 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/compare.h"
 #include "base/err.h"
+#include "scheduler-ext/core/plan.h"
 
-/*
- * First the best set of pods of gt_advise() is tried; it is the result if all its pods have new places and no
- * set can be better. Otherwise sets of jobs are searched, smaller sets first, and for each set, few pods
- * before many. A set is skipped where the job would not fit even without all its pods. Moved pods are tried
- * on one node after the other as long as the job still fits; nodes of a supernode with equally many available
- * GPUs are equivalent.
- */
 enum {
-    RELOCATE_WORK = 30000000,
-    MOVES_MAX = 1024, /* depth of the recursion, one call for each pod; more pods are not searched */
+    MOVES_MAX = 1024,    /* pods: depth of the recursion */
+    PLACES_WORK = 20000, /* steps for the places of one set, in the first round */
+};
+#define RELOCATE_OWNER UINT64_MAX
+#define NO_RUN         (UINT64_MAX / 4) /* the cost of a run that cannot be */
+
+struct move_item { /* a pod or a unit */
+    uint32_t first, pods;
+    uint32_t super, node, job; /* node: GT_NONE for a unit; job: counted from 0 */
+    unsigned need;             /* GPUs of each pod */
+    unsigned gain;             /* GPUs that become available */
+    uint64_t cost;
 };
 
-struct move_candidate { /* a movable pod that would free something */
-    uint32_t pod, node, job;
-    unsigned gain, need; /* GPUs that become available; GPUs that it needs elsewhere */
-    bool tied;
+struct relocate_super {
+    uint32_t first, end;  /* its items */
+    uint32_t slots;       /* with the items of earlier supernodes chosen */
+    uint64_t least_slot;  /* at least so much costs one more slot */
+    uint64_t least_run;   /* likewise one more run */
+    uint64_t cost_before; /* of the items of earlier supernodes */
 };
 
 struct relocator {
+    struct gt_cluster *cluster;
+    const struct gt_running_pod *pods;
     const struct gt_advise_job *job;
     struct gt_err **err;
     uint64_t work;
     bool exhausted;
+    bool thorough; /* also sets of which some bring no run by themselves */
 
-    uint32_t node_count;
-    unsigned *available; /* [node], as it would be; 0 where no pod may go */
+    uint32_t node_count, super_count;
+    unsigned *available; /* [node] for the job */
+    unsigned *room;      /* [node] for pods that move: what is available now and not given to one */
+    unsigned *alone;     /* [node] GPUs that chosen single pods free there */
     uint32_t *super;     /* [node] */
     uint32_t *order;     /* nodes, by supernode */
     uint32_t *slots;     /* [supernode] */
     uint64_t runs, free; /* that fit; GPUs available */
 
-    struct move_candidate *candidates; /* by job */
-    uint32_t candidate_count;
-    uint32_t *jobs; /* [i]: its first mover; one more at the end */
-    uint32_t job_count;
-    uint32_t *set; /* jobs of the current set */
+    uint32_t *members; /* pods, by item */
+    struct move_item *items;
+    uint32_t item_count;
+    struct relocate_super *supers; /* [supernode] */
+    uint32_t *super_order;         /* those with items */
+    uint32_t ordered;
+    uint32_t *job_items; /* [job] how many are chosen */
 
-    const struct move_candidate **chosen; /* that are to move */
-    uint32_t *places;                     /* where they go */
-    uint32_t chosen_count;
-    unsigned chosen_gpus;
+    const struct move_item **chosen; /* that are to move */
+    uint32_t chosen_count, chosen_pods, chosen_jobs;
+    uint64_t cost;
+    const struct move_item **placed; /* the chosen ones, large ones first */
+    uint32_t *places;                /* where their pods go, in that order */
 
-    struct gt_relocate_move *best;
-    uint32_t best_count, best_jobs;
-    unsigned best_gpus;
+    const struct move_item **best; /* likewise */
+    uint32_t *best_places;
+    uint32_t best_count, best_pods, best_jobs; /* best_count 0: none is found */
+    uint64_t best_cost;
 };
 
 static void spend(struct relocator *r)
@@ -79,6 +93,14 @@ static bool relocate_fits(const struct relocator *r)
     return r->runs >= r->job->runs;
 }
 
+static unsigned relocate_gain(const struct relocator *r, uint32_t pod)
+{
+    struct gt_cluster_node node;
+    return gt_cluster_get_node(r->cluster, r->pods[pod].node, &node)
+               ? gt_bit_count(r->pods[pod].mask & node.all & node.healthy & ~node.assumed & ~node.free)
+               : 0;
+}
+
 static int relocate_by_super(const void *a, const void *b, void *supers)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -88,303 +110,463 @@ static int relocate_by_super(const void *a, const void *b, void *supers)
     return (x > y) - (x < y);
 }
 
-static int relocate_read_cluster(struct relocator *r, const struct gt_cluster *cluster)
+static int relocate_read_cluster(struct relocator *r)
 {
-    r->node_count = gt_cluster_nodes(cluster);
+    r->node_count = gt_cluster_nodes(r->cluster);
+    r->super_count = gt_cluster_supernodes(r->cluster);
     r->available = calloc((size_t)r->node_count + 1, sizeof(*r->available));
+    r->room = calloc((size_t)r->node_count + 1, sizeof(*r->room));
+    r->alone = calloc((size_t)r->node_count + 1, sizeof(*r->alone));
     r->super = calloc((size_t)r->node_count + 1, sizeof(*r->super));
     r->order = calloc((size_t)r->node_count + 1, sizeof(*r->order));
-    r->slots = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*r->slots));
-    if (!r->available || !r->super || !r->order || !r->slots)
+    r->slots = calloc((size_t)r->super_count + 1, sizeof(*r->slots));
+    r->supers = calloc((size_t)r->super_count + 1, sizeof(*r->supers));
+    r->super_order = calloc((size_t)r->super_count + 1, sizeof(*r->super_order));
+    if (!r->available || !r->room || !r->alone || !r->super || !r->order || !r->slots || !r->supers ||
+        !r->super_order)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
     for (uint32_t id = 0; id < r->node_count; id++) {
         struct gt_cluster_node node;
         r->order[id] = id;
-        if (!gt_cluster_get_node(cluster, id, &node))
+        if (!gt_cluster_get_node(r->cluster, id, &node))
             continue;
         r->super[id] = node.supernode;
-        relocate_change(r, id, (int)gt_bit_count(node.available));
-        r->free += r->available[id];
+        r->room[id] = gt_bit_count(node.available);
+        r->free += r->room[id];
+        relocate_change(r, id, (int)r->room[id]);
     }
     qsort_r(r->order, r->node_count, sizeof(*r->order), relocate_by_super, r->super);
     return 0;
 }
 
-static int relocate_by_job(const void *a, const void *b)
+/* ---- what may move ---- */
+
+static int relocate_by_unit(const void *a, const void *b, void *arg)
 {
-    const struct move_candidate *x = a, *y = b;
+    const struct relocator *r = arg;
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    const struct gt_running_pod *x = &r->pods[i], *y = &r->pods[k];
     if (x->job != y->job)
         return x->job < y->job ? -1 : 1;
-    if (x->need != y->need) /* large ones are placed first */
-        return x->need > y->need ? -1 : 1;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
-    return (x->pod > y->pod) - (x->pod < y->pod);
+    if (x->unit != y->unit)
+        return x->unit < y->unit ? -1 : 1;
+    return (i > k) - (i < k);
 }
 
-static int find_candidates(struct relocator *r, const struct gt_cluster *cluster,
-                           const struct gt_running_pod *pods, uint32_t count)
+/* False: it may not move, or it would free nothing. All pods of a unit have equally many GPUs. */
+static bool read_item(const struct relocator *r, struct move_item *item)
 {
-    uint32_t alone = GT_NONE;
-    r->candidates = calloc((size_t)count + 1, sizeof(*r->candidates));
-    r->jobs = calloc((size_t)count + 2, sizeof(*r->jobs));
-    r->set = calloc((size_t)count + 1, sizeof(*r->set));
-    r->chosen = calloc((size_t)count + 1, sizeof(const struct move_candidate *));
-    r->places = calloc((size_t)count + 1, sizeof(*r->places));
-    r->best = calloc((size_t)count + 1, sizeof(*r->best));
-    if (!r->candidates || !r->jobs || !r->set || !r->chosen || !r->places || !r->best)
-        return gt_fail_sys(r->err, ENOMEM, "relocation");
-    for (uint32_t i = 0; i < count; i++) {
-        struct gt_cluster_node node;
-        const struct gt_running_pod *pod = &pods[i];
-        if (!pod->movable || !gt_cluster_get_node(cluster, pod->node, &node) || !node.eligible)
-            continue;
-        unsigned gain = gt_bit_count(pod->mask & node.all & node.healthy & ~node.assumed & ~node.free);
-        if (gain)
-            r->candidates[r->candidate_count++] =
-                (struct move_candidate){.pod = i,
-                                        .node = pod->node,
-                                        .job = pod->job == GT_NONE ? alone-- : pod->job,
-                                        .gain = gain,
-                                        .need = gt_bit_count(pod->mask & node.all),
-                                        .tied = pod->tied};
+    const struct gt_running_pod *first = &r->pods[r->members[item->first]];
+    struct gt_cluster_node node;
+    item->node = first->unit == GT_NONE ? first->node : GT_NONE;
+    for (uint32_t i = 0; i < item->pods; i++) {
+        const struct gt_running_pod *pod = &r->pods[r->members[item->first + i]];
+        if (!pod->movable || !gt_cluster_get_node(r->cluster, pod->node, &node) || !node.eligible)
+            return false;
+        unsigned need = gt_bit_count(pod->mask & node.all);
+        if (!need || (i && (node.supernode != item->super || need != item->need)))
+            return false;
+        item->super = node.supernode;
+        item->need = need;
+        item->gain += relocate_gain(r, r->members[item->first + i]);
+        item->cost += (uint64_t)need * (pod->cost ? pod->cost : 1);
     }
-    qsort(r->candidates, r->candidate_count, sizeof(*r->candidates), relocate_by_job);
-    for (uint32_t i = 0; i < r->candidate_count; i++)
-        if (!i || r->candidates[i].job != r->candidates[i - 1].job)
-            r->jobs[r->job_count++] = i;
-    r->jobs[r->job_count] = r->candidate_count;
+    return item->gain;
+}
+
+static int find_items(struct relocator *r, uint32_t count)
+{
+    size_t size = (size_t)count + 1;
+    r->members = calloc(size, sizeof(*r->members));
+    r->items = calloc(size, sizeof(*r->items));
+    r->job_items = calloc(size, sizeof(*r->job_items));
+    r->chosen = calloc(size, sizeof(const struct move_item *));
+    r->placed = calloc(size, sizeof(const struct move_item *));
+    r->best = calloc(size, sizeof(const struct move_item *));
+    r->places = calloc(size, sizeof(*r->places));
+    r->best_places = calloc(size, sizeof(*r->best_places));
+    if (!r->members || !r->items || !r->job_items || !r->chosen || !r->placed || !r->best || !r->places ||
+        !r->best_places)
+        return gt_fail_sys(r->err, ENOMEM, "relocation");
+    for (uint32_t i = 0; i < count; i++)
+        r->members[i] = i;
+    qsort_r(r->members, count, sizeof(*r->members), relocate_by_unit, r);
+    for (uint32_t first = 0, end, job = 0; first < count; first = end) {
+        const struct gt_running_pod *pod = &r->pods[r->members[first]];
+        struct move_item item = {.first = first};
+        job += first && (pod->job == GT_NONE || pod->job != r->pods[r->members[first - 1]].job);
+        for (end = first + 1; pod->unit != GT_NONE && end < count; end++) {
+            const struct gt_running_pod *other = &r->pods[r->members[end]];
+            if (other->job != pod->job || other->unit != pod->unit)
+                break;
+        }
+        item.pods = end - first;
+        item.job = job;
+        if (read_item(r, &item))
+            r->items[r->item_count++] = item;
+    }
     return 0;
 }
 
-static void relocate_take_out(struct relocator *r, const struct move_candidate *candidate, bool out)
+/* ---- the order of the search ---- */
+
+/* GPUs that are missing for the next pod of the job on this node. */
+static unsigned missing_gpus(const struct relocator *r, uint32_t node)
 {
-    relocate_change(r, candidate->node, out ? (int)candidate->gain : -(int)candidate->gain);
+    return r->job->gpus - r->available[node] % r->job->gpus;
 }
 
-/* ---- places for the current pods ---- */
-
-static uint32_t count_jobs(const struct relocator *r)
+/* Units first, then single pods by node, so that it is known what a node gains when its pods are through. */
+static int compare_items(const void *a, const void *b, void *arg)
 {
-    uint32_t jobs = 0;
-    for (uint32_t i = 0; i < r->chosen_count; i++) /* in the order of jobs */
-        jobs += !i || r->chosen[i]->job != r->chosen[i - 1]->job;
-    return jobs;
+    const struct relocator *r = arg;
+    const struct move_item *x = a, *y = b;
+    if (x->super != y->super)
+        return x->super < y->super ? -1 : 1;
+    if ((x->node == GT_NONE) != (y->node == GT_NONE))
+        return x->node == GT_NONE ? -1 : 1;
+    if (x->node != y->node) {
+        unsigned left = missing_gpus(r, x->node), right = missing_gpus(r, y->node);
+        return left != right ? (left > right) - (left < right) : (x->node > y->node) - (x->node < y->node);
+    }
+    if (x->node == GT_NONE && x->cost != y->cost)
+        return x->cost < y->cost ? -1 : 1;
+    if (x->need != y->need)
+        return x->need > y->need ? -1 : 1;
+    return (x->first > y->first) - (x->first < y->first);
 }
+
+static void take_out(struct relocator *r, const struct move_item *item, bool out)
+{
+    for (uint32_t i = 0; i < item->pods; i++) {
+        uint32_t pod = r->members[item->first + i], node = r->pods[pod].node;
+        int gain = (int)relocate_gain(r, pod);
+        relocate_change(r, node, out ? gain : -gain);
+        if (item->node != GT_NONE)
+            r->alone[node] = (unsigned)((int)r->alone[node] + (out ? gain : -gain));
+    }
+}
+
+static int by_least_run(const void *a, const void *b, void *arg)
+{
+    const struct relocate_super *supers = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (supers[x].least_run != supers[y].least_run)
+        return supers[x].least_run < supers[y].least_run ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+static void relocate_read_super(struct relocator *r, uint32_t s)
+{
+    struct relocate_super *super = &r->supers[s];
+    uint32_t before = r->slots[s] / r->job->pods, least_weight = UINT32_MAX;
+    super->slots = r->slots[s];
+    super->least_slot = UINT64_MAX;
+    for (uint32_t i = super->first; i < super->end; i++) {
+        const struct move_item *item = &r->items[i];
+        for (uint32_t k = 0; k < item->pods; k++) {
+            const struct gt_running_pod *pod = &r->pods[r->members[item->first + k]];
+            uint32_t weight = pod->cost ? pod->cost : 1, missing = missing_gpus(r, pod->node);
+            least_weight = weight < least_weight ? weight : least_weight;
+            super->least_slot = missing < super->least_slot ? missing : super->least_slot;
+        }
+    }
+    super->least_slot *= least_weight;
+    super->least_run = (r->job->pods - r->slots[s] % r->job->pods) * super->least_slot;
+    for (uint32_t i = super->first; i < super->end; i++)
+        take_out(r, &r->items[i], true);
+    if (r->slots[s] / r->job->pods == before)
+        super->least_run = NO_RUN;
+    for (uint32_t i = super->first; i < super->end; i++)
+        take_out(r, &r->items[i], false);
+    r->super_order[r->ordered++] = s;
+}
+
+static void relocate_order(struct relocator *r)
+{
+    qsort_r(r->items, r->item_count, sizeof(*r->items), compare_items, r);
+    for (uint32_t i = 0, end; i < r->item_count; i = end) {
+        struct relocate_super *super = &r->supers[r->items[i].super];
+        for (end = i; end < r->item_count && r->items[end].super == r->items[i].super; end++)
+            ;
+        super->first = i;
+        super->end = end;
+        relocate_read_super(r, r->items[i].super);
+    }
+    qsort_r(r->super_order, r->ordered, sizeof(*r->super_order), by_least_run, r->supers);
+}
+
+/* ---- places for the chosen pods ---- */
 
 static void relocate_keep(struct relocator *r)
 {
+    memcpy(r->best, r->placed, r->chosen_count * sizeof(const struct move_item *));
+    memcpy(r->best_places, r->places, r->chosen_pods * sizeof(*r->places));
     r->best_count = r->chosen_count;
-    r->best_gpus = r->chosen_gpus;
-    r->best_jobs = count_jobs(r);
-    for (uint32_t i = 0; i < r->chosen_count; i++)
-        r->best[i] = (struct gt_relocate_move){r->chosen[i]->pod, r->places[i]};
+    r->best_pods = r->chosen_pods;
+    r->best_jobs = r->chosen_jobs;
+    r->best_cost = r->cost;
 }
 
-/* Whether an earlier node of its supernode is equivalent. */
-static bool relocate_is_repeated(struct relocator *r, uint32_t at, uint32_t own)
+/* Whether a node of [from, at) of its supernode is equivalent. */
+static bool relocate_is_repeated(struct relocator *r, uint32_t from, uint32_t at, uint32_t own)
 {
     uint32_t node = r->order[at];
-    while (at-- && r->super[r->order[at]] == r->super[node]) {
+    while (at-- > from && r->super[r->order[at]] == r->super[node]) {
+        uint32_t other = r->order[at];
         spend(r);
-        if (r->available[r->order[at]] == r->available[node] && r->order[at] != own)
+        if (r->available[other] == r->available[node] && r->room[other] == r->room[node] && other != own)
             return true;
     }
     return false;
 }
 
-static bool relocate_find_places(struct relocator *r, uint32_t at);
-
-static bool try_place(struct relocator *r, uint32_t at, uint32_t node)
+/* Whether `pods` pods of `need` GPUs have room on nodes from `at` on, in the supernode of that one. */
+static bool has_room(struct relocator *r, uint32_t at, uint32_t pods, unsigned need)
 {
-    int need = (int)r->chosen[at]->need;
-    r->places[at] = node;
-    relocate_change(r, node, -need);
-    bool found = relocate_fits(r) && relocate_find_places(r, at + 1);
-    relocate_change(r, node, need);
-    return found;
+    uint32_t slots = 0, super = r->super[r->order[at]];
+    for (; at < r->node_count && r->super[r->order[at]] == super && slots < pods; at++) {
+        slots += r->room[r->order[at]] / need;
+        spend(r);
+    }
+    return slots >= pods;
 }
 
-/* Places pods from `at` on, first on nodes where they fit exactly. */
-static bool relocate_find_places(struct relocator *r, uint32_t at)
+/* Places pods from pod `pod` of item `at` on; pod number `done` of all. The pods of a unit take nodes in
+ * order, from position `from` on. */
+static bool relocate_find_places(struct relocator *r, uint32_t at, uint32_t pod, uint32_t done, uint32_t from)
 {
+    const struct move_item *item = r->placed[at];
     if (at == r->chosen_count) {
         relocate_keep(r);
         return true;
     }
-    const struct move_candidate *candidate = r->chosen[at];
-    for (unsigned exactly = 2; exactly--;)
-        for (uint32_t i = 0; i < r->node_count && !r->exhausted; i++) {
-            uint32_t node = r->order[i];
-            spend(r);
-            if (node == candidate->node || r->available[node] < candidate->need ||
-                (r->available[node] == candidate->need) != exactly ||
-                (candidate->tied && r->super[node] != r->super[candidate->node]) ||
-                relocate_is_repeated(r, i, candidate->node))
-                continue;
-            if (try_place(r, at, node))
-                return true;
-        }
+    if (pod == item->pods)
+        return relocate_find_places(r, at + 1, 0, done, 0);
+    for (uint32_t i = from; i < r->node_count && !r->exhausted; i++) {
+        uint32_t node = r->order[i];
+        spend(r);
+        if (pod && r->super[node] != r->super[r->places[done - 1]])
+            break;
+        if (node == item->node || r->room[node] < item->need ||
+            (item->pods > 1 && !has_room(r, i, item->pods - pod, item->need)) ||
+            relocate_is_repeated(r, from, i, item->node))
+            continue;
+        r->places[done] = node;
+        r->room[node] -= item->need;
+        relocate_change(r, node, -(int)item->need);
+        bool found = relocate_fits(r) && relocate_find_places(r, at, pod + 1, done + 1, i);
+        relocate_change(r, node, (int)item->need);
+        r->room[node] += item->need;
+        if (found)
+            return true;
+    }
     return false;
 }
 
-/* ---- which pods of a set of jobs ---- */
-
-static bool is_like(const struct move_candidate *a, const struct move_candidate *b)
+static int by_size(const void *a, const void *b)
 {
-    return a->job == b->job && a->node == b->node && a->gain == b->gain && a->need == b->need &&
-           a->tied == b->tied;
+    const struct move_item *x = *(const struct move_item *const *)a, *y = *(const struct move_item *const *)b;
+    if (x->need != y->need)
+        return x->need > y->need ? -1 : 1;
+    return x->pods != y->pods ? (x->pods < y->pods) - (x->pods > y->pods) : (x > y) - (x < y);
 }
 
-/* Chooses `more` further pods from the set's jobs, beginning with pod `from` of job `at`. */
-static void choose_pods(struct relocator *r, uint32_t set_size, uint32_t at, uint32_t from, uint32_t more)
+static bool place_chosen(struct relocator *r)
 {
-    if (!more) {
-        if (relocate_fits(r))
-            relocate_find_places(r, 0);
+    uint64_t kept = !r->thorough && r->work > PLACES_WORK ? r->work - PLACES_WORK : 0;
+    r->work -= kept;
+    memcpy(r->placed, r->chosen, r->chosen_count * sizeof(const struct move_item *));
+    qsort(r->placed, r->chosen_count, sizeof(const struct move_item *), by_size);
+    bool found = relocate_find_places(r, 0, 0, 0, 0);
+    r->exhausted = r->exhausted && !kept;
+    r->work += kept;
+    return found;
+}
+
+/* ---- which units and pods ---- */
+
+/* Whether a set of at least this cost, with all that is chosen, cannot be better than the best one. */
+static bool is_no_better(const struct relocator *r, uint64_t cost)
+{
+    if (!r->best_count || cost != r->best_cost)
+        return r->best_count && cost > r->best_cost;
+    return r->chosen_jobs >= r->best_jobs;
+}
+
+static bool is_like(const struct relocator *r, const struct move_item *a, const struct move_item *b)
+{
+    const struct gt_running_pod *x = &r->pods[r->members[a->first]], *y = &r->pods[r->members[b->first]];
+    return a->node == b->node && a->node != GT_NONE && a->gain == b->gain && a->need == b->need &&
+           a->cost == b->cost && x->job == y->job;
+}
+
+/* Whether the single pods chosen on the node bring it at least one more pod of the job. */
+static bool is_through(const struct relocator *r, uint32_t node)
+{
+    unsigned available = r->available[node];
+    return available / r->job->gpus > (available - r->alone[node]) / r->job->gpus;
+}
+
+static void choose_supers(struct relocator *r, uint32_t at);
+
+static void choose_item(struct relocator *r, const struct move_item *item, bool in)
+{
+    if (in) {
+        r->chosen_jobs += !r->job_items[item->job]++;
+        r->chosen[r->chosen_count++] = item;
+        r->chosen_pods += item->pods;
+        r->cost += item->cost;
+    } else {
+        r->chosen_jobs -= !--r->job_items[item->job];
+        r->chosen_count--;
+        r->chosen_pods -= item->pods;
+        r->cost -= item->cost;
+    }
+    take_out(r, item, in);
+}
+
+/* Whether nothing from supernode number `at` of the order on can lead to a better set. */
+static bool is_useless_from(const struct relocator *r, uint32_t at)
+{
+    if (at == r->ordered)
+        return true;
+    return is_no_better(r, r->cost + (relocate_fits(r) ? 1 : r->supers[r->super_order[at]].least_run));
+}
+
+/* Further items of supernode number `at` of the order, from item `from` on. */
+static void choose_items(struct relocator *r, uint32_t at, uint32_t from)
+{
+    uint32_t s = r->super_order[at], pods = r->job->pods;
+    const struct relocate_super *super = &r->supers[s];
+    uint32_t next = (r->slots[s] / pods + 1) * pods;
+    const struct move_item *last = from > super->first ? &r->items[from - 1] : NULL;
+    uint64_t least = super->cost_before + (next - super->slots) * super->least_slot;
+    r->exhausted = r->exhausted || r->chosen_pods > MOVES_MAX;
+    if (r->exhausted || is_no_better(r, r->cost))
         return;
-    }
-    for (; at < set_size; at++, from = 0) {
-        uint32_t first = r->jobs[r->set[at]], end = r->jobs[r->set[at] + 1];
-        for (uint32_t i = first + from; i < end && !r->exhausted; i++) {
-            const struct move_candidate *candidate = &r->candidates[i];
-            if ((i > first + from && is_like(candidate, candidate - 1)) ||
-                (r->best_count && r->chosen_gpus + candidate->need >= r->best_gpus))
-                continue;
-            r->chosen[r->chosen_count++] = candidate;
-            r->chosen_gpus += candidate->need;
-            relocate_take_out(r, candidate, true);
-            choose_pods(r, set_size, at, i - first + 1, more - 1);
-            relocate_take_out(r, candidate, false);
-            r->chosen_gpus -= candidate->need;
-            r->chosen_count--;
-        }
-    }
-}
-
-/* ---- which jobs ---- */
-
-static void take_job_out(struct relocator *r, uint32_t job, bool out)
-{
-    for (uint32_t i = r->jobs[job]; i < r->jobs[job + 1]; i++)
-        relocate_take_out(r, &r->candidates[i], out);
-}
-
-/* Sets of `size` jobs, with `pods` pods moving; the first `at` are chosen, with so many pods in all. */
-static void choose_jobs(struct relocator *r, uint32_t size, uint32_t at, uint32_t from, uint32_t in_all,
-                        uint32_t pods)
-{
-    if (at == size) {
-        bool helps = in_all >= pods && relocate_fits(r);
-        for (uint32_t i = 0; i < size && helps; i++)
-            take_job_out(r, r->set[i], false);
-        if (!helps)
+    bool fits = relocate_fits(r);
+    if (fits && (place_chosen(r) || !r->thorough))
+        return;
+    if (last && (r->thorough || r->slots[s] / pods > super->slots / pods))
+        choose_supers(r, at + 1);
+    if (is_no_better(r, fits ? r->cost + 1 : least) && (!r->thorough || is_useless_from(r, at + 1)))
+        return;
+    for (uint32_t i = from; i < super->end && !r->exhausted; i++) {
+        const struct move_item *item = &r->items[i];
+        if (!r->thorough && last && last->node != GT_NONE && last->node != item->node &&
+            !is_through(r, last->node))
             return;
-        choose_pods(r, size, 0, 0, pods);
-        for (uint32_t i = 0; i < size; i++)
-            take_job_out(r, r->set[i], true);
-        return;
-    }
-    for (uint32_t job = from; job + (size - at) <= r->job_count && !r->exhausted; job++) {
-        r->set[at] = job;
-        take_job_out(r, job, true);
-        choose_jobs(r, size, at + 1, job + 1, in_all + r->jobs[job + 1] - r->jobs[job], pods);
-        take_job_out(r, job, false);
-    }
-}
-
-/* [n]: the most pods that n jobs have. */
-static int count_most(const struct relocator *r, uint32_t **ret_most)
-{
-    uint32_t *most = calloc((size_t)r->job_count + 1, sizeof(*most));
-    if (!most)
-        return gt_fail_sys(r->err, ENOMEM, "relocation");
-    for (uint32_t i = 0; i < r->job_count; i++)
-        most[i + 1] = r->jobs[i + 1] - r->jobs[i];
-    qsort(most + 1, r->job_count, sizeof(*most), gt_compare_uint32_down);
-    for (uint32_t i = 1; i <= r->job_count; i++)
-        most[i] += most[i - 1];
-    *ret_most = most;
-    return 0;
-}
-
-static void relocate_search(struct relocator *r, const uint32_t *most, uint32_t least_pods)
-{
-    for (uint32_t size = 1; size <= r->job_count && !r->best_count && !r->exhausted; size++)
-        for (uint32_t pods = least_pods > size ? least_pods : size;
-             pods <= most[size] && !r->best_count && !r->exhausted; pods++) {
-            r->exhausted = pods > MOVES_MAX;
-            choose_jobs(r, size, 0, 0, 0, pods);
-        }
-}
-
-/* ---- the set of gt_advise() ---- */
-
-static void relocate_try_advice(struct relocator *r, const struct gt_advice *advice)
-{
-    if (advice->count > MOVES_MAX)
-        return;
-    for (uint32_t i = 0; i < r->candidate_count; i++) {
-        const struct move_candidate *candidate = &r->candidates[i];
-        if (!bsearch(&candidate->pod, advice->moved, advice->count, sizeof(*advice->moved),
-                     gt_compare_uint32))
+        if (i > from && is_like(r, item, item - 1))
             continue;
-        r->chosen[r->chosen_count++] = candidate;
-        r->chosen_gpus += candidate->need;
-        relocate_take_out(r, candidate, true);
+        choose_item(r, item, true);
+        choose_items(r, at, i + 1);
+        choose_item(r, item, false);
     }
-    if (relocate_fits(r))
-        relocate_find_places(r, 0);
-    while (r->chosen_count)
-        relocate_take_out(r, r->chosen[--r->chosen_count], false);
-    r->chosen_gpus = 0;
 }
 
-/* The fewest jobs that have so many pods. */
-static uint32_t least_jobs(const struct relocator *r, const uint32_t *most, uint32_t pods)
+static void choose_supers(struct relocator *r, uint32_t at)
 {
-    uint32_t jobs = 0;
-    while (jobs < r->job_count && most[jobs] < pods)
-        jobs++;
-    return jobs;
+    for (; !r->exhausted && !is_useless_from(r, at); at++) {
+        struct relocate_super *super = &r->supers[r->super_order[at]];
+        super->cost_before = r->cost;
+        choose_items(r, at, super->first);
+    }
 }
 
-/* The best of all sets; the greedy result stays where the search is cut short. */
-static int search_all(struct relocator *r, const uint32_t *most, const struct gt_advice *advice,
-                      uint64_t work, bool *ret_exact)
+/* First the sets of which each supernode's part brings a run; then all that could cost less. True: none costs
+ * less than the best one. */
+static bool relocate_search(struct relocator *r, uint64_t work)
 {
-    uint32_t count = r->best_count, jobs = r->best_jobs;
-    unsigned gpus = r->best_gpus;
-    gt_auto_free struct gt_relocate_move *moves = calloc((size_t)count + 1, sizeof(*moves));
-    if (!moves)
-        return gt_fail_sys(r->err, ENOMEM, "relocation");
-    memcpy(moves, r->best, count * sizeof(*moves));
-    r->best_count = 0;
-    r->exhausted = false;
-    r->work = work;
-    relocate_search(r, most, advice->exact ? advice->count : 1);
-    *ret_exact = !r->exhausted;
-    if (r->best_count || !r->exhausted)
-        return 0;
-    memcpy(r->best, moves, count * sizeof(*moves));
-    r->best_count = count;
-    r->best_jobs = jobs;
-    r->best_gpus = gpus;
-    return 0;
+    uint64_t least = 0;
+    for (unsigned round = 0; round < 2; round++) {
+        r->exhausted = false;
+        r->thorough = round;
+        r->work = work / 2;
+        if (r->ordered)
+            least = (r->job->runs - r->runs) * r->supers[r->super_order[0]].least_run;
+        if (least < NO_RUN)
+            choose_supers(r, 0);
+    }
+    return !r->exhausted || (r->best_count && r->best_cost <= least);
 }
 
-static int relocate_find(struct relocator *r, const struct gt_advice *advice, uint64_t work, bool *ret_exact)
+/* ---- the planner's places ---- */
+
+/* Where the search has found room for an item. */
+static bool limit_places(const struct relocator *r, const struct move_item *item, const uint32_t *places,
+                         struct gt_plan_limit *limits, struct gt_node_set *excluded,
+                         struct gt_plan_request *request)
 {
-    gt_auto_free uint32_t *most = NULL;
-    int result = count_most(r, &most);
-    if (result < 0)
-        return result;
-    r->exhausted = false;
-    r->work = work / 8;
-    relocate_try_advice(r, advice);
-    *ret_exact = advice->exact && r->best_count && r->best_gpus == advice->gpus &&
-                 r->best_jobs == least_jobs(r, most, advice->count);
-    return *ret_exact ? 0 : search_all(r, most, advice, work, ret_exact);
+    for (uint32_t node = 0, next = 0; node <= r->node_count; node++) {
+        uint32_t pods = 0;
+        for (uint32_t i = 0; i < item->pods; i++)
+            pods += places[i] == node;
+        if (pods)
+            limits[next++] = (struct gt_plan_limit){node, pods * item->need};
+        else if (node < r->node_count && gt_node_set_add(excluded, node, NULL) < 0)
+            return false;
+        request->limit_count = next;
+    }
+    request->limits = limits;
+    return true;
+}
+
+static bool plan_item(struct relocator *r, const struct move_item *item, const uint32_t *places,
+                      struct gt_relocate_move *moves)
+{
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set excluded = {0};
+    gt_auto_free struct gt_plan_pod *pods = calloc(item->pods, sizeof(*pods));
+    gt_auto_free struct gt_plan_limit *limits = calloc(item->pods, sizeof(*limits));
+    struct gt_plan_unit unit = {.pods = item->pods, .gpus = item->need};
+    struct gt_plan_request request = {
+        .units = &unit, .unit_count = 1, .pods = pods, .pod_count = item->pods, .excluded = &excluded};
+    struct gt_plan_failure failure;
+    if (!pods || !limits || (places && !limit_places(r, item, places, limits, &excluded, &request)) ||
+        (!places && item->node != GT_NONE && gt_node_set_add(&excluded, item->node, NULL) < 0) ||
+        !gt_plan_job(r->cluster, &request, &failure))
+        return false;
+    for (uint32_t i = 0; i < item->pods; i++) {
+        struct gt_promise promise = {
+            .node = pods[i].node, .owner = RELOCATE_OWNER, .mask = pods[i].mask, .kind = GT_PROMISE_RESERVED};
+        struct gt_promise_id id;
+        if (gt_cluster_promise(r->cluster, &promise, &id, NULL) < 0)
+            return false;
+        moves[i] = (struct gt_relocate_move){r->members[item->first + i], pods[i].node, pods[i].mask};
+    }
+    return true;
+}
+
+static bool plan_job(struct relocator *r)
+{
+    uint32_t runs = r->job->runs, count = runs * r->job->pods;
+    gt_auto_free struct gt_plan_unit *units = calloc((size_t)runs + 1, sizeof(*units));
+    gt_auto_free struct gt_plan_pod *pods = calloc((size_t)count + 1, sizeof(*pods));
+    gt_auto_free uint64_t *freed = calloc((size_t)r->node_count + 1, sizeof(*freed));
+    struct gt_plan_failure failure;
+    if (!units || !pods || !freed)
+        return false;
+    for (uint32_t i = 0; i < runs; i++)
+        units[i] =
+            (struct gt_plan_unit){.first = i * r->job->pods, .pods = r->job->pods, .gpus = r->job->gpus};
+    for (uint32_t i = 0; i < r->best_count; i++)
+        for (uint32_t k = 0; k < r->best[i]->pods; k++) {
+            const struct gt_running_pod *pod = &r->pods[r->members[r->best[i]->first + k]];
+            freed[pod->node] |= pod->mask;
+        }
+    const struct gt_plan_request request = {
+        .units = units, .unit_count = runs, .pods = pods, .pod_count = count, .freed = freed};
+    return gt_plan_job(r->cluster, &request, &failure);
+}
+
+static bool plan_all(struct relocator *r, bool limited, struct gt_relocate_move *moves)
+{
+    bool planned = true;
+    for (uint32_t i = 0, done = 0; i < r->best_count && planned; done += r->best[i++]->pods)
+        planned = plan_item(r, r->best[i], limited ? r->best_places + done : NULL, moves + done);
+    planned = planned && plan_job(r);
+    gt_cluster_end_promises(r->cluster, GT_PROMISE_RESERVED, RELOCATE_OWNER);
+    return planned;
 }
 
 static int by_pod(const void *a, const void *b)
@@ -393,48 +575,51 @@ static int by_pod(const void *a, const void *b)
     return (x->pod > y->pod) - (x->pod < y->pod);
 }
 
-static void relocator_done(struct relocator *r)
+static int relocate_plan(struct relocator *r, struct gt_relocation *ret)
 {
-    free(r->available);
-    free(r->super);
-    free(r->order);
-    free(r->slots);
-    free(r->candidates);
-    free(r->jobs);
-    free(r->set);
-    free(r->chosen);
-    free(r->places);
-    free(r->best);
+    gt_auto_free struct gt_relocate_move *moves = calloc((size_t)r->best_pods + 1, sizeof(*moves));
+    if (!moves)
+        return gt_fail_sys(r->err, ENOMEM, "relocation");
+    if (!plan_all(r, false, moves) && !plan_all(r, true, moves))
+        return gt_fail_sys(r->err, ENOMEM, "relocation");
+    qsort(moves, r->best_pods, sizeof(*moves), by_pod);
+    for (uint32_t i = 0; i < r->best_pods; i++)
+        ret->gpus += gt_bit_count(moves[i].mask);
+    ret->moves = gt_steal(moves);
+    ret->count = r->best_pods;
+    ret->jobs = r->best_jobs;
+    ret->cost = r->best_cost;
+    return 0;
 }
 
-int gt_relocate(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
+static void relocator_done(struct relocator *r)
+{
+    void *all[] = {r->available,   r->room,           r->alone,          r->super,
+                   r->order,       r->slots,          r->members,        r->items,
+                   r->supers,      r->super_order,    r->job_items,      r->places,
+                   r->best_places, (void *)r->chosen, (void *)r->placed, (void *)r->best};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        free(all[i]);
+}
+
+int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
                 const struct gt_advise_job *job, uint64_t work, struct gt_relocation *ret,
                 struct gt_err **err)
 {
-    __attribute__((cleanup(relocator_done))) struct relocator r = {.job = job, .err = err};
+    __attribute__((cleanup(relocator_done))) struct relocator r = {
+        .cluster = cluster, .pods = pods, .job = job, .err = err, .work = UINT64_MAX};
     struct gt_relocation relocation = {.exact = true};
-    struct gt_advice advice = {0};
-    int result = gt_advise(cluster, pods, pod_count, job, 0, &advice, err);
-    r.work = UINT64_MAX;
-    if (result >= 0)
-        result = relocate_read_cluster(&r, cluster);
-    if (result >= 0)
-        result = find_candidates(&r, cluster, pods, pod_count);
-    bool fits_now = result >= 0 && relocate_fits(&r);
+    GT_TRY(relocate_read_cluster(&r));
+    GT_TRY(find_items(&r, pod_count));
+    relocation.possible = relocate_fits(&r);
     uint64_t wanted = (uint64_t)job->runs * job->pods * job->gpus; /* moving frees no GPU */
-    if (result >= 0 && !fits_now && advice.possible && r.free >= wanted)
-        result = relocate_find(&r, &advice, work ? work : RELOCATE_WORK, &relocation.exact);
-    free(advice.moved);
-    if (result < 0)
-        return result;
-    relocation.possible = fits_now || r.best_count;
-    if (r.best_count) {
-        qsort(r.best, r.best_count, sizeof(*r.best), by_pod);
-        relocation.moves = r.best;
-        r.best = NULL;
-        relocation.count = r.best_count;
-        relocation.jobs = r.best_jobs;
-        relocation.gpus = r.best_gpus;
+    if (!relocation.possible && r.free >= wanted) {
+        relocate_order(&r);
+        relocation.exact = relocate_search(&r, work ? work : GT_RELOCATE_WORK);
+        r.work = UINT64_MAX;
+        relocation.possible = r.best_count;
+        if (r.best_count)
+            GT_TRY(relocate_plan(&r, &relocation));
     }
     *ret = relocation;
     return 0;

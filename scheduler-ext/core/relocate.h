@@ -7,21 +7,33 @@
  * Which running pods to move, and where to, so that a pending job fits and the moved pods run again.
  * (gt_advise() only removes pods.) The cluster is not changed.
  *
- * All moved pods stop first, then they start again. Moving a pod interrupts its job, so the best set has the
- * fewest jobs, then the fewest pods, then the fewest GPUs of moved pods.
+ * A pod without a unit moves by itself; a unit moves with all its pods, into one supernode of tier 1. Each
+ * new place is room that is available now, so that it can be promised before the first pod leaves and no move
+ * waits for another. The best set costs least; of those it has the fewest jobs. A pod costs its GPUs, times
+ * what its restart costs.
+ *
+ * The search takes one supernode after the other, those first where one more run needs the fewest GPUs. First
+ * it takes only sets that bring a further run in each supernode that they touch, which finds a good one soon;
+ * then all others that could cost less: a pod may leave only because another one comes. Of a set that makes
+ * room all places are tried, except equivalent ones. The places of the best set come from gt_plan_job(); if
+ * the job would not fit beside those, they are limited to nodes that the search found.
  */
 
 struct gt_relocation {
     bool possible; /* false: no solution was found */
-    bool exact;    /* the result is optimal, or there is no solution; false: the search was cut short */
+    bool exact;    /* nothing else costs less, or there is no solution; false: the search was cut short */
     struct gt_relocate_move {
         uint32_t pod, node; /* index of the pod; its new node */
+        uint64_t mask;      /* its new GPUs */
     } * moves;              /* by index of the pod; NULL where there are none */
     uint32_t count, jobs, gpus;
+    uint64_t cost;
 };
 
-/* `work` bounds the steps of the search (0: 30 million, a fraction of a second). The caller frees ret->moves.
- * A job that fits already needs no moves. */
-int gt_relocate(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
+enum { GT_RELOCATE_WORK = 30000000 };
+
+/* `work` bounds the steps of the search (0: GT_RELOCATE_WORK, a fraction of a second). The caller frees
+ * ret->moves. A job that fits already needs no moves. */
+int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
                 const struct gt_advise_job *job, uint64_t work, struct gt_relocation *ret,
                 struct gt_err **err);

@@ -345,7 +345,7 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
     struct gt_cluster_file *file = reader->file;
     struct gt_cluster_pod *named = &file->pods[i];
     struct gt_running_pod *pod = &file->running[i];
-    unsigned group = 0, atomic = 0;
+    unsigned group = 0, atomic = 0, unit = 0, cost = 1;
     char path[READER_PATH_SIZE], name[READER_NAME_SIZE], job[READER_NAME_SIZE] = "", node[READER_NAME_SIZE];
     snprintf(path, sizeof(path), "pods[%u]", i);
     struct gt_at at = {READER_SOURCE, path, reader->err};
@@ -359,6 +359,8 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
     GT_TRY(gt_get_bool(&at, json, "movable", &pod->movable));
     GT_TRY(gt_get_unsigned(&at, json, "groupSize", GT_CHAIN_SIZE_MAX, &group));
     GT_TRY(gt_get_unsigned(&at, json, "atomicGroupSize", GT_CHAIN_SIZE_MAX, &atomic));
+    GT_TRY(gt_get_unsigned(&at, json, "unit", GT_CLUSTER_PODS_MAX, &unit));
+    GT_TRY(gt_get_unsigned(&at, json, "restartCost", GT_CLUSTER_COST_MAX, &cost));
     GT_TRY(reader_name(&at, json, "node", node));
     pod->node = gt_cluster_find_node(file->cluster, node);
     if (pod->node == GT_NONE)
@@ -375,7 +377,11 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
         return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is free, its node says",
                           gt_bit_first(pod->mask & n.free), node);
     used[pod->node] |= pod->mask;
-    pod->tied = (atomic ? atomic : group) > gt_bit_count(pod->mask);
+    pod->cost = cost;
+    pod->unit = unit;
+    named->unit_gpus = atomic ? atomic : group;
+    if (named->unit_gpus <= gt_bit_count(pod->mask))
+        pod->unit = GT_NONE;
     if (!reader->sizes_given) {
         gt_chain_came(file->cluster, group, gt_bit_count(pod->mask));
         gt_chain_came(file->cluster, atomic, gt_bit_count(pod->mask));

@@ -228,14 +228,15 @@ static void advise(struct world *world, struct input *input)
         candidates[i] = (struct gt_running_pod){.node = pods[i].node,
                                                 .mask = pods[i].mask,
                                                 .job = i % 3 ? i / 3 : GT_NONE,
-                                                .movable = pods[i].movable,
-                                                .tied = i % 2};
+                                                .unit = i % 3 ? i / 3 : GT_NONE,
+                                                .cost = i % 2,
+                                                .movable = pods[i].movable};
     if (gt_relocate(world->cluster, candidates, kept, &job, 20000, &relocation, &err) < 0)
         return;
     for (uint32_t i = 0; i < relocation.count; i++)
         must(relocation.moves[i].pod < kept && candidates[relocation.moves[i].pod].movable &&
                  gt_cluster_get_node(world->cluster, relocation.moves[i].node, &node) &&
-                 relocation.moves[i].node != candidates[relocation.moves[i].pod].node,
+                 !(relocation.moves[i].mask & ~node.available),
              "moves what it may not, or to nowhere", NULL);
     free(relocation.moves);
 }

@@ -102,17 +102,19 @@ class PlanCase(Case):
         moves = answer["relocation"]["move"]
         pods = {pod["name"]: pod for pod in cluster["pods"]}
         leaf = leaf_of(cluster)
-        free = with_gone(cluster, moves)
+        free, now = with_gone(cluster, moves), {n: set(g) for n, g in free_of(cluster).items()}
         for move in moves:
             pod = pods[move["name"]]
             self.assertTrue(pod["movable"])
             self.assertEqual((pod["node"], pod["gpus"], pod.get("job")), (move["node"], move["gpus"], move.get("job")))
-            self.assertNotEqual(move["toNode"], move["node"])
             self.assertEqual(len(move["toGpus"]), len(move["gpus"]))
-            self.assertLessEqual(set(move["toGpus"]), free[move["toNode"]])
+            self.assertLessEqual(set(move["toGpus"]), now[move["toNode"]])
+            now[move["toNode"]] -= set(move["toGpus"])
             free[move["toNode"]] -= set(move["toGpus"])
             if pod.get("groupSize", 0) > len(pod["gpus"]):
-                self.assertEqual(leaf[move["toNode"]], leaf[move["node"]])
+                mates = [p for p in cluster["pods"] if (p.get("job"), p.get("unit", 0)) == (pod["job"], pod.get("unit", 0))]
+                places = [leaf[m["toNode"]] for m in moves if m["name"] in [p["name"] for p in mates]]
+                self.assertEqual((len(places), len(set(places))), (len(mates), 1))
         self.assertEqual(answer["relocation"]["jobs"], len({m.get("job", m["name"]) for m in moves}))
         return free
 
@@ -357,10 +359,31 @@ class Example(PlanCase):
         free = self.check_relocation(self.cluster, answer)
         self.check_placement(self.cluster, answer["relocation"]["units"], 8, 8, 8, 8, free)
         text = self.done("plan", "--cluster", EXAMPLE, "--pods", "8", "--gpus", "8", "--group-size", "64", "--relocate")
-        self.assertIn("it fits when 2 movable pods of 2 jobs, with 5 GPUs, move; fewer will not do", text)
-        self.assertIn("serve/rank-1 from rack-d-n08, GPUs 0-3, to rack-c-n04, GPUs 4-7, job serve/rank", text)
+        self.assertIn("it fits when 2 movable pods of 2 jobs, with 5 GPUs, move; nothing that costs less will do", text)
+        self.assertIn("serve/rank-1 from rack-d-n08, GPUs 0-3, to rack-e-n03, GPUs 4-7, job serve/rank", text)
         self.refused(2, "plan", "--cluster", EXAMPLE, "--pods", "1", "--gpus", "1", "--advise", "--relocate",
                      says="expected one of the two")
+
+    def test_whole_unit_moves(self):
+        cluster = {"nodes": [{"name": f"{s}{i}", "supernode": s, "gpus": 8} for s in "ab" for i in range(4)], "pods": [
+            {"name": f"u-{i}", "node": f"a{i}", "gpus": list(range(8)), "movable": True, "job": "u", "groupSize": 16, "unit": 0}
+            for i in range(2)]}
+        cluster["pods"].append({"name": "v", "node": "b0", "gpus": list(range(8)), "job": "v"})
+        args = ["--pods", 4, "--gpus", 8, "--group-size", 32, "--relocate"]
+        answer = self.plan(cluster, *args)
+        self.assertEqual(sorted(m["name"] for m in answer["relocation"]["move"]), ["u-0", "u-1"])
+        self.assertEqual(answer["relocation"]["cost"], 16)
+        free = self.check_relocation(cluster, answer)
+        self.check_placement(cluster, answer["relocation"]["units"], 4, 8, 4, 4, free)
+        cluster["pods"][0]["movable"] = False  # then the unit stays, as where a pod of it is not in the file
+        self.assertFalse(self.plan(cluster, *args)["relocation"]["possible"])
+        cluster["pods"][0].update(movable=True, groupSize=24)
+        self.assertFalse(self.plan(cluster, *args)["relocation"]["possible"])
+        cluster["pods"][0]["groupSize"] = 16  # 8 GPUs that cost three times as much are not taken
+        cluster["pods"][2].update(movable=True, restartCost=3)
+        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 16)
+        cluster["pods"][2]["restartCost"] = 1
+        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 8)
 
     def test_documented_output(self):
         with open(os.path.join(SOURCE, "docs", "reference", "cli.md"), encoding="utf-8") as file:
