@@ -79,6 +79,11 @@
 #define GT_ANNOTATION_GROUP_TOPOLOGY "metax-tech.com/gpu-group-topology"
 #define GT_ANNOTATION_JOB_NAME       "metax-tech.com/job-name"
 #define GT_ANNOTATION_JOB_PODS       "metax-tech.com/job-pods"
+/* On pods alone: whether it may move for others, what a restart costs it, and the node that it is to move to.
+ */
+#define GT_ANNOTATION_MOVABLE        "metax-tech.com/movable"
+#define GT_ANNOTATION_COST           "metax-tech.com/restart-cost"
+#define GT_ANNOTATION_MOVE_TO        "metax-tech.com/move-to"
 #define GT_USER_PREFIX               "metax-tech.com/" /* of the annotations of users */
 
 /* Volcano: a pod's PodGroup, and the default name of its scheduler. */

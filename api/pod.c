@@ -15,8 +15,6 @@
 
 /* ---- labels and annotations ---- */
 
-_Static_assert(GT_POD_KEYS <= 64, "a bit for each");
-
 static const char *pod_find(const struct gt_pair *pairs, unsigned count, enum gt_pod_key key)
 {
     for (unsigned i = 0; i < count; i++)

@@ -18,6 +18,9 @@ enum gt_pod_key {
     GT_KEY_PLAN_UNIT = GT_KEY_SIZES,
     GT_KEY_PLAN_RANK,
     GT_KEY_POD_GROUP,
+    GT_KEY_MOVABLE,
+    GT_KEY_COST,
+    GT_KEY_MOVE_TO,
     GT_JOB_KEY_LIST(GT_POD_KEY) GT_KEY_CUSTOM, /* the first label of kinds that users describe */
     GT_POD_KEYS = GT_KEY_CUSTOM + 24,
 };

@@ -15,9 +15,9 @@ enum { WALK_DEPTH = 12, VALUE_SIZE = 64 };
 /* The first ones are also those of templates and of the objects that have them. */
 enum { TEMPLATE_KEYS = 7 };
 static const char *const user_keys[] = {
-    GT_ANNOTATION_GROUP,          GT_ANNOTATION_ATOMIC,   GT_ANNOTATION_LOSS,
-    GT_ANNOTATION_UNPLACED,       GT_ANNOTATION_SPREAD,   GT_ANNOTATION_JOB_TOPOLOGY,
-    GT_ANNOTATION_GROUP_TOPOLOGY, GT_ANNOTATION_JOB_NAME, GT_ANNOTATION_JOB_PODS};
+    GT_ANNOTATION_GROUP,    GT_ANNOTATION_ATOMIC,       GT_ANNOTATION_LOSS,           GT_ANNOTATION_UNPLACED,
+    GT_ANNOTATION_SPREAD,   GT_ANNOTATION_JOB_TOPOLOGY, GT_ANNOTATION_GROUP_TOPOLOGY, GT_ANNOTATION_JOB_NAME,
+    GT_ANNOTATION_JOB_PODS, GT_ANNOTATION_MOVABLE,      GT_ANNOTATION_COST,           GT_ANNOTATION_MOVE_TO};
 
 void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, ...)
 {

@@ -78,7 +78,8 @@ static int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *
 {
     struct gt_cluster_file *file = plan->file;
     GT_TRY(number_jobs(file, err));
-    GT_TRY(gt_relocate(plan->cluster, file->running, file->pod_count, job, 0, &plan->relocation, err));
+    GT_TRY(gt_relocate(plan->cluster, file->running, file->pod_count, &(struct gt_relocate_spec){.job = *job},
+                       &plan->relocation, err));
     plan_relocate_move(plan);
     return 0;
 }

@@ -348,12 +348,12 @@ static void cache_pods_refuse(struct gt_cache *cache, const struct gt_pod *from,
         cache->spec.on_refused(cache->spec.arg, from->meta.namespace_, from->meta.name, why);
 }
 
-/* A pod on a node stays there, so its constraints do not matter, unless its job is placed by units, which may
- * lose nodes. The annotation may be on another template of the job. */
+/* A pod on a node stays there, so its constraints do not matter, unless it may move, or its job is placed by
+ * units, which may lose nodes. The annotation may be on another template of the job. */
 static bool may_move(const struct gt_pod *from)
 {
     return !from->node_name || from->plan_node || gt_pod_annotation(&from->meta, GT_KEY_GROUP) ||
-           gt_pod_annotation(&from->meta, GT_KEY_LOSS);
+           gt_pod_annotation(&from->meta, GT_KEY_LOSS) || gt_pod_annotation(&from->meta, GT_KEY_MOVABLE);
 }
 
 /* Adds or changes a pod that asks for GPUs; `pod` NULL: a new one. */

@@ -143,6 +143,9 @@ static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_R
 static const char *const unhealthy_words[] = {
     [GT_UNHEALTHY_KEEP] = "keep", [GT_UNHEALTHY_EVICT] = "evict", NULL};
 
+static const char *const rebalance_words[] = {
+    [GT_REBALANCE_SUGGEST] = "suggest", [GT_REBALANCE_OFF] = "off", NULL};
+
 static const char *const claim_words[] = {
     [GT_CLAIMS_OFF] = "none", [GT_CLAIMS_OF_GROUPS] = "groups", [GT_CLAIMS_OF_ALL] = "all", NULL};
 
@@ -221,6 +224,10 @@ static const struct gt_option table[] = {
     {"on-unhealthy-gpu", "WHAT",
      "pods with limits on a GPU that is lost in this way: keep, or evict them (keep)", gt_option_word,
      COMPANION_FIELD(placement.unhealthy_gpu), .words = unhealthy_words},
+    {"rebalance", "WHAT",
+     "for the first job that waits while enough GPUs are free: suggest which pods could move, or off "
+     "(suggest)",
+     gt_option_word, COMPANION_FIELD(placement.rebalance), .words = rebalance_words},
     {"spare-nodes", "NUMBER", "free nodes of each supernode that are left to pods whose nodes were lost (0)",
      gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},
     {"reserve", "SECONDS", "a StatefulSet's places are reserved for so long after its last pod came (1800)",

@@ -151,3 +151,22 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pod
         *ret = advice;
     return r;
 }
+
+bool gt_advise_job_of(const struct gt_plan_request *request, struct gt_advise_job *ret)
+{
+    *ret = (struct gt_advise_job){0};
+    for (uint32_t u = 0; u < request->unit_count; u++) {
+        const struct gt_plan_unit *unit = &request->units[u];
+        uint32_t running = 0, run = unit->atom ? unit->atom : unit->pods;
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+            running += request->pods[i].running;
+        if (running == unit->pods)
+            continue;
+        if (running || (ret->runs && (ret->pods != run || ret->gpus != unit->gpus)))
+            return false;
+        ret->pods = run;
+        ret->gpus = unit->gpus;
+        ret->runs += unit->pods / run;
+    }
+    return ret->runs && ret->gpus;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/plan.h"
 
 /*
  * Defragmentation advice: which running pods to move away so that a pending job fits. The cluster is not
@@ -18,6 +18,9 @@ struct gt_advise_job {
     uint32_t runs, pods;
     unsigned gpus;
 };
+
+/* What a request asks for. False where the job's runs are not all equal, or have begun. */
+bool gt_advise_job_of(const struct gt_plan_request *request, struct gt_advise_job *ret);
 
 struct gt_advice {
     bool possible; /* false: the job does not fit even when all movable pods leave */

@@ -28,6 +28,7 @@ enum {
     GT_CLUSTER_NAME_MAX = 253, /* a Kubernetes name */
     GT_TIERS_MAX = 8,
     GT_CHAIN_MAX = 16,
+    GT_MOVE_COST_MAX = 1000000, /* of a restart, for each GPU, compared with other pods */
 };
 
 #define GT_NONE UINT32_MAX

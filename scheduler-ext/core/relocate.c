@@ -34,6 +34,7 @@ struct relocate_super {
 struct relocator {
     struct gt_cluster *cluster;
     const struct gt_running_pod *pods;
+    const struct gt_relocate_spec *spec;
     const struct gt_advise_job *job;
     struct gt_err **err;
     uint64_t work;
@@ -96,7 +97,8 @@ static bool relocate_fits(const struct relocator *r)
 static unsigned relocate_gain(const struct relocator *r, uint32_t pod)
 {
     struct gt_cluster_node node;
-    return gt_cluster_get_node(r->cluster, r->pods[pod].node, &node)
+    return !gt_node_set_has(r->spec->job_avoids, r->pods[pod].node) &&
+                   gt_cluster_get_node(r->cluster, r->pods[pod].node, &node)
                ? gt_bit_count(r->pods[pod].mask & node.all & node.healthy & ~node.assumed & ~node.free)
                : 0;
 }
@@ -131,9 +133,11 @@ static int relocate_read_cluster(struct relocator *r)
         if (!gt_cluster_get_node(r->cluster, id, &node))
             continue;
         r->super[id] = node.supernode;
-        r->room[id] = gt_bit_count(node.available);
-        r->free += r->room[id];
-        relocate_change(r, id, (int)r->room[id]);
+        unsigned available = gt_bit_count(node.available);
+        r->room[id] = gt_node_set_has(r->spec->moves_avoid, id) ? 0 : available;
+        r->free += available;
+        if (!gt_node_set_has(r->spec->job_avoids, id))
+            relocate_change(r, id, (int)available);
     }
     qsort_r(r->order, r->node_count, sizeof(*r->order), relocate_by_super, r->super);
     return 0;
@@ -174,7 +178,7 @@ static bool read_item(const struct relocator *r, struct move_item *item)
     return item->gain;
 }
 
-static int find_items(struct relocator *r, uint32_t count)
+static int relocate_find_items(struct relocator *r, uint32_t count)
 {
     size_t size = (size_t)count + 1;
     r->members = calloc(size, sizeof(*r->members));
@@ -353,10 +357,11 @@ static bool relocate_find_places(struct relocator *r, uint32_t at, uint32_t pod,
             relocate_is_repeated(r, from, i, item->node))
             continue;
         r->places[done] = node;
+        int taken = gt_node_set_has(r->spec->job_avoids, node) ? 0 : (int)item->need;
         r->room[node] -= item->need;
-        relocate_change(r, node, -(int)item->need);
+        relocate_change(r, node, -taken);
         bool found = relocate_fits(r) && relocate_find_places(r, at, pod + 1, done + 1, i);
-        relocate_change(r, node, (int)item->need);
+        relocate_change(r, node, taken);
         r->room[node] += item->need;
         if (found)
             return true;
@@ -512,6 +517,24 @@ static bool limit_places(const struct relocator *r, const struct move_item *item
     return true;
 }
 
+static bool promise_place(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    const struct gt_promise promise = {
+        .node = node, .owner = RELOCATE_OWNER, .mask = mask, .kind = GT_PROMISE_RESERVED};
+    struct gt_promise_id id;
+    return gt_cluster_promise(cluster, &promise, &id, NULL) >= 0;
+}
+
+static bool exclude_places(const struct relocator *r, const struct move_item *item, struct gt_node_set *to)
+{
+    const struct gt_node_set *avoid = r->spec->moves_avoid;
+    int result = item->node == GT_NONE ? 0 : gt_node_set_add(to, item->node, NULL);
+    for (uint32_t n = avoid ? gt_node_set_next(avoid, 0) : GT_NONE; n != GT_NONE && result >= 0;
+         n = gt_node_set_next(avoid, n + 1))
+        result = gt_node_set_add(to, n, NULL);
+    return result >= 0;
+}
+
 static bool plan_item(struct relocator *r, const struct move_item *item, const uint32_t *places,
                       struct gt_relocate_move *moves)
 {
@@ -523,14 +546,10 @@ static bool plan_item(struct relocator *r, const struct move_item *item, const u
         .units = &unit, .unit_count = 1, .pods = pods, .pod_count = item->pods, .excluded = &excluded};
     struct gt_plan_failure failure;
     if (!pods || !limits || (places && !limit_places(r, item, places, limits, &excluded, &request)) ||
-        (!places && item->node != GT_NONE && gt_node_set_add(&excluded, item->node, NULL) < 0) ||
-        !gt_plan_job(r->cluster, &request, &failure))
+        (!places && !exclude_places(r, item, &excluded)) || !gt_plan_job(r->cluster, &request, &failure))
         return false;
     for (uint32_t i = 0; i < item->pods; i++) {
-        struct gt_promise promise = {
-            .node = pods[i].node, .owner = RELOCATE_OWNER, .mask = pods[i].mask, .kind = GT_PROMISE_RESERVED};
-        struct gt_promise_id id;
-        if (gt_cluster_promise(r->cluster, &promise, &id, NULL) < 0)
+        if (!promise_place(r->cluster, pods[i].node, pods[i].mask))
             return false;
         moves[i] = (struct gt_relocate_move){r->members[item->first + i], pods[i].node, pods[i].mask};
     }
@@ -554,8 +573,12 @@ static bool plan_job(struct relocator *r)
             const struct gt_running_pod *pod = &r->pods[r->members[r->best[i]->first + k]];
             freed[pod->node] |= pod->mask;
         }
-    const struct gt_plan_request request = {
-        .units = units, .unit_count = runs, .pods = pods, .pod_count = count, .freed = freed};
+    const struct gt_plan_request request = {.units = units,
+                                            .unit_count = runs,
+                                            .pods = pods,
+                                            .pod_count = count,
+                                            .freed = freed,
+                                            .excluded = r->spec->job_avoids};
     return gt_plan_job(r->cluster, &request, &failure);
 }
 
@@ -603,19 +626,19 @@ static void relocator_done(struct relocator *r)
 }
 
 int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
-                const struct gt_advise_job *job, uint64_t work, struct gt_relocation *ret,
-                struct gt_err **err)
+                const struct gt_relocate_spec *spec, struct gt_relocation *ret, struct gt_err **err)
 {
+    const struct gt_advise_job *job = &spec->job;
     __attribute__((cleanup(relocator_done))) struct relocator r = {
-        .cluster = cluster, .pods = pods, .job = job, .err = err, .work = UINT64_MAX};
+        .cluster = cluster, .pods = pods, .spec = spec, .job = job, .err = err, .work = UINT64_MAX};
     struct gt_relocation relocation = {.exact = true};
     GT_TRY(relocate_read_cluster(&r));
-    GT_TRY(find_items(&r, pod_count));
+    GT_TRY(relocate_find_items(&r, pod_count));
     relocation.possible = relocate_fits(&r);
     uint64_t wanted = (uint64_t)job->runs * job->pods * job->gpus; /* moving frees no GPU */
     if (!relocation.possible && r.free >= wanted) {
         relocate_order(&r);
-        relocation.exact = relocate_search(&r, work ? work : GT_RELOCATE_WORK);
+        relocation.exact = relocate_search(&r, spec->work ? spec->work : GT_RELOCATE_WORK);
         r.work = UINT64_MAX;
         relocation.possible = r.best_count;
         if (r.best_count)
@@ -623,4 +646,14 @@ int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, u
     }
     *ret = relocation;
     return 0;
+}
+
+bool gt_relocate_promise(struct gt_cluster *cluster, const struct gt_relocation *relocation, bool undo)
+{
+    bool promised = !undo;
+    for (uint32_t i = 0; i < relocation->count && promised; i++)
+        promised = promise_place(cluster, relocation->moves[i].node, relocation->moves[i].mask);
+    if (!promised)
+        gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, RELOCATE_OWNER);
+    return promised;
 }

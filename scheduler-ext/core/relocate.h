@@ -32,8 +32,15 @@ struct gt_relocation {
 
 enum { GT_RELOCATE_WORK = 30000000 };
 
-/* `work` bounds the steps of the search (0: GT_RELOCATE_WORK, a fraction of a second). The caller frees
- * ret->moves. A job that fits already needs no moves. */
+struct gt_relocate_spec {
+    struct gt_advise_job job;
+    const struct gt_node_set *job_avoids, *moves_avoid; /* nodes that they do not use; NULL: none */
+    uint64_t work; /* bounds the steps of the search; 0: GT_RELOCATE_WORK, less than a second */
+};
+
+/* The caller frees ret->moves. A job that fits already needs no moves. */
 int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
-                const struct gt_advise_job *job, uint64_t work, struct gt_relocation *ret,
-                struct gt_err **err);
+                const struct gt_relocate_spec *spec, struct gt_relocation *ret, struct gt_err **err);
+
+/* Puts the pods on their new places, or (`undo`) ends that. False, and nothing is done: a place is taken. */
+bool gt_relocate_promise(struct gt_cluster *cluster, const struct gt_relocation *relocation, bool undo);

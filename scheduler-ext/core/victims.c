@@ -187,31 +187,11 @@ static void try_row(struct victim_search *search)
     try_set(search);
 }
 
-/* False where the job's runs are not all equal, or have begun. */
-static bool advise_job(const struct gt_plan_request *request, struct gt_advise_job *ret)
-{
-    *ret = (struct gt_advise_job){0};
-    for (uint32_t u = 0; u < request->unit_count; u++) {
-        const struct gt_plan_unit *unit = &request->units[u];
-        uint32_t running = 0, run = unit->atom ? unit->atom : unit->pods;
-        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
-            running += request->pods[i].running;
-        if (running == unit->pods)
-            continue;
-        if (running || (ret->runs && (ret->pods != run || ret->gpus != unit->gpus)))
-            return false;
-        ret->pods = run;
-        ret->gpus = unit->gpus;
-        ret->runs += unit->pods / run;
-    }
-    return ret->runs && ret->gpus;
-}
-
 static void victims_try_advice(struct victim_search *search)
 {
     struct gt_advise_job job;
     struct gt_advice advice = {0};
-    if (!advise_job(&search->request, &job))
+    if (!gt_advise_job_of(&search->request, &job))
         return;
     for (uint32_t i = 0; i < search->count; i++)
         search->victims[i].movable = search->job_of[i] != GT_NONE &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/core/victims.h"
 #include "scheduler-ext/decide/view.h"
 
@@ -87,3 +88,23 @@ struct gt_decide_victims {
 bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
                        const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
                        struct gt_plan_pod **ret_places);
+
+/* The GPUs of a unit of the job, by these texts: 0: it has none; UINT32_MAX: that breaks a rule. */
+uint32_t gt_decide_unit_gpus(const struct gt_cache_job *job, const struct gt_job_texts *texts);
+
+struct gt_decide_moves {
+    const struct gt_node_set *avoid;       /* nodes that the job does not use; NULL: none */
+    const struct gt_node_set *moves_avoid; /* nodes that pods do not move to; NULL: none */
+    const struct gt_running_pod *pods;
+    uint32_t count;
+    uint64_t work; /* as in relocate.h */
+};
+
+/*
+ * The moves that make room for a job that does not fit. Not possible also where its units are not all equal,
+ * or some have begun. Whether pods may run on their new nodes is up to the caller. The caller frees
+ * ret->moves.
+ */
+int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, const struct gt_decide_moves *spec,
+                    struct gt_relocation *ret, struct gt_err **err);

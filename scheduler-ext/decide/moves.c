@@ -5,7 +5,7 @@
 
 enum { DOUBLINGS_MAX = 4 };
 
-void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_loss why,
+void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_loss why, const char *because,
                    char to[static GT_MOVES_TEXT_MAX])
 {
     static const char *const whys[] = {[GT_CACHE_LOSS_NONE] = "there is no room for it in its supernode",
@@ -15,7 +15,8 @@ void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_lo
                                        [GT_CACHE_LOSS_UNHEALTHY] = "a GPU of it is unhealthy or gone"};
     const struct gt_cache_pod *pod = view->members[at].pod;
     snprintf(to, GT_MOVES_TEXT_MAX, "unit %u, pod %s%s%s: %s", view->members[at].unit, pod->meta.name,
-             pod->node_name ? " on node " : "", pod->node_name ? pod->node_name : "", whys[why]);
+             pod->node_name ? " on node " : "", pod->node_name ? pod->node_name : "",
+             because ? because : whys[why]);
 }
 
 uint64_t gt_moves_begin(const struct gt_job_view *view, struct gt_reservations *reservations, uint32_t first,

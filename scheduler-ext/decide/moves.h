@@ -6,8 +6,9 @@
 /* Moves of units that have lost nodes, whoever evicts their pods. No I/O, no clock. */
 enum { GT_MOVES_TEXT_MAX = 1024 };
 
-/* "unit 0, pod v-1 on node s1-n1: its node was deleted". GT_CACHE_LOSS_NONE: it lacks room for its pod. */
-void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_loss why,
+/* "unit 0, pod v-1 on node s1-n1: its node was deleted". GT_CACHE_LOSS_NONE: it lacks room for its pod.
+ * `because`: where not NULL, in place of what `why` says. */
+void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_loss why, const char *because,
                    char to[static GT_MOVES_TEXT_MAX]);
 
 /* After gt_decide_move() has reserved places for the run [first, end): returns what the next views get as

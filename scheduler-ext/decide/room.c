@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
 #include "base/err.h"
 #include "scheduler-ext/core/drain.h"
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
+#include "scheduler-ext/jobs/rules.h"
 
-/* Room for a waiting job: nodes to drain, and victims. */
+/* Room for a waiting job: nodes to drain, victims, and pods that could move. */
 
 /* What the job needs to begin, or to begin one more unit. */
 static void choose_least(const struct gt_job_view *view, struct gt_attempt *attempt)
@@ -96,4 +99,45 @@ bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
     }
     *ret_places = take_places(view, &attempt);
     return true;
+}
+
+uint32_t gt_decide_unit_gpus(const struct gt_cache_job *job, const struct gt_job_texts *texts)
+{
+    struct gt_job_sizes sizes;
+    if (!texts->of[GT_KEY_GROUP])
+        return 0;
+    if (gt_job_sizes_read(texts, 1, &sizes, NULL) < 0)
+        return UINT32_MAX;
+    return sizes.whole ? gt_cache_job_gpus(job) : sizes.group;
+}
+
+int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, const struct gt_decide_moves *spec,
+                    struct gt_relocation *ret, struct gt_err **err)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    gt_auto_attempt struct gt_attempt attempt = {0};
+    gt_auto_free uint64_t *freed = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*freed));
+    struct gt_relocate_spec relocate = {.moves_avoid = spec->moves_avoid, .work = spec->work};
+    struct gt_relocation found = {0};
+    struct gt_plan_request request;
+    struct gt_plan_failure failure;
+    if (!freed)
+        return gt_fail_sys(err, ENOMEM, "moves");
+    *ret = found;
+    if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0 ||
+        !gt_advise_job_of(&request, &relocate.job))
+        return 0;
+    relocate.job_avoids = request.excluded;
+    GT_TRY(gt_relocate(cluster, spec->pods, spec->count, &relocate, &found, err));
+    for (uint32_t i = 0; i < found.count; i++)
+        freed[spec->pods[found.moves[i].pod].node] |= spec->pods[found.moves[i].pod].mask;
+    request.freed = freed;
+    if (found.count && gt_relocate_promise(cluster, &found, false)) {
+        /* Other resources and rules of the job count only here. */
+        found.possible = gt_plan_job(cluster, &request, &failure);
+        gt_relocate_promise(cluster, &found, true);
+    }
+    *ret = found;
+    return 0;
 }

@@ -11,7 +11,6 @@ enum {
     GT_CLUSTER_PODS_MAX = 1 << 17,
     GT_CLUSTER_FILE_MAX = 64 << 20,  /* bytes: enough for the most nodes and pods */
     GT_CLUSTER_VALUES_MAX = 4000000, /* JSON values, likewise */
-    GT_CLUSTER_COST_MAX = 1000000,   /* of a restart, for each GPU */
     GT_CLUSTER_GPU_WEIGHT = 64, /* GB/s between any two GPUs of a node that is given as a number of GPUs */
 };
 

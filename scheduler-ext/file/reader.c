@@ -360,7 +360,7 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
     GT_TRY(gt_get_unsigned(&at, json, "groupSize", GT_CHAIN_SIZE_MAX, &group));
     GT_TRY(gt_get_unsigned(&at, json, "atomicGroupSize", GT_CHAIN_SIZE_MAX, &atomic));
     GT_TRY(gt_get_unsigned(&at, json, "unit", GT_CLUSTER_PODS_MAX, &unit));
-    GT_TRY(gt_get_unsigned(&at, json, "restartCost", GT_CLUSTER_COST_MAX, &cost));
+    GT_TRY(gt_get_unsigned(&at, json, "restartCost", GT_MOVE_COST_MAX, &cost));
     GT_TRY(reader_name(&at, json, "node", node));
     pod->node = gt_cluster_find_node(file->cluster, node);
     if (pod->node == GT_NONE)

@@ -166,6 +166,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         say_terminating(reconcile, &failure, &text);
         gt_placement_say_kept(pjob, reconcile->now, &text);
         say_too_many(pjob, &text);
+        gt_rebalance_suggest(reconcile, &failure, &text);
     }
     const char *said = text.data ? text.data : "";
     switch (decision) {

@@ -482,6 +482,7 @@ void gt_placement_free(struct gt_placement *placement)
     gt_node_set_done(&placement->nodes.reserved);
     gt_node_set_done(&placement->nodes.spares);
     gt_source_free(placement->round.timer);
+    free(placement->rebalance.text);
     free(placement);
 }
 

@@ -30,6 +30,12 @@ enum gt_unhealthy_gpu {
     GT_UNHEALTHY_EVICT,
 };
 
+/* What is done for the first job that waits while enough GPUs are free in all. */
+enum gt_rebalance {
+    GT_REBALANCE_SUGGEST, /* it is said which pods would have to move */
+    GT_REBALANCE_OFF,
+};
+
 /* Which pods' limits of GPUs the webhook turns into a claim. */
 enum gt_claims {
     GT_CLAIMS_OFF,
@@ -44,6 +50,7 @@ struct gt_placement_options {
     enum gt_lost_plan lost_plan;
     /* --on-unhealthy-gpu: EVICT is for clusters where all jobs restart from a checkpoint, or serve. */
     enum gt_unhealthy_gpu unhealthy_gpu;
+    enum gt_rebalance rebalance; /* --rebalance */
     /* --claims: to be set where agents allocate GPUs by claims. */
     enum gt_claims claims;
     /* --patience: after so long, nodes are reserved for a waiting job; 60 s. Lower where large jobs must

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -50,12 +52,31 @@ static bool is_adopted(const struct reconcile *reconcile)
 
 struct losses {
     bool *leaves; /* [member] */
+    bool asked;   /* they are on no lost node: people want them elsewhere */
     struct gt_cache_moment now;
     uint32_t lost;  /* of the current run */
     uint32_t first; /* one of those */
     enum gt_cache_loss why;
     bool stuck; /* another run has had no room in its supernode for too long; `first` is that run */
 };
+
+/* The node that people want the pod to move to; GT_NONE: none, it is there, or it is not known. */
+static uint32_t asked_node(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+{
+    const char *name = gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
+    uint32_t node =
+        name ? gt_cluster_find_node(gt_cache_cluster(reconcile->placement->spec.cache), name) : GT_NONE;
+    return node == pod->node ? GT_NONE : node;
+}
+
+static bool asks_to_move(const struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (gt_job_view_stays(&view->members[i]) && asked_node(reconcile, view->members[i].pod) != GT_NONE)
+            return true;
+    return false;
+}
 
 static bool is_stuck(struct reconcile *reconcile, const struct gt_job_view_member *member)
 {
@@ -88,7 +109,9 @@ static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t en
 {
     const struct gt_job_view *view = reconcile->view;
     bool stays = false, stuck = false, homeless = false;
+    bool waits = view->job->sizes.loss == GT_ON_NODE_LOSS_WAIT;
     losses->lost = 0;
+    losses->asked = false;
     losses->why = GT_CACHE_LOSS_NONE;
     for (uint32_t i = first; i < end; i++) {
         const struct gt_job_view_member *member = &view->members[i];
@@ -96,7 +119,7 @@ static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t en
         if (member->state == GT_MEMBER_MOVING)
             return false;
         losses->leaves[i] = false;
-        if (is_stuck(reconcile, member) && !stuck && !losses->lost) {
+        if (!waits && is_stuck(reconcile, member) && !stuck && !losses->lost) {
             stuck = true;
             losses->first = i;
         }
@@ -107,12 +130,16 @@ static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t en
         enum gt_cache_loss why = gt_cache_pod_loss(
             member->pod, reconcile->placement->spec.options.node_loss_ms, &losses->now, &due);
         gt_placement_due(reconcile->pjob, due);
-        losses->leaves[i] = why != GT_CACHE_LOSS_NONE;
+        why = waits ? GT_CACHE_LOSS_NONE : why;
+        bool asked = !why && asked_node(reconcile, member->pod) != GT_NONE;
+        losses->asked = losses->asked || asked;
+        losses->leaves[i] = why != GT_CACHE_LOSS_NONE || asked;
         if (losses->leaves[i] && !losses->lost++) {
             losses->first = i;
             losses->why = why;
         }
     }
+    losses->asked = losses->asked && !losses->why; /* what is lost goes first, wherever there is room */
     losses->stuck = stuck && stays && !homeless && !losses->lost;
     return losses->lost || losses->stuck;
 }
@@ -202,6 +229,24 @@ static bool is_damped(struct reconcile *reconcile, const struct losses *losses, 
     return true;
 }
 
+/* Those whom people want elsewhere go to no other node than these. */
+static int only_there(const struct reconcile *reconcile, uint32_t first, uint32_t end,
+                      struct gt_decide_spec *spec, struct gt_node_set *there)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    for (uint32_t node = 0; node < gt_cluster_nodes(cluster); node++) {
+        bool named = false;
+        for (uint32_t i = first; i < end && !named; i++)
+            named = reconcile->view->members[i].pod &&
+                    asked_node(reconcile, reconcile->view->members[i].pod) == node;
+        if ((!named || gt_node_set_has(spec->avoid, node)) && gt_node_set_add(there, node, NULL) < 0)
+            return -ENOMEM;
+    }
+    spec->avoid = there;
+    spec->avoid_for = "nobody: these are not the nodes that people ask for";
+    return 0;
+}
+
 /* True: places are reserved, and the job is to be reconciled again. */
 static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
 {
@@ -217,17 +262,21 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     bool whole = !losses->lost;
     enum gt_decision decision = GT_DECISION_WAITS;
     gt_auto_err struct gt_err *error = NULL;
-    gt_moves_text(reconcile->view, losses->first, losses->stuck ? GT_CACHE_LOSS_NONE : losses->why, why);
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set there = {0};
+    gt_moves_text(reconcile->view, losses->first, losses->stuck ? GT_CACHE_LOSS_NONE : losses->why,
+                  losses->asked ? "people ask for it (" GT_ANNOTATION_MOVE_TO ")" : NULL, why);
     gt_placement_say_holder(placement, holder);
     if (leave_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));
         report_waits(reconcile, why, no_place, &text);
         return false;
     }
+    if (losses->asked && only_there(reconcile, first, end, &spec, &there) < 0)
+        return false;
     if (losses->lost)
         decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->place.reservations, first,
                                   end, losses->leaves, &spec, &failure, &text);
-    if (decision != GT_DECISION_PLACED) {
+    if (decision != GT_DECISION_PLACED && !losses->asked) {
         whole = true;
         gt_buf_consume(&text, text.len);
         if (is_damped(reconcile, losses, &text)) {
@@ -290,7 +339,7 @@ static bool is_needless(const struct reconcile *reconcile, uint32_t first, uint3
         uint64_t due = UINT64_MAX; /* another value: it begins to be lost */
         if ((member->state != GT_MEMBER_MOVING && !gt_job_view_stays(member)) ||
             member->pod->created_s > reconcile->pjob->move.leave_before_s ||
-            gt_evict_is_sent(reconcile->pjob, member->pod) ||
+            gt_evict_is_sent(reconcile->pjob, member->pod) || asked_node(reconcile, member->pod) != GT_NONE ||
             gt_cache_pod_loss(member->pod, reconcile->placement->spec.options.node_loss_ms, &now, &due) ||
             due != UINT64_MAX)
             return false;
@@ -394,10 +443,10 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
         return true;
     if (!view->states[GT_MEMBER_MOVING])
         pjob->move.moving = PLACEMENT_STAYS;
-    if (view->job->sizes.loss == GT_ON_NODE_LOSS_WAIT && !pjob->move.moving)
+    bool begins = view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT || asks_to_move(reconcile);
+    if (!begins && !pjob->move.moving)
         return true;
-    if (give_up_broken(reconcile) ||
-        (view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT && node_loss_begin(reconcile))) {
+    if (give_up_broken(reconcile) || (begins && node_loss_begin(reconcile))) {
         gt_placement_mark(pjob);
         return false;
     }

@@ -133,6 +133,11 @@ void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content
  * pods have still to leave, and nothing of the job is planned. */
 bool gt_unplaced_handle(struct reconcile *reconcile);
 
+/* ---- rebalance.c ---- */
+/* Adds to the text why a job waits which pods could move so that it fits. */
+void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_failure *failure,
+                          struct gt_buf *text);
+
 /* ---- unhealthy.c ---- */
 /* Evicts pods whose GPUs are unhealthy, where that is configured, within a round of evictions. */
 void gt_unhealthy_evict(struct reconcile *reconcile);

@@ -216,6 +216,14 @@ struct placement_nodes {
     uint64_t reserved_digest;
 };
 
+/* The last search for moves (rebalance.c). */
+struct placement_rebalance {
+    uint64_t job; /* for which it was; 0: there was none */
+    uint64_t next_ms;
+    char *text; /* what it found; NULL: nothing */
+    bool told;  /* by an event */
+};
+
 /* When there is something to do. */
 struct placement_round {
     struct gt_source *timer;
@@ -239,6 +247,7 @@ struct gt_placement {
     struct gt_index pods; /* an entry's item is a struct record */
     struct placement_nodes nodes;
     struct placement_round round;
+    struct placement_rebalance rebalance;
     struct gt_write_line lifts, plans, reports, evictions; /* reports: only why a job waits */
     struct gt_placement_counters counters;
 };

@@ -61,7 +61,7 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     const struct gt_decide_spec spec = {.reserve_until = losses->now.ms + VOLCANO_MOVING_MS};
     bool all = job->view->job->sizes.loss == GT_ON_NODE_LOSS_JOB, whole = false;
     char why[GT_MOVES_TEXT_MAX];
-    gt_moves_text(job->view, losses->first, losses->why, why);
+    gt_moves_text(job->view, losses->first, losses->why, NULL, why);
     enum gt_decision decision = gt_decide_move(volcano->cache, job->view, &job->reservations, first, end,
                                                losses->leaves, &spec, &failure, text);
     if (decision != GT_DECISION_PLACED) {

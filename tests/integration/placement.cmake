@@ -65,6 +65,9 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-node-loss
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_node_loss.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-node-loss PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-rebalance
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_rebalance.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-rebalance PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-unhealthy
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_unhealthy.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-unhealthy PROPERTIES LABELS integration TIMEOUT 1500)

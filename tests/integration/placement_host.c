@@ -438,6 +438,10 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
         to->lost_plan = number ? GT_LOST_RECREATE : GT_LOST_REPORT;
         return 0;
     }
+    if (strncmp(text, "rebalance=", 10) == 0) {
+        to->rebalance = number ? GT_REBALANCE_SUGGEST : GT_REBALANCE_OFF;
+        return 0;
+    }
     if (strncmp(text, "unhealthy=", 10) == 0) {
         to->unhealthy_gpu = number ? GT_UNHEALTHY_EVICT : GT_UNHEALTHY_KEEP;
         return 0;

@@ -177,6 +177,13 @@ static void try_all(const struct small *small, const struct gt_advise_job *job, 
 
 /* ---- tests ---- */
 
+static void relocate(const struct small *small, const struct gt_advise_job *job, uint64_t work,
+                     struct gt_relocation *ret)
+{
+    const struct gt_relocate_spec spec = {.job = *job, .work = work};
+    assert_int_equal(gt_relocate(small->cluster, small->pods, small->count, &spec, ret, NULL), 0);
+}
+
 static unsigned number_of(const struct small *small, uint32_t node)
 {
     unsigned n = 0;
@@ -217,7 +224,7 @@ static void agrees_with_all_ways(void **state)
         struct found best = {0};
         struct gt_relocation got = {0};
         try_all(&small, &job, places, 0, &best);
-        assert_int_equal(gt_relocate(small.cluster, small.pods, small.count, &job, 0, &got, NULL), 0);
+        relocate(&small, &job, 0, &got);
         assert_true(got.exact);
         if (got.possible != best.any || got.jobs != best.jobs || got.cost != best.cost)
             fail_msg("round %u: possible %d, cost %u, %u jobs; expected %d, %u, %u", round, got.possible,
@@ -252,10 +259,8 @@ static void is_honest_when_cut_short(void **state)
         make(&small, (unsigned)rand() % 4, false);
         const struct gt_advise_job job = {.runs = 1, .pods = 1 + (unsigned)rand() % 2, .gpus = 4};
         struct gt_relocation whole = {0}, cut = {0};
-        assert_int_equal(gt_relocate(small.cluster, small.pods, small.count, &job, 0, &whole, NULL), 0);
-        assert_int_equal(
-            gt_relocate(small.cluster, small.pods, small.count, &job, 1 + (unsigned)rand() % 200, &cut, NULL),
-            0);
+        relocate(&small, &job, 0, &whole);
+        relocate(&small, &job, 1 + (unsigned)rand() % 200, &cut);
         assert_true(!cut.exact || (cut.possible == whole.possible && cut.cost == whole.cost));
         assert_true(!cut.possible || (whole.possible && cut.cost >= whole.cost));
         check_places(&small, &cut);

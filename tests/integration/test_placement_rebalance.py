@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Moves that make room for a waiting job, in the double of the API server: what is suggested, and what the suggested
+commands do."""
+
+import re
+import sys
+import threading
+import time
+import unittest
+
+from daemon_driver import wait_for
+from placement_case import PlacementCase
+from placement_driver import gates, indexed_pod, planned_node, pod_spec
+
+COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
+
+
+class Rebalance(PlacementCase):
+    """The unit u of two nodes runs in one supernode, the pod v on one node of the other; w wants a whole one."""
+
+    def begin(self, movable="true", u=2, **options):
+        self.world(2)
+        self.names = [f"u-{rank}" for rank in range(u)]
+        self.add_job("u", u, 8 * u)
+        self.movable = movable
+        for rank, name in enumerate(self.names):
+            self.add_pod(name, self.unit_pod(rank))
+        self.start(patience=300, retry=200, **options)
+        self.wait_lifted(*self.names)
+        for name in self.names:
+            self.bind(name)
+        self.home = planned_node(self.pod("u-0"))[:2]
+        self.other = {"s0": "s1", "s1": "s0"}[self.home]
+        self.add_pod("v", {"metadata": {}, "spec": pod_spec(8, False)})
+        self.run_on("v", f"{self.other}-n0", range(8))
+        self.add_gang("w", 4, 32)
+
+    def unit_pod(self, rank):
+        made = indexed_pod("u", rank, group=8 * len(self.names))
+        made["metadata"]["annotations"]["metax-tech.com/movable"] = self.movable
+        return made
+
+    def suggestion(self):
+        return COMMAND.findall((self.condition("w-0") or {}).get("message", ""))
+
+    def play(self):
+        """The Job's controller and the kubelets: a pod that is deleted goes, and another one comes."""
+        stop = threading.Event()
+        self.addCleanup(stop.set)
+
+        def run():
+            while not stop.wait(0.05):
+                for rank, name in enumerate(list(self.names)):
+                    pod = self.pod(name)
+                    if pod and "deletionTimestamp" in pod["metadata"]:
+                        self.names[rank] = f"u-{rank}-{int(time.monotonic() * 1000)}"
+                        made = self.unit_pod(rank)
+                        made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                        self.add_pod(self.names[rank], made)
+                        self.end(name)
+                    elif pod and not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
+                        self.bind(name)
+        threading.Thread(target=run, daemon=True).start()
+
+    def ask(self, moves):
+        for name, node in moves:
+            self.change_pod(name, {"annotations": {**self.pod(name)["metadata"]["annotations"],
+                                                   "metax-tech.com/move-to": node}})
+
+    def check_moved(self, moves):
+        """w has the supernode of u, u the nodes that were suggested, and each pod left once."""
+        self.wait_lifted("w-0", "w-1", "w-2", "w-3")
+        self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
+        self.assertTrue(wait_for(lambda: all((self.pod(n) or {"spec": {}})["spec"].get("nodeName") for n in self.names)))
+        self.assertEqual(sorted(self.pod(n)["spec"]["nodeName"] for n in self.names), sorted(node for _, node in moves))
+        self.assertEqual(sorted(self.api.evicted), sorted(name for name, _ in moves))
+
+    def test_suggested_moves_make_room(self):
+        self.begin()
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        moves = self.suggestion()
+        self.assertEqual(sorted(name for name, _ in moves), ["u-0", "u-1"])
+        self.assertEqual({node[:2] for _, node in moves}, {self.other})
+        self.assertIn("it fits when 2 pods of 1 job with 16 GPUs move", self.condition("w-0")["message"])
+        self.assertTrue(wait_for(lambda: any(e["reason"] == "MovesSuggested" for e in self.events())))
+        self.assertEqual(self.api.evicted, [])  # nothing is moved
+        self.play()
+        self.ask(moves)
+        self.check_moved(moves)
+
+    def test_a_unit_never_goes_in_part(self):
+        """With one pod of the unit asked, the others would be torn from it: all stay, and it is said why."""
+        self.begin()
+        self.assertTrue(wait_for(lambda: self.suggestion()))
+        moves = self.suggestion()
+        self.play()
+        self.ask(moves[:1])
+        self.assertTrue(wait_for(lambda: "people ask for it" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        time.sleep(1)
+        self.assertEqual(self.api.evicted, [])
+        self.ask(moves[1:])
+        self.check_moved(moves)
+
+    def test_nobody_is_named_who_did_not_say_so(self):
+        self.begin(movable="false")
+        self.assertTrue(wait_for(lambda: (self.condition("w-0") or {}).get("reason") == "NoSupernode"))
+        time.sleep(1.5)
+        self.assertNotIn("it fits when", self.condition("w-0")["message"])
+
+    def test_off(self):
+        self.begin(rebalance=0)
+        self.assertTrue(wait_for(lambda: (self.condition("w-0") or {}).get("reason") == "NoSupernode"))
+        time.sleep(1.5)
+        self.assertNotIn("it fits when", self.condition("w-0")["message"])
+
+    def test_a_new_leader_goes_on(self):
+        """The leader dies before each of its writes: no pod leaves twice, and both jobs run in the end."""
+        killed = 0
+        for at in range(40):
+            with self.subTest(at=at):
+                if self.host:
+                    self.host.close()
+                    self.api.stop()
+                    self.setUp()
+                self.begin()
+                self.assertTrue(wait_for(lambda: self.suggestion()))
+                moves = self.suggestion()
+                left = [at]
+
+                def meddle(request):
+                    if request.method != "GET" and "/events" not in request.path:
+                        left[0] -= 1
+                        if left[0] == -1:
+                            self.host.process.kill()
+                self.play()
+                self.api.meddle = meddle
+                self.ask(moves)
+                done = wait_for(lambda: left[0] < 0 or self.is_lifted("w-0", "w-1", "w-2", "w-3"))
+                self.assertTrue(done)
+                self.api.meddle = None
+                if left[0] < 0:
+                    killed += 1
+                    self.host.kill()
+                    self.host = None
+                    self.start(patience=300, retry=200)
+                self.check_moved(moves)
+                if left[0] >= 0:
+                    break
+        print(f"killed before each of {killed} writes", file=sys.stderr)
+        self.assertGreater(killed, 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
