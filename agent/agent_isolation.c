@@ -7,24 +7,45 @@
 #include "api/isolation.h"
 #include "base/log.h"
 
-/* What people and programs isolate on this node: `spec.isolated` of its object, followed. Only the end of an
- * entry and a later list end an isolation: not that the API server or the object is away. */
+/* What people and programs isolate on this node: `spec.isolated` of its object, followed, and files in a
+ * directory. Only the end of an entry and a later list end an isolation: not that the API server or the object
+ * is away. */
 
-enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300 };
+enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FAULT_DIR_MS = 1000 };
 
 /* At the end of an isolation the GPUs are served again. Returns whether one has ended, or holds again, since
  * this was last called. */
 static bool arm_end(struct gt_agent *agent)
 {
-    unsigned again_s;
-    uint64_t over = gt_isolations_over(&agent->isolations, time(NULL), &again_s),
-             before = agent->isolations_over;
-    agent->isolations_over = over;
-    if (again_s)
-        gt_source_arm(agent->isolation_timer, again_s * UINT64_C(1000));
+    const struct gt_isolations *of[] = {[GT_ISOLATED_BY_OBJECT] = &agent->isolations,
+                                        [GT_ISOLATED_BY_FILES] = &agent->fault_dir.told};
+    unsigned first_s = 0;
+    bool changed = false;
+    for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++) {
+        unsigned again_s;
+        uint64_t over = gt_isolations_over(of[i], time(NULL), &again_s);
+        changed = changed || over != agent->isolations_over[i];
+        agent->isolations_over[i] = over;
+        first_s = !first_s || (again_s && again_s < first_s) ? again_s : first_s;
+    }
+    if (first_s)
+        gt_source_arm(agent->isolation_timer, first_s * UINT64_C(1000));
     else
         gt_source_disarm(agent->isolation_timer);
-    return over != before;
+    return changed;
+}
+
+static void fault_dir_on_timer(void *arg)
+{
+    struct gt_agent *agent = arg;
+    unsigned before = agent->fault_dir.told.count;
+    if (gt_fault_dir_read(agent->options->fault_dir, &agent->fault_dir)) {
+        gt_info("faults that are told in files have changed", GT_INT("before", before),
+                GT_INT("now", agent->fault_dir.told.count));
+        arm_end(agent);
+        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_FILES, &agent->fault_dir.told, false);
+    }
+    gt_source_arm(agent->fault_dir_timer, FAULT_DIR_MS);
 }
 
 static void isolation_on_timer(void *arg)
@@ -56,7 +77,7 @@ static void isolation_on_object(void *arg, cJSON *object)
                 GT_INT("now", said.count));
     agent->isolations = said;
     arm_end(agent);
-    gt_scanner_isolate(agent->scanner, &agent->isolations, true);
+    gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_OBJECT, &agent->isolations, true);
 }
 
 static void isolation_on_deleted(void *arg, const char *namespace_, const char *name, cJSON *object)
@@ -82,13 +103,16 @@ int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
     gt_auto_err struct gt_err *why = NULL;
     const char *dir = agent->options->device_plugin ? agent->options->kubelet_dir : NULL;
     GT_TRY(gt_loop_add_timer(agent->loop, isolation_on_timer, agent, &agent->isolation_timer, err));
+    GT_TRY(gt_loop_add_timer(agent->loop, fault_dir_on_timer, agent, &agent->fault_dir_timer, err));
+    if (agent->options->fault_dir)
+        fault_dir_on_timer(agent);
     int r = dir ? gt_isolation_file_read(dir, &agent->isolations, &why) : 0;
     if (r < 0)
         gt_warning("what was isolated before is not known", GT_STR("why", gt_err_text(why)));
     if (r > 0) {
         gt_info("isolations of before hold", GT_INT("count", agent->isolations.count));
         arm_end(agent);
-        gt_scanner_isolate(agent->scanner, &agent->isolations, false);
+        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_OBJECT, &agent->isolations, false);
     }
     return 0;
 }
@@ -117,4 +141,5 @@ void gt_agent_isolation_unfollow(struct gt_agent *agent)
 void gt_agent_isolation_stop(struct gt_agent *agent)
 {
     gt_source_free(gt_steal(agent->isolation_timer));
+    gt_source_free(gt_steal(agent->fault_dir_timer));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "agent/fault_dir.h"
 #include "agent/metrics.h"
 #include "agent/options.h"
 #include "agent/plans.h"
@@ -84,8 +85,10 @@ struct gt_agent {
     bool plans_handed_current;     /* the plans were complete when the plugin got them */
     struct gt_source *plans_timer; /* armed while they were not */
 
-    struct gt_isolations isolations;     /* in use */
-    uint64_t isolations_over;            /* those that had ended when that was last asked */
+    struct gt_isolations isolations;     /* in use, of the node's object */
+    struct gt_fault_dir fault_dir;       /* and of files */
+    uint64_t isolations_over[GT_ISOLATION_SOURCES]; /* those that had ended when that was last asked */
+    struct gt_source *fault_dir_timer;
     struct gt_source *isolation_timer;   /* armed: one of them has an end */
     struct gt_kube_informer *own_object; /* of this node; NULL: nothing is published */
     int isolations_error;                /* of its last failure, 0: none since it last said something */
@@ -180,7 +183,7 @@ void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *hol
  */
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current);
 
-/* agent_isolation.c: obeys `spec.isolated` of the node's object. _start() goes on with what was isolated
+/* agent_isolation.c: obeys `spec.isolated` of the node's object, and the files of --fault-dir. _start() goes on with what was isolated
  * before this process; the scanner must exist. _follow() watches the object. */
 int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_stop(struct gt_agent *agent);

@@ -30,6 +30,14 @@ static int read_resource_or_none(const struct gt_option *option, const char *val
     return 0;
 }
 
+static int read_fault_dir(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    *(const char **)field = value;
+    if (strcmp(value, "none") == 0)
+        *(const char **)field = NULL;
+    return *value ? 0 : gt_option_refuse(option, "a directory or none", value, err);
+}
+
 static int check_node_name(const char *text, const char *where, struct gt_err **err)
 {
     if (strlen(text) > 253 || !gt_option_is_name(text, strlen(text), "-._"))
@@ -102,6 +110,8 @@ static const struct gt_option table[] = {
      AGENT_FIELD(health_s), .max = SECONDS_MAX},
     {"fault-table", "FILE", "which signals make a GPU unhealthy, and when; YAML (built in)", gt_option_text,
      AGENT_FIELD(fault_table)},
+    {"fault-dir", "DIR", "where other programs tell faults in files, or none (/run/gputopo/faults.d)",
+     read_fault_dir, AGENT_FIELD(fault_dir)},
     {"print-fault-table", NULL, "print the fault table in force and end", gt_option_set,
      AGENT_FIELD(print_fault_table)},
     {"log-level", "LEVEL", "error, warning, info or debug (info)", gt_option_word, AGENT_FIELD(log_level),
@@ -160,6 +170,7 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .kubelet_dir = "/var/lib/kubelet",
         .resource = GT_RESOURCE_GPU,
         .cdi_dir = "/var/run/cdi",
+        .fault_dir = "/run/gputopo/faults.d",
         .http = "127.0.0.1:9400",
         .rescan_s = 300,
         .stale_links_s = 1800,

@@ -34,6 +34,7 @@ struct gt_agent_options {
     const char *health;         /* NULL: off */
     const char *node_name;
     const char *fault_table;     /* NULL: the default */
+    const char *fault_dir;       /* NULL: none is read */
     const char *kubeconfig;      /* NULL: the pod's service account, where this is one */
     unsigned vendor;             /* 0: MetaX, or that of the recording */
     unsigned rescan_s, health_s; /* 0: never */

@@ -34,7 +34,7 @@ struct gt_scanner {
     bool shared;                       /* as gt_scanner_shared() said */
     struct gt_in_use *in_use;          /* under lock; NULL unknown */
     struct gt_fault_table faults_next; /* under lock, as those up to `result` */
-    struct gt_isolations isolations_next;
+    struct gt_isolations isolations_next[GT_ISOLATION_SOURCES];
     bool stores_isolations;
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
@@ -49,7 +49,7 @@ struct gt_scanner {
     bool store_failed;            /* likewise, the isolations */
     bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
-    struct gt_isolations isolations;
+    struct gt_isolations isolations[GT_ISOLATION_SOURCES];
     uint64_t digest;      /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;           /* the first scan was */
     uint64_t reported_ms; /* when a scan last kept no link of before, 0 never */
@@ -71,7 +71,8 @@ static int scanner_serve(const struct gt_scanner *scanner, const struct gt_node 
     for (unsigned i = 0; shared && i < node->gpu_count; i++)
         if (copy->gpus[i].mode == GT_GPU_NATIVE)
             copy->gpus[i].mode = GT_GPU_SGPU;
-    GT_TRY(gt_isolations_apply(&scanner->isolations, time(NULL), copy, err));
+    for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++)
+        GT_TRY(gt_isolations_apply(&scanner->isolations[i], time(NULL), copy, err));
     *ret = gt_steal(copy);
     return 0;
 }
@@ -83,18 +84,20 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     gt_auto_free struct gt_in_use *in_use = NULL;
     struct gt_inventory *inventory = NULL;
     gt_auto_node struct gt_node *served = NULL;
-    bool known, shared;
+    bool known, shared, differs;
     pthread_mutex_lock(&scanner->lock);
     while (!scanner->names && !scanner->stopping)
         pthread_cond_wait(&scanner->changed, &scanner->lock);
     known = scanner->in_use != NULL;
-    shared = scanner->shared;
+    shared = differs = scanner->shared;
     if (known && (in_use = malloc(sizeof(*in_use))))
         *in_use = *scanner->in_use;
     pthread_mutex_unlock(&scanner->lock);
     if (known && !in_use)
         return gt_fail_sys(err, ENOMEM, "inventory");
-    int r = shared || scanner->isolations.count ? scanner_serve(scanner, node, shared, &served, err) : 0;
+    for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++)
+        differs = differs || scanner->isolations[i].count;
+    int r = differs ? scanner_serve(scanner, node, shared, &served, err) : 0;
     if (r == 0)
         r = gt_inventory_next(served ? served : node, scanner->classes, scanner->last, in_use, gt_clock_ms(),
                               &inventory, err);
@@ -276,7 +279,8 @@ static void store_isolations(struct gt_scanner *scanner)
 {
     gt_auto_err struct gt_err *err = NULL;
     bool failed = scanner->options.kubelet_dir &&
-                  gt_isolation_file_write(scanner->options.kubelet_dir, &scanner->isolations, &err) < 0;
+                  gt_isolation_file_write(scanner->options.kubelet_dir,
+                                          &scanner->isolations[GT_ISOLATED_BY_OBJECT], &err) < 0;
     if (failed && !scanner->store_failed)
         gt_warning("isolations are not written down", GT_STR("why", gt_err_text(err)));
     scanner->store_failed = failed;
@@ -355,7 +359,7 @@ static void *scanner_run(void *arg)
             requests = GT_SCAN_BARE;
         scanner->wanted &= ~requests;
         scanner->faults = scanner->faults_next;
-        scanner->isolations = scanner->isolations_next;
+        memcpy(scanner->isolations, scanner->isolations_next, sizeof(scanner->isolations));
         bool stores = scanner->stores_isolations;
         scanner->stores_isolations = false;
         pthread_mutex_unlock(&scanner->lock);
@@ -396,10 +400,11 @@ void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *
     pthread_mutex_unlock(&scanner->lock);
 }
 
-void gt_scanner_isolate(struct gt_scanner *scanner, const struct gt_isolations *isolations, bool store)
+void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
+                        const struct gt_isolations *isolations, bool store)
 {
     pthread_mutex_lock(&scanner->lock);
-    scanner->isolations_next = *isolations;
+    scanner->isolations_next[source] = *isolations;
     scanner->stores_isolations |= store;
     scanner->wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);

@@ -34,6 +34,13 @@ enum gt_scan_request {
     GT_SCAN_BARE = 16,   /* a quick scan without the vendor library, before all other requests */
 };
 
+/* Who isolates. */
+enum gt_isolation_source {
+    GT_ISOLATED_BY_OBJECT, /* `spec.isolated` of the node's object */
+    GT_ISOLATED_BY_FILES,  /* --fault-dir */
+    GT_ISOLATION_SOURCES,
+};
+
 struct gt_scan_result {
     struct gt_inventory
         *inventory;     /* the receiver's reference; NULL: failed, or a health check without changes */
@@ -60,8 +67,10 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
 /* The fault table from the next scan on. */
 void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults);
 
-/* What is isolated, from now on, and for the next process too where `store`. */
-void gt_scanner_isolate(struct gt_scanner *scanner, const struct gt_isolations *isolations, bool store);
+/* What this source isolates, from now on. What the object says is also stored for the next process, where
+ * `store`. */
+void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
+                        const struct gt_isolations *isolations, bool store);
 
 /* Sets the devices in use; returns whether they are different than before. Until the first call they are
  * unknown. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/isolation.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "api/meta.h"
@@ -64,22 +65,47 @@ static int isolation_read_entry(const struct gt_at *at, const cJSON *item, struc
     return *until && !to->until_s ? gt_at_fail(at, "until", "'%.40s' is no time", until) : 0;
 }
 
+/* Adds the entries of a list. 1: it is there. */
+static int isolation_read_list(const struct gt_at *at, const cJSON *in, const char *key,
+                               struct gt_isolations *to)
+{
+    char path[48];
+    struct gt_at below = {at->source, path, at->err};
+    const cJSON *list;
+    unsigned count, i = 0;
+    GT_TRY(gt_get_array(at, in, key, GT_ISOLATIONS_MAX - to->count, &list, &count));
+    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
+        snprintf(path, sizeof(path), "%s%s%s[%u]", at->path, *at->path ? "." : "", key, i++);
+        GT_TRY(isolation_read_entry(&below, item, &to->of[to->count++]));
+    }
+    return list != NULL;
+}
+
 int gt_isolations_read(const cJSON *object, struct gt_isolations *ret, struct gt_err **err)
 {
     struct gt_isolations made = {0};
-    char path[32];
     struct gt_at at = {"NodeGPUTopology", "spec", err};
-    const cJSON *list;
-    unsigned count;
     gt_text_cut(made.object, sizeof(made.object), gt_meta_uid(object));
-    GT_TRY(gt_get_array(&at, gt_get(object, "spec"), "isolated", GT_ISOLATIONS_MAX, &list, &count));
-    at.path = path;
-    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
-        snprintf(path, sizeof(path), "spec.isolated[%u]", made.count);
-        GT_TRY(isolation_read_entry(&at, item, &made.of[made.count++]));
-    }
-    *ret = made;
-    return list != NULL;
+    int r = isolation_read_list(&at, gt_get(object, "spec"), "isolated", &made);
+    if (r >= 0)
+        *ret = made;
+    return r;
+}
+
+int gt_fault_list_read(const cJSON *file, struct gt_isolations *to, struct gt_err **err)
+{
+    struct gt_isolations made = *to;
+    struct gt_at at = {"fault file", "", err};
+    unsigned version = 0;
+    GT_TRY(gt_get_unsigned(&at, file, "version", UINT_MAX, &version));
+    if (version != 1)
+        return gt_at_fail(&at, "version", "%u is not known here, 1 is", version);
+    int r = isolation_read_list(&at, file, "faults", &made);
+    if (r == 0)
+        return gt_at_fail(&at, "faults", "is not there");
+    if (r > 0)
+        *to = made;
+    return r;
 }
 
 void gt_isolations_write(const struct gt_isolations *isolations, struct gt_buf *to)

@@ -31,7 +31,7 @@ def at(seconds):
     return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class Isolated(test_publish.Case):
+class Case(test_publish.Case):
     def begin(self, *arguments):
         self.kubelet_ = self.kubelet()
         self.agent = self.start(*arguments)
@@ -71,6 +71,8 @@ class Isolated(test_publish.Case):
             old = self.api.objects[collection, name]
             self.api.store(collection, name, {**old, "spec": {"isolated": entries}}, "MODIFIED")
 
+
+class Isolated(Case):
     def test_gpus_go_and_come_back(self):
         self.begin()
         said = self.done("isolate", "n1/3,5", "--reason", "bandwidth test fails", "--for", "3d")
@@ -213,6 +215,125 @@ class Isolated(test_publish.Case):
         self.fails("isolate", "n2/0", "--reason", "x", says="there is no NodeGPUTopology of node 'n2'")
         self.fails("release", "n1/3", says="nothing like that is isolated")
         self.assertIsNone(self.spec())
+
+
+class Told(Case):
+    """Faults that other programs tell: files in --fault-dir."""
+
+    def begin(self, *arguments):
+        self.faults = f"{self.directory}/faults.d"
+        super().begin("--fault-dir", self.faults, *arguments)
+
+    def tell(self, name, *faults, version=1):
+        os.makedirs(self.faults, exist_ok=True)
+        self.tell_text(name, json.dumps({"version": version, "faults": faults}))
+
+    def tell_text(self, name, text):
+        with open(f"{self.faults}/.new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(f"{self.faults}/.new", f"{self.faults}/{name}")
+
+    def says(self, *texts):
+        for text in texts:
+            self.assertTrue(wait_for(lambda text=text: self.said(text)), (text, self.agent.lines))
+        return len(self.said(texts[0]))
+
+    def said(self, text):
+        return [line for line in self.agent.lines if text in str(line)]
+
+    def test_a_file_is_obeyed_and_ends(self):
+        self.begin()
+        told = time.monotonic()
+        self.tell("burn-in.json", {"gpu": self.uuid(3), "reason": "fails the burn-in"}, {"link": ["0", "1"], "reason": "slow"})
+        self.healthy(7)
+        self.assertLess(time.monotonic() - told, 3)
+        self.assertEqual(self.sick(), {3: "isolated: fails the burn-in"})
+        self.assertIn((0, 1), [(link["a"], link["b"]) for link in self.status()["links"] if link.get("state") == "down"])
+        self.done("isolate", "n1/5", "--reason", "by hand")
+        self.healthy(6)
+        os.remove(f"{self.faults}/burn-in.json")
+        self.healthy(7)
+        self.assertEqual(self.sick(), {5: "isolated: by hand"})
+        self.assertEqual(len(json.loads(self.done("isolated", "-o", "json"))), 1)
+
+    def test_it_ends_at_its_time(self):
+        self.begin()
+        self.tell("a.json", {"gpu": "2", "reason": "short", "until": at(4)}, {"gpu": "3", "reason": "over", "until": at(-864000)})
+        self.healthy(7)
+        self.healthy(8)
+
+    def test_it_outlives_the_agent(self):
+        self.begin()
+        self.tell("a.json", {"gpu": "2", "reason": "x"})
+        self.healthy(7)
+        self.end(self.agent)
+        self.agent.stop = lambda: 0
+        self.agent = self.start("--fault-dir", self.faults)
+        self.assertTrue(self.kubelet_.wait_healthy(7), self.agent.lines)
+
+    def test_bad_files_beside_good_ones(self):
+        """One sentence each, also while another file changes; what is good is used, and what was said before holds."""
+        self.begin()
+        self.tell("good.json", {"gpu": "0", "reason": "x"})
+        self.tell("half.json", {"gpu": "1", "reason": "x"})
+        self.tell("later.json", {"gpu": "2", "reason": "x"})
+        self.healthy(5)
+        self.tell_text("half.json", '{"version": 1, "faults": [{"gpu"')
+        self.tell("later.json", {"gpu": "7", "reason": "x"}, version=2)
+        self.tell_text("empty.json", "")
+        self.tell_text("list.json", '{"version": 1}')
+        self.tell("entry.json", {"gpu": "3", "reason": "x"}, {"gpu": "4", "all": True, "reason": "x"})
+        self.tell("many.json", *[{"gpu": "3", "reason": "x"}] * 65)
+        self.tell("open.json", {"gpu": "3", "reason": "x"})
+        os.chmod(f"{self.faults}/open.json", 0o666)
+        os.mkdir(f"{self.faults}/directory.json")
+        os.mkfifo(f"{self.faults}/pipe.json")
+        os.symlink("good.json", f"{self.faults}/link.json")
+        self.tell_text("large.json", " " * (65 << 10))
+        self.tell_text("README", "no faults")
+        sentences = ("half.json", "later.json: fault file: version: 2 is not known here, 1 is", "empty.json",
+                     "list.json: fault file: faults: is not there",
+                     "entry.json: fault file: faults[1]: expected one of gpu, link and all",
+                     "many.json: fault file: faults", "open.json may be written by others than its owner, mode 666",
+                     "directory.json is no regular file", "pipe.json is no regular file", "link.json", "large.json")
+        self.says(*sentences)
+        self.tell("good.json", {"gpu": "0", "reason": "x"}, {"gpu": "6", "reason": "x"})
+        self.healthy(4)
+        time.sleep(2)
+        for sentence in sentences:
+            self.assertEqual(len(self.said(sentence)), 1, sentence)
+        self.assertEqual(sorted(self.sick()), [0, 1, 2, 6])
+        self.tell("half.json")
+        self.healthy(5)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root gives files away")
+    def test_files_of_others(self):
+        self.begin()
+        self.tell("a.json", {"gpu": "0", "reason": "x"})
+        self.healthy(7)
+        self.tell("b.json", {"gpu": "1", "reason": "x"})
+        os.chown(f"{self.faults}/b.json", 12345, 0)
+        self.says("b.json belongs to user 12345, not to root")
+        self.tell("c.json", {"gpu": "2", "reason": "x"})
+        os.chmod(self.faults, 0o777)
+        self.says("faults.d may be written by others than its owner, mode 777")
+        os.remove(f"{self.faults}/a.json")
+        time.sleep(2)
+        self.assertIn(0, self.sick())
+        os.chmod(self.faults, 0o755)
+        self.assertTrue(wait_for(lambda: sorted(self.sick()) == [2]), self.sick())
+
+    def test_ten_thousand_files(self):
+        self.begin()
+        self.tell("z.json", {"gpu": "5", "reason": "x"})
+        self.healthy(7)
+        for i in range(10000):
+            with open(f"{self.faults}/{i:05}.json", "w", encoding="ascii") as file:
+                file.write('{"version": 1, "faults": []}')
+        self.assertEqual(self.says("it has more than 64 files, the others are not read"), 1)
+        self.tell("z.json", {"gpu": "5", "reason": "x"}, {"gpu": "4", "reason": "x"})
+        self.healthy(6)
+        self.assertEqual(sorted(self.sick()), [4, 5])
 
 
 if __name__ == "__main__":

@@ -96,6 +96,34 @@ static void what_is_wrong_is_named(void **state)
     }
 }
 
+/* What several files say is one list; a file that is wrong adds nothing to it. */
+static void files_of_faults(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"{}", "version: 0 is not known here, 1 is"},
+        {"{\"version\": 2, \"faults\": [{\"all\": true}]}", "version: 2 is not known here, 1 is"},
+        {"{\"version\": 1}", "fault file: faults: is not there"},
+        {"{\"version\": 1, \"faults\": {}}", "fault file: faults"},
+        {"{\"version\": 1, \"faults\": [{\"all\": true}, {\"gpu\": 1}]}", "faults[1].gpu"},
+    };
+    struct gt_isolations made = {0};
+    for (unsigned i = 1; i <= 3; i++) {
+        gt_auto_json cJSON *good =
+            cJSON_Parse("{\"version\": 1, \"faults\": [{\"gpu\": \"3\", \"reason\": \"x\"}]}");
+        assert_int_equal(gt_fault_list_read(good, &made, NULL), 1);
+        assert_int_equal(made.count, i);
+    }
+    assert_string_equal(made.of[2].gpu, "3");
+    for (size_t i = 0; i < GT_COUNT(wrong); i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        gt_auto_json cJSON *file = cJSON_Parse(wrong[i][0]);
+        assert_int_equal(gt_fault_list_read(file, &made, &err), -EINVAL);
+        assert_non_null(strstr(gt_err_text(err), wrong[i][1]));
+        assert_int_equal(made.count, 3);
+    }
+}
+
 static void too_many(void **state)
 {
     (void)state;
@@ -195,6 +223,7 @@ int main(void)
         cmocka_unit_test(absent_and_empty),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(too_many),
+        cmocka_unit_test(files_of_faults),
         cmocka_unit_test(which_are_over_and_when_to_ask_again),
         cmocka_unit_test(only_those_whose_pods_stay),
         cmocka_unit_test(links_that_there_are),

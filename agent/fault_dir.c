@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/fault_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/isolation.h"
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+
+enum { FAULT_LIST_BYTES_MAX = 64 << 10 };
+
+/* Only root, or the user that the agent runs as, may have written it. */
+static int fault_dir_check(const struct stat *of, mode_t type, const char *path, struct gt_err **err)
+{
+    if ((of->st_mode & S_IFMT) != type)
+        return gt_fail(err, EINVAL, "%s is no %s", path, type == S_IFDIR ? "directory" : "regular file");
+    if (of->st_uid != 0 && of->st_uid != geteuid())
+        return gt_fail(err, EPERM, "%s belongs to user %u, not to root", path, (unsigned)of->st_uid);
+    if (of->st_mode & (S_IWGRP | S_IWOTH))
+        return gt_fail(err, EPERM, "%s may be written by others than its owner, mode %o", path,
+                       (unsigned)(of->st_mode & 07777));
+    return 0;
+}
+
+static uint64_t fault_dir_stamp(const struct stat *of)
+{
+    const uint64_t state[] = {(uint64_t)of->st_ino,           (uint64_t)of->st_size,
+                              (uint64_t)of->st_mtim.tv_sec,   (uint64_t)of->st_mtim.tv_nsec,
+                              (uint64_t)of->st_ctim.tv_sec,   (uint64_t)of->st_ctim.tv_nsec};
+    return gt_digest_bytes(GT_DIGEST_EMPTY, state, sizeof(state));
+}
+
+/* Adds what the file says. It is not opened as what could hang: a pipe. */
+static int fault_dir_read_file(int in, const char *name, struct gt_isolations *to, struct gt_err **err)
+{
+    gt_auto_close int fd = openat(in, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    gt_auto_free char *text = NULL;
+    gt_auto_json cJSON *json = NULL;
+    struct stat state;
+    size_t len;
+    if (fd < 0 || fstat(fd, &state) < 0)
+        return gt_fail_sys(err, errno, "%s", name);
+    GT_TRY(fault_dir_check(&state, S_IFREG, name, err));
+    GT_TRY(gt_file_read_all(fd, name, FAULT_LIST_BYTES_MAX, &text, &len, err));
+    GT_TRY(gt_json_parse(text, len, name, &json, err));
+    return gt_fault_list_read(json, to, err) < 0 ? gt_wrap(err, "%s", name) : 0;
+}
+
+/* Adds the entries that a file had before. */
+static void fault_dir_keep(const struct gt_isolations *before, unsigned first, unsigned entries,
+                           struct gt_isolations *to)
+{
+    for (unsigned i = 0; i < entries && to->count < GT_ISOLATIONS_MAX; i++)
+        to->of[to->count++] = before->of[first + i];
+}
+
+static void fault_dir_say(struct gt_fault_dir *dir, const char *path, const char *why)
+{
+    uint64_t said = why ? gt_digest_keyed(why) : 0;
+    if (why && said != dir->said)
+        gt_warning("not all of the faults that are told in files are known", GT_STR("dir", path),
+                   GT_STR("why", why));
+    dir->said = said;
+}
+
+/* New files beside those that are known, in the order of their names; how many there are. */
+static unsigned fault_dir_list(DIR *list, struct gt_fault_dir *dir)
+{
+    unsigned known = dir->count, found = 0;
+    for (const struct dirent *entry; (entry = readdir(list));) {
+        const char *name = entry->d_name;
+        size_t len = strlen(name);
+        unsigned at = 0;
+        if (name[0] == '.' || len < 5 || strcmp(name + len - 5, ".json") != 0)
+            continue;
+        while (at < known && strcmp(dir->files[at].name, name) != 0)
+            at++;
+        found++;
+        if (at < known)
+            continue;
+        for (at = dir->count; at > known && strcmp(dir->files[at - 1].name, name) > 0;)
+            at--;
+        if (at == GT_FAULT_FILES_MAX)
+            continue;
+        dir->count += dir->count < GT_FAULT_FILES_MAX;
+        memmove(&dir->files[at + 1], &dir->files[at], (dir->count - 1 - at) * sizeof(dir->files[0]));
+        dir->files[at] = (struct gt_fault_dir_file){.stamp = 0};
+        gt_text_copy(dir->files[at].name, sizeof(dir->files[at].name), name);
+    }
+    return found;
+}
+
+/* Reads a file that has changed, or keeps what it said. False: it is gone. */
+static bool fault_dir_refresh(int in, const struct gt_isolations *before, unsigned first,
+                              struct gt_fault_dir_file *file, struct gt_isolations *to)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    struct stat state;
+    unsigned count = to->count;
+    if (fstatat(in, file->name, &state, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    uint64_t stamp = fault_dir_stamp(&state);
+    if (file->stamp == stamp || fault_dir_read_file(in, file->name, to, &err) < 0)
+        fault_dir_keep(before, first, file->entries, to);
+    if (err)
+        gt_warning("a file of faults is not used, what it said before holds", GT_STR("why", gt_err_text(err)),
+                   GT_INT("entries", file->entries));
+    file->stamp = stamp;
+    file->entries = to->count - count;
+    return true;
+}
+
+bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_isolations told = {0};
+    char crowd[64];
+    struct stat state;
+    gt_auto_dir DIR *list = opendir(path);
+    if (!list && errno == ENOENT)
+        dir->count = 0;
+    else if (!list || fstat(dirfd(list), &state) < 0)
+        gt_fail_sys(&err, errno, "%s", path);
+    else
+        fault_dir_check(&state, S_IFDIR, path, &err);
+    if (err) {
+        fault_dir_say(dir, path, gt_err_text(err));
+        return false;
+    }
+    unsigned found = list ? fault_dir_list(list, dir) : 0, first = 0, kept = 0;
+    for (unsigned i = 0; i < dir->count; i++) {
+        unsigned entries = dir->files[i].entries;
+        if (fault_dir_refresh(dirfd(list), &dir->told, first, &dir->files[i], &told))
+            dir->files[kept++] = dir->files[i];
+        first += entries;
+    }
+    dir->count = kept;
+    snprintf(crowd, sizeof(crowd), "it has more than %d files, the others are not read", GT_FAULT_FILES_MAX);
+    fault_dir_say(dir, path, found > GT_FAULT_FILES_MAX ? crowd : NULL);
+    if (gt_isolations_equal(&told, &dir->told))
+        return false;
+    dir->told = told;
+    return true;
+}
