@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/names.h"
 #include "base/bits.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -17,7 +18,7 @@ static const struct {
 } facts[CHANGES] = {
     [LOST] = {"GPULost", "GPUs are not on the PCI bus any more", true},
     [BACK] = {"GPUBack", "GPUs are on the PCI bus again", false},
-    [UNHEALTHY] = {"GPUUnhealthy", "GPUs are unhealthy, and no new container gets them", true},
+    [UNHEALTHY] = {GT_REASON_GPU_UNHEALTHY, "GPUs are unhealthy, and no new container gets them", true},
     [HELD] =
         {"GPUHeldBack",
          "GPUs became unhealthy again and again, and are held back until they have been healthy for longer",

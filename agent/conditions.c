@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "base/time_text.h"
 
-enum { PAIRS_NAMED = 32 };
+enum { PAIRS_NAMED = 32, GPUS_NAMED = 4 };
 
 static void conditions_say(struct gt_agent_condition *to, enum gt_condition_status status, const char *reason,
                            const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -125,6 +125,48 @@ static void say_links(const struct gt_node *node, bool library_answers, struct g
         conditions_say(to, GT_CONDITION_TRUE, "NoDirectLinks", "the GPUs have no direct links");
 }
 
+static void name_unhealthy(const struct gt_inventory *inventory, unsigned bad, struct gt_buf *to)
+{
+    const struct gt_node *node = inventory->node;
+    unsigned named = 0;
+    for (unsigned i = 0; i < node->gpu_count && named < GPUS_NAMED; i++) {
+        const struct gt_gpu *gpu = &node->gpus[i];
+        if (gpu->health == GT_GPU_UNHEALTHY)
+            gt_buf_printf(to, "%sGPU %u (%.64s): %.96s", named++ ? "; " : "", i,
+                          gpu->uuid[0] ? gpu->uuid : gpu->bdf, gpu->unhealthy_reason);
+    }
+    for (unsigned i = 0; i < inventory->device_count && named < GPUS_NAMED; i++)
+        if (gt_device_is_lost(&inventory->devices[i]))
+            gt_buf_printf(to, "%s%.96s is gone", named++ ? "; " : "", inventory->devices[i].id);
+    if (bad > named)
+        gt_buf_printf(to, "; and %u others", bad - named);
+}
+
+static void say_gpus(const struct gt_inventory *inventory, struct gt_agent_condition *to)
+{
+    const struct gt_node *node = inventory->node;
+    unsigned unhealthy = 0, lost = 0, unknown = 0;
+    gt_auto_buf struct gt_buf names = GT_BUF(sizeof(to->message));
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        unhealthy += node->gpus[i].health == GT_GPU_UNHEALTHY;
+        unknown += node->gpus[i].health == GT_GPU_HEALTH_UNKNOWN;
+    }
+    for (unsigned i = 0; i < inventory->device_count; i++)
+        lost += gt_device_is_lost(&inventory->devices[i]);
+    name_unhealthy(inventory, unhealthy + lost, &names);
+    if (unhealthy + lost)
+        conditions_say(to, GT_CONDITION_FALSE, unhealthy ? GT_REASON_GPU_UNHEALTHY : GT_REASON_GPU_LOST,
+                       "%u of %u GPUs cannot be used: %s", unhealthy + lost, node->gpu_count + lost,
+                       names.data ? names.data : "");
+    else if (!node->gpu_count)
+        conditions_say(to, GT_CONDITION_UNKNOWN, GT_REASON_NO_GPU, "no GPU is found on this node");
+    else if (unknown)
+        conditions_say(to, GT_CONDITION_UNKNOWN, "NotKnown", "nothing tells the health of %u of %u GPUs",
+                       unknown, node->gpu_count);
+    else
+        conditions_say(to, GT_CONDITION_TRUE, "AllHealthy", "all %u GPUs are healthy", node->gpu_count);
+}
+
 static void say_usage(const struct gt_condition_facts *facts, struct gt_agent_condition *to)
 {
     const char *why = facts->usage_error[0] ? facts->usage_error : "it has only just started";
@@ -178,6 +220,7 @@ void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOG
               &next[GT_TOPOLOGY_LINKS_HEALTHY]);
     say_usage(facts, &next[GT_TOPOLOGY_USAGE_KNOWN]);
     say_numa(facts->inventory, &next[GT_TOPOLOGY_NUMA]);
+    say_gpus(facts->inventory, &next[GT_TOPOLOGY_GPUS_HEALTHY]);
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
         bool same = conditions[i].since[0] && conditions[i].status == next[i].status;
         snprintf(next[i].since, sizeof(next[i].since), "%s", same ? conditions[i].since : now);

@@ -17,6 +17,11 @@ static bool is_of_object(enum gt_publish_lane lane)
     return lane == GT_PUBLISH_OBJECT || lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE;
 }
 
+static bool is_status(enum gt_publish_lane lane)
+{
+    return lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE || lane == GT_PUBLISH_CONDITION;
+}
+
 static bool publish_is_slice(enum gt_publish_lane lane)
 {
     return lane == GT_PUBLISH_SLICE || lane == GT_PUBLISH_COUNTERS;
@@ -44,7 +49,7 @@ static bool makes_object(const struct gt_publish *publish)
 static bool is_due(const struct gt_publish *publish, enum gt_publish_lane lane)
 {
     const struct lane *lanes = publish->lanes;
-    if (publish->options.node_only && is_of_object(lane))
+    if (publish->options.node_only && (is_of_object(lane) || lane == GT_PUBLISH_CONDITION))
         return false;
     if (publish_is_slice(lane) && !slice_name(publish, lane))
         return false;
@@ -54,7 +59,7 @@ static bool is_due(const struct gt_publish *publish, enum gt_publish_lane lane)
         return !lanes[lane].done && (lane == GT_PUBLISH_OWNER || lanes[GT_PUBLISH_OWNER].done);
     if (!lanes[GT_PUBLISH_OWNER].done)
         return false;
-    if ((lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE) && !lanes[GT_PUBLISH_OBJECT].done)
+    if (is_status(lane) && !lanes[GT_PUBLISH_OBJECT].done)
         return false;
     return lanes[lane].changed || lanes[lane].again;
 }
@@ -102,14 +107,14 @@ static struct gt_kube_request publish_request_of(const struct gt_publish *publis
                                               : &gt_kube_nodes,
         .name = publish_is_slice(which) ? slice_name(publish, which) : publish->options.node_name,
         .field_manager = gt_publish_lane_manager(which),
-        .force = of_object || publish_is_slice(which) ||
+        .force = of_object || publish_is_slice(which) || which == GT_PUBLISH_CONDITION ||
                  (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
         .metadata_only = which == GT_PUBLISH_OWNER,
         .no_object = !is_step(which),
         .deadline_ms = GT_PUBLISH_DEADLINE_MS,
         .response_max = PUBLISH_ANSWER_MAX,
     };
-    if (which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE)
+    if (is_status(which))
         request.subresource = "status";
     return request;
 }

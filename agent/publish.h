@@ -10,7 +10,7 @@
  * writer, whose request is that of the lane whose turn it is. Clock and texts come from callbacks. All on the
  * loop's thread.
  *
- * There are eight lanes, and one request at a time. The first two are done once. Each of the others is
+ * There are nine lanes, and one request at a time. The first two are done once. Each of the others is
  * written again when its text has changed, at most once a second, and at every heartbeat.
  */
 enum gt_publish_lane {
@@ -20,6 +20,7 @@ enum gt_publish_lane {
     GT_PUBLISH_USAGE,       /* the part that changes often; both need OBJECT */
     GT_PUBLISH_ANNOTATIONS, /* of the Node; needs OWNER */
     GT_PUBLISH_LABELS,      /* of the Node; needs OWNER */
+    GT_PUBLISH_CONDITION,   /* of the Node's status; needs OBJECT, which says since when */
     GT_PUBLISH_COUNTERS,    /* the ResourceSlice of its counters (--dra-composites); needs OWNER */
     GT_PUBLISH_SLICE,       /* the one of its devices (--advertise=dra); needs OWNER */
     GT_PUBLISH_LANES,

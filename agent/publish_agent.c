@@ -159,6 +159,10 @@ static bool source_write(void *arg, enum gt_publish_lane lane, const char *uid, 
     case GT_PUBLISH_LABELS:
         gt_publish_write_labels(name, uid, inventory->node, publish->labels_left_out, to);
         return true;
+    case GT_PUBLISH_CONDITION:
+        update_conditions(publish);
+        gt_publish_write_condition(name, uid, &publish->conditions[GT_TOPOLOGY_GPUS_HEALTHY], to);
+        return true;
     case GT_PUBLISH_COUNTERS:
         return publish_agent_write_counters(agent, uid, to);
     case GT_PUBLISH_SLICE:

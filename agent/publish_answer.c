@@ -22,6 +22,7 @@ static const struct {
     [GT_PUBLISH_USAGE] = {"usage", GT_MANAGER_USAGE},
     [GT_PUBLISH_ANNOTATIONS] = {"annotations", GT_MANAGER_AGENT},
     [GT_PUBLISH_LABELS] = {"labels", GT_MANAGER_LABELS},
+    [GT_PUBLISH_CONDITION] = {"condition", GT_MANAGER_CONDITION},
     [GT_PUBLISH_COUNTERS] = {"counters", GT_MANAGER_AGENT},
     [GT_PUBLISH_SLICE] = {"slice", GT_MANAGER_AGENT},
 };
@@ -120,6 +121,7 @@ static void node_found(struct gt_publish *publish, const struct gt_kube_answer *
     publish->lanes[GT_PUBLISH_OBJECT].done = false;
     publish->lanes[GT_PUBLISH_ANNOTATIONS].again = true;
     publish->lanes[GT_PUBLISH_LABELS].again = true;
+    publish->lanes[GT_PUBLISH_CONDITION].again = true;
     publish->lanes[GT_PUBLISH_COUNTERS].again = true; /* the Node owns them */
     publish->lanes[GT_PUBLISH_SLICE].again = true;
 }
@@ -184,7 +186,8 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
 static void refused(struct gt_publish *publish, enum gt_publish_lane which,
                     const struct gt_kube_answer *answer)
 {
-    bool of_node = which == GT_PUBLISH_ANNOTATIONS || which == GT_PUBLISH_LABELS;
+    bool of_node = which == GT_PUBLISH_ANNOTATIONS || which == GT_PUBLISH_LABELS ||
+                   which == GT_PUBLISH_CONDITION;
     bool of_status = which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE;
     struct lane *lane = &publish->lanes[which];
     if (answer->status == 404 && which == GT_PUBLISH_OWNER) {

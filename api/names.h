@@ -23,8 +23,11 @@
 #define GT_CONDITION_LINKS_HEALTHY  "LinksHealthy"
 #define GT_CONDITION_USAGE_KNOWN    "UsageKnown"
 #define GT_CONDITION_NUMA           "NUMAAlignment"
+#define GT_CONDITION_GPUS_HEALTHY   "GPUsHealthy"
+#define GT_CONDITION_NODE_GPUS      "MetaXGPUHealthy" /* of the Node */
 #define GT_REASON_NO_GPU            "NoGPU"
 #define GT_REASON_GPU_LOST          "GPULost"
+#define GT_REASON_GPU_UNHEALTHY     "GPUUnhealthy"
 #define GT_REASON_NO_DEVICE_PLUGIN  "NoDevicePlugin"
 #define GT_REASON_BY_CLAIMS         "DriverRegistered" /* claims give its GPUs, no device plugin does */
 
@@ -123,6 +126,7 @@
 #define GT_MANAGER_AGENT     GT_AGENT_NAME
 #define GT_MANAGER_USAGE     GT_AGENT_NAME "-usage"
 #define GT_MANAGER_LABELS    GT_AGENT_NAME "-labels"
+#define GT_MANAGER_CONDITION GT_AGENT_NAME "-condition"
 #define GT_MANAGER_COMPANION GT_COMPANION_NAME
 
 /* On the companion's Lease and on that of vc-scheduler: what its holder has reserved, for other programs

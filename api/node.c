@@ -106,8 +106,8 @@ const char *gt_node_object_label(const struct gt_node_object *node, const char *
     return NULL;
 }
 
-void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
-                          const struct gt_pair *pairs, unsigned count, struct gt_buf *to)
+/* Up to the open metadata. */
+static void node_begin(const char *name, const char *uid, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "v1");
@@ -115,6 +115,24 @@ void gt_node_object_write(const char *name, const char *uid, enum gt_node_part p
     gt_json_begin(to, "metadata", '{');
     gt_json_add_text(to, "name", name);
     gt_json_add_text(to, "uid", uid);
+}
+
+void gt_node_condition_write(const char *name, const char *uid, const struct gt_condition *condition,
+                             struct gt_buf *to)
+{
+    static const char *const type[] = {GT_CONDITION_NODE_GPUS};
+    node_begin(name, uid, to);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "status", '{');
+    gt_conditions_write(condition, type, 1, to);
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+}
+
+void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
+                          const struct gt_pair *pairs, unsigned count, struct gt_buf *to)
+{
+    node_begin(name, uid, to);
     if (part != GT_NODE_NOTHING) {
         gt_json_begin(to, part == GT_NODE_LABELS ? "labels" : "annotations", '{');
         for (unsigned i = 0; i < count; i++)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/condition.h"
 #include "api/pair.h"
 #include "api/resources.h"
 #include "base/buf.h"
@@ -45,6 +46,10 @@ void gt_node_object_done(struct gt_node_object *node);
 
 /* The value of a label; NULL: there is no such label. */
 const char *gt_node_object_label(const struct gt_node_object *node, const char *key);
+
+/* Appends the body of a server-side apply of the status: one condition, nothing else. */
+void gt_node_condition_write(const char *name, const char *uid, const struct gt_condition *condition,
+                             struct gt_buf *to);
 
 /* Appends the body of a server-side apply: the labels or the annotations of one writer, nothing else. With
  * count 0 they are an empty object; GT_NODE_NOTHING leaves that out. The UID prevents that the API server

@@ -19,6 +19,7 @@ const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS] = {
     [GT_TOPOLOGY_LINKS_HEALTHY] = GT_CONDITION_LINKS_HEALTHY,
     [GT_TOPOLOGY_USAGE_KNOWN] = GT_CONDITION_USAGE_KNOWN,
     [GT_TOPOLOGY_NUMA] = GT_CONDITION_NUMA,
+    [GT_TOPOLOGY_GPUS_HEALTHY] = GT_CONDITION_GPUS_HEALTHY,
 };
 
 void gt_topology_conditions_read(const cJSON *object, struct gt_condition ret[static GT_TOPOLOGY_CONDITIONS])

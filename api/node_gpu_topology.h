@@ -16,6 +16,7 @@ enum gt_topology_condition {
     GT_TOPOLOGY_LINKS_HEALTHY,
     GT_TOPOLOGY_USAGE_KNOWN,
     GT_TOPOLOGY_NUMA,
+    GT_TOPOLOGY_GPUS_HEALTHY, /* also the Node's */
     GT_TOPOLOGY_CONDITIONS,
 };
 extern const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS];

@@ -248,6 +248,9 @@ class ApiCases:
         kept = self.cluster.get("node", "node1")["metadata"]
         same((kept["annotations"][LOSSES], kept["labels"]["metax-tech.com/gpu.product"]), ('{"1":0}', "MXC500"),
              "annotation and label of the Node")
+        agent.may(*apply("gputopo-agent-condition", "--subresource=status"), data={
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node1"},
+            "status": {"conditions": [condition("MetaXGPUHealthy")]}})
         agent.may("create", "--validate=false", "-f", "-", data=self.event("node1"))
 
     @staticmethod
@@ -298,6 +301,9 @@ class ApiCases:
         may_not(annotations, metadata={"annotations": {"example.com/theirs": None}})
         may_not("not its spec", spec={"unschedulable": True})
         may_not("not its spec", spec={"taints": [{"key": "x", "effect": "NoSchedule"}]})
+        for status in ({"conditions": [condition("Ready", "Unknown")]}, {"capacity": {"cpu": "400"}}, {"allocatable": {"cpu": "400"}}):
+            agent.may_not("only the condition MetaXGPUHealthy", *apply("gputopo-agent-condition", "--subresource=status"), data={
+                "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node1"}, "status": status})
         may_not("not its finalizers and owners", metadata={"finalizers": ["example.com/stays"]})
         agent.may_not("the only owner of a NodeGPUTopology is its Node", *apply("gputopo-agent"), data=topology(
             "node1", ownerReferences=[{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1"}]))

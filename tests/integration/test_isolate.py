@@ -65,6 +65,10 @@ class Case(test_publish.Case):
     def spec(self):
         return self.object().get("spec", {}).get("isolated")
 
+    def seen(self):
+        found, = [c for c in self.node()["status"]["conditions"] if c["type"] == "MetaXGPUHealthy"]
+        return found
+
     def set_spec(self, entries):
         with self.api.lock:
             collection, name = self.api.place(test_publish.TOPOLOGIES)[0], "n1"
@@ -89,11 +93,15 @@ class Isolated(Case):
             self.kubelet_.release(f"pod-{size}")
         self.assertIn('gputopo_unhealthy_gpus{reason="isolated"} 2', self.agent.get("/metrics")[1])
         self.event("GPUUnhealthy")
+        self.assertTrue(wait_for(lambda: self.seen()["status"] == "False"))
+        self.assertEqual(self.seen()["message"], "2 of 8 GPUs cannot be used: " + "; ".join(
+            f"GPU {i} ({self.uuid(i)}): isolated: bandwidth test fails" for i in (3, 5)))
         self.assertIn(self.uuid(5), self.done("release", "n1/3"))
         self.healthy(7)
         self.done("release", "n1")
         self.healthy(8)
         self.assertEqual(self.done("isolated"), "nothing is isolated\n")
+        self.assertTrue(wait_for(lambda: self.seen()["status"] == "True"))
 
     def test_a_second_word_replaces_the_first(self):
         self.begin()

@@ -149,7 +149,9 @@ class First(Case):
             self.assertEqual(said.pop("UsageKnown"), "False")
         said.pop("UsageKnown", None)
         self.assertEqual(said, {"Discovered": "True", "VendorLibrary": "True", "Registered": "True", "LinksHealthy": "True",
-                                "NUMAAlignment": "Unknown"})
+                                "NUMAAlignment": "Unknown", "GPUsHealthy": "True"})
+        healthy, = [c for c in self.node()["status"]["conditions"] if c["type"] == "MetaXGPUHealthy"]
+        self.assertEqual((healthy["status"], healthy["reason"], healthy["message"]), ("True", "AllHealthy", "all 8 GPUs are healthy"))
         told = []  # as a rule once, since the registration is waited for; never twice the same
         for write in self.writes("gputopo-agent", "/status"):
             told.append({**json.loads(write.body)["status"], "observedAt": None})

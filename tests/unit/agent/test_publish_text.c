@@ -11,6 +11,7 @@
 
 #include "agent/publish_text.h"
 #include "api/meta.h"
+#include "base/json.h"
 #include "base/json_get.h"
 
 enum { GPUS = 4, LOOK_US = 100 };
@@ -341,6 +342,37 @@ static void condition_reasons(void **state)
     free_bench(b);
 }
 
+static void condition_of_gpus(void **state)
+{
+    struct gt_node *node = new_node();
+    node->gpus[1].health = GT_GPU_UNHEALTHY;
+    snprintf(node->gpus[1].unhealthy_reason, sizeof(node->gpus[1].unhealthy_reason), "isolated: ticket");
+    struct bench *b = new_bench(node);
+    struct gt_agent_condition c[GT_TOPOLOGY_CONDITIONS] = {0};
+    const struct gt_agent_condition *gpus = &c[GT_TOPOLOGY_GPUS_HEALTHY];
+    const struct gt_condition_facts facts = {.inventory = b->inventory,
+                                             .scan_error = "",
+                                             .registration_error = "",
+                                             .usage_error = "",
+                                             .usage_at = ""};
+    gt_auto_buf struct gt_buf body = GT_BUF(4096);
+    (void)state;
+    gt_conditions_update(c, &facts, "2026-01-31T12:00:00Z");
+    assert_int_equal(gpus->status, GT_CONDITION_FALSE);
+    assert_string_equal(gpus->reason, "GPUUnhealthy");
+    assert_non_null(strstr(gpus->message, "GPUs cannot be used: GPU 1 ("));
+    assert_non_null(strstr(gpus->message, "): isolated: ticket"));
+    gt_publish_write_condition("n1", "uid-1", gpus, &body);
+    gt_auto_json cJSON *json = cJSON_Parse(body.data);
+    const cJSON *list = gt_get_at(json, "status", "conditions");
+    assert_int_equal(cJSON_GetArraySize(list), 1);
+    assert_string_equal(gt_get_string(list->child, "type"), "MetaXGPUHealthy");
+    assert_string_equal(gt_get_string(list->child, "status"), "False");
+    assert_string_equal(gt_get_string(list->child, "lastTransitionTime"), "2026-01-31T12:00:00Z");
+    assert_string_equal(gt_get_string(gt_get(json, "metadata"), "uid"), "uid-1");
+    free_bench(b);
+}
+
 static void condition_of_use(void **state)
 {
     struct bench *b = new_bench(new_node());
@@ -386,6 +418,7 @@ int main(void)
         cmocka_unit_test(wiring),
         cmocka_unit_test(condition_times),
         cmocka_unit_test(condition_reasons),
+        cmocka_unit_test(condition_of_gpus),
         cmocka_unit_test(condition_of_use),
     };
     return cmocka_run_group_tests_name("publish_text", tests, NULL, NULL);
