@@ -8,8 +8,8 @@
 #include "base/log.h"
 
 /* What people and programs isolate on this node: `spec.isolated` of its object, followed, and files in a
- * directory. Only the end of an entry and a later list end an isolation: not that the API server or the object
- * is away. */
+ * directory. Only the end of an entry and a later list end an isolation: not that the API server or the
+ * object is away. */
 
 enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FAULT_DIR_MS = 1000 };
 
@@ -17,8 +17,8 @@ enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FAULT_DIR_MS = 
  * this was last called. */
 static bool arm_end(struct gt_agent *agent)
 {
-    const struct gt_isolations *of[] = {[GT_ISOLATED_BY_OBJECT] = &agent->isolations,
-                                        [GT_ISOLATED_BY_FILES] = &agent->fault_dir.told};
+    const struct gt_isolations *of[] = {
+        [GT_ISOLATED_BY_OBJECT] = &agent->isolations, [GT_ISOLATED_BY_FILES] = &agent->fault_dir.told};
     unsigned first_s = 0;
     bool changed = false;
     for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++) {

@@ -85,8 +85,8 @@ struct gt_agent {
     bool plans_handed_current;     /* the plans were complete when the plugin got them */
     struct gt_source *plans_timer; /* armed while they were not */
 
-    struct gt_isolations isolations;     /* in use, of the node's object */
-    struct gt_fault_dir fault_dir;       /* and of files */
+    struct gt_isolations isolations;                /* in use, of the node's object */
+    struct gt_fault_dir fault_dir;                  /* and of files */
     uint64_t isolations_over[GT_ISOLATION_SOURCES]; /* those that had ended when that was last asked */
     struct gt_source *fault_dir_timer;
     struct gt_source *isolation_timer;   /* armed: one of them has an end */
@@ -183,8 +183,8 @@ void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *hol
  */
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current);
 
-/* agent_isolation.c: obeys `spec.isolated` of the node's object, and the files of --fault-dir. _start() goes on with what was isolated
- * before this process; the scanner must exist. _follow() watches the object. */
+/* agent_isolation.c: obeys `spec.isolated` of the node's object, and the files of --fault-dir. _start() goes
+ * on with what was isolated before this process; the scanner must exist. _follow() watches the object. */
 int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_stop(struct gt_agent *agent);
 int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err);

@@ -34,9 +34,9 @@ static int fault_dir_check(const struct stat *of, mode_t type, const char *path,
 
 static uint64_t fault_dir_stamp(const struct stat *of)
 {
-    const uint64_t state[] = {(uint64_t)of->st_ino,           (uint64_t)of->st_size,
-                              (uint64_t)of->st_mtim.tv_sec,   (uint64_t)of->st_mtim.tv_nsec,
-                              (uint64_t)of->st_ctim.tv_sec,   (uint64_t)of->st_ctim.tv_nsec};
+    const uint64_t state[] = {(uint64_t)of->st_ino,         (uint64_t)of->st_size,
+                              (uint64_t)of->st_mtim.tv_sec, (uint64_t)of->st_mtim.tv_nsec,
+                              (uint64_t)of->st_ctim.tv_sec, (uint64_t)of->st_ctim.tv_nsec};
     return gt_digest_bytes(GT_DIGEST_EMPTY, state, sizeof(state));
 }
 

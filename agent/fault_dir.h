@@ -6,8 +6,8 @@
 #include "topology/model/isolation.h"
 
 /*
- * The faults that other programs tell: `*.json` in a directory of root's (docs/how-to/isolate-a-gpu.md). What a
- * file said holds while the file is there: also if it can then not be read, until it can.
+ * The faults that other programs tell: `*.json` in a directory of root's (docs/how-to/isolate-a-gpu.md). What
+ * a file said holds while the file is there: also if it can then not be read, until it can.
  */
 
 enum { GT_FAULT_FILES_MAX = 64 };

@@ -186,8 +186,8 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
 static void refused(struct gt_publish *publish, enum gt_publish_lane which,
                     const struct gt_kube_answer *answer)
 {
-    bool of_node = which == GT_PUBLISH_ANNOTATIONS || which == GT_PUBLISH_LABELS ||
-                   which == GT_PUBLISH_CONDITION;
+    bool of_node =
+        which == GT_PUBLISH_ANNOTATIONS || which == GT_PUBLISH_LABELS || which == GT_PUBLISH_CONDITION;
     bool of_status = which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE;
     struct lane *lane = &publish->lanes[which];
     if (answer->status == 404 && which == GT_PUBLISH_OWNER) {

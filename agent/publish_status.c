@@ -5,7 +5,7 @@
 #include "api/node.h"
 #include "base/bits.h"
 
-static struct gt_condition condition_of(const struct gt_agent_condition *from)
+static struct gt_condition publish_condition_of(const struct gt_agent_condition *from)
 {
     return (struct gt_condition){from->status, from->reason, from->message, from->since};
 }
@@ -13,7 +13,7 @@ static struct gt_condition condition_of(const struct gt_agent_condition *from)
 void gt_publish_write_condition(const char *node_name, const char *uid,
                                 const struct gt_agent_condition *healthy, struct gt_buf *to)
 {
-    const struct gt_condition condition = condition_of(healthy);
+    const struct gt_condition condition = publish_condition_of(healthy);
     gt_node_condition_write(node_name, uid, &condition, to);
 }
 
@@ -24,7 +24,7 @@ bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
     gt_auto_node struct gt_node *wired = gt_node_ref(node);
     struct gt_node_gpu_topology topology = {.name = node_name, .node = wired, .observed_at = at};
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++)
-        topology.conditions[i] = condition_of(&conditions[i]);
+        topology.conditions[i] = publish_condition_of(&conditions[i]);
     return gt_node_gpu_topology_write_wiring(&topology, to);
 }
 

@@ -26,7 +26,8 @@ const char *gt_self_review_user(const cJSON *review);
  * without entries; -EINVAL with the path of the wrong value. */
 int gt_isolations_read(const cJSON *object, struct gt_isolations *ret, struct gt_err **err);
 
-/* The same of a file of other programs: {"version": 1, "faults": [the same entries]}. The entries are added to
+/* The same of a file of other programs: {"version": 1, "faults": [the same entries]}. The entries are added
+ * to
  * `*to`, which is untouched on failure. */
 int gt_fault_list_read(const cJSON *file, struct gt_isolations *to, struct gt_err **err);
 

@@ -102,6 +102,9 @@ void gt_placement_metrics(const struct gt_placement *placement, struct gt_buf *t
     gt_prom_number(to, "gputopo_placement_pods_evicted_total", "counter",
                    "Pods that were evicted, for their units to move or their jobs to be planned again.",
                    counters.evicted);
+    gt_prom_number(to, "gputopo_placement_braked_total", "counter",
+                   "Times that the brake kept pods from being evicted; it grows while the brake holds.",
+                   counters.braked);
     gt_prom_number(to, "gputopo_placement_pods_refused_by_kubelet_total", "counter",
                    "Pods of jobs with a group size that the kubelet refused on their node.",
                    counters.kubelet_refused);

@@ -433,12 +433,15 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->reserve_waiting_percent, 50);
     set_default(&options->unschedulable_ms, 60000);
     set_default(&options->node_loss_ms, 300000);
+    set_default(&options->brake_percent, 10);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
     set_default(&options->reserve_yield_ms, 5000);
     set_default(&options->reserve_gpus, 512);
     set_default(&options->reserve_gpus_per_namespace, 512);
     placement->times = placement->spec.times ? *placement->spec.times : GT_PLACEMENT_TIMES;
+    placement->nodes.brake =
+        (struct gt_brake){.percent = options->brake_percent, .span_ms = placement->times.brake_ms};
 }
 
 int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err)
@@ -481,6 +484,8 @@ void gt_placement_free(struct gt_placement *placement)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->nodes.reserved);
     gt_node_set_done(&placement->nodes.spares);
+    gt_node_set_done(&placement->nodes.leaving);
+    gt_brake_done(&placement->nodes.brake);
     gt_source_free(placement->round.timer);
     free(placement->rebalance.text);
     free(placement);
@@ -598,6 +603,7 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
 {
     *ret = placement->counters;
     ret->leads = placement->round.started;
+    ret->braked = placement->nodes.brake.held;
     ret->writes_waiting = gt_write_count(&placement->lifts) + gt_write_count(&placement->plans) +
                           gt_write_count(&placement->reports);
     for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {

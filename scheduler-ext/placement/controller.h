@@ -71,6 +71,9 @@ struct gt_placement_options {
     /* --node-loss-after: after so long, a node that is not Ready, or an unhealthy GPU, is lost for the pods
      * on it; 5 min. Higher where nodes take longer to restart. */
     uint64_t node_loss_ms;
+    /* --brake: pods are evicted by themselves from at most so many percent of the nodes at once; 10. Lower in
+     * a large cluster whose network is not trusted. */
+    uint64_t brake_percent;
     /* --reserve: where pods are created one by one, how long places are reserved after the last new pod; 30
      * min. Higher where it takes longer until a pod is ready and the next one is created. */
     uint64_t reserve_ms;
@@ -238,6 +241,7 @@ struct gt_placement_counters {
     uint64_t blocked[GT_PLAN_REASONS]; /* tries by reason */
     uint64_t refused;                  /* by a rule */
     uint64_t lost, recreated, evicted; /* pods */
+    uint64_t braked;                   /* how often the brake has kept pods from being evicted */
     uint64_t kubelet_refused;          /* pods */
     uint64_t replanned;                /* jobs: their plan failed before any of their pods ran */
     uint64_t writes, conflicts, write_failures;

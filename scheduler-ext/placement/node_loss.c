@@ -247,6 +247,25 @@ static int only_there(const struct reconcile *reconcile, uint32_t first, uint32_
     return 0;
 }
 
+/* Whether the brake lets the nodes go that the run has lost, which are then `leaving`. */
+static bool brake_lets_run(struct reconcile *reconcile, uint32_t first, uint32_t end,
+                           const struct losses *losses, struct gt_buf *text)
+{
+    struct gt_placement *placement = reconcile->placement;
+    struct gt_node_set *leaving = &placement->nodes.leaving;
+    char why[GT_BRAKE_WHY_SIZE] = "there is no memory";
+    gt_node_set_clear(leaving);
+    bool lets = true;
+    for (uint32_t i = first; lets && i < end; i++)
+        if (losses->leaves[i] && reconcile->view->members[i].pod->node != GT_NONE)
+            lets = gt_node_set_add(leaving, reconcile->view->members[i].pod->node, NULL) >= 0;
+    lets =
+        lets && gt_brake_lets(&placement->nodes.brake, placement->spec.cache, leaving, reconcile->now, why);
+    if (!lets)
+        gt_buf_puts(text, why);
+    return lets;
+}
+
 /* True: places are reserved, and the job is to be reconciled again. */
 static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
 {
@@ -273,6 +292,11 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     }
     if (losses->asked && only_there(reconcile, first, end, &spec, &there) < 0)
         return false;
+    if (losses->lost && !losses->asked && !brake_lets_run(reconcile, first, end, losses, &text)) {
+        report_waits(reconcile, why, "no pod is evicted: ", &text);
+        gt_placement_due(pjob, reconcile->now + placement->times.retry_ms);
+        return false;
+    }
     if (losses->lost)
         decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->place.reservations, first,
                                   end, losses->leaves, &spec, &failure, &text);
@@ -290,6 +314,9 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
         report_waits(reconcile, why, no_place, &text);
         return false;
     }
+    if (losses->lost && !losses->asked)
+        gt_brake_take(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving,
+                      reconcile->now);
     note_move(reconcile, first, end, whole && policy == GT_ON_NODE_LOSS_JOB);
     report_begun(reconcile, losses->first, why);
     return true;

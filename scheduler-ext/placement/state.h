@@ -7,6 +7,7 @@
 #include "kube/writer.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
+#include "scheduler-ext/decide/brake.h"
 #include "scheduler-ext/decide/moves.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/reservations.h"
@@ -209,6 +210,8 @@ struct placement_term {
 struct placement_nodes {
     uint32_t unhealthy;         /* where pods are evicted for its unhealthy GPUs */
     uint64_t unhealthy_next_ms; /* when it is the next node's turn */
+    struct gt_brake brake;
+    struct gt_node_set leaving; /* scratch: those that are asked about */
     struct gt_node_set spares;
     uint64_t spares_ms; /* time of the last search for them */
     struct pjob *holder;

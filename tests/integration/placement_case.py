@@ -134,7 +134,7 @@ class PlacementCase(unittest.TestCase):
             self.assertEqual((code, errors), (0, ""))
 
     def start(self, answer_s=PATIENCE, **options):
-        self.host = Host(HOST, self.config, **{"settle": 300, "owner": 300, "gang": 300, "retry": 1000, "request": 1000, **options})
+        self.host = Host(HOST, self.config, **{"settle": 300, "owner": 300, "gang": 300, "retry": 1000, "request": 1000, "brake": 100, **options})
         self.assertTrue(self.host.order("start", answer_s)["started"])
         return self.host
 

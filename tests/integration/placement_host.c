@@ -405,6 +405,8 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"yield", &to->reserve_yield_ms},
                    {"nodeloss", &to->node_loss_ms},
                    {"spares", &to->spare_nodes},
+                   {"brake", &to->brake_percent},
+                   {"brakespan", &times->brake_ms},
                    {"turn", &to->reserve_waiting_ms},
                    {"percent", &to->reserve_waiting_percent},
                    {"reservegpus", &to->reserve_gpus},

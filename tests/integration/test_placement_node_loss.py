@@ -135,6 +135,61 @@ class NodeLoss(PlacementCase):
             self.end(name)
         self.wait_settled(lambda places: home not in {p[:2] for p in places})
 
+    def mend_node(self, node, **spec):
+        self.dead.discard(node)
+        self.api.add("/api/v1/nodes", node, spec=spec, status=node_status())
+
+    def test_half_the_cluster_is_silent(self):
+        """That is the network: nobody is evicted, one sentence says why, and afterwards all run where they ran."""
+        self.world(4)
+        self.begin(pods=8, brake=10)
+        self.play()
+        silent = sorted(set(self.first.values()))
+        self.assertEqual(len(silent), 8)
+        for node in silent:
+            self.break_node(node)
+        self.assertTrue(wait_for(lambda: self.reason() == "NodeLost"), self.host.job("ns/Job/a"))
+        self.assertIn("no pod is evicted: with it 8 of the 16 nodes of the cluster would be not Ready or have lost their pods of "
+                      "late, and --brake lets 1 go at once", self.host.job("ns/Job/a")["text"])
+        time.sleep(3 * QUIET)
+        self.assertEqual(self.api.evicted, [])
+        for node in silent:
+            self.mend_node(node)
+        time.sleep(QUIET)
+        self.assertEqual((self.api.evicted, self.names), ([], [f"a-{rank}" for rank in range(8)]))
+
+    def test_one_after_the_other(self):
+        """One node may always go; the next one when that has been a while, or a person has taken the dead one out."""
+        self.world(4, nodes_each=6)
+        self.begin(pods=8, brake=5, brakespan=6000)
+        self.play()
+        self.break_node(self.first["a-0"])
+        self.wait_settled(lambda places: self.first["a-0"] not in places)
+        self.assertEqual(self.api.evicted, ["a-0"])
+        self.break_node(self.first["a-5"])
+        self.assertTrue(wait_for(lambda: self.reason() == "NodeLost"), self.host.job("ns/Job/a"))
+        self.assertIn("2 of the 24 nodes of the cluster", self.host.job("ns/Job/a")["text"])
+        self.api.add("/api/v1/nodes", self.first["a-0"], spec={"unschedulable": True},
+                     status={**node_status(), "conditions": [{"type": "Ready", "status": "Unknown"}]})
+        self.wait_settled(lambda places: self.first["a-5"] not in places)
+        self.assertEqual(self.api.evicted, ["a-0", "a-5"])
+
+    def test_no_more_of_a_supernode(self):
+        """Although that would be few of the cluster."""
+        self.world(5, nodes_each=8)
+        self.begin(pods=4, brake=12, brakespan=60000)
+        self.play()
+        for name in ("a-0", "a-1"):
+            self.break_node(self.first[name])
+        home = self.first["a-0"][:2]
+        self.assertTrue(wait_for(lambda: f"2 of the 8 nodes of supernode {home} would" in self.host.job("ns/Job/a")["text"]),
+                        self.host.job("ns/Job/a"))
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.mend_node(self.first["a-1"])
+        self.wait_settled(lambda places: self.first["a-0"] not in places)
+        self.assertEqual(self.api.evicted, ["a-0"])
+
     def test_policies(self):
         """`wait` leaves all to people, and an unknown word breaks a rule."""
         self.world(2)

@@ -89,6 +89,20 @@ class Unhealthy(Cluster):
         self.hurt("s0-n1", 0, why="isolated, pods leave: ticket 17")
         self.wait_evicted("web-0", "web-1")
 
+    def test_the_brake(self):
+        """Of many nodes that report bad GPUs, one loses its pods at once; the next when that has been a while."""
+        for n in range(3):
+            self.run_pod(f"web-{n}", f"s0-n{n}", [0])
+        self.begin(unhealthy=1, brake=10, brakespan=15000, turn_of_node=1)
+        for n in range(3):
+            self.hurt(f"s0-n{n}", 0)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 1), self.host.notes[-5:])
+        held = {"web-0", "web-1", "web-2"} - set(self.api.evicted)
+        words = "it stays, since more nodes than --brake lets go at once are not Ready, or have lost their pods of late"
+        self.assertTrue(wait_for(lambda: any(words in note for name in held for note in self.said(name))), self.host.notes[-5:])
+        self.assertEqual(len(self.api.evicted), 1)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) >= 2), self.host.notes[-5:])
+
     def test_a_gang_that_does_not_move_by_itself(self):
         """The one pod goes; its successor is placed beside the others."""
         names = self.add_gang("a", 3, 24)

@@ -37,6 +37,7 @@ patches:
     - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --patience=5}}
     - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --unschedulable=10}}
     - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --node-loss-after=10}}
+    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --brake=100}}
 """
 
 PRIORITIZE = """

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/decide/brake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/digest.h"
+#include "scheduler-ext/core/cluster.h"
+
+void gt_brake_done(struct gt_brake *brake)
+{
+    free(brake->entries);
+    gt_node_set_done(&brake->counted);
+    brake->entries = NULL;
+    brake->count = brake->capacity = 0;
+}
+
+static bool brake_is_silent(const struct gt_cache *cache, uint32_t node)
+{
+    struct gt_cache_node found;
+    return gt_cache_get_node(cache, node, &found) && found.has_node && !found.ready;
+}
+
+static bool brake_is_cordoned(const struct gt_cache *cache, uint32_t node)
+{
+    struct gt_cache_node found;
+    return gt_cache_get_node(cache, node, &found) && found.cordoned;
+}
+
+/* Drops what has had its time, and what was of an earlier node of the id. */
+static void brake_prune(struct gt_brake *brake, const struct gt_cluster *cluster, uint64_t now_ms)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < brake->count; i++) {
+        struct gt_cluster_node node;
+        const struct gt_brake_entry *entry = &brake->entries[i];
+        if (entry->until_ms > now_ms && gt_cluster_get_node(cluster, entry->node, &node) &&
+            gt_digest_keyed(node.name) == entry->name)
+            brake->entries[kept++] = *entry;
+    }
+    brake->count = kept;
+}
+
+/* Of the nodes in the cluster, or in the tier-1 supernode. */
+struct brake_tally {
+    uint32_t nodes, counted, may;
+};
+
+static struct brake_tally brake_tally_of(const struct gt_brake *brake, struct gt_cache *cache,
+                                         uint32_t supernode)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct brake_tally tally = {0};
+    struct gt_cluster_node node;
+    for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
+        if (gt_cluster_get_node(cluster, id, &node) &&
+            (supernode == GT_NONE || node.supernode == supernode)) {
+            tally.nodes++;
+            tally.counted += gt_node_set_has(&brake->counted, id) && !brake_is_cordoned(cache, id);
+        }
+    uint64_t may = tally.nodes * brake->percent / 100;
+    tally.may = may ? (uint32_t)may : 1;
+    return tally;
+}
+
+/* False without memory. */
+static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, uint64_t now_ms)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    int r = 0;
+    brake_prune(brake, cluster, now_ms);
+    gt_node_set_clear(&brake->counted);
+    for (uint32_t i = 0; r >= 0 && i < brake->count; i++)
+        r = gt_node_set_add(&brake->counted, brake->entries[i].node, NULL);
+    for (uint32_t id = 0; r >= 0 && id < gt_cluster_nodes(cluster); id++)
+        if (brake_is_silent(cache, id))
+            r = gt_node_set_add(&brake->counted, id, NULL);
+    return r >= 0;
+}
+
+static bool brake_holds(const struct gt_brake *brake, struct gt_cache *cache, uint32_t supernode,
+                        char why[static GT_BRAKE_WHY_SIZE])
+{
+    struct gt_cluster_supernode super = {.name = ""};
+    struct brake_tally tally = brake_tally_of(brake, cache, supernode);
+    if (tally.counted <= tally.may)
+        return false;
+    if (supernode != GT_NONE)
+        gt_cluster_get_supernode(gt_cache_cluster(cache), supernode, &super);
+    snprintf(why, GT_BRAKE_WHY_SIZE,
+             "with it %u of the %u nodes of %s%.253s would be not Ready or have lost their pods of late, and "
+             "--brake lets %u go at once",
+             tally.counted, tally.nodes, *super.name ? "supernode " : "the cluster", super.name, tally.may);
+    return true;
+}
+
+bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                   uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_cluster_node node;
+    bool known = brake_collect(brake, cache, now_ms);
+    for (uint32_t id = gt_node_set_next(nodes, 0); known && id != GT_NONE;
+         id = gt_node_set_next(nodes, id + 1))
+        known = gt_node_set_add(&brake->counted, id, NULL) >= 0;
+    snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
+    bool holds = !known || brake_holds(brake, cache, GT_NONE, why);
+    for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
+         id = gt_node_set_next(nodes, id + 1))
+        holds = gt_cluster_get_node(cluster, id, &node) && brake_holds(brake, cache, node.supernode, why);
+    brake->held += holds;
+    return !holds;
+}
+
+void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                   uint64_t now_ms)
+{
+    struct gt_cluster_node node;
+    for (uint32_t id = gt_node_set_next(nodes, 0); id != GT_NONE; id = gt_node_set_next(nodes, id + 1)) {
+        uint32_t at = 0;
+        while (at < brake->count && brake->entries[at].node != id)
+            at++;
+        if (!gt_cluster_get_node(gt_cache_cluster(cache), id, &node))
+            continue;
+        if (at == brake->capacity) {
+            uint32_t capacity = brake->capacity ? 2 * brake->capacity : 16;
+            struct gt_brake_entry *grown = realloc(brake->entries, capacity * sizeof(*grown));
+            if (!grown)
+                return;
+            brake->entries = grown;
+            brake->capacity = capacity;
+        }
+        brake->entries[at] = (struct gt_brake_entry){id, gt_digest_keyed(node.name), now_ms + brake->span_ms};
+        brake->count += at == brake->count;
+    }
+}

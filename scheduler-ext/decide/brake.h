@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/core/node_set.h"
+
+/*
+ * The brake: from how many nodes pods may be evicted at once, of the cluster and of a supernode. Where more
+ * nodes have failed at once, the network or the reports are more likely at fault than the nodes. One for all
+ * that evicts by itself.
+ *
+ * Nodes count that are not Ready, and those from which pods were evicted a short while ago; not those that a
+ * person has cordoned. One node may always.
+ */
+struct gt_brake {
+    uint64_t percent; /* of the nodes of the cluster, and of each supernode */
+    uint64_t span_ms; /* for how long a node counts after it was let go */
+    struct gt_brake_entry {
+        uint32_t node;
+        uint64_t name; /* digest: ids are given again */
+        uint64_t until_ms;
+    } * entries;
+    uint32_t count, capacity;
+    struct gt_node_set counted; /* scratch */
+    uint64_t held;              /* how often it has refused */
+};
+
+void gt_brake_done(struct gt_brake *brake);
+
+/* Whether pods of all these nodes may be evicted now; else `why` says in a clause why not. Ids that are in
+ * the cluster no more do not count. */
+enum { GT_BRAKE_WHY_SIZE = 400 };
+bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                   uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
+
+/* Pods of these nodes are evicted from now on. */
+void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                   uint64_t now_ms);
