@@ -17,8 +17,9 @@ enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FAULT_DIR_MS = 
  * this was last called. */
 static bool arm_end(struct gt_agent *agent)
 {
-    const struct gt_isolations *of[] = {
-        [GT_ISOLATED_BY_OBJECT] = &agent->isolations, [GT_ISOLATED_BY_FILES] = &agent->fault_dir.told};
+    const struct gt_isolations *of[] = {[GT_ISOLATED_BY_OBJECT] = &agent->isolations,
+                                        [GT_ISOLATED_BY_FILES] = &agent->fault_dir.told,
+                                        [GT_ISOLATED_BY_NODE] = &agent->node_says};
     unsigned first_s = 0;
     bool changed = false;
     for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++) {

@@ -87,6 +87,8 @@ struct gt_agent {
 
     struct gt_isolations isolations;                /* in use, of the node's object */
     struct gt_fault_dir fault_dir;                  /* and of files */
+    struct gt_isolations node_says;                 /* and of its Node's conditions */
+    uint64_t conditions_said;                       /* bit i: the one at i of the list is True */
     uint64_t isolations_over[GT_ISOLATION_SOURCES]; /* those that had ended when that was last asked */
     struct gt_source *fault_dir_timer;
     struct gt_source *isolation_timer;   /* armed: one of them has an end */
@@ -189,6 +191,9 @@ int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_stop(struct gt_agent *agent);
 int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_unfollow(struct gt_agent *agent);
+
+/* agent_conditions.c: the Node, whose conditions may be faults (--fault-conditions). */
+void gt_agent_conditions_node(struct gt_agent *agent, const cJSON *node);
 
 /* agent_recorder.c: Events about the Node. Does nothing without an API server. */
 int gt_agent_recorder_start(struct gt_agent *agent, struct gt_err **err);

@@ -52,7 +52,7 @@ bool gt_shares_annotation_counts(const char *text)
 /* The signs that the vendor's plugin shares the GPUs: those of the kubelet come with its lists, the Node's
  * annotation is read here. */
 
-enum { NODE_CHECK_MS = 60000, NODE_CHECK_JITTER_MS = 12000 };
+enum { NODE_CHECK_MS = 60000, CONDITIONS_CHECK_MS = 10000 };
 
 static void evaluate(struct gt_agent *agent)
 {
@@ -89,7 +89,8 @@ static void check_again(struct gt_agent *agent)
 {
     struct gt_jitter jitter;
     gt_jitter_seed(&jitter);
-    gt_source_arm(agent->node_timer, NODE_CHECK_MS + gt_jitter_below(&jitter, NODE_CHECK_JITTER_MS));
+    uint64_t pause = agent->options->fault_conditions ? CONDITIONS_CHECK_MS : NODE_CHECK_MS;
+    gt_source_arm(agent->node_timer, pause + gt_jitter_below(&jitter, pause / 5));
 }
 
 static void on_node(void *arg, struct gt_kube_answer *answer)
@@ -102,6 +103,7 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
         gt_warning("the Node cannot be read", GT_STR("why", gt_err_text(err)));
     } else if (!answer->error) {
         const char *supernode = gt_node_object_label(&node, GT_LABEL_MEMBER_OF);
+        gt_agent_conditions_node(agent, answer->object);
         agent->shares.annotated = gt_shares_annotation_counts(node.vendor_gpus);
         evaluate(agent);
         gt_text_copy(agent->supernode, sizeof(agent->supernode), supernode ? supernode : "");
@@ -118,7 +120,7 @@ static void shares_check_node(void *arg)
         .verb = GT_KUBE_GET,
         .resource = &gt_kube_nodes,
         .name = agent->options->node_name,
-        .metadata_only = true,
+        .metadata_only = !agent->options->fault_conditions,
     };
     if (gt_kube_start(agent->kube, &request, on_node, agent, &agent->node_call, NULL) < 0)
         check_again(agent);

@@ -38,6 +38,27 @@ static int read_fault_dir(const struct gt_option *option, const char *value, voi
     return *value ? 0 : gt_option_refuse(option, "a directory or none", value, err);
 }
 
+static int read_fault_conditions(const struct gt_option *option, const char *value, void *field,
+                                 struct gt_err **err)
+{
+    static const char *const hows[] = {"=report", "=isolate"};
+    unsigned count = 0;
+    for (const char *at = value;; at++) {
+        size_t len = strcspn(at, ","), name = strcspn(at, "=,");
+        bool known = false;
+        for (unsigned i = 0; i < GT_COUNT(hows); i++)
+            known |= len - name == strlen(hows[i]) && strncmp(at + name, hows[i], len - name) == 0;
+        if (++count > GT_FAULT_CONDITIONS_MAX || !known || !name || name >= GT_FAULT_CONDITION_SIZE ||
+            strcspn(at, " \t") < name)
+            return gt_option_refuse(option, "NAME=report or NAME=isolate, a list", value, err);
+        at += len;
+        if (!*at)
+            break;
+    }
+    *(const char **)field = value;
+    return 0;
+}
+
 static int check_node_name(const char *text, const char *where, struct gt_err **err)
 {
     if (strlen(text) > 253 || !gt_option_is_name(text, strlen(text), "-._"))
@@ -112,6 +133,10 @@ static const struct gt_option table[] = {
      AGENT_FIELD(fault_table)},
     {"fault-dir", "DIR", "where other programs tell faults in files, or none (/run/gputopo/faults.d)",
      read_fault_dir, AGENT_FIELD(fault_dir)},
+    {"fault-conditions", "NAME=HOW,...",
+     "a condition of the Node that is True is told (report), or takes all its GPUs out of use (isolate) "
+     "(none)",
+     read_fault_conditions, AGENT_FIELD(fault_conditions)},
     {"print-fault-table", NULL, "print the fault table in force and end", gt_option_set,
      AGENT_FIELD(print_fault_table)},
     {"log-level", "LEVEL", "error, warning, info or debug (info)", gt_option_word, AGENT_FIELD(log_level),

@@ -38,6 +38,7 @@ enum gt_scan_request {
 enum gt_isolation_source {
     GT_ISOLATED_BY_OBJECT, /* `spec.isolated` of the node's object */
     GT_ISOLATED_BY_FILES,  /* --fault-dir */
+    GT_ISOLATED_BY_NODE,   /* --fault-conditions */
     GT_ISOLATION_SOURCES,
 };
 

@@ -117,6 +117,11 @@ static void node_begin(const char *name, const char *uid, struct gt_buf *to)
     gt_json_add_text(to, "uid", uid);
 }
 
+void gt_node_condition_read(const cJSON *node, const char *type, struct gt_condition *ret)
+{
+    gt_conditions_read(gt_get(node, "status"), &type, 1, ret);
+}
+
 void gt_node_condition_write(const char *name, const char *uid, const struct gt_condition *condition,
                              struct gt_buf *to)
 {

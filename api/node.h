@@ -47,6 +47,9 @@ void gt_node_object_done(struct gt_node_object *node);
 /* The value of a label; NULL: there is no such label. */
 const char *gt_node_object_label(const struct gt_node_object *node, const char *key);
 
+/* One condition of the Node, as gt_conditions_read(). */
+void gt_node_condition_read(const cJSON *node, const char *type, struct gt_condition *ret);
+
 /* Appends the body of a server-side apply of the status: one condition, nothing else. */
 void gt_node_condition_write(const char *name, const char *uid, const struct gt_condition *condition,
                              struct gt_buf *to);

@@ -331,6 +331,28 @@ class Told(Case):
         os.chmod(self.faults, 0o755)
         self.assertTrue(wait_for(lambda: sorted(self.sick()) == [2]), self.sick())
 
+    def test_conditions_of_the_node(self):
+        """One is told, the other takes the GPUs of the node out."""
+        def conditions(**statuses):
+            with self.api.lock:
+                collection, name, _ = self.api.place("/api/v1/nodes/n1")
+                old = self.api.objects[collection, name]
+                self.api.store(collection, name, {**old, "status": {**old.get("status", {}), "conditions": [
+                    {"type": kind, "status": status, "reason": "Test", "message": "port 2 is down"}
+                    for kind, status in statuses.items()]}}, "MODIFIED")
+        conditions(RDMAUnhealthy="False", DiskSlow="True", Other="True")
+        self.begin("--fault-conditions=RDMAUnhealthy=isolate,DiskSlow=report")
+        self.says("a condition of the Node is a fault")
+        self.event("NodeConditionFault")
+        self.assertEqual(len(self.kubelet_.healthy()), 8)
+        conditions(RDMAUnhealthy="True", DiskSlow="True")
+        self.healthy(0)
+        self.assertEqual(self.sick()[0], "isolated: the Node's condition RDMAUnhealthy")
+        conditions(RDMAUnhealthy="False", DiskSlow="True")
+        self.healthy(8)
+        self.assertEqual([line["condition"] for line in self.said("a condition of the Node is a fault")],
+                         ["DiskSlow", "RDMAUnhealthy"])
+
     def test_ten_thousand_files(self):
         self.begin()
         self.tell("z.json", {"gpu": "5", "reason": "x"})

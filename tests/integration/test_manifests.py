@@ -330,7 +330,9 @@ class Permissions(unittest.TestCase):
             objects = build(DAEMONSET / directory)
             self.assertFalse([item for item in objects if item["metadata"]["name"] == "gputopo-probe"])
             pod = pod_of(objects)
-            self.assertNotIn("probe", {volume["name"] for volume in pod["volumes"]})
+            # files of faults are read all the same
+            self.assertEqual([mount["readOnly"] for mount in container(pod, "agent")["volumeMounts"] if mount["mountPath"] == "/run/gputopo"],
+                             [True])
             self.assertFalse([argument for argument in container(pod, "agent")["args"]
                               if argument.startswith("--probe") and argument != "--probe=none"])
 
