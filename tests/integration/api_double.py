@@ -652,6 +652,9 @@ class ApiDouble:
                                         f".{'.'.join(path)}")
                 owners[path] = set()
             owners.setdefault(path, set()).add(manager)
+            if path == ("status", "conditions") and collection[2] == "nodes":  # a list by type, as in the real one
+                mine = {one["type"] for one in value}
+                value = [one for one in had.get(path) or [] if one["type"] not in mine] + value
             put_leaf(new, path, value)
         for path in [p for p, who in owners.items() if manager in who and p not in given]:
             owners[path].discard(manager)
