@@ -110,6 +110,7 @@ class Book:
         self.server = None
         self.started = 0.0
         self.calls = []  # (time, method, status)
+        self.left = []  # of each call that ended while it hung: seconds to its deadline
         self.during_rpc = 0  # Lists that came while a call to the plugin was under way
         self.untimely = 0  # those of them for which the calls before left no pause of QUIET
         self.serves = True  # False: there is no socket
@@ -184,6 +185,10 @@ class Book:
             end = began + self.hang
             while time.monotonic() < end and context.is_active():
                 time.sleep(0.02)
+            if not context.is_active():
+                with self.kubelet.changed_now:
+                    self.left.append(context.time_remaining())
+                    self.kubelet.changed_now.notify_all()
             if code != grpc.StatusCode.OK:
                 context.abort(code, "rejected by rate limit" if code == grpc.StatusCode.RESOURCE_EXHAUSTED
                               else "refused by the test")

@@ -5,75 +5,16 @@ if(TARGET gt_placement)
                    ${CMAKE_SOURCE_DIR}/scheduler-ext/companion/own_claims.c)
     target_link_libraries(placement-host PRIVATE core_checks gt_webhook)
     set_target_properties(placement-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    add_test(NAME integration/placement
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-writes
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_writes.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-writes PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-running
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_running.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-running PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-life
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_life.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-life PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-never
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_never.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-never PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-numa
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_numa.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-numa PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-kinds
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_kinds.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-kinds PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-webhook
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_webhook.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-webhook PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-claims
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_claims.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-claims PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-own-claims
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_own_claims.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-own-claims PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-queues
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_queues.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-queues PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-gangs
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_gangs.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-gangs PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-object
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_object.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-object PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-faults
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_faults.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-faults PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-reserve
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_reserve.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-reserve PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-quota
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_quota.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-quota PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-rules
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_rules.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-rules PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-resources
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_resources.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-resources PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-parts
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_parts.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-parts PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-node-loss
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_node_loss.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-node-loss PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-rebalance
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_rebalance.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-rebalance PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-unhealthy
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_unhealthy.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-unhealthy PROPERTIES LABELS integration TIMEOUT 1500)
-    add_test(NAME integration/placement-unplaced
-             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_unplaced.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement-unplaced PROPERTIES LABELS integration TIMEOUT 1500)
+    foreach(part placement placement-claims placement-faults placement-gangs placement-kinds placement-life
+                  placement-never placement-node-loss placement-numa placement-object placement-own-claims
+                  placement-parts placement-queues placement-quota placement-rebalance placement-reserve placement-resources
+                  placement-rules placement-running placement-unhealthy placement-unplaced placement-webhook
+                  placement-writes placement-yield)
+        string(REPLACE - _ file ${part})
+        add_test(NAME integration/${part}
+                 COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_${file}.py $<TARGET_FILE:placement-host>)
+        set_tests_properties(integration/${part} PROPERTIES LABELS integration TIMEOUT 1500)
+    endforeach()
     if(TARGET gputopo-scheduler)
         add_test(NAME integration/refused COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_refused.py
                  $<TARGET_FILE:gputopo-scheduler>)

@@ -8,10 +8,8 @@ import select
 import socket
 import ssl
 import threading
-import time
 
-
-PROBE_S = 5  # what the kubelet's liveness probe waits; a machine that does nothing else answers in milliseconds
+from daemon_driver import PATIENCE
 
 
 class SilentSockets:
@@ -60,16 +58,14 @@ class SilentSockets:
         self.poll.close()
 
 
-def look(port, path, context=None, patience=10.0, body=None):
-    """(status, seconds) of one request on a connection of its own; (None, seconds) where nobody answers."""
-    begin = time.monotonic()
-    connection = (http.client.HTTPSConnection("localhost", port, timeout=patience, context=context) if context else
-                  http.client.HTTPConnection("127.0.0.1", port, timeout=patience))
+def look(port, path, context=None, body=None):
+    """The status of one request on a connection of its own; None where nobody answers."""
+    connection = (http.client.HTTPSConnection("localhost", port, timeout=PATIENCE, context=context) if context else
+                  http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE))
     try:
         connection.request("POST" if body else "GET", path, body, {"Content-Type": "application/json"} if body else {})
-        status = connection.getresponse().status
+        return connection.getresponse().status
     except (OSError, http.client.HTTPException, ssl.SSLError):
-        status = None
+        return None
     finally:
         connection.close()
-    return status, time.monotonic() - begin

@@ -13,6 +13,7 @@
  * Preloaded before a program: a disk that takes its time.
  *
  *   SLOW_DISK_MS     what each fsync() and fdatasync() takes
+ *   SLOW_DISK_WHILE  a file: while it exists, none of them ends
  *   SLOW_DISK_LOG    a file that gets a line for each, when it begins: "main PATH" on the first thread, else
  *                    "thread PATH"
  *   SLOW_DISK_KILL   a pattern as of the shell: the process is killed at the first sync of such a path
@@ -30,7 +31,7 @@ static void path_of(int fd, char path[static 4096])
 static void slow(int fd)
 {
     char path[4096], line[4200];
-    const char *ms = getenv("SLOW_DISK_MS"), *log = getenv("SLOW_DISK_LOG"), *end = getenv("SLOW_DISK_KILL");
+    const char *ms = getenv("SLOW_DISK_MS"), *held = getenv("SLOW_DISK_WHILE"), *log = getenv("SLOW_DISK_LOG"), *end = getenv("SLOW_DISK_KILL");
     path_of(fd, path);
     int to = log ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     int n = snprintf(line, sizeof(line), "%s %s\n", gettid() == getpid() ? "main" : "thread", path);
@@ -44,6 +45,8 @@ static void slow(int fd)
                             .tv_nsec = ms ? atol(ms) % 1000 * 1000000 : 0};
     while (nanosleep(&left, &left) < 0)
         continue;
+    while (held && access(held, F_OK) == 0)
+        usleep(10000);
 }
 
 int fsync(int fd)

@@ -21,9 +21,7 @@ import stopped_thread
 from agent_case import AGENT, Agent, Case, PROGRAMS, RECORDED, uuid
 from daemon_driver import PATIENCE, free_port, wait_for
 from kubelet_double import AdmissionError, KubeletDouble, pb
-from silent import PROBE_S, SilentSockets, look
-
-SLOW = 40  # seconds: what a busy machine may add to an end that is bound to come; a hang would be for ever
+from silent import SilentSockets, look
 
 
 class OnARecording(Case):
@@ -315,7 +313,7 @@ class OnARecording(Case):
 
 class Flooded(Case):
     def test_silent_sockets_keep_nobody_out(self):
-        """2,000 on each port in turn: both answer in time for a probe."""
+        """2,000 on each port in turn: both make room for a probe."""
         health = free_port()
         _, agent = self.start_recorded("--health", f"127.0.0.1:{health}")
         for flooded in (health, agent.port):
@@ -323,12 +321,12 @@ class Flooded(Case):
                 end = time.monotonic() + 2
                 while time.monotonic() < end or silent.closed < 500:
                     for port in (health, agent.port):
-                        status, seconds = look(port, "/healthz")
-                        self.assertEqual(status, 200, (flooded, port))
-                        self.assertLess(seconds, PROBE_S, (flooded, port))
+                        self.assertEqual(look(port, "/healthz"), 200, (flooded, port))
                     time.sleep(0.05)
-        self.assertEqual(look(health, "/readyz")[0], 200)
-        self.assertEqual(look(health, "/metrics")[0], 404)
+        self.assertEqual(look(health, "/readyz"), 200)
+        self.assertEqual(look(health, "/metrics"), 404)
+        for listener in ("health", "http"):  # not when their time was over
+            self.assertGreaterEqual(agent.metric("gputopo_http_refused_total", listener=listener, reason="evicted"), 500)
 
 
 @unittest.skipUnless(stopped_thread.possible(), "needs ptrace of a child")
@@ -347,9 +345,7 @@ class AHandlerHangs(Case):
 
     def ends(self, expected=0):
         self.stopped.bury()
-        code, seconds = self.agent.stop()
-        self.assertEqual(code, expected)
-        self.assertLess(seconds, 2 + SLOW)
+        self.assertEqual(self.agent.stop()[0], expected)
         self.assertEqual(self.agent.events("something hangs, leaving without it")[0]["level"], "warning")
 
     def test_healthz_says_so_and_sigterm_ends_it(self):
@@ -382,7 +378,7 @@ class AHandlerHangs(Case):
         self.ends(1)
 
     def hangs(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.agent.port, timeout=1)
+        connection = http.client.HTTPConnection("127.0.0.1", self.agent.port, timeout=10)  # it hangs for ever
         try:
             connection.request("GET", "/healthz")
             connection.getresponse()

@@ -9,8 +9,8 @@ import json
 import signal
 import sys
 import time
-import unittest
 
+import side_by_side
 from agent_case import Case, PROGRAMS, machine, uuid
 from daemon_driver import PATIENCE, wait_for
 from kubelet_double import AdmissionError
@@ -79,13 +79,17 @@ class WhoUsesWhat(Case):
         kubelet.admit("four", 4)
         self.wait_known(agent)
         self.wait_used(agent, 4)
-        lists = len(kubelet.book.lists())
-        self.assertTrue(wait_for(lambda: len(kubelet.book.lists()) > lists))
-        lists = len(kubelet.book.lists())
-        kubelet.admit("pair", 1, 2)
-        self.wait_used(agent, 7)
-        self.assertLess(kubelet.book.lists()[lists][0] - kubelet.book.lists()[lists - 1][0], 4.9,
-                        "an allocation is listed at once, not after the five seconds between two lists")
+        for turn in range(8):  # a busy machine may be late, not each time
+            lists = len(kubelet.book.lists())
+            self.assertTrue(wait_for(lambda n=lists: len(kubelet.book.lists()) > n))
+            lists = len(kubelet.book.lists())
+            kubelet.admit("pair", 1, 2)
+            self.wait_used(agent, 7)
+            if kubelet.book.lists()[lists][0] - kubelet.book.lists()[lists - 1][0] < 4.9:
+                break
+            self.assertLess(turn, 7, "an allocation is listed at once, not after the five seconds between two lists")
+            kubelet.release("pair")
+            self.wait_used(agent, 4)
         held = {i: ("default", pod, f"c{number}") for pod, containers in kubelet.pods.items()
                 for number, ids in enumerate(containers) for i in map(kubelet.order.index, ids)}
         self.assertEqual(self.owners(agent), held)
@@ -102,7 +106,7 @@ class WhoUsesWhat(Case):
         self.assertGreater(self.usage(agent)["generation"], usage["generation"])
         before, begin = len(kubelet.book.lists()), time.monotonic()
         time.sleep(10.5)
-        self.assertLessEqual(len(kubelet.book.lists()) - before, (time.monotonic() - begin) // 5 + 1,
+        self.assertLessEqual(len(kubelet.book.lists()) - before, (time.monotonic() - begin) // 5 + 2,
                              "every five seconds is enough")
         self.record(sick=[i for i in range(8) if i not in held][:1])
         agent.signal(signal.SIGHUP)
@@ -313,9 +317,9 @@ class WhoUsesWhat(Case):
         self.assertLess(agent.lines.index(registered), agent.lines.index(failed), "the GPUs do not wait for it")
         calls = len(kubelet.book.calls)
         self.assertTrue(wait_for(lambda: len(kubelet.book.calls) > calls))
-        code, seconds = agent.stop()
-        self.assertEqual(code, 0, agent.lines)
-        self.assertLess(seconds, 9, "nor does the end, for the ten seconds that it is waited for")
+        self.assertEqual(agent.stop()[0], 0, agent.lines)
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.book.left) > calls), "nor does the end: the last call is cancelled")
+        self.assertGreater(kubelet.book.left[-1], 0, "before its ten seconds are over")
 
 
 class BesideSharedGpus(Case):
@@ -338,8 +342,8 @@ class BesideSharedGpus(Case):
         calls = len(kubelet.book.calls)
         self.assertTrue(wait_for(lambda: len(kubelet.book.calls) >= calls + 4), agent.lines)
         self.assertEqual(kubelet.healthy(), [])
-        kubelet.book.extra = []
         gone = time.monotonic()
+        kubelet.book.extra = []
         self.assertTrue(kubelet.wait_healthy(8, 2 * PATIENCE), agent.lines)
         self.assertGreater(time.monotonic() - gone, 45, "it is believed after a while only")
         agent.wait_event("node is advertised again")
@@ -356,13 +360,8 @@ class BesideSharedGpus(Case):
         self.assertEqual(agent.get("/readyz")[0], 200)
         self.assertEqual(kubelet.registrations, [])
 
-if __name__ == "__main__":
-    if not PROGRAMS:
-        sys.exit(__doc__)
-    unittest.main(verbosity=2)
-
 
 if __name__ == "__main__":
     if not PROGRAMS:
         sys.exit(__doc__)
-    unittest.main(verbosity=2)
+    side_by_side.main(6)

@@ -12,13 +12,14 @@ import subprocess
 import time
 import unittest
 
+import side_by_side
 import stopped_thread
 from api_double import Status
 from companion_case import GROUPS, HYPERNODES, NAMESPACE, SCHEDULER, Case
 from companion_driver import LABEL, NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import PATIENCE, free_port, wait_for
 from kube_driver import kubeconfig
-from silent import PROBE_S, SilentSockets, look
+from silent import SilentSockets, look
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
@@ -55,7 +56,7 @@ class Listing(Case):
 
 class Flooded(Case):
     def test_silent_sockets_keep_nobody_out(self):
-        """2,000 on each port in turn: every port answers in time for a probe."""
+        """2,000 on each port in turn: every port makes room for a probe."""
         health, https = free_port(), free_port()
         self.add_mesh("n1", "n2")
         companion = self.start("--health", f"127.0.0.1:{health}", "--https", f"127.0.0.1:{https}", "--tls-certificate",
@@ -67,12 +68,12 @@ class Flooded(Case):
                 end = time.monotonic() + 2
                 while time.monotonic() < end or silent.closed < 500:
                     for port, how in ports:
-                        status, seconds = look(port, "/healthz", how)
-                        self.assertEqual(status, 200, (flooded, port))
-                        self.assertLess(seconds, PROBE_S, (flooded, port))
+                        self.assertEqual(look(port, "/healthz", how), 200, (flooded, port))
                     time.sleep(0.05)
-        self.assertEqual(look(health, "/readyz")[0], 200)
-        self.assertEqual(look(health, "/metrics")[0], 404)
+        self.assertEqual(look(health, "/readyz"), 200)
+        self.assertEqual(look(health, "/metrics"), 404)
+        for listener in ("health", "http", "https"):  # not when their time was over
+            self.assertGreaterEqual(companion.metrics()[f'gputopo_http_refused_total{{listener="{listener}",reason="evicted"}}'], 500)
 
     def test_few_descriptors(self):
         """Where the process may have 256, silent sockets leave it what it needs for the API server."""
@@ -98,9 +99,7 @@ class TheLoopHangs(Case):
         self.assertTrue(wait_for(companion.is_ready), companion.lines)
         stopped = stopped_thread.StoppedThread(companion.process.pid, "gputopo-schedul")
         self.addCleanup(stopped.release)
-        begin = time.monotonic()
-        self.assertEqual(companion.stop(PROBE_S), 1)
-        self.assertLess(time.monotonic() - begin, PROBE_S)
+        self.assertEqual(companion.stop(), 1)
         self.assertEqual(companion.events("something hangs, leaving without it")[0]["level"], "warning")
 
 
@@ -264,6 +263,7 @@ class Volcano(Case):
     def test_without_volcano(self):
         self.add_mesh("n1", "n2")
         self.api.fail(Status(404), times=1000, path="hypernodes")
+        begin = time.monotonic()
         companion = self.start("--project=hypernodes")
         self.wait(lambda: len(self.members()) == 1 and all(self.statuses().values()))
         name = next(iter(self.members()))
@@ -271,7 +271,7 @@ class Volcano(Case):
         time.sleep(4)
         said = companion.events("the cluster does not know this kind, it is looked up again now and then")
         self.assertEqual([line["kind"] for line in said], ["HyperNode"])
-        self.assertLess(len([r for r in self.api.asked() if "hypernodes" in r.path]), 12)
+        self.assertLess(len([r for r in self.api.asked() if "hypernodes" in r.path]), 8 + time.monotonic() - begin)
         for fault in self.api.faults:
             fault.left = 0
         self.wait(lambda: self.members_of() == {name: [("Node", "n1"), ("Node", "n2")]})
@@ -433,4 +433,4 @@ class Program(Case):
         self.assertEqual(metrics['gputopo_informer_list_failures_total{resource="supernodes"}'], 0)
 
 
-unittest.main(verbosity=2)
+side_by_side.main()

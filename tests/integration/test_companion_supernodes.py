@@ -8,9 +8,9 @@ Usage: test_companion_supernodes.py GPUTOPO_SCHEDULER [unittest arguments]
 import copy
 import json
 import time
-import unittest
 
 import jsonschema
+import side_by_side
 from companion_case import CONFIGMAPS, GROUPS, HYPERNODES, Case
 from companion_driver import LABEL, NODES, OLD_SUPERNODE_LABEL, SUPERNODE_LABEL, SUPERNODES, TOPOLOGIES, report
 from crds import status_schema
@@ -490,4 +490,4 @@ class Conflicts(Case):
         self.assertEqual(companion.metrics()['gputopo_nodes{state="placed"}'], 2)
 
 
-unittest.main(verbosity=2)
+side_by_side.main()

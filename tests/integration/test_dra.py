@@ -13,10 +13,10 @@ import os
 import shutil
 import subprocess
 import time
-import unittest
 
 import grpc
 
+import side_by_side
 from api_double import Status
 from dra_case import AGENT, CLAIMS, COUNTERS, DRIVER, SLICES, DraCase
 from dra_kubelet import V1, V1BETA1, DraKubelet, pb
@@ -174,12 +174,10 @@ class DraTest(DraCase):
         driver.prepare("a")
         self.claim("b", 1)
         self.api.fail(Status(503), times=1000, method="GET", path=f"{CLAIMS}/b")
-        start = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             late = pool.submit(driver.prepare, "b")
             self.assertEqual(driver.prepare("a"), {"a": ([self.names[0]], "")})
-            self.assertIn("503", late.result()["b"][1])
-        self.assertLess(time.monotonic() - start, 30)  # the kubelet waits for 45 s
+            self.assertIn("503", late.result()["b"][1])  # within the 45 s of the kubelet, which are DraKubelet's
 
     def test_state_is_unreadable(self):
         os.makedirs(f"{self.directory}/plugins/{DRIVER}")
@@ -364,4 +362,4 @@ class DraTest(DraCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(6)

@@ -20,6 +20,7 @@ import time
 import unittest
 
 import prometheus_text
+import side_by_side
 from api_double import Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import free_port, wait_for
@@ -27,7 +28,7 @@ from extender_driver import (ALL_PATHS, FILTER, JSON, PREDICATE, PRIORITIZE, VOL
                              context_of, node_info, task, whole_args)
 from kube_driver import kubeconfig, make_authority, make_certificate
 from placement_driver import GROUP, PLAN, indexed_pod, node_status, planned_node, pod_spec, statefulset_pod, supernode_status, template, topology
-from silent import PROBE_S, SilentSockets
+from silent import SilentSockets
 
 SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 PODS = "/api/v1/namespaces/ns/pods"
@@ -466,9 +467,7 @@ class Webhook(Case):
         with SilentSockets(self.https) as silent:
             end = time.monotonic() + 2
             while time.monotonic() < end or silent.closed < 500:
-                begin = time.monotonic()
                 self.assertEqual(self.ask(self.https, context_of(f"{self.folder}/ca.crt"))[0], 200)
-                self.assertLess(time.monotonic() - begin, PROBE_S)
                 time.sleep(0.05)
 
     def test_a_large_review_of_nothing(self):
@@ -716,4 +715,4 @@ class BadInput(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

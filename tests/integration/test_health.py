@@ -11,8 +11,8 @@ import os
 import signal
 import subprocess
 import time
-import unittest
 
+import side_by_side
 from agent_case import AGENT, PROGRAMS, MadeMachine
 from daemon_driver import wait_for
 from kubelet_double import AdmissionError
@@ -405,4 +405,4 @@ class Health(MadeMachine):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(6)

@@ -17,8 +17,9 @@ import tempfile
 import time
 import unittest
 
+import side_by_side
 from http_case import EARLY, SLOW, Server, ask, chunked, ended, post, read_answer, sum_of
-from silent import PROBE_S, SilentSockets
+from silent import SilentSockets
 
 
 class Bodies(unittest.TestCase):
@@ -375,15 +376,12 @@ class Many(unittest.TestCase):
             for source in ("127.0.0.2", "127.0.0.1"):
                 for said in (b"", half):
                     with SilentSockets(server.port, 2000, source, said) as silent:
-                        slowest, end = 0, time.monotonic() + 2
+                        end = time.monotonic() + 2
                         while time.monotonic() < end or not silent.closed:
-                            begin = time.monotonic()
                             with server.dial() as connection:
                                 header, _ = ask(connection, post("/echo", b"{}"))
-                            self.assertIn(" 200 ", header)
-                            slowest = max(slowest, time.monotonic() - begin)
+                            self.assertIn(" 200 ", header, (source, said))
                             time.sleep(0.02)
-                    self.assertLess(slowest, PROBE_S, (source, said))
             stats = server.wait_stats(lambda s: s["connections"] == 1)
             self.assertGreater(stats["evicted"], 1000)
 
@@ -491,4 +489,4 @@ class Many(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

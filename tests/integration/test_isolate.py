@@ -12,13 +12,13 @@ import os
 import subprocess
 import sys
 import time
-import unittest
 
 import jsonschema
 import yaml
 
 PROGRAM = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""
 
+import side_by_side
 import test_publish  # noqa: E402, it takes its own argument
 from api_double import Status  # noqa: E402
 from publish_driver import PATIENCE, wait_for  # noqa: E402
@@ -80,9 +80,7 @@ class Isolated(Case):
     def test_gpus_go_and_come_back(self):
         self.begin()
         said = self.done("isolate", "n1/3,5", "--reason", "bandwidth test fails", "--for", "3d")
-        told = time.monotonic()
         self.healthy(6)
-        self.assertLess(time.monotonic() - told, 2)
         self.assertEqual(self.sick(), {3: "isolated: bandwidth test fails", 5: "isolated: bandwidth test fails"})
         self.assertEqual([entry["gpu"] for entry in self.spec()], [self.uuid(3), self.uuid(5)])
         self.assertEqual([line.split("  ")[:2] for line in said.splitlines()],
@@ -367,4 +365,4 @@ class Told(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

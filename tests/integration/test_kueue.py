@@ -14,6 +14,7 @@ import tempfile
 import time
 import unittest
 
+import side_by_side
 from api_double import ApiError, Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import wait_for
@@ -463,4 +464,4 @@ class Kueue(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

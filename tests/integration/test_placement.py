@@ -7,8 +7,8 @@ Usage: test_placement.py PLACEMENT_HOST [unittest arguments]
 
 import json
 import time
-import unittest
 
+import side_by_side
 from api_double import Silence, Status
 from daemon_driver import wait_for
 from placement_case import JOBS, PODS, PYTORCH, SETS, TOPOLOGIES, PlacementCase
@@ -166,13 +166,16 @@ class PlacementTest(PlacementCase):
                     self.world(2)
                 self.api.add(SETS, name, spec={"replicas": 2, "template": template(8, 16)})
                 self.add_pod(f"{name}-0", statefulset_pod(name, 0))
-                begun = time.monotonic()
-                self.start(request=4000, **({} if quiet is None else {"quiet": quiet}))
+                self.start(request=600000, **({} if quiet is None else {"quiet": quiet}))
                 if quiet is None:
-                    self.assertTrue(wait_for(lambda: (self.condition(f"{name}-0") or {}).get("reason") == "OffersPending", 2))
+                    self.assertTrue(wait_for(lambda: (self.condition(f"{name}-0") or {}).get("reason") == "OffersPending"))
                     self.assertIn("an earlier leader has offered", self.condition(f"{name}-0")["message"])
+                    self.host.kill()
+                    begun = time.monotonic()
+                    self.start(request=4000)
                 self.wait_lifted(f"{name}-0")
-                (self.assertGreater if quiet is None else self.assertLess)(time.monotonic() - begun, 3.9)
+                if quiet is None:
+                    self.assertGreater(time.monotonic() - begun, 3.9)
 
     def test_statefulset_that_does_not_start_at_zero(self):
         self.world(1)
@@ -187,7 +190,7 @@ class PlacementTest(PlacementCase):
 
     def test_statefulset_places_end_when_nobody_comes(self):
         self.world(1)
-        self.start(reserve=8000)
+        self.start(reserve=15000)
         self.api.add(SETS, "set", spec={"replicas": 4, "template": template(8, 32)})
         self.add_pod("set-0", statefulset_pod("set", 0))
         self.wait_lifted("set-0")
@@ -432,7 +435,7 @@ class PlacementTest(PlacementCase):
         status["links"][0]["state"] = "down"
         self.api.add(TOPOLOGIES, self.nodes[0], status=status)
         time.sleep(1)
-        self.assertTrue(wait_for(lambda: kept() == [True] * 4, 5), kept())
+        self.assertTrue(wait_for(lambda: kept() == [True] * 4), kept())
 
     # rules
 
@@ -539,4 +542,4 @@ class PlacementTest(PlacementCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

@@ -8,8 +8,8 @@ Usage: test_placement_reserve.py PLACEMENT_HOST [unittest arguments]
 import calendar
 import json
 import time
-import unittest
 
+import side_by_side
 from daemon_driver import wait_for
 from placement_case import JOBS, PLACEMENTS, PODS, PYTORCH, SETS, TOPOLOGIES, PlacementCase
 from placement_driver import apply_patch, gates, indexed_pod, planned_node, pytorch_pod, statefulset_pod, template, topology
@@ -72,29 +72,30 @@ class Reserve(PlacementCase):
     def test_places_of_pods_that_do_not_come(self):
         """One pod of 128 with one GPU each holds 128 GPUs for so long, and its own afterwards."""
         self.world(4)
-        self.start(missing=3000)
+        self.start(missing=12000)
         began = time.time()
         self.add_job("a", 128, 8, gpus=1)
         self.add_pod("a-0", indexed_pod("a", 0, gpus=1, group=8))
         self.wait_lifted("a-0")
         other = self.add_gang("b", 4, 32)
         self.assertEqual(self.host.counters()["reservedGPUs"], 127)
-        self.assertAlmostEqual(seconds_of(self.status()["promisedUntil"]), began + 3, delta=2)
+        until = seconds_of(self.status()["promisedUntil"])
+        self.assertTrue(began + 11 <= until <= time.time() + 13, (began, until))
         self.wait_lifted(*other)
-        self.assertGreater(time.time(), began + 2.5)
+        self.assertGreater(time.time(), began + 11.5)
         self.expect_reserved(0)
         self.expect({"phase": "Placed", "reason": "PodsMissing", "message":
-                     "1 of its 128 pods are there; no places are reserved for 127 others: none has come for 3 seconds"})
+                     "1 of its 128 pods are there; no places are reserved for 127 others: none has come for 12 seconds"})
         self.assertNotIn("promisedUntil", self.status())
 
     def test_who_makes_progress_keeps_places(self):
         self.world(2)
-        self.start(missing=2000)
+        self.start(missing=10000)
         names = self.add_part(1, 6, 16)
         self.wait_lifted(*names)
         began = time.monotonic()
         for i in range(1, 5):
-            while time.monotonic() < began + i:
+            while time.monotonic() < began + 3 * i:
                 time.sleep(0.05)
             self.assertEqual(self.host.counters()["reservedGPUs"], 48 - 8 * i)
             pod = indexed_pod("a", i, group=16, gated=False)
@@ -124,19 +125,19 @@ class Reserve(PlacementCase):
 
     def test_the_end_outlives_leaders(self):
         self.world(1)
-        self.start(missing=15000)
+        self.start(missing=25000)
         self.wait_lifted(*self.add_part())
         until = self.status()["promisedUntil"]
         for _ in range(3):
             time.sleep(1)
             self.host.kill()
-            self.start(missing=15000)
+            self.start(missing=25000)
             self.expect_reserved(24)
             self.assertEqual(self.status()["promisedUntil"], until)
         self.expect_reserved(0)
-        self.assertAlmostEqual(time.time(), seconds_of(until), delta=2)
+        self.assertGreater(time.time(), seconds_of(until) - 2)
         self.host.kill()
-        self.start(missing=15000)
+        self.start(missing=25000)
         self.expect({"reason": "PodsMissing"})
         self.expect_reserved(0)
 
@@ -145,10 +146,10 @@ class Reserve(PlacementCase):
         self.world(1)
         self.add_pod("a-0", indexed_pod("a", 0, group=8))
         began = time.monotonic()
-        self.start(owner=4000)
+        self.start(owner=12000)
         self.expect({"phase": "Pending", "reason": "OwnerUnknown"})
         self.wait_lifted("a-0")
-        self.assertGreater(time.monotonic(), began + 4)
+        self.assertGreater(time.monotonic(), began + 12)
 
     # who makes no pods
 
@@ -294,12 +295,13 @@ class Reserve(PlacementCase):
     def test_reservation_ends_and_the_next_has_it(self):
         self.world(4)
         self.fill()
-        self.start(patience=300, turn=3000, retry=200)
+        self.start(patience=300, turn=12000, retry=200)
+        began = time.time()
         self.add_gang("a", 8, 32)
         self.expect_holder("a")
         self.assertEqual(self.host.counters()["reservedNodes"], 8)
         first = self.reserved_until()
-        self.assertAlmostEqual(seconds_of(first), time.time() + 3, delta=2)
+        self.assertTrue(began + 11 <= seconds_of(first) <= time.time() + 13, (began, first))
         self.add_gang("b", 4, 32)
         self.expect({"phase": "Waiting", "behind": "ns/Job/a"}, "job-b")
         self.expect_holder("b", "a")
@@ -315,7 +317,7 @@ class Reserve(PlacementCase):
         self.world(4)
         self.fill(*self.nodes[:8])
         used = self.nodes[:8]
-        self.start(patience=1000, turn=2000, retry=200, percent=100)
+        self.start(patience=1000, turn=10000, retry=200, percent=100)
         self.add_gang("a", 16, 128)  # which no supernode holds: it never fits
         self.add_gang("big", 12, 32)
         self.expect_holder("big")
@@ -359,7 +361,7 @@ class Reserve(PlacementCase):
         """The end of a turn, who had one, and since when all have waited."""
         self.world(4)
         self.fill()
-        options = {"turn": 4000, "retry": 200}
+        options = {"turn": 15000, "retry": 200}
         self.start(patience=300, **options)
         self.add_gang("a", 4, 32)
         self.expect_holder("a")
@@ -371,7 +373,7 @@ class Reserve(PlacementCase):
         self.expect_holder("a", "b")
         self.assertAlmostEqual(seconds_of(self.reserved_until()), seconds_of(first), delta=1)
         self.expect_holder("b", "a")
-        self.assertAlmostEqual(time.time(), seconds_of(first), delta=2)
+        self.assertGreater(time.time(), seconds_of(first) - 2)
         wait_for(lambda: self.status("job-b").get("reservedUntil"))
         second = self.reserved_until("job-b")
         self.host.kill()
@@ -385,4 +387,4 @@ class Reserve(PlacementCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

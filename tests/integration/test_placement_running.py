@@ -6,8 +6,8 @@ Usage: test_placement_running.py PLACEMENT_HOST [unittest arguments]
 """
 
 import time
-import unittest
 
+import side_by_side
 from api_double import Silence
 from daemon_driver import wait_for
 from placement_case import JOBS, PODS, PYTORCH, TOPOLOGIES, PlacementCase
@@ -536,4 +536,4 @@ class PlacementRunningTest(PlacementCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

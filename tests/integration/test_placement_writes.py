@@ -8,8 +8,8 @@ Usage: test_placement_writes.py PLACEMENT_HOST [unittest arguments]
 import json
 import threading
 import time
-import unittest
 
+import side_by_side
 from api_double import Status
 from daemon_driver import PATIENCE, wait_for
 from placement_case import JOBS, PODS, PYTORCH, SETS, TOPOLOGIES, PlacementCase
@@ -351,4 +351,4 @@ class PlacementWritesTest(PlacementCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

@@ -6,8 +6,8 @@ Usage: test_placement_yield.py PLACEMENT_HOST [unittest arguments]
 """
 
 import time
-import unittest
 
+import side_by_side
 from daemon_driver import PATIENCE, wait_for
 from placement_case import SETS, PlacementCase
 from placement_driver import apply_patch, gates, indexed_pod, statefulset_pod, template
@@ -78,13 +78,13 @@ class PlacementYieldTest(PlacementCase):
 
     def test_owner_that_makes_pods_keeps_places(self):
         self.world(1)
-        self.start(missing=LONG, retry=200, **{"yield": 5000})
+        self.start(missing=LONG, retry=200, **{"yield": 12000})
         self.add_job("a", 32, 32, gpus=1)
         self.add_pod("a-0", indexed_pod("a", 0, gpus=1, group=32))
         self.wait_lifted("a-0")
         self.add_other("b")
         for i in range(1, 32):  # in more time than the credit
-            time.sleep(0.22)
+            time.sleep(0.45)
             self.add_pod(f"a-{i}", indexed_pod("a", i, gpus=1, group=32))
         self.wait_lifted(*(f"a-{i}" for i in range(32)))
         self.assertFalse(self.is_started("b"))
@@ -123,20 +123,19 @@ class PlacementYieldTest(PlacementCase):
     def test_offered_place_waits_for_its_pod(self):
         """A pod may be created with it for as long as a request takes."""
         self.world(1)
-        self.start(missing=LONG, retry=500, request=6000, quiet=60, **{"yield": 500})
+        self.start(missing=LONG, retry=500, request=15000, quiet=60, **{"yield": 500})
         self.add_job("a", 4, 32)
         self.add_pod("a-0", indexed_pod("a", 0, group=32))
         self.wait_lifted("a-0")
         pod = indexed_pod("a", 1, group=32, gated=False)
-        self.assertFalse(gates(apply_patch(pod, self.review("mutate", pod)[1])))
         offered = time.monotonic()
+        self.assertFalse(gates(apply_patch(pod, self.review("mutate", pod)[1])))
         self.add_other("small", 2, 16)
         self.wait_started("small", 2)  # beside the offered place
-        self.assertLess(time.monotonic() - offered, 5.5)
         self.assertEqual(self.host.counters()["reservedGPUs"], 8)
         self.add_other("last", 1, 8)
         self.wait_started("last", 1)
-        self.assertGreater(time.monotonic() - offered, 5.5)
+        self.assertGreater(time.monotonic() - offered, 14.5)
 
     def test_set_that_makes_pods_one_by_one(self):
         """Its next pod comes when the last one is ready: it has --reserve-missing."""
@@ -164,4 +163,4 @@ class PlacementYieldTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/b").get("reservedGPUs") == 16), self.host.job("ns/Job/b"))
 
 
-unittest.main(verbosity=2)
+side_by_side.main()

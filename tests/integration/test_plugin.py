@@ -16,6 +16,7 @@ import time
 import unittest
 
 import grpc
+import side_by_side
 from daemon_driver import PATIENCE, wait_for
 from kubelet_double import RESOURCE, pb, stubs
 from plugin_case import GPUS, SOON, Case, remove, uuid
@@ -106,12 +107,12 @@ class Registering(Case):
     def test_kubelet_is_away_for_a_while(self):
         kubelet, host = self.pair()
         kubelet.stop()
-        self.assertTrue(host.wait("failed", 8))
+        self.assertTrue(host.wait("failed", 9, 2 * PATIENCE))
         self.assertIn("kubelet.sock", host.last("failed")["why"])
         start = time.monotonic()
         kubelet.start()
         self.assertTrue(kubelet.wait_healthy(GPUS))
-        self.assertLess(time.monotonic() - start, 9)  # at once, not at the end of the pause of 9.6 to 12.8 seconds
+        self.assertLess(time.monotonic() - start, SOON)  # at once, not at the end of the pause of 19.2 to 25.6 seconds
 
     def test_socket_comes_twice_within_100_ms(self):
         for pause in (0, 0.005, 0.05, 0.09):
@@ -281,17 +282,16 @@ class OtherPlugins(Case):
         self.other_plugin(kubelet, "nic-0", name="nics.sock")
         self.silent(kubelet, "silent.sock")
         host = self.host()
-        self.assertTrue(host.wait("failed", 8))
+        self.assertTrue(host.wait("failed", 9, 2 * PATIENCE))
         self.assertIn("another device plugin serves 2 devices of metax-tech.com/gpu, that of other-plugin.sock",
                       host.last("failed")["why"])
         self.assertEqual((kubelet.registrations, self.sockets()), ([], []))
         self.assertEqual(other.asked, 1, "it may keep a stream for ever: once is enough")
-        kubelet.book.others = []
+        kubelet.book.others, gone = [], time.monotonic()
         other.server.stop(None).wait()
         if os.path.exists(other.path):
             os.unlink(other.path)
-        gone = time.monotonic()
-        self.assertTrue(kubelet.wait_healthy(GPUS, 9), "its socket has gone: the pause of 9.6 to 12.8 s is not waited for")
+        self.assertTrue(kubelet.wait_healthy(GPUS, SOON), "its socket has gone: the pause of 19.2 to 25.6 s is not waited for")
         self.assertGreater(time.monotonic() - gone, 0.4, "a kubelet that is still busy with its end would take ours for it")
 
     def test_devices_that_nobody_serves(self):
@@ -443,4 +443,4 @@ class Ending(Case):
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    unittest.main(verbosity=2)
+    side_by_side.main()

@@ -12,9 +12,9 @@ import shutil
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
+import side_by_side
 from api_double import ApiDouble, Status
 from kube_driver import kubeconfig
 from kubelet_double import RESOURCE, KubeletDouble
@@ -270,12 +270,9 @@ class NotHonoured(Case):
         self.api.cut_connections()
         self.assertTrue(wait_for(lambda: self.metric("gputopo_plans_current") == 0), self.agent.lines)
         self.after_a_look()
-        took = []
         for i in range(8):
-            begin = time.monotonic()
             self.admit(f"p{i}", 1)
-            took.append(time.monotonic() - begin)
-        self.assertLess(min(took), 0.15)  # the machine may be busy
+        self.assertEqual(self.found()["late"], 0)
         self.assertEqual(self.kubelet.book.untimely, 0)
 
     def test_switched_off(self):
@@ -394,4 +391,4 @@ class NotHonoured(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main()

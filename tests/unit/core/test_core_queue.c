@@ -583,14 +583,15 @@ static double cpu_of(uint32_t count, unsigned spaces)
 /* Eight times as many jobs take some ten times as long, and not sixty-four. */
 static void test_many_jobs(void **state)
 {
-    double few = 1e9;
+    double few = 1e9, many = 1e9; /* the least of three: the machine may be busy */
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
         double took = cpu_of(5000, 1);
         few = took < few ? took : few;
+        took = cpu_of(40000, 1);
+        many = took < many ? took : many;
     }
-    double many = cpu_of(40000, 1);
-    assert_true(many < 25 * few);
+    assert_true(many < 40 * few);
 }
 
 /* ---- fairness between namespaces ---- */
