@@ -90,7 +90,7 @@ class ApiCases:
     def manifests(self):
         self.cluster.kubectl("apply", "--server-side", "-k", DAEMONSET / "crds")
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", f"nodegputopologies.{GROUP}",
-                             f"supernodes.{GROUP}", f"gpuplacements.{GROUP}", "--timeout=60s")
+                             f"supernodes.{GROUP}", f"gpuplacements.{GROUP}", "--timeout=290s")
         for file in ("namespace", "rbac", "policy"):
             self.cluster.kubectl("apply", "--server-side", "-f", DAEMONSET / "base" / f"{file}.yaml")
         self.admin = Account(self.cluster, "nobody", "")

@@ -24,7 +24,7 @@ class AppWrapperCases:
     def start(self):
         directory = pathlib.Path(built("appwrapper")[0])
         self.cluster.kubectl("apply", "--server-side", "-f", directory / "crd.yaml")
-        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "appwrappers.workload.codeflare.dev")
+        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=290s", "crd", "appwrappers.workload.codeflare.dev")
         self.cluster.kubectl("create", "namespace", NAMESPACE)
         self.placed.apply({"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.yaml": CONFIGURATION},
                            "metadata": {"name": "appwrapper-operator-config", "namespace": NAMESPACE}})

@@ -101,7 +101,7 @@ class CdiCases:
         self.cases.wait_running("by-name")
         self.check("by-name")
         self.spec.unlink()
-        until("the agent to write it again", self.spec.exists, 30)
+        until("the agent to write it again", self.spec.exists)
         return waiting["message"][-80:]
 
     @quick

@@ -190,7 +190,7 @@ class ChartCases:
         """install or upgrade; what was set before stays."""
         sets = [word for value in values for word in ("--set", value)]
         return self.helm(command, "gputopo", chart, "-n", NAMESPACE, *(["--reset-then-reuse-values"] if command == "upgrade" else []), *sets,
-                         *(["--wait", "--timeout=100s"] if wait else []), *more)
+                         *(["--wait", "--timeout=290s"] if wait else []), *more)
 
     def agents(self):
         """{node's number: its pod}, of those that are not on their way out."""
@@ -210,7 +210,7 @@ class ChartCases:
 
     def rolled_out(self):
         """Helm itself waits for all nodes but maxUnavailable."""
-        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=100s")
+        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=290s")
         until("8 GPUs on each node", lambda: self.allocatable() == {"node1": "8", "node2": "8"} or (False, self.allocatable()))
 
     def heartbeats(self):
@@ -400,7 +400,7 @@ class ChartCases:
         def explain(file):
             process = self.cluster.enter("control", self.build / "bin" / "gputopo", "explain", "default/Job/train", "--kubeconfig", file,
                                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            return process.communicate(timeout=60)[0]
+            return process.communicate(timeout=300)[0]
         said = explain(people.file)
         if "403 Forbidden" not in said or '"services/proxy"' not in said:
             raise Failed(f"without the right it says: {said}")
@@ -491,7 +491,7 @@ class ChartCases:
         same(companions.get("availableReplicas"), 2, "companions that answer")
         same(self.holds(), before, "GPUs and containers of pods under a broken rollout")
         self.cluster.kubectl("patch", "crd", SUPERNODES, "--type=json", "-p", '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]')
-        self.helm("rollback", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        self.helm("rollback", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
         self.releases.defined()
         self.rolled_out()
         same(self.holds(), before, "GPUs and containers of pods after all")
@@ -513,7 +513,7 @@ class ChartCases:
         before, start = self.holds(), time.monotonic()
         used = {number: {gpu for gpus in held.values() for gpu in gpus} for number, held in before[0].items()}
         self.release("upgrade", "agent.options.advertise=dra", "scheduler.options.claims=groups")
-        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=100s")
+        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=290s")
 
         def offered():
             return {item["spec"]["nodeName"]: len(item["spec"]["devices"]) for item in self.cluster.get("resourceslices")["items"]}
@@ -540,7 +540,7 @@ class ChartCases:
             given[number] |= set(gpus)
         self.cluster.kubectl("delete", "job", "claims", "--wait", "--cascade=foreground")
         self.release("upgrade", "agent.options.advertise=plugin", "scheduler.options.claims=null")
-        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=100s")
+        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=290s")
         until("no slice", lambda: not offered() or (False, offered()))
         until("six and eight GPUs by the plugin", lambda: sorted(self.allocatable().values()) == ["6", "8"] or (False, self.allocatable()))
         self.cluster.kubectl("delete", "pod,resourceclaimtemplate", "by-claim", "two", "--ignore-not-found", "--wait")
@@ -585,7 +585,7 @@ class ChartCases:
         if len(written) < 2 * 4:
             raise Failed(f"the nodes have only {written}: there is little to take back")
         start = time.monotonic()
-        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
         seconds = time.monotonic() - start
         for item in self.cluster.get("nodes")["items"]:
             left = [key for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if "metax-tech.com/" in key]
@@ -655,7 +655,7 @@ class ChartCases:
     def managed(self):
         """The companion serves with what cert-manager has made, the API server believes it, and so does the extender."""
         self.cluster.kubectl("delete", "deployments,jobs,pods", "--all", "--wait")
-        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
         self.manager.start()
         start = time.monotonic()
         self.release("install", *RECORDED, "agent.nodes=pci", "scheduler.replicas=1", "placement.certificates.mode=certManager", "placement.webhook.failurePolicy=Fail")
@@ -695,7 +695,7 @@ class ChartCases:
         daemons, told = DaemonSetCases(self.report, self.cluster, self.build, None), []
         for mode, resource, open_kmsg in (("privileged", None, "opened"), ("device", "1", "EPERM")):
             self.release("upgrade", "agent.recordings.configMap=", "agent.nodes=pci", f"probe.mode={mode}", more=render)
-            self.cluster.kubectl("rollout", "status", "daemonset/gputopo-probe", "-n", NAMESPACE, "--timeout=100s")
+            self.cluster.kubectl("rollout", "status", "daemonset/gputopo-probe", "-n", NAMESPACE, "--timeout=290s")
             until("the UUIDs that only the vendor's library knows", lambda: self.nodes[2].usage.allocatable() == set(live.uuids().values()))
             given = until("8 GPUs on node2", lambda: (lambda now: now.get(pods.RESOURCE) == "8" and now or (False, now))(
                 self.cluster.get("node", "node2")["status"]["allocatable"]))
@@ -742,7 +742,7 @@ class ChartCases:
 
     @quick
     def removed(self):
-        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
         for item in self.cluster.get("nodes")["items"]:
             left = [key for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if "metax-tech.com/" in key]
             same(left, [INSTALLED], f"labels and annotations of {item['metadata']['name']}")

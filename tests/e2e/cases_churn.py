@@ -147,7 +147,7 @@ class ChurnCases:
         def standing():
             return {pod["metadata"]["uid"]: (pod["spec"].get("nodeName"), len(pod["spec"].get("schedulingGates", [])))
                     for pod in self.pods()}
-        last, since, end = None, 0, time.monotonic() + 180
+        last, since, end = None, 0, time.monotonic() + 600
         while time.monotonic() < end:
             if (now := standing()) != last:
                 last, since = now, time.monotonic()

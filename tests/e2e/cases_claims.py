@@ -126,7 +126,7 @@ class ClaimCases:
         (directory / "kustomization.yaml").write_text(KUSTOMIZATION.format(
             base=os.path.relpath(install.DAEMONSET, directory), tls=os.path.relpath(self.placed.tls, directory)))
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", directory)
-        cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=115s")
+        cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=290s")
         def complete():
             told = {item["metadata"]["name"]: item.get("status", {}).get("capacity") for item in cluster.get("supernodes")["items"]}
             return told == {"rack-1": 8, "rack-2": 8} or (False, told)

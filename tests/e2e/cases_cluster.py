@@ -88,7 +88,7 @@ class ClusterCases:
         self.node.registered()
         self.wait_counts(8, 8, time.time())
         # just after its start the kubelet answers an empty list before it has read its checkpoint
-        until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()), 30)
+        until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()))
         same(self.running(), containers, "containers afterwards")
         for pod, container in used:
             self.node.check_container(pod, container)

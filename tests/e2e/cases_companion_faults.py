@@ -227,7 +227,7 @@ class CompanionFaultCases:
             self.rolled_out()
 
     def rolled_out(self):
-        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=115s")
+        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=290s")
         self.placed.companion()
 
     def deleted(self):

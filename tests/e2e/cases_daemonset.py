@@ -273,7 +273,7 @@ class DaemonSetCases:
             install.mount(self.cluster, number, node.machine.dev, DEVICES)
         self.applied = install.apply(self.cluster, "live", install.MADE, HEARTBEAT, "hypernodes")
         for name in ("agent", "probe"):
-            self.cluster.kubectl("rollout", "status", f"daemonset/gputopo-{name}", "-n", NAMESPACE, "--timeout=110s")
+            self.cluster.kubectl("rollout", "status", f"daemonset/gputopo-{name}", "-n", NAMESPACE, "--timeout=290s")
         waited = []
         for number, node in self.nodes.items():
             pod, probe = self.ready_agent(number), self.ready_probe(number)

@@ -139,7 +139,7 @@ class MonitoringCases:
         self.cluster.kubectl("scale", "deployment/gputopo-scheduler", "-n", NAMESPACE, "--replicas=0")
         until("the alert", lambda: "GputopoNobodyLeads" in self.firing() or (False, self.firing()))
         self.cluster.kubectl("scale", "deployment/gputopo-scheduler", "-n", NAMESPACE, "--replicas=1")
-        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", NAMESPACE, "--timeout=60s")
+        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", NAMESPACE, "--timeout=290s")
         self.discover()
         until("its end", lambda: "GputopoNobodyLeads" not in self.firing() or (False, self.firing()), 60)
 

@@ -69,7 +69,7 @@ class NewestCases:
               lambda: (self.node.agent.metric("gputopo_registrations_total") or 0) > registrations)
         self.node.registered()
         same(self.running("two"), before, "the container after the restart")
-        until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()), 30)
+        until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()))
         self.node.check_container("two-node1")
 
     def health_of(self, name):

@@ -25,7 +25,7 @@ class NodeLossCases:
         """It answers the webhook: that is another story."""
         self.cluster.kubectl("patch", "deployment", "gputopo-scheduler", "-n", install.NAMESPACE, "--type=json", "-p", json.dumps(
             [{"op": "add", "path": "/spec/template/spec/nodeSelector/kubernetes.io~1hostname", "value": f"node{OTHER}"}]))
-        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=115s")
+        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=290s")
         same(self.placed.companion()["spec"]["nodeName"], f"node{OTHER}", "the companion's node")
 
     def set_spares(self, count):

@@ -33,7 +33,7 @@ class NumaCases:
         """The kubelets run with the policy, and the agents say so."""
         cluster = self.cluster
         cluster.kubectl("apply", "--server-side", "-k", install.DAEMONSET / "crds")
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "nodegputopologies.topology.metax-tech.com",
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=290s", "crd", "nodegputopologies.topology.metax-tech.com",
                         "supernodes.topology.metax-tech.com", "gpuplacements.topology.metax-tech.com")
         for number in SCOPES:
             node = Node(cluster, self.build, self.recording, number)

@@ -153,7 +153,7 @@ class OperatorCases:
     def prepare(self):
         for kind in ("ElasticJob", "ScalePlan"):
             self.cluster.kubectl("apply", "--server-side", "-f", "-", data=definition(kind))
-            self.cluster.kubectl("wait", "--for=condition=Established", "crd", definition(kind)["metadata"]["name"], "--timeout=60s")
+            self.cluster.kubectl("wait", "--for=condition=Established", "crd", definition(kind)["metadata"]["name"], "--timeout=290s")
         self.operator.start()
 
     def run(self):

@@ -88,7 +88,7 @@ class PluginCases:
             kept = len(self.node.usage.allocatable())
             start = time.monotonic()
             self.node.agent.start()
-            until("the agent to register", lambda: self.node.agent.metric("gputopo_plugin_registered") == 1, 30)
+            until("the agent to register", lambda: self.node.agent.metric("gputopo_plugin_registered") == 1)
             took = time.monotonic() - start
             self.node.registered()
             same(self.node.agent.metric("gputopo_registration_failures_total"), 0, "failed registrations")
@@ -130,7 +130,7 @@ class PluginCases:
             until("another registration", lambda before=before:
                   (self.node.agent.metric("gputopo_registrations_total") or 0) > before)
             self.node.registered()
-            until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()), 30)
+            until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()))
             took.append(time.monotonic() - start)
         until("the plugin to be registered", lambda: self.node.agent.metric("gputopo_plugin_registered") == 1)
         until("no more descriptors than before",

@@ -104,7 +104,7 @@ class ReleaseCases:
         """The old chart's hooks know nothing of definitions: these stay, and the old programs work with them."""
         before = self.chart.holds()
         with Gap(self.chart.nodes) as gap:
-            self.chart.helm("rollback", "gputopo", "1", "-n", NAMESPACE, "--wait", "--timeout=100s")
+            self.chart.helm("rollback", "gputopo", "1", "-n", NAMESPACE, "--wait", "--timeout=290s")
             self.chart.rolled_out()
         same((self.chart.heartbeats(), self.versions()), ({"5"}, {previous.version(self.old[0])}), "the agents' arguments and images")
         same(self.chart.holds(), before, "GPUs and containers of pods after the rollback")
@@ -131,7 +131,7 @@ class ReleaseCases:
         return f"commit {commit}, in {len(ways)} ways"
 
     def remove(self):
-        self.chart.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        self.chart.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
         until("the release's pods to be gone", lambda: not self.chart.cluster.get("pods", "-n", NAMESPACE)["items"])
 
     def plain(self):
@@ -144,5 +144,5 @@ class ReleaseCases:
             self.defined(self.daemonsets[commit])
         install.follow(self.chart.cluster, block)
         self.defined()
-        self.chart.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", NAMESPACE, "--timeout=100s")
-        self.chart.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=100s")
+        self.chart.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", NAMESPACE, "--timeout=290s")
+        self.chart.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=290s")

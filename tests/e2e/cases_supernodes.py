@@ -95,11 +95,11 @@ class SupernodeCases:
     def prepare(self):
         """Volcano's definition, before the companion that is to project is there."""
         self.cluster.kubectl("apply", "--server-side", "-f", self.crds / "topology.volcano.sh_hypernodes.yaml")
-        self.cluster.kubectl("wait", "--for=condition=Established", "crd", "hypernodes.topology.volcano.sh", "--timeout=60s")
+        self.cluster.kubectl("wait", "--for=condition=Established", "crd", "hypernodes.topology.volcano.sh", "--timeout=290s")
 
     @quick
     def companion(self):
-        self.cluster.kubectl("rollout", "status", f"deployment/{PROGRAM}", "-n", NAMESPACE, "--timeout=115s")
+        self.cluster.kubectl("rollout", "status", f"deployment/{PROGRAM}", "-n", NAMESPACE, "--timeout=290s")
         lease = self.cluster.get("lease", PROGRAM, "-n", NAMESPACE)
         return f"the lease is held by {lease['spec']['holderIdentity'].split('_')[0]}"
 

@@ -35,7 +35,7 @@ class BesideCases:
         took in the second in which they were planned is made again."""
         self.placed.places = True
         self.placed.apply_manifests("recreate")
-        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=115s")
+        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=290s")
         self.cluster.kubectl("patch", "mutatingwebhookconfiguration", "gputopo-scheduler", "--type=json", "-p", json.dumps(
             [{"op": "add", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": PLACED}}]))
 

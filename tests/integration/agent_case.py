@@ -10,12 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
 import prometheus_text
-from daemon_driver import PATIENCE, free_port, wait_for
+from daemon_driver import PATIENCE, Log, free_port, wait_for
 from kubelet_double import KubeletDouble
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -59,29 +58,13 @@ class Agent:
         self.port = free_port()
         self.process = subprocess.Popen(
             [*wrapper, AGENT, "--http", f"127.0.0.1:{self.port}", "--node-name", "n1", "--log-format", "json",
-             *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **(env or {})})
-        self.lines = []
-        self.changed = threading.Condition()
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self):
-        for line in self.process.stderr:
-            with self.changed:
-                try:
-                    self.lines.append(json.loads(line))
-                except ValueError:
-                    self.lines.append({"event": line.rstrip("\n"), "level": "raw"})
-                self.changed.notify_all()
-
-    def events(self, name):
-        with self.changed:
-            return [line for line in self.lines if line["event"] == name]
+             *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
+        self.log = Log(self.process.stderr)
+        self.lines, self.events, self.reader = self.log.lines, self.log.events, self.log.reader
 
     def wait_event(self, name, count=1, seconds=PATIENCE):
-        with self.changed:
-            if not self.changed.wait_for(lambda: len(self.events(name)) >= count, seconds):
+        with self.log.changed:
+            if not self.log.changed.wait_for(lambda: len(self.events(name)) >= count, seconds):
                 raise AssertionError(f"no {name!r} within {seconds} s, but {self.lines}")
             return self.events(name)[count - 1]
 

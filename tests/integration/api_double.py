@@ -6,10 +6,11 @@ resourceVersion conflicts, merge patches and a plain form of server-side apply (
 data and metadata.{labels,annotations} has owners). It checks bearer tokens or client certificates. Nothing is
 validated against a schema, there is no admission and no authorization but what a fault says.
 
-    with ApiDouble(folder) as api:      # folder: certificates are made there, once
+    with ApiDouble(folder) as api:      # folder: gets the certificates
         api.fail(Status(429, headers={"Retry-After": "1"}), times=2, method="GET")
 """
 
+import atexit
 import base64
 import copy
 import functools
@@ -18,9 +19,11 @@ import itertools
 import json
 import os
 import re
+import shutil
 import socket
 import ssl
 import struct
+import tempfile
 import threading
 import time
 import urllib.parse
@@ -316,6 +319,20 @@ class Listener(http.server.ThreadingHTTPServer):
         pass  # clients of these tests hang up in every way
 
 
+def make_server_certificate(folder):
+    make_certificate(folder, "server", "/CN=api-double", "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost")
+
+
+@functools.cache
+def certificates():
+    """The directory of an authority and a certificate of it, for all doubles of this process."""
+    folder = tempfile.mkdtemp(prefix="gputopo-api-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    make_authority(folder)
+    make_server_certificate(folder)
+    return folder
+
+
 class ApiDouble:
     plain = False  # True: without TLS, and nobody is asked who he is, as kubectl proxy serves
     before_event = None  # is called before a watch tells of an object
@@ -345,10 +362,9 @@ class ApiDouble:
         self.requests, self.faults, self.connections = [], [], set()
         self.handlers = 0    # threads, one for each connection
         if not os.path.exists(f"{folder}/ca.crt"):
-            make_authority(folder)
+            shutil.copytree(certificates(), folder, dirs_exist_ok=True)
         if not os.path.exists(f"{folder}/server.crt"):
-            make_certificate(folder, "server", "/CN=api-double",
-                             "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost")
+            make_server_certificate(folder)
         self.listener = None
         self.start()
 

@@ -4,6 +4,7 @@
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -36,6 +37,46 @@ def wait_for(condition, seconds=PATIENCE):
         time.sleep(0.05)
 
 
+class Log:
+    """What a program says on standard error, line by line: all that it has said when somebody asks."""
+
+    def __init__(self, file):
+        self.file, self.lines, self.rest, self.ended, self.changed = file, [], b"", False, threading.Condition()
+        os.set_blocking(file.fileno(), False)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        poll = select.poll()
+        poll.register(self.file, select.POLLIN)
+        while not self.ended:
+            poll.poll()
+            with self.changed:
+                self.take()
+
+    def take(self):
+        """What is there. Under `changed`."""
+        while not self.ended:
+            try:
+                got = os.read(self.file.fileno(), 65536)
+            except BlockingIOError:
+                return
+            *whole, self.rest = (self.rest + got).split(b"\n")
+            for line in whole if got else [self.rest] if self.rest else []:
+                text = line.decode(errors="replace")
+                try:
+                    self.lines.append(json.loads(text))
+                except ValueError:
+                    self.lines.append({"event": text, "level": "raw"})
+            self.ended = not got
+            self.changed.notify_all()
+
+    def events(self, name):
+        with self.changed:
+            self.take()
+            return [line for line in self.lines if line["event"] == name]
+
+
 class Daemon:
     """A running daemon of ours, with its HTTP port and what it said."""
 
@@ -43,20 +84,9 @@ class Daemon:
         self.port = free_port()
         self.process = subprocess.Popen(
             [program, "--http", f"127.0.0.1:{self.port}", "--log-format", "json", *arguments],
-            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
-        self.lines = []
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self):
-        for line in self.process.stderr:
-            try:
-                self.lines.append(json.loads(line))
-            except ValueError:
-                self.lines.append({"event": line.rstrip("\n"), "level": "raw"})
-
-    def events(self, name):
-        return [line for line in list(self.lines) if line["event"] == name]
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
+        self.log = Log(self.process.stderr)
+        self.lines, self.events, self.reader = self.log.lines, self.log.events, self.log.reader
 
     def hangup(self):
         self.process.send_signal(signal.SIGHUP)

@@ -99,15 +99,18 @@ def openssl(*arguments):
     subprocess.run(["openssl", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")  # made at once, as RSA's are not
+
+
 def make_authority(folder, name="ca", days=2):
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{folder}/{name}.key", "-out",
+    openssl("req", "-x509", *NEW_KEY, "-keyout", f"{folder}/{name}.key", "-out",
             f"{folder}/{name}.crt", "-subj", f"/CN=test-{name}", "-days", str(days))
 
 
 def make_certificate(folder, name, subject, extension="basicConstraints=CA:FALSE", authority="ca"):
     with open(f"{folder}/{name}.ext", "w", encoding="ascii") as file:
         file.write(extension + "\n")
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{folder}/{name}.key", "-out",
+    openssl("req", *NEW_KEY, "-keyout", f"{folder}/{name}.key", "-out",
             f"{folder}/{name}.csr", "-subj", subject)
     openssl("x509", "-req", "-in", f"{folder}/{name}.csr", "-CA", f"{folder}/{authority}.crt", "-CAkey",
             f"{folder}/{authority}.key", "-CAcreateserial", "-days", "2", "-out", f"{folder}/{name}.crt",

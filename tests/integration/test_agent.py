@@ -17,6 +17,7 @@ import sys
 import time
 import unittest
 
+import side_by_side
 import stopped_thread
 from agent_case import AGENT, Agent, Case, PROGRAMS, RECORDED, uuid
 from daemon_driver import PATIENCE, free_port, wait_for
@@ -511,13 +512,8 @@ class OnThisMachine(Case):
         self.assertTrue(any("--probe none" in line["why"] for line in agent.events("cannot read")), agent.lines)
         self.assertEqual(agent.stop()[0], 0)
 
-if __name__ == "__main__":
-    if not PROGRAMS:
-        sys.exit(__doc__)
-    unittest.main(verbosity=2)
-
 
 if __name__ == "__main__":
     if not PROGRAMS:
         sys.exit(__doc__)
-    unittest.main(verbosity=2)
+    side_by_side.main()

@@ -313,7 +313,7 @@ class WhoUsesWhat(Case):
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         registered = agent.wait_event("registered")
         failed = agent.wait_event("cannot ask the kubelet who uses the GPUs")
-        self.assertIn("DEADLINE_EXCEEDED", failed["why"])
+        self.assertRegex(failed["why"], "DEADLINE_EXCEEDED|no answer")  # of gRPC, or of the timer a second later
         self.assertLess(agent.lines.index(registered), agent.lines.index(failed), "the GPUs do not wait for it")
         calls = len(kubelet.book.calls)
         self.assertTrue(wait_for(lambda: len(kubelet.book.calls) > calls))

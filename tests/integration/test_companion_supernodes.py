@@ -431,7 +431,7 @@ class Conflicts(Case):
                 edited.append(request.path.split("/")[-2])
                 events = companion.metrics()[EVENTS]
                 self.api.add(SUPERNODES, edited[0], status={"tier": 5, "members": []}, metadata={"labels": LABEL})
-                wait_for(lambda: companion.metrics()[EVENTS] > events, 10)
+                wait_for(lambda: companion.metrics()[EVENTS] > events)
             return answer
         self.api.serve = hold_back
         companion = self.start()
@@ -451,7 +451,7 @@ class Conflicts(Case):
                 joins.append(companion.metrics()["gputopo_joins_total"])
             answer = serve(request)
             if is_write:
-                early.append(wait_for(lambda: companion.metrics()[EVENTS] > events, 10))
+                early.append(wait_for(lambda: companion.metrics()[EVENTS] > events))
             return answer
         self.api.serve = hold_back
         companion = self.start()

@@ -41,4 +41,4 @@ class LostTest(DraCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -8,8 +8,8 @@ Usage: test_kube_watch.py KUBE_TOOL [unittest arguments]
 import json
 import socket
 import time
-import unittest
 
+import side_by_side
 from api_double import Raw, Status, Stream, event, status_object
 from daemon_driver import wait_for
 from kube_case import MAPS, WHERE, Case, config_map
@@ -588,4 +588,4 @@ class Informers(Case):
         self.assertEqual(self.tool.ask("counters", of=number)["objects"], 1)
 
 
-unittest.main(verbosity=2)
+side_by_side.main()

@@ -164,7 +164,7 @@ class Kueue(unittest.TestCase):
     def check(self, name, check="supernodes"):
         return next((c for c in self.workload(name).get("status", {}).get("admissionChecks", []) if c["name"] == check), {})
 
-    def wait_check(self, name, state, text="", seconds=30):
+    def wait_check(self, name, state, text="", seconds=60):
         self.assertTrue(wait_for(lambda: self.check(name).get("state") == state and text in self.check(name)["message"], seconds),
                         (self.check(name), text))
         return self.check(name)
@@ -436,7 +436,7 @@ class Kueue(unittest.TestCase):
         companion = self.start()
         self.add_workload("a")
         self.wait_check("a", "Ready")
-        self.assertTrue(wait_for(self.active, 30))
+        self.assertTrue(wait_for(self.active))
         self.assertEqual(companion.metrics()["gputopo_kueue_write_failures_total"], 2)
 
     def test_no_write_of_an_older_state(self):

@@ -101,4 +101,4 @@ class NamespaceWeights(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

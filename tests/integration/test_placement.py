@@ -328,7 +328,7 @@ class PlacementTest(PlacementCase):
         self.api.fail(Status(409, "it has changed"), times=1, method="PATCH", path="/a-0/status$")
         self.start()
         self.add_gang("a", 1, 64, gpus=64)
-        self.assertTrue(wait_for(lambda: self.condition("a-0"), 30))
+        self.assertTrue(wait_for(lambda: self.condition("a-0")))
         self.assertEqual(self.host.counters()["conflicts"], 1)
 
     def test_five_gangs_where_two_fit(self):

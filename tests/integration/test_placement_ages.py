@@ -16,6 +16,7 @@ import threading
 import time
 import unittest
 
+import side_by_side
 from api_double import Held, Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import wait_for
@@ -344,4 +345,4 @@ class Ages(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

@@ -7,8 +7,8 @@ Usage: test_placement_claims.py PLACEMENT_HOST [unittest arguments]
 """
 
 import json
-import unittest
 
+import side_by_side
 from api_double import Raw, Status
 from claim_case import CLAIMS, ClaimCase
 from daemon_driver import wait_for
@@ -312,4 +312,4 @@ class PlacementClaimsTest(ClaimCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main()

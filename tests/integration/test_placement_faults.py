@@ -7,8 +7,8 @@ Usage: test_placement_faults.py PLACEMENT_HOST [unittest arguments]
 
 import threading
 import time
-import unittest
 
+import side_by_side
 from daemon_driver import PATIENCE, wait_for
 from placement_case import PODS, TOPOLOGIES, PlacementCase
 from placement_driver import PLAN, indexed_pod, planned_node, topology
@@ -199,4 +199,4 @@ class Faults(PlacementCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

@@ -3,8 +3,8 @@
 """Jobs that start with less than all of their pods, in the double of the API server."""
 
 import json
-import unittest
 
+import side_by_side
 from daemon_driver import wait_for
 from placement_case import JOBS, PODS, PlacementCase
 from placement_driver import GROUP, PLAN, RESOURCE, gates, indexed_pod, owner, planned_node, pod_spec, pytorch_pod, template
@@ -264,7 +264,7 @@ class Gangs(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.job("ns/VolcanoJob/a")["reason"] == "NoSupernode"))
         self.api.meddle = None
         event.set()
-        self.assertTrue(wait_for(lambda: (self.condition(a[0]) or {}).get("reason") == "NoSupernode", 20), self.condition(a[0]))
+        self.assertTrue(wait_for(lambda: (self.condition(a[0]) or {}).get("reason") == "NoSupernode"), self.condition(a[0]))
 
     def test_turns_begin_together_or_not_at_all(self):
         self.racks(2, free=1)
@@ -285,7 +285,7 @@ class Gangs(PlacementCase):
             self.assertTrue(wait_for(lambda: (self.condition("t-0") or {}).get("message") == says), self.condition("t-0"))
         self.add_turns(parallelism=5)  # the pod stays, and says the other rule at once
         says = "parallelism 5 is not a multiple of the 2 pods of a unit"
-        self.assertTrue(wait_for(lambda: (self.condition("t-0") or {}).get("message") == says, 20), self.condition("t-0"))
+        self.assertTrue(wait_for(lambda: (self.condition("t-0") or {}).get("message") == says), self.condition("t-0"))
 
     # jobs that change their size
 
@@ -479,4 +479,4 @@ class Gangs(PlacementCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

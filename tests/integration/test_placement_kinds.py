@@ -3,8 +3,8 @@
 """Jobs of several controllers as their pods come, in the double of the API server: JobSet, LeaderWorkerSet, MPIJob, RayCluster,
 and pods whose owner is in another cluster."""
 
-import unittest
 
+import side_by_side
 from daemon_driver import wait_for
 from placement_case import PYTORCH, PlacementCase
 from placement_driver import GROUP, PLAN, owner, planned_node, pod_spec, pytorch_pod, template
@@ -486,4 +486,4 @@ kinds:
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

@@ -231,7 +231,7 @@ class Closed(Life):
             _, patch = self.review("mutate", new, dry_run=True)
             return planned_node(apply_patch(new, patch))
         self.close_node(home, taint=True)
-        self.assertTrue(wait_for(lambda: made() is None, 10), made())
+        self.assertTrue(wait_for(lambda: made() is None), made())
         self.open_node(home)
         self.assertTrue(wait_for(lambda: made() == home), made())
 

@@ -418,7 +418,7 @@ class NodeLoss(PlacementCase):
         self.assertTrue(wait_for(lambda: self.reason() == "UnitMoves"), self.host.job("ns/Job/a"))
         self.assertEqual(self.host.job("ns/Job/a")["reservedGPUs"], 32)
         self.heal_node(self.first["a-0"])
-        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 0, 10), self.host.job("ns/Job/a"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 0), self.host.job("ns/Job/a"))
         self.api.budget = None
         time.sleep(QUIET)
         self.assertEqual(self.api.evicted, [])
@@ -487,7 +487,7 @@ class NodeLoss(PlacementCase):
         self.break_node(self.first["a-1"])
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 8), self.host.job("ns/Job/a"))
         self.heal_node(self.first["a-1"])
-        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 0, 10), self.host.job("ns/Job/a"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 0), self.host.job("ns/Job/a"))
 
     def test_a_flapping_node_does_not_move_a_job_again_and_again(self):
         """Each further move of the whole job waits twice as long as the last one, and says until when."""

@@ -164,4 +164,4 @@ class OwnClaimsTest(ClaimCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -6,8 +6,8 @@ Usage: test_placement_parts.py PLACEMENT_HOST [unittest arguments]
 """
 
 import json
-import unittest
 
+import side_by_side
 import test_placement_object
 from daemon_driver import PATIENCE, wait_for
 from placement_case import PLACEMENTS, PODS, SUPERNODES, TOPOLOGIES
@@ -176,4 +176,4 @@ class PlacementPartsTest(test_placement_object.PlacementObjectTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

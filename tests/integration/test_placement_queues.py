@@ -3,8 +3,8 @@
 """Jobs whose queue in another scheduler must admit them first, in the double of the API server."""
 
 import time
-import unittest
 
+import side_by_side
 from api_double import Status
 from daemon_driver import wait_for
 from placement_case import PODS, PlacementCase
@@ -279,4 +279,4 @@ class Kueue(PlacementCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

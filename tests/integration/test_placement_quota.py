@@ -7,8 +7,8 @@ The double has no controller of quotas: `used` is what a case says.
 Usage: test_placement_quota.py PLACEMENT_HOST [unittest arguments]
 """
 
-import unittest
 
+import side_by_side
 from api_double import Status
 from daemon_driver import wait_for
 from placement_case import PLACEMENTS, SETS, PlacementCase
@@ -167,10 +167,10 @@ class PlacementQuotaTest(PlacementCase):
         self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "OffersPending"))
         self.quota(32, 8)
         self.wait_job("a", state="writes", reservedGPUs=24)
-        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "PodsMissing", 5), self.condition("a-0"))
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "PodsMissing"), self.condition("a-0"))
         self.add_job("a", 8, 32)
         self.wait_job("a", reason="QuotaExceeded")
-        self.assertTrue(wait_for(lambda: self.status().get("reason") == "QuotaExceeded", 5), self.status())
+        self.assertTrue(wait_for(lambda: self.status().get("reason") == "QuotaExceeded"), self.status())
 
     def test_job_that_broke_a_rule_while_it_gave_back(self):
         """What it had stays its own, and its state goes on from there."""
@@ -333,4 +333,4 @@ class PlacementQuotaTest(PlacementCase):
         self.wait_exceeded("a", 16, 8, 0, 24)
 
 
-unittest.main(verbosity=2)
+side_by_side.main()

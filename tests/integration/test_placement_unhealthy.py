@@ -137,14 +137,14 @@ class Unhealthy(Cluster):
         """What waits behind the evictions on their way is not sent: nobody can say what its pods are to do."""
         go, sent = threading.Event(), []
         self.addCleanup(go.set)
-        self.api.meddle = lambda request: request.path.endswith("/eviction") and (sent.append(request.path), go.wait(20))
+        self.api.meddle = lambda request: request.path.endswith("/eviction") and (sent.append(request.path), go.wait(60))
         for i in range(10):
             self.run_pod(f"a-{i}", self.nodes[i // 8], [i % 8], indexed_pod("a", i, group=10, gpus=1, gated=False))
         self.add_job("a", 10, 10, 1)
         self.begin(unhealthy=1, turn_of_node=1)
         self.hurt(self.nodes[0], *range(8))
         self.hurt(self.nodes[1], 0, 1)
-        self.assertTrue(wait_for(lambda: len(sent) == 8, 8), (sent, self.said("a-1"), self.host.notes[-5:]))
+        self.assertTrue(wait_for(lambda: len(sent) == 8), (sent, self.said("a-1"), self.host.notes[-5:]))
         time.sleep(QUIET)
         left = next(f"a-{i}" for i in range(10) if not any(f"/a-{i}/" in path for path in sent))
         annotations = self.pod(left)["metadata"]["annotations"]
@@ -223,4 +223,4 @@ class UnhealthyOfClaims(ClaimCase, Cluster):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

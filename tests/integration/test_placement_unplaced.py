@@ -159,4 +159,4 @@ class Unplaced(PlacementCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -567,4 +567,4 @@ if __name__ == "__main__":
     if len(sys.argv) < 2 or not os.path.isdir(sys.argv[1]):
         sys.exit("usage: test_plan.py BIN_DIR [unittest arguments]")
     test_cli.BIN = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -277,7 +277,7 @@ class Refused(unittest.TestCase):
     def wait_refused(self, row):
         def told():
             return all(not has or (condition and condition["reason"] == "RuleBroken") for has, condition in self.conditions(row))
-        wait_for(told, 20)
+        wait_for(told)
         for has, condition in self.conditions(row):
             if not has:
                 row.told["waiting"].append("nothing")

@@ -245,4 +245,4 @@ class Simulate(unittest.TestCase):
 
 if __name__ == "__main__":
     BIN = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -12,7 +12,7 @@ class CertManager:
 
     def start(self):
         self.cluster.kubectl("apply", "--server-side", "-f", self.directory / "crd")
-        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", self.directory / "crd")
+        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=290s", "-f", self.directory / "crd")
         self.program.start()
         until("cert-manager", lambda: self.program.alive() and self.program.said("Starting workers"), 60)
 

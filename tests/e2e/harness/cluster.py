@@ -108,7 +108,7 @@ class Cluster:
     def ask(self, where, *command, data=None):
         """Runs such a command and returns its output."""
         done = subprocess.run([self.state / "enter", str(where), *map(str, command)], input=data, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
         if done.returncode != 0:
             raise Failed(f"{' '.join(map(str, command))}: {done.stderr.strip()[-500:]}")
         return done.stdout

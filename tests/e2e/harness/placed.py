@@ -93,7 +93,7 @@ class Placed:
             install.mount(cluster, number, node.machine.dev, install.DEVICES)
         cluster.kubectl("apply", "--server-side", "-f", install.DAEMONSET / "base" / "namespace.yaml")
         cluster.kubectl("apply", "--server-side", "-k", install.DAEMONSET / "crds")
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd",
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=290s", "crd",
                         "nodegputopologies.topology.metax-tech.com", "supernodes.topology.metax-tech.com",
                         "gpuplacements.topology.metax-tech.com")
         cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", install.NAMESPACE,
@@ -104,7 +104,7 @@ class Placed:
         self.apply_manifests(*components)
         self.hollow.start()
         for kind in ("daemonset/gputopo-agent", "deployment/gputopo-scheduler"):
-            cluster.kubectl("rollout", "status", kind, "-n", install.NAMESPACE, "--timeout=115s")
+            cluster.kubectl("rollout", "status", kind, "-n", install.NAMESPACE, "--timeout=290s")
         for number in self.nodes:
             until(f"the GPUs of node{number}", lambda: cluster.get("node", f"node{number}")["status"]["allocatable"].get(RESOURCE) == "8")
         until("every supernode to be complete", self.supernodes_complete)

@@ -358,7 +358,7 @@ class Kueue:
                 definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {
                     "clientConfig": webhook_client(self.cluster, self.URL + "/convert"), "conversionReviewVersions": ["v1"]}}
             self.cluster.kubectl("apply", "--server-side", "-f", "-", data=definition)
-        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")  # else it ends
+        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=290s", "crd", "--all")  # else it ends
         self.cluster.kubectl("create", "namespace", "kueue-system")
         self.program.start()
         until("Kueue", lambda: self.program.alive() and self.program.said("Serving webhook server"), 90)
