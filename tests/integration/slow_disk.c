@@ -31,7 +31,8 @@ static void path_of(int fd, char path[static 4096])
 static void slow(int fd)
 {
     char path[4096], line[4200];
-    const char *ms = getenv("SLOW_DISK_MS"), *held = getenv("SLOW_DISK_WHILE"), *log = getenv("SLOW_DISK_LOG"), *end = getenv("SLOW_DISK_KILL");
+    const char *ms = getenv("SLOW_DISK_MS"), *held = getenv("SLOW_DISK_WHILE"),
+               *log = getenv("SLOW_DISK_LOG"), *end = getenv("SLOW_DISK_KILL");
     path_of(fd, path);
     int to = log ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     int n = snprintf(line, sizeof(line), "%s %s\n", gettid() == getpid() ? "main" : "thread", path);

@@ -3,7 +3,6 @@
 """Jobs of several controllers as their pods come, in the double of the API server: JobSet, LeaderWorkerSet, MPIJob, RayCluster,
 and pods whose owner is in another cluster."""
 
-
 import side_by_side
 from daemon_driver import wait_for
 from placement_case import PYTORCH, PlacementCase

@@ -7,7 +7,6 @@ The double has no controller of quotas: `used` is what a case says.
 Usage: test_placement_quota.py PLACEMENT_HOST [unittest arguments]
 """
 
-
 import side_by_side
 from api_double import Status
 from daemon_driver import wait_for

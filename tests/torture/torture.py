@@ -33,7 +33,7 @@ from daemon_driver import free_port
 from kube_driver import kubeconfig
 from kubelet_double import AdmissionError, KubeletDouble
 
-STEP, END = 1.5, 120  # seconds that a step may take, which a failure may well make impossible; that the end may take
+STEP, END = 1.5, 60  # seconds that a step may take, which a failure may well make impossible; that the end may take
 WORKERS = 2
 KEPT = {"gt_curl_load"}  # dlerror() keeps its last sentence
 JOBS, PODS = "/apis/batch/v1/namespaces/team/jobs", "/api/v1/namespaces/team/pods"

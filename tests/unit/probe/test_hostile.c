@@ -276,7 +276,8 @@ static void many_failures(void **state)
     gt_auto_node struct gt_node *node = applied(&log, 1);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
     assert_true(log_misses(node, "mxSmlGetMetaXLinkInfo", "31999 more calls failed"));
-    assert_in_range(after.tv_sec - before.tv_sec, 0, 2);
+    if (!getenv("GPUTOPO_UNDER_VALGRIND"))
+        assert_in_range(after.tv_sec - before.tv_sec, 0, 2);
 }
 
 int main(void)

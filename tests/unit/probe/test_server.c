@@ -174,8 +174,8 @@ static void rude_clients(void **state)
         assert_true(hangs_up(fd));
         close(fd);
     }
-    /* Silent ones, more than there are places, and ones that ask but do not read. A machine that stands still is no
-     * failure: at least one answer comes before the patience with them ends.
+    /* Silent ones, more than there are places, and ones that ask but do not read. A machine that stands still
+     * is no failure: at least one answer comes before the patience with them ends.
      */
     bool in_time = false;
     for (unsigned turn = 0; turn < 10 && !in_time; turn++) {
