@@ -9,5 +9,5 @@ endif()
 if(TARGET gputopo AND TARGET gputopo-probe)
     add_test(NAME integration/check-node
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_check_node.py $<TARGET_FILE_DIR:gputopo> ${PROJECT_BINARY_DIR}/tests)
-    set_tests_properties(integration/check-node PROPERTIES LABELS integration TIMEOUT 600)
+    set_tests_properties(integration/check-node PROPERTIES LABELS integration TIMEOUT 1500)
 endif()
