@@ -334,6 +334,7 @@ class TheProbesResource(MadeMachine):
         self.addCleanup(probe.send_signal, signal.SIGCONT)
         os.unlink(os.path.join(self.dev, "dri/renderD131"))
         self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        agent.wait_event("GPU unhealthy")
         told = [line["event"] for line in agent.lines]
         self.assertNotIn("cannot read", told[:told.index("GPU unhealthy")], "before the probe is given up")
         said, = agent.events("gputopo-probe does not answer in time")

@@ -461,7 +461,7 @@ class PlacementRunningTest(PlacementCase):
         self.start()
         self.api.fail(Silence(), times=1, method="PATCH", path="/a-0$")
         self.add_gang("a", 1, 8)
-        self.assertTrue(wait_for(lambda: self.host.counters()["writesWaiting"] == 1))
+        self.assertTrue(wait_for(lambda: self.api.asked(method="PATCH", path=f"{PODS}/a-0")))  # not that of the object
         pod = indexed_pod("a", 0, group=8, gated=False)
         self.add_pod("a-0", {**pod, "spec": {**pod["spec"], "nodeName": "s0-n0"}})
         self.assertTrue(wait_for(lambda: self.host.counters()["writesWaiting"] == 0))

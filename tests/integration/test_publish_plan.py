@@ -97,15 +97,25 @@ class Case(unittest.TestCase):
         return [sorted(self.gpus.index(name) for name in names)
                 for names in self.kubelet.admit(pod, *sizes, **how)]
 
-    def admit_and_find(self, pod, *sizes, **how):
-        """What it got, and what was found."""
-        before = self.found()
-        got = self.admit(pod, *sizes, **how)
-        return got, {kind: count - before[kind] for kind, count in self.found().items()}
+    late = 0  # containers that got what the topology chose, since the machine stood still for a second
+
+    def admit_and_find(self, pod, *sizes, late=False, prepare=lambda: None, **how):
+        """What it got, and what was found. Where the agent says `late` and that is not what is tested, the pod comes again."""
+        for _ in range(50):
+            prepare()
+            before = self.found()
+            got = self.admit(pod, *sizes, **how)
+            found = {kind: count - before[kind] for kind, count in self.found().items()}
+            if late or not found["late"]:
+                break
+            self.late += found["late"]
+            self.kubelet.release(pod)
+        return got, found
 
     def assert_all_as_planned(self, count):
         self.assertTrue(wait_for(lambda: self.got("as_planned") >= count), self.agent.lines)
-        self.assertEqual((self.got("as_planned"), self.got("otherwise")), (count, 0))
+        self.assertEqual(self.got("as_planned"), count)
+        self.assertLessEqual(self.got("otherwise"), self.late)
 
     def after_a_look(self):
         """So that none comes by itself for a while."""
@@ -214,7 +224,7 @@ class Honoured(Case):
             self.assertTrue(wait_for(lambda: self.metric("gputopo_plans_current") == 1), self.agent.lines)
             asked = self.kubelet.book.during_rpc
             self.assertTrue(wait_for(lambda n=asked: self.asks_for_a_plan(n)), "a pod's plan may be on its way")
-            self.assertEqual(len(self.agent.events(again)), outages)
+            self.assertTrue(wait_for(lambda n=outages: len(self.agent.events(again)) == n), self.agent.lines)
         self.assertEqual(self.whole_lists(), 1)
 
     def whole_lists(self):
@@ -245,10 +255,14 @@ class Honoured(Case):
         self.start()
         self.plan("p", [0, 7])
         book = self.kubelet.book
-        self.after_a_look()
-        lists, book.exhausted = self.lists(), 4
-        got, found = self.admit_and_find("p", 2)
-        answers = [str(call[2]) for call in book.calls[lists:lists + 5]]
+        lists = []
+
+        def exhaust():
+            self.after_a_look()
+            lists.append(self.lists())
+            book.exhausted = 4
+        got, found = self.admit_and_find("p", 2, prepare=exhaust)
+        answers = [str(call[2]) for call in book.calls[lists[-1]:lists[-1] + 5]]
         self.assertEqual((got, answers, found), ([[0, 7]], ["StatusCode.RESOURCE_EXHAUSTED"] * 4 + ["StatusCode.OK"], HIT))
 
 
@@ -343,7 +357,7 @@ class NotHonoured(Case):
         self.start()
         self.plan("p", [0, 7])
         self.kubelet.book.hang = 30
-        (got,), found = self.admit_and_find("p", 2)
+        (got,), found = self.admit_and_find("p", 2, late=True)
         self.assertEqual(got[0] // 4, got[1] // 4)
         self.assertEqual(found, {"hit": 0, "none": 0, "ambiguous": 0, "late": 1})
 
