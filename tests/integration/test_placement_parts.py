@@ -84,8 +84,11 @@ class PlacementPartsTest(test_placement_object.PlacementObjectTest):
         # more than 2 where a write took so long that it was made once more
         self.assertTrue(wait_for(lambda: self.status()["epoch"] >= 2, 5 * PATIENCE), self.status()["epoch"])
         now, there = self.named(), self.parts()  # to tell all that differs in so much takes for ever
-        self.assertEqual([(rank, place, now.get(rank)) for rank, place in places.items() if now.get(rank) != place][:3], [])
-        # a part has another epoch where its write took so long that it was made once more
+        again = self.status()["epoch"] - status["epoch"] > 1  # a write took so long that the plan of what has no pods was made once more
+        self.assertEqual([(rank, place, now.get(rank)) for rank, place in places.items()
+                          if now.get(rank) != place and (rank < 8 or not again)][:3], [])
+        if again:
+            return
         self.assertEqual([sorted(one) for one in (there, parts)], [sorted(parts)] * 2)
         for name, part in parts.items():
             self.assertTrue({**there[name]["status"], "epoch": 0} == {**part["status"], "epoch": 0}, name)
