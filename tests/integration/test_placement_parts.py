@@ -60,13 +60,13 @@ class PlacementPartsTest(test_placement_object.PlacementObjectTest):
 
     def wait_missing(self):
         """So much takes its time on a busy machine."""
-        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing", 5 * PATIENCE),
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing", 10 * PATIENCE),
                         self.host.job("ns/Job/a"))
 
     def test_as_many_pods_as_a_job_may_have(self):
         """As it is outside of tests. One pod is there, and the places of the others are reserved."""
         pods = 131072
-        options = {"objectpods": 0, "namespacegpus": pods, "gang": 600000, "request": 20000, "answer_s": 5 * PATIENCE}
+        options = {"objectpods": 0, "namespacegpus": pods, "gang": 600000, "request": 20000, "answer_s": 10 * PATIENCE}
         self.world(128, nodes_each=128)
         self.start(**options)
         self.add_job("a", pods, 8, gpus=1)
@@ -82,7 +82,7 @@ class PlacementPartsTest(test_placement_object.PlacementObjectTest):
         self.start(**options)
         self.wait_missing()
         # more than 2 where a write took so long that it was made once more
-        self.assertTrue(wait_for(lambda: self.status()["epoch"] >= 2, 5 * PATIENCE), self.status()["epoch"])
+        self.assertTrue(wait_for(lambda: self.status()["epoch"] >= 2, 10 * PATIENCE), self.status()["epoch"])
         now, there = self.named(), self.parts()  # to tell all that differs in so much takes for ever
         again = self.status()["epoch"] - status["epoch"] > 1  # a write took so long that the plan of what has no pods was made once more
         self.assertEqual([(rank, place, now.get(rank)) for rank, place in places.items()
