@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/json_get.h"
 
 struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const char *assumed)
 {
@@ -59,6 +60,14 @@ const struct gt_answer *cli_check_next(const struct cli_checked *of, const char 
     return NULL;
 }
 
+const struct gt_answer *cli_check_value(const struct cli_checked *of, const char *call, unsigned *at)
+{
+    const struct gt_answer *answer = cli_check_next(of, call, at);
+    while (answer && !answer->value)
+        answer = cli_check_next(of, call, at);
+    return answer;
+}
+
 static bool check_lacks(const struct gt_answers *answers, const char *call)
 {
     const cJSON *name;
@@ -69,17 +78,14 @@ static bool check_lacks(const struct gt_answers *answers, const char *call)
 
 bool cli_check_answered(const struct cli_checked *of, const char *call, struct cli_check *check)
 {
-    const struct gt_answer *answer, *first = NULL;
-    unsigned at = 0;
+    unsigned at = 0, first_at = 0;
     if (!of->answers) {
         cli_check_cannot(check, "%s", of->no_answers);
         return false;
     }
-    while ((answer = cli_check_next(of, call, &at))) {
-        if (answer->value)
-            return true;
-        first = first ? first : answer;
-    }
+    if (cli_check_value(of, call, &at))
+        return true;
+    const struct gt_answer *first = cli_check_next(of, call, &first_at);
     if (of->answers->library_error)
         cli_check_cannot(check, "there is no vendor library");
     else if (check_lacks(of->answers, call))
@@ -91,6 +97,34 @@ bool cli_check_answered(const struct cli_checked *of, const char *call, struct c
     else
         cli_check_cannot(check, "%s: code %ld", call, first->code);
     return false;
+}
+
+struct cli_check *cli_check_numbers(const struct cli_checked *of, struct cli_checks *to, const char *call,
+                                    const char *name, const char *assumed, int64_t low, int64_t high,
+                                    const char *word)
+{
+    struct cli_check *check = cli_check_add(to, name, assumed);
+    const struct gt_answer *answer;
+    struct cli_tally values = {0};
+    unsigned at = 0;
+    bool sane = true;
+    if (!cli_check_answered(of, call, check))
+        return check;
+    while ((answer = cli_check_value(of, call, &at))) {
+        int64_t value = -1;
+        sane = gt_json_is_int(answer->value, &value) && value >= low && value <= high && sane;
+        cli_tally_add(&values, "%s%lld", word, (long long)value);
+    }
+    cli_check_found_tally(check, "", &values);
+    cli_check_evaluate(check, sane);
+    return check;
+}
+
+bool cli_check_has_gpus(const struct cli_checked *of, struct cli_check *check)
+{
+    if (!of->node->gpu_count)
+        cli_check_cannot(check, "no GPU");
+    return of->node->gpu_count;
 }
 
 int cli_check_gpu(const struct cli_checked *of, unsigned vendor_number)

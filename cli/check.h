@@ -56,9 +56,19 @@ void cli_check_cannot(struct cli_check *check, const char *format, ...) __attrib
 /* The next entry of this call in the log, with or without a value; *at is 0 at first. NULL after the last
  * one. */
 const struct gt_answer *cli_check_next(const struct cli_checked *of, const char *call, unsigned *at);
+/* The next one with a value. */
+const struct gt_answer *cli_check_value(const struct cli_checked *of, const char *call, unsigned *at);
 
 /* Whether the call was answered at least once; otherwise marks the check as unchecked and says why. */
 bool cli_check_answered(const struct cli_checked *of, const char *call, struct cli_check *check);
+
+/* A whole check: that each value of the call is a number from `low` to `high`. `word` stands before each. */
+struct cli_check *cli_check_numbers(const struct cli_checked *of, struct cli_checks *to, const char *call,
+                                    const char *name, const char *assumed, int64_t low, int64_t high,
+                                    const char *word);
+
+/* Whether there is a GPU; otherwise marks the check as unchecked and says so. */
+bool cli_check_has_gpus(const struct cli_checked *of, struct cli_check *check);
 
 /* The index of the node's GPU that has this number in the library; -1: none. */
 int cli_check_gpu(const struct cli_checked *of, unsigned vendor_number);

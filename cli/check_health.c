@@ -6,32 +6,25 @@
 
 /* The inputs of a GPU's health: states, ECC, temperature, events. */
 
-enum { ALL_ONES = -1 };
-
 static void check_state(const struct cli_checked *of, struct cli_checks *to)
 {
-    struct cli_check *check =
-        cli_check_add(to, "device-state", "the state of a device is 1 (available) or 0 (not)");
+    static const char call[] = "mxSmlGetDeviceState";
+    struct cli_check *check = cli_check_numbers(
+        of, to, call, "device-state", "the state of a device is 1 (available) or 0 (not)", 0, 1, "state ");
     struct cli_check *reason =
         cli_check_add(to, "unavailable-reason", "a device that is not available gives a code and a text");
     const struct gt_answer *answer;
-    struct cli_tally states = {0}, reasons = {0};
-    unsigned at = 0, away = 0;
-    bool known = true;
-    if (!cli_check_answered(of, "mxSmlGetDeviceState", check)) {
+    struct cli_tally reasons = {0};
+    unsigned at = 0;
+    bool away = false;
+    if (check->verdict == CLI_UNCHECKED) {
         cli_check_cannot(reason, "%.150s", check->why);
         return;
     }
-    while ((answer = cli_check_next(of, "mxSmlGetDeviceState", &at))) {
+    while ((answer = cli_check_value(of, call, &at))) {
         int64_t state = -1;
-        if (!answer->value)
-            continue;
-        known = gt_json_is_int(answer->value, &state) && (state == 0 || state == 1) && known;
-        cli_tally_add(&states, "state %lld", (long long)state);
-        away += state == 0;
+        away = (gt_json_is_int(answer->value, &state) && !state) || away;
     }
-    cli_check_found_tally(check, "", &states);
-    cli_check_evaluate(check, known);
     if (!away) {
         cli_check_cannot(reason, "every device is available, so no reason was asked for");
         return;
@@ -53,35 +46,23 @@ static void check_state(const struct cli_checked *of, struct cli_checks *to)
 static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
 {
     static const char *const counters[] = {"sramCE", "sramUE", "dramCE", "dramUE", "retiredPage"};
-    struct cli_check *on = cli_check_add(to, "ecc-state", "the ECC state is 0 (off) or 1 (on)");
+    cli_check_numbers(of, to, "mxSmlGetEccState", "ecc-state", "the ECC state is 0 (off) or 1 (on)", 0, 1,
+                      "state ");
     struct cli_check *check =
         cli_check_add(to, "ecc-counters",
                       "sramUE and dramUE are numbers, 0 on a sound GPU; a counter with all bits set is none");
     struct cli_check *since =
         cli_check_add(to, "ecc-counters-since", "the counters count from when the driver was loaded");
     const struct gt_answer *answer;
-    struct cli_tally states = {0}, errors = {0};
+    struct cli_tally errors = {0};
     unsigned at = 0, all = 0;
-    bool known = true, sane = true;
-    if (cli_check_answered(of, "mxSmlGetEccState", on)) {
-        while ((answer = cli_check_next(of, "mxSmlGetEccState", &at))) {
-            uint64_t state = 0;
-            if (!answer->value)
-                continue;
-            known = gt_json_is_unsigned(answer->value, 1, &state) && known;
-            cli_tally_add(&states, "state %llu", (unsigned long long)state);
-        }
-        cli_check_found_tally(on, "", &states);
-        cli_check_evaluate(on, known);
-    }
+    bool sane = true;
     cli_check_cannot(
         since,
         "only a second recording after the driver was loaded again shows it, on a GPU that has counted some");
     if (!cli_check_answered(of, "mxSmlGetTotalEccErrors", check))
         return;
-    for (at = 0; (answer = cli_check_next(of, "mxSmlGetTotalEccErrors", &at));) {
-        if (!answer->value)
-            continue;
+    while ((answer = cli_check_value(of, "mxSmlGetTotalEccErrors", &at))) {
         all++;
         for (unsigned i = 0; i < GT_COUNT(counters); i++) {
             uint64_t count = 0;
@@ -99,27 +80,6 @@ static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
     if (!errors.count)
         cli_check_found(check, "all are 0");
     cli_check_found_tally(check, "", &errors);
-    cli_check_evaluate(check, sane);
-}
-
-static void check_temperature(const struct cli_checked *of, struct cli_checks *to)
-{
-    struct cli_check *check = cli_check_add(
-        to, "temperature-unit", "temperatures are in hundredths of a degree Celsius: 500 to 12000");
-    const struct gt_answer *answer;
-    struct cli_tally values = {0};
-    unsigned at = 0;
-    bool sane = true;
-    if (!cli_check_answered(of, "mxSmlGetTemperatureInfo", check))
-        return;
-    while ((answer = cli_check_next(of, "mxSmlGetTemperatureInfo", &at))) {
-        int64_t value = ALL_ONES;
-        if (!answer->value)
-            continue;
-        sane = gt_json_is_int(answer->value, &value) && value >= 500 && value <= 12000 && sane;
-        cli_tally_add(&values, "%lld", (long long)value);
-    }
-    cli_check_found_tally(check, "", &values);
     cli_check_evaluate(check, sane);
 }
 
@@ -202,7 +162,8 @@ void cli_check_health(const struct cli_checked *of, struct cli_checks *to)
 {
     check_state(of, to);
     check_ecc(of, to);
-    check_temperature(of, to);
+    cli_check_numbers(of, to, "mxSmlGetTemperatureInfo", "temperature-unit",
+                      "temperatures are in hundredths of a degree Celsius: 500 to 12000", 500, 12000, "");
     check_limited(of, to);
     check_events(of, to);
     check_locality(of, to);

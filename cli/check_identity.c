@@ -22,8 +22,8 @@ static void check_address(const struct cli_checked *of, struct cli_checks *to)
     unsigned at = 0, good = 0, all = 0;
     if (!cli_check_answered(of, info_call, check))
         return;
-    while ((answer = cli_check_next(of, info_call, &at))) {
-        if (!answer->value || !answer->arg_count)
+    while ((answer = cli_check_value(of, info_call, &at))) {
+        if (!answer->arg_count)
             continue;
         all++;
         bool is_text = gt_value_text(gt_get(answer->value, "bdfId"), text, sizeof(text));
@@ -51,9 +51,9 @@ static void check_identity_order(const struct cli_checked *of, struct cli_checks
     unsigned at = 0, all = 0, repeated = 0, ascending = 0;
     if (!cli_check_answered(of, info_call, check))
         return;
-    while ((answer = cli_check_next(of, info_call, &at))) {
+    while ((answer = cli_check_value(of, info_call, &at))) {
         uint64_t id;
-        if (!answer->value || !answer->arg_count)
+        if (!answer->arg_count)
             continue;
         all++;
         repeated +=
@@ -115,11 +115,9 @@ static void check_identity_check_kind(const struct cli_checked *of, struct cli_c
     bool known = true;
     if (!cli_check_answered(of, info_call, check))
         return;
-    while ((answer = cli_check_next(of, info_call, &at))) {
+    while ((answer = cli_check_value(of, info_call, &at))) {
         uint64_t mode = 0, brand = 0;
         char name[64];
-        if (!answer->value)
-            continue;
         known = gt_json_is_unsigned(gt_get(answer->value, "mode"), 2, &mode) && known;
         known = gt_json_is_unsigned(gt_get(answer->value, "brand"), UINT32_MAX, &brand) && known;
         cli_tally_add(&modes, "mode %llu brand %llu", (unsigned long long)mode, (unsigned long long)brand);

@@ -28,10 +28,8 @@ static void check_kernel_pci(const struct cli_checked *of, struct cli_checks *to
         known = known && of->node->gpus[i].pci_device == KNOWN_DEVICE;
     }
     cli_check_found_tally(check, "", &ids);
-    if (of->node->gpu_count)
+    if (cli_check_has_gpus(of, check))
         cli_check_evaluate(check, known);
-    else
-        cli_check_cannot(check, "no GPU");
 }
 
 static void check_driver(const struct cli_checked *of, struct cli_checks *to)
@@ -42,11 +40,9 @@ static void check_driver(const struct cli_checked *of, struct cli_checks *to)
         cli_check_add(to, "driver-version", "/sys/module/metax/version has the driver's version");
     struct cli_tally drivers = {0};
     bool bound = true;
-    if (!of->node->gpu_count) {
-        cli_check_cannot(check, "no GPU");
-        cli_check_cannot(version, "no GPU");
+    bool there = cli_check_has_gpus(of, version); /* both are marked */
+    if (!cli_check_has_gpus(of, check) || !there)
         return;
-    }
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         const struct gt_fact *fact = gt_facts_find(of->facts, of->node->gpus[i].bdf);
         const char *driver = fact && fact->driver[0] ? fact->driver : "none";
@@ -80,9 +76,7 @@ static void check_control(const struct cli_checked *of, const struct gt_device_n
     cli_check_found_tally(check, "", &names);
     if (!of->dev_root)
         cli_check_cannot(check, "device nodes are not in a recording");
-    else if (!of->node->gpu_count)
-        cli_check_cannot(check, "no GPU");
-    else
+    else if (cli_check_has_gpus(of, check))
         cli_check_evaluate(check, check_kernel_has(nodes, "mxcd"));
 }
 
@@ -108,10 +102,8 @@ static void check_kernel_drm(const struct cli_checked *of, const struct gt_devic
         if (!both)
             cli_tally_add(&problems, "no /dev/%s", check_kernel_has(nodes, card) ? render : card);
     }
-    if (!of->node->gpu_count) {
-        cli_check_cannot(check, "no GPU");
+    if (!cli_check_has_gpus(of, check))
         return;
-    }
     cli_check_found(check, "named for %u of %u GPUs", named, of->node->gpu_count);
     if (of->dev_root)
         cli_check_found(check, "there for %u", there);
@@ -135,9 +127,7 @@ static void check_pcie(const struct cli_checked *of, struct cli_checks *to)
                       gpu->pcie_max.speed, gpu->pcie_max.width);
     }
     cli_check_found_tally(check, "", &links);
-    if (!of->node->gpu_count)
-        cli_check_cannot(check, "no GPU");
-    else {
+    if (cli_check_has_gpus(of, check)) {
         cli_check_found(check, "all of it for %u of %u GPUs", whole, of->node->gpu_count);
         cli_check_evaluate(check, whole == of->node->gpu_count);
     }

@@ -170,10 +170,10 @@ static void check_port_states(const struct cli_checked *of, const struct links_s
     bool sane = true;
     if (!cli_check_answered(of, state_call, check))
         return;
-    while ((answer = cli_check_next(of, state_call, &at))) {
+    while ((answer = cli_check_value(of, state_call, &at))) {
         const cJSON *item;
         unsigned up = 0;
-        if (!answer->value || !answer->arg_count || answer->args[0] >= GT_VENDOR_DEVICES)
+        if (!answer->arg_count || answer->args[0] >= GT_VENDOR_DEVICES)
             continue;
         sane = sane && cJSON_GetArraySize(answer->value) == GT_VENDOR_PORTS;
         cJSON_ArrayForEach(item, answer->value)

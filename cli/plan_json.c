@@ -77,6 +77,18 @@ static void plan_json_add_units(struct gt_buf *to, const struct cli_plan *plan, 
     gt_json_end(to, ']');
 }
 
+/* A pod that has to move, up to where it goes. */
+static void plan_json_begin_moved(struct gt_buf *to, const struct cli_plan *plan, uint32_t number)
+{
+    const struct gt_cluster_pod *pod = &plan->file->pods[number];
+    const struct gt_running_pod *at = &plan->file->running[number];
+    begin_member(to, 6, NULL, '{');
+    gt_json_add_text(to, "name", pod->name);
+    gt_json_add_text_if(to, "job", pod->job);
+    gt_json_add_text(to, "node", cli_plan_node(plan, at->node));
+    gt_json_add_mask(to, "gpus", at->mask);
+}
+
 static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_advice *advice = &plan->advice;
@@ -85,13 +97,7 @@ static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
     gt_json_add_bool(to, "exact", advice->exact);
     begin_member(to, 4, "move", '[');
     for (uint32_t i = 0; i < advice->count; i++) {
-        const struct gt_cluster_pod *pod = &plan->file->pods[advice->moved[i]];
-        const struct gt_running_pod *at = &plan->file->running[advice->moved[i]];
-        begin_member(to, 6, NULL, '{');
-        gt_json_add_text(to, "name", pod->name);
-        gt_json_add_text_if(to, "job", pod->job);
-        gt_json_add_text(to, "node", cli_plan_node(plan, at->node));
-        gt_json_add_mask(to, "gpus", at->mask);
+        plan_json_begin_moved(to, plan, advice->moved[i]);
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
@@ -109,13 +115,7 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
     gt_json_add_unsigned(to, "cost", relocation->cost);
     begin_member(to, 4, "move", '[');
     for (uint32_t i = 0; i < relocation->count; i++) {
-        const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
-        const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
-        begin_member(to, 6, NULL, '{');
-        gt_json_add_text(to, "name", pod->name);
-        gt_json_add_text_if(to, "job", pod->job);
-        gt_json_add_text(to, "node", cli_plan_node(plan, at->node));
-        gt_json_add_mask(to, "gpus", at->mask);
+        plan_json_begin_moved(to, plan, relocation->moves[i].pod);
         gt_json_add_text(to, "toNode", cli_plan_node(plan, relocation->moves[i].node));
         gt_json_add_mask(to, "toGpus", relocation->moves[i].mask);
         gt_json_end(to, '}');
