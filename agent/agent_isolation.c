@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "agent/agent_private.h"
-#include "agent/isolation_file.h"
+#include "agent/health_file.h"
 #include "api/isolation.h"
 #include "base/log.h"
 

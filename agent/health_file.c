@@ -1,151 +1,139 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/health_file.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/isolation.h"
+#include "base/err.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/json_get.h"
+#include "base/json_write.h"
 
-enum {
-    HEALTH_FILE_MAX = 256 << 10,
-    FORMAT_VERSION = 1,
-    VERSION_MAX = 1000,
-    HOLD_MAX = GT_FAULT_SECONDS_MAX,
-    LEVEL_MAX = 1000
-};
+enum { STATE_FILE_MAX = 256 << 10, FORMAT_VERSION = 1, VERSION_MAX = 1000, LEVEL_MAX = 1000 };
+
+/* ---- files in the directory ---- */
+
+static int state_path(const char *kubelet_dir, const char *name, char to[static PATH_MAX],
+                      struct gt_err **err)
+{
+    int len = snprintf(to, PATH_MAX, "%s/device-plugins/gputopo%s", kubelet_dir, name);
+    return len < PATH_MAX ? 0 : gt_fail_sys(err, ENAMETOOLONG, "%s", kubelet_dir);
+}
+
+/* 0: there is no such file. */
+static int state_read(const char *path, char **ret, size_t *ret_len, struct gt_err **err)
+{
+    if (access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return 0;
+    GT_TRY(gt_file_read(AT_FDCWD, path, STATE_FILE_MAX, ret, ret_len, err));
+    return 1;
+}
+
+static int state_remove(const char *path, struct gt_err **err)
+{
+    return unlink(path) < 0 && errno != ENOENT && errno != ENOTDIR ? gt_fail_sys(err, errno, "%s", path) : 0;
+}
+
+static int state_make_dir(const char *dir, struct gt_err **err)
+{
+    return mkdir(dir, 0755) < 0 && errno != EEXIST ? gt_fail_sys(err, errno, "%s", dir) : 0;
+}
 
 /* ---- the text ---- */
 
 static void health_file_write_gpu(const struct gt_health_history *past, struct gt_buf *to)
 {
-    const char *comma = "";
-    gt_buf_puts(to, "{\"bdf\": ");
-    gt_text_quote(to, past->bdf);
-    gt_buf_puts(to, ", \"uuid\": ");
-    gt_text_quote(to, past->uuid);
-    gt_buf_puts(to, ", \"signals\": [");
-    for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++) {
-        if (!(past->signals >> signal & 1))
-            continue;
-        gt_buf_printf(to, "%s\"%s\"", comma, gt_signal_name(signal));
-        comma = ", ";
-    }
-    gt_buf_printf(to,
-                  "], \"holdSeconds\": %llu, \"level\": %u, \"reason\": ", (unsigned long long)past->hold_s,
-                  past->level);
-    gt_text_quote(to, past->reason);
-    gt_buf_puts(to, "}");
+    gt_json_new_line(to, 2);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "bdf", past->bdf);
+    gt_json_add_text(to, "uuid", past->uuid);
+    gt_json_begin(to, "signals", '[');
+    for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++)
+        if (past->signals >> signal & 1)
+            gt_json_add_text(to, NULL, gt_signal_name(signal));
+    gt_json_end(to, ']');
+    gt_json_add_unsigned(to, "holdSeconds", past->hold_s);
+    gt_json_add_unsigned(to, "level", past->level);
+    gt_json_add_text(to, "reason", past->reason);
+    gt_json_end(to, '}');
 }
 
 void gt_health_text_write(const struct gt_health *health, const char *boot, struct gt_buf *to)
 {
-    const char *comma = "";
-    gt_buf_printf(to, "{\"version\": %d, \"bootId\": ", FORMAT_VERSION);
-    gt_text_quote(to, boot);
-    gt_buf_puts(to, ", \"gpus\": [");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_unsigned(to, "version", FORMAT_VERSION);
+    gt_json_add_text(to, "bootId", boot);
+    gt_json_begin(to, "gpus", '[');
     for (unsigned i = 0; i < health->count; i++) {
         struct gt_health_history past;
         if (!health->gpus[i].unhealthy)
             continue;
         gt_health_history(&health->gpus[i], &past);
-        gt_buf_printf(to, "%s\n  ", comma);
         health_file_write_gpu(&past, to);
-        comma = ",";
     }
     gt_buf_puts(to, "\n]}\n");
 }
 
-static const char *health_file_text_of(const cJSON *json, const char *key)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
-}
-
-static bool health_file_number_of(const cJSON *json, const char *key, unsigned max, unsigned *ret)
-{
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(json, key);
-    if (!cJSON_IsNumber(number) || !(number->valuedouble >= 0 && number->valuedouble <= max))
-        return false;
-    *ret = (unsigned)number->valuedouble;
-    return true;
-}
-
-/* These texts go into logs and resources. */
-static bool health_file_copy_text(char *to, size_t size, const cJSON *json, const char *key)
-{
-    const char *text = health_file_text_of(json, key);
-    for (const char *c = text; c && *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            return false;
-    return text && gt_text_copy(to, size, text);
-}
-
 /* A signal that a newer version knows is passed over. */
-static unsigned health_file_read_signals(const cJSON *json)
+static unsigned health_file_read_signals(const cJSON *list)
 {
-    const cJSON *item;
     unsigned signals = 0;
-    cJSON_ArrayForEach(
-        item, cJSON_GetObjectItemCaseSensitive(
-                  json, "signals")) for (enum gt_signal signal = 0; signal < GT_SIGNALS;
-                                         signal++) if (cJSON_IsString(item) &&
-                                                       strcmp(item->valuestring, gt_signal_name(signal)) == 0)
-        signals |= 1U << signal;
+    for (const cJSON *item = cJSON_IsArray(list) ? list->child : NULL; item; item = item->next)
+        for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++)
+            if (cJSON_IsString(item) && strcmp(item->valuestring, gt_signal_name(signal)) == 0)
+                signals |= 1U << signal;
     return signals;
 }
 
-static bool health_file_read_gpu(const cJSON *json, struct gt_health *health, uint64_t now_s)
+static int health_file_read_gpu(const struct gt_at *at, const cJSON *json, struct gt_health *health,
+                                uint64_t now_s)
 {
-    struct gt_health_history past = {.signals = health_file_read_signals(json)};
-    unsigned hold_s;
-    if (!health_file_copy_text(past.bdf, sizeof(past.bdf), json, "bdf") || !past.bdf[0] ||
-        !health_file_copy_text(past.uuid, sizeof(past.uuid), json, "uuid") ||
-        !health_file_copy_text(past.reason, sizeof(past.reason), json, "reason") ||
-        !health_file_number_of(json, "holdSeconds", HOLD_MAX, &hold_s) ||
-        !health_file_number_of(json, "level", LEVEL_MAX, &past.level))
-        return false;
-    past.hold_s = hold_s;
+    struct gt_health_history past = {.signals = health_file_read_signals(gt_get(json, "signals"))};
+    GT_TRY(gt_get_text(at, json, "bdf", past.bdf, sizeof(past.bdf)));
+    GT_TRY(gt_get_text(at, json, "uuid", past.uuid, sizeof(past.uuid)));
+    GT_TRY(gt_get_text(at, json, "reason", past.reason, sizeof(past.reason)));
+    GT_TRY(gt_get_integer(at, json, "holdSeconds", GT_FAULT_SECONDS_MAX, &past.hold_s));
+    GT_TRY(gt_get_unsigned(at, json, "level", LEVEL_MAX, &past.level));
+    if (!past.bdf[0] || !gt_get(json, "reason"))
+        return gt_at_fail(at, past.bdf[0] ? "reason" : "bdf", "is missing");
     gt_health_restore(health, &past, now_s);
-    return true;
+    return 0;
 }
 
-static bool health_file_read_all(const cJSON *json, const char *boot, struct gt_health *health,
-                                 uint64_t now_s)
+static int health_file_read_all(const struct gt_at *at, const cJSON *json, const char *boot,
+                                struct gt_health *health, uint64_t now_s)
 {
-    const cJSON *gpus = cJSON_GetObjectItemCaseSensitive(json, "gpus"), *gpu;
-    const char *of_boot = health_file_text_of(json, "bootId");
-    unsigned version;
-    if (!health_file_number_of(json, "version", VERSION_MAX, &version) || !of_boot)
-        return false;
-    if (version != FORMAT_VERSION || strcmp(of_boot, boot) != 0)
-        return true; /* of another time */
-    if (!cJSON_IsArray(gpus) || cJSON_GetArraySize(gpus) > (int)GT_COUNT(health->gpus))
-        return false;
-    cJSON_ArrayForEach(gpu, gpus) if (!health_file_read_gpu(gpu, health, now_s)) return false;
-    return true;
+    const cJSON *gpus;
+    unsigned version = 0, count;
+    GT_TRY(gt_get_unsigned(at, json, "version", VERSION_MAX, &version));
+    if (version && (version != FORMAT_VERSION || strcmp(gt_get_string(json, "bootId"), boot) != 0))
+        return 0; /* of another time */
+    GT_TRY(gt_get_array(at, json, "gpus", GT_COUNT(health->gpus), &gpus, &count));
+    if (!version || !gpus)
+        return gt_at_fail(at, version ? "gpus" : "version", "is missing");
+    for (const cJSON *gpu = gpus->child; gpu; gpu = gpu->next)
+        GT_TRY(health_file_read_gpu(at, gpu, health, now_s));
+    return 0;
 }
 
 int gt_health_text_read(const char *text, size_t len, const char *boot, struct gt_health *health,
                         uint64_t now_s, struct gt_err **err)
 {
-    cJSON *json = NULL;
-    int r = gt_json_parse(text, len, "unhealthy GPUs of before", &json, err);
+    gt_auto_json cJSON *json = NULL;
+    GT_TRY(gt_json_parse(text, len, "unhealthy GPUs of before", &json, err));
+    const struct gt_at at = {"this is no list of unhealthy GPUs", "", err};
+    int r = health_file_read_all(&at, json, boot, health, now_s);
     if (r < 0)
-        return r;
-    if (!health_file_read_all(json, boot, health, now_s)) {
         *health = (struct gt_health){0};
-        r = gt_fail(err, EINVAL, "this is no list of unhealthy GPUs");
-    }
-    cJSON_Delete(json);
     return r;
 }
 
-/* ---- the file ---- */
+/* ---- the file of unhealthy GPUs ---- */
 
 static void remember(struct gt_health_file *file, char *text)
 {
@@ -156,45 +144,35 @@ static void remember(struct gt_health_file *file, char *text)
 int gt_health_file_open(struct gt_health_file *file, const char *kubelet_dir, const char *root,
                         struct gt_err **err)
 {
-    *file = (struct gt_health_file){0};
-    gt_auto_free char *boot = NULL;
-    if (asprintf(&boot, "%s/proc/sys/kernel/random/boot_id", root ? root : "") < 0) {
-        boot = NULL;
-        return gt_fail_sys(err, ENOMEM, "unhealthy GPUs of before");
-    }
-    int r = gt_file_read_attribute(AT_FDCWD, boot, file->boot, sizeof(file->boot));
+    char boot[PATH_MAX];
+    struct gt_health_file opened = {0};
+    if (snprintf(boot, sizeof(boot), "%s/proc/sys/kernel/random/boot_id", root ? root : "") >= PATH_MAX)
+        return gt_fail_sys(err, ENAMETOOLONG, "%s", root);
+    int r = gt_file_read_attribute(AT_FDCWD, boot, opened.boot, sizeof(opened.boot));
     if (r <= 0)
         return gt_fail_sys(err, r ? -r : ENOENT, "%s", boot);
-    if (asprintf(&file->dir, "%s/device-plugins/gputopo", kubelet_dir) < 0)
-        file->dir = NULL;
-    else if (asprintf(&file->path, "%s/unhealthy.json", file->dir) < 0)
-        file->path = NULL;
-    if (file->path) {
-        gt_file_sweep(file->path, GT_FILE_SWEPT_AFTER_S);
-        return 0;
-    }
-    gt_health_file_close(file);
-    return gt_fail_sys(err, ENOMEM, "unhealthy GPUs of before");
+    GT_TRY(state_path(kubelet_dir, "", opened.dir, err));
+    GT_TRY(state_path(kubelet_dir, "/unhealthy.json", opened.path, err));
+    gt_file_sweep(opened.path, GT_FILE_SWEPT_AFTER_S);
+    *file = opened;
+    return 0;
 }
 
 void gt_health_file_close(struct gt_health_file *file)
 {
     remember(file, NULL);
-    free(file->path);
-    free(file->dir);
-    file->path = file->dir = NULL;
 }
 
 int gt_health_file_read(struct gt_health_file *file, struct gt_health *health, uint64_t now_s,
                         struct gt_err **err)
 {
     size_t len;
-    if (!file->path || (access(file->path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR)))
-        return 0;
-    char *text = NULL;
-    GT_TRY(gt_file_read(AT_FDCWD, file->path, HEALTH_FILE_MAX, &text, &len, err));
+    char *text;
+    int r = file->path[0] ? state_read(file->path, &text, &len, err) : 0;
+    if (r <= 0)
+        return r;
     remember(file, text);
-    int r = gt_health_text_read(text, len, file->boot, health, now_s, err);
+    r = gt_health_text_read(text, len, file->boot, health, now_s, err);
     return r < 0 ? gt_wrap(err, "%s", file->path) : 0;
 }
 
@@ -206,30 +184,57 @@ static bool is_any_unhealthy(const struct gt_health *health)
     return false;
 }
 
-static int health_file_remove_file(struct gt_health_file *file, struct gt_err **err)
+int gt_health_file_write(struct gt_health_file *file, const struct gt_health *health, struct gt_err **err)
 {
-    if (unlink(file->path) < 0 && errno != ENOENT && errno != ENOTDIR)
-        return gt_fail_sys(err, errno, "%s", file->path);
-    rmdir(file->dir);
-    remember(file, strdup(""));
+    gt_auto_buf struct gt_buf text = GT_BUF(STATE_FILE_MAX);
+    if (!file->path[0])
+        return 0;
+    if (is_any_unhealthy(health)) {
+        gt_health_text_write(health, file->boot, &text);
+        GT_TRY(gt_buf_check(&text, file->path, err));
+    }
+    const char *now = text.data ? text.data : "";
+    if (file->text && strcmp(file->text, now) == 0)
+        return 0;
+    if (*now) {
+        GT_TRY(state_make_dir(file->dir, err));
+        GT_TRY(gt_file_write(file->path, now, text.len, 0644, err));
+    } else {
+        GT_TRY(state_remove(file->path, err));
+        rmdir(file->dir);
+    }
+    remember(file, strdup(now));
     return 0;
 }
 
-int gt_health_file_write(struct gt_health_file *file, const struct gt_health *health, struct gt_err **err)
+/* ---- the file of isolations ---- */
+
+int gt_isolation_file_read(const char *kubelet_dir, struct gt_isolations *ret, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf text = GT_BUF(HEALTH_FILE_MAX);
-    if (!file->path)
-        return 0;
-    if (!is_any_unhealthy(health))
-        return file->text && !file->text[0] ? 0 : health_file_remove_file(file, err);
-    gt_health_text_write(health, file->boot, &text);
-    int r = gt_buf_check(&text, file->path, err);
-    if (r < 0 || (file->text && strcmp(file->text, text.data) == 0))
+    char path[PATH_MAX];
+    gt_auto_free char *text = NULL;
+    gt_auto_json cJSON *json = NULL;
+    size_t len;
+    GT_TRY(state_path(kubelet_dir, "/isolated.json", path, err));
+    gt_file_sweep(path, GT_FILE_SWEPT_AFTER_S);
+    int r = state_read(path, &text, &len, err);
+    if (r <= 0)
         return r;
-    if (mkdir(file->dir, 0755) < 0 && errno != EEXIST)
-        return gt_fail_sys(err, errno, "%s", file->dir);
-    r = gt_file_write(file->path, text.data, text.len, 0644, err);
-    if (r == 0)
-        remember(file, gt_buf_take(&text));
-    return r;
+    GT_TRY(gt_json_parse(text, len, path, &json, err));
+    return gt_isolations_read(json, ret, err) < 0 ? gt_wrap(err, "%s", path) : 1;
+}
+
+int gt_isolation_file_write(const char *kubelet_dir, const struct gt_isolations *isolations,
+                            struct gt_err **err)
+{
+    char dir[PATH_MAX], path[PATH_MAX];
+    gt_auto_buf struct gt_buf text = GT_BUF(STATE_FILE_MAX);
+    GT_TRY(state_path(kubelet_dir, "", dir, err));
+    GT_TRY(state_path(kubelet_dir, "/isolated.json", path, err));
+    if (!isolations->count)
+        return state_remove(path, err);
+    gt_isolations_write(isolations, &text);
+    GT_TRY(gt_buf_check(&text, path, err));
+    GT_TRY(state_make_dir(dir, err));
+    return gt_file_write_durable(path, text.data, text.len, 0644, err);
 }

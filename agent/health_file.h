@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <limits.h>
+
 #include "base/buf.h"
 #include "topology/model/health.h"
+#include "topology/model/isolation.h"
 
 /*
  * A file with the unhealthy GPUs and the reasons, so that a restarted agent does not offer them before it has
@@ -11,7 +14,7 @@
  * boot ID. See docs/reference/health.md.
  */
 struct gt_health_file {
-    char *dir, *path;
+    char dir[PATH_MAX], path[PATH_MAX];
     char boot[64];
     char *text; /* the last content that was written or read, "" for no file; NULL: not known */
 };
@@ -37,3 +40,12 @@ int gt_health_file_write(struct gt_health_file *file, const struct gt_health *he
 int gt_health_text_read(const char *text, size_t len, const char *boot, struct gt_health *health,
                         uint64_t now_s, struct gt_err **err);
 void gt_health_text_write(const struct gt_health *health, const char *boot, struct gt_buf *to);
+
+/*
+ * The isolations of this node as its object last said, kept beside it: they hold over restarts, reboots, and
+ * while the API server is away. 1: read; 0: there is no such file, `*ret` is untouched.
+ */
+int gt_isolation_file_read(const char *kubelet_dir, struct gt_isolations *ret, struct gt_err **err);
+/* Without isolations the file is removed. It waits for the disk: not for the thread of an event loop. */
+int gt_isolation_file_write(const char *kubelet_dir, const struct gt_isolations *isolations,
+                            struct gt_err **err);

@@ -150,7 +150,8 @@ static bool source_write(void *arg, enum gt_publish_lane lane, const char *uid, 
         return true;
     case GT_PUBLISH_WIRING:
         update_conditions(publish);
-        return gt_publish_write_wiring(name, inventory->node, publish->conditions, at, to);
+        gt_publish_write_wiring(name, inventory->node, publish->conditions, at, to);
+        return true;
     case GT_PUBLISH_USAGE:
         return gt_publish_write_usage(name, usage, &publish->scores, to);
     case GT_PUBLISH_ANNOTATIONS:

@@ -17,7 +17,7 @@ void gt_publish_write_condition(const char *node_name, const char *uid,
     gt_node_condition_write(node_name, uid, &condition, to);
 }
 
-bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
+void gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
                              const struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                              const char *at, struct gt_buf *to)
 {
@@ -25,7 +25,7 @@ bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
     struct gt_node_gpu_topology topology = {.name = node_name, .node = wired, .observed_at = at};
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++)
         topology.conditions[i] = publish_condition_of(&conditions[i]);
-    return gt_node_gpu_topology_write_wiring(&topology, to);
+    gt_node_gpu_topology_write_wiring(&topology, to);
 }
 
 bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,

@@ -58,8 +58,8 @@ void gt_publish_scores_update(struct gt_publish_scores *scores, const struct gt_
                               const struct gt_usage *usage);
 void gt_publish_scores_done(struct gt_publish_scores *scores);
 
-/* `at` NULL: without observedAt. False, and nothing written, without memory. */
-bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
+/* `at` NULL: without observedAt. */
+void gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
                              const struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                              const char *at, struct gt_buf *to);
 

@@ -8,10 +8,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/changes.h"
 #include "agent/health_file.h"
-#include "agent/isolation_file.h"
 #include "agent/kubelet_config.h"
-#include "agent/stale_links.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mailbox.h"

@@ -6,6 +6,7 @@
 #include "api/names.h"
 #include "base/err.h"
 #include "base/json_get.h"
+#include "base/json_write.h"
 #include "base/text.h"
 
 int gt_api_text(const struct gt_at *at, const cJSON *object, const char *key, size_t max, const char **ret)
@@ -85,4 +86,37 @@ bool gt_meta_is_applied_by(const cJSON *object, const char *manager)
             return true;
     }
     return false;
+}
+
+static void write_preconditions(const char *uid, const char *version, struct gt_buf *to)
+{
+    gt_json_begin(to, "preconditions", '{');
+    gt_json_add_text(to, "uid", uid);
+    if (version)
+        gt_json_add_text(to, "resourceVersion", version);
+    gt_json_end(to, '}');
+}
+
+void gt_delete_options_write(const char *uid, const char *version, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "v1");
+    gt_json_add_text(to, "kind", "DeleteOptions");
+    write_preconditions(uid, version, to);
+    gt_json_end(to, '}');
+}
+
+void gt_eviction_write(const char *namespace_, const char *pod, const char *uid, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "policy/v1");
+    gt_json_add_text(to, "kind", "Eviction");
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "namespace", namespace_);
+    gt_json_add_text(to, "name", pod);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "deleteOptions", '{');
+    write_preconditions(uid, NULL, to);
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
 }

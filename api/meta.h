@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/json_get.h"
 
 /* The metadata of objects of any kind. Texts belong to the object; "" if there is none. */
@@ -34,3 +35,12 @@ int gt_api_text(const struct gt_at *at, const cJSON *object, const char *key, si
 
 /* metadata.name, which must exist, and metadata.resourceVersion, "" if it is missing. -EINVAL otherwise. */
 int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_name, const char **ret_version);
+
+/* Request bodies to delete objects and evict pods. The API server refuses them if the object has another uid
+ * or version. */
+
+/* Appends DeleteOptions of v1. `version` NULL: any. */
+void gt_delete_options_write(const char *uid, const char *version, struct gt_buf *to);
+
+/* Appends an Eviction of policy/v1. */
+void gt_eviction_write(const char *namespace_, const char *pod, const char *uid, struct gt_buf *to);

@@ -67,12 +67,13 @@ static int read_free(const struct topology_reader *reader, const cJSON *status)
     return r;
 }
 
-static int node_gpu_topology_read_owner(const struct topology_reader *reader, unsigned i, const cJSON *item)
+static int node_gpu_topology_read_owner(const struct topology_reader *reader, const char *key, unsigned i,
+                                        const cJSON *item)
 {
     struct gt_node_gpu_topology *to = reader->to;
     struct gt_gpu_owner owner = {.namespace_ = "", .pod = "", .container = ""};
     char path[32];
-    snprintf(path, sizeof(path), "owners[%u]", i);
+    snprintf(path, sizeof(path), "%s[%u]", key, i);
     struct gt_at at = {reader->at.source, path, reader->at.err};
     if (!cJSON_IsObject(item))
         return gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(item));
@@ -90,14 +91,24 @@ static int node_gpu_topology_read_owner(const struct topology_reader *reader, un
     return 0;
 }
 
-static int read_owners(const struct topology_reader *reader, const cJSON *status)
+static int read_owners(const struct topology_reader *reader, const char *key, const cJSON *status)
 {
     const cJSON *array;
     unsigned count, i = 0;
-    int r = gt_get_array(&reader->at, status, "owners", GT_GPUS_MAX, &array, &count);
+    int r = gt_get_array(&reader->at, status, key, GT_GPUS_MAX, &array, &count);
     for (const cJSON *item = r >= 0 && array ? array->child : NULL; item && r >= 0; item = item->next)
-        r = node_gpu_topology_read_owner(reader, i++, item);
+        r = node_gpu_topology_read_owner(reader, key, i++, item);
     return r;
+}
+
+int gt_node_gpu_topology_read_usage(const struct gt_at *at, const cJSON *usage, const char *owners,
+                                    struct gt_node_gpu_topology *topology)
+{
+    struct topology_reader reader = {.at = *at, .to = topology};
+    for (unsigned i = 0; i < GT_GPUS_MAX; i++)
+        reader.bit_of[i] = (uint8_t)i;
+    GT_TRY(read_free(&reader, usage));
+    return read_owners(&reader, owners, usage);
 }
 
 /* When a member of the status was last written. Pods' ages are by the API server's clock, so this is too. */
@@ -139,7 +150,7 @@ static int node_gpu_topology_read_status(struct topology_reader *reader, const c
     if (r >= 0 && reader->with_use)
         r = read_free(reader, status);
     if (r >= 0 && reader->with_use)
-        r = read_owners(reader, status);
+        r = read_owners(reader, "owners", status);
     read_origin(object, to);
     return r;
 }
@@ -208,43 +219,22 @@ void gt_node_gpu_topology_write_object(const char *name, const char *node_uid, s
     gt_buf_puts(to, "}]}}");
 }
 
-/* The recording's name, if any, gives way to the node's. */
-static bool set_name(cJSON *status, const char *name)
-{
-    cJSON *item = cJSON_CreateString(name);
-    if (!item)
-        return false;
-    bool done = cJSON_HasObjectItem(status, "name")
-                    ? cJSON_ReplaceItemInObjectCaseSensitive(status, "name", item)
-                    : cJSON_InsertItemInArray(status, 0, item);
-    if (!done)
-        cJSON_Delete(item);
-    return done;
-}
-
-bool gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topology, struct gt_buf *to)
+void gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topology, struct gt_buf *to)
 {
     const struct gt_node *node = topology->node;
-    cJSON *status = gt_node_to_json(node);
-    char *text = status && set_name(status, topology->name) ? cJSON_PrintUnformatted(status) : NULL;
-    cJSON_Delete(status);
-    if (!text)
-        return false;
     node_gpu_topology_begin_object(topology->name, to);
     gt_json_end(to, '}');
-    text[strlen(text) - 1] = '\0'; /* without its brace, since more of the status follows */
-    gt_json_add_raw(to, "status", text);
-    cJSON_free(text);
+    gt_json_begin(to, "status", '{');
+    gt_node_add_json(node, topology->name, to); /* the recording's name, if any, gives way */
     gt_json_add_unsigned(to, "gpuCount", node->gpu_count);
     gt_json_add_unsigned(to, "healthyCount", gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTHY)));
     gt_json_add_unsigned(to, "unknownCount", gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN)));
     gt_conditions_write(topology->conditions, gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, to);
     gt_json_add_text_if(to, "observedAt", topology->observed_at);
     gt_buf_puts(to, "}}");
-    return true;
 }
 
-static void write_owner(const struct gt_gpu_owner *owner, struct gt_buf *to)
+void gt_gpu_owner_write(const struct gt_gpu_owner *owner, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_unsigned(to, "gpu", owner->gpu);
@@ -275,7 +265,7 @@ bool gt_node_gpu_topology_write_usage(const struct gt_node_gpu_topology *topolog
     gt_json_add_unsigned(to, "freeCount", gt_bit_count(topology->free));
     gt_json_begin(to, "owners", '[');
     for (unsigned i = 0; i < topology->owner_count; i++)
-        write_owner(&topology->owners[i], to);
+        gt_gpu_owner_write(&topology->owners[i], to);
     gt_json_end(to, ']');
     node_gpu_topology_write_counts("scoreByCount", scores, count, to);
     node_gpu_topology_write_counts("lossByCount", losses, count, to);

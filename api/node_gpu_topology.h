@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/condition.h"
+#include "base/json_get.h"
 #include "topology/model/node.h"
 
 /*
@@ -28,6 +29,7 @@ struct gt_gpu_owner { /* a container that has a GPU */
     const char *namespace_, *pod;
     const char *container; /* "" not known */
 };
+void gt_gpu_owner_write(const struct gt_gpu_owner *owner, struct gt_buf *to);
 
 /* Texts are borrowed: after a read they belong to the object that was read. */
 struct gt_node_gpu_topology {
@@ -58,6 +60,10 @@ int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *
 /* The same without `free` and `owners`: for readers that show the rest even if these are invalid. */
 int gt_node_gpu_topology_read_wiring(const cJSON *object, struct gt_node_gpu_topology *ret,
                                      struct gt_err **err);
+/* Only `free` and the owners, in the list `owners`, of a document whose numbers are the indices of
+ * topology->node. The texts belong to the document. */
+int gt_node_gpu_topology_read_usage(const struct gt_at *at, const cJSON *usage, const char *owners,
+                                    struct gt_node_gpu_topology *topology);
 void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology);
 #define gt_auto_node_gpu_topology __attribute__((cleanup(gt_node_gpu_topology_done)))
 
@@ -69,8 +75,8 @@ void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology);
 /* The object itself, owned by the Node with this UID. */
 void gt_node_gpu_topology_write_object(const char *name, const char *node_uid, struct gt_buf *to);
 
-/* Name, node, conditions and observed_at. False, and nothing written, without memory. */
-bool gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topology, struct gt_buf *to);
+/* Name, node, conditions and observed_at. */
+void gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topology, struct gt_buf *to);
 
 /* Name, `free` and `owners`, and the best score and loss of 1 to `count` free GPUs, at [1] to [count]. False,
  * and nothing written, if the use is not known. */

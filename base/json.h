@@ -26,6 +26,8 @@ int gt_json_parse_within(const char *text, size_t len, const char *source,
 
 /* Indented JSON text of any document, with keys in the order they were added and a newline at the end. */
 void gt_json_print(const cJSON *json, struct gt_buf *to);
+/* The same of a text that base/json_write.h wrote. */
+void gt_json_indent(const struct gt_buf *text, struct gt_buf *to);
 
 GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
 #define gt_auto_json GT_CLEANUP(cJSON_Delete)

@@ -150,3 +150,12 @@ void gt_json_print(const cJSON *json, struct gt_buf *to)
     json_print_value(json, to, 0, 0);
     gt_buf_puts(to, "\n");
 }
+
+void gt_json_indent(const struct gt_buf *text, struct gt_buf *to)
+{
+    gt_auto_json cJSON *json = NULL;
+    if (text->failed || gt_json_parse(text->data, text->len, "JSON", &json, NULL) < 0)
+        to->failed = true;
+    else
+        gt_json_print(json, to);
+}

@@ -7,6 +7,7 @@
 #include "api/meta.h"
 #include "api/names.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/time_text.h"
 #include "cli/api.h"
 #include "cli/cli.h"
@@ -202,12 +203,12 @@ static bool show_check(const struct show_options *options)
 
 static void render_json(const struct gt_node *node, const struct cli_use *use, struct gt_buf *to)
 {
-    cJSON *json = gt_node_to_json(node);
-    if (json && cli_use_add_json(use, json))
-        gt_json_print(json, to);
-    else
-        to->failed = true;
-    cJSON_Delete(json);
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
+    gt_json_begin(&text, NULL, '{');
+    gt_node_add_json(node, node->name, &text);
+    cli_use_add_json(use, &text);
+    gt_json_end(&text, '}');
+    gt_json_indent(&text, to);
 }
 
 static int show_print(const struct show_options *options, const struct gt_node *node,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <cjson/cJSON.h>
-
 #include "api/node_gpu_topology.h"
 #include "base/buf.h"
 #include "base/text.h"
@@ -36,8 +34,8 @@ int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_n
 /* "Free GPUs: 2-7" and a line for each owner. */
 void cli_use_text(const struct cli_use *use, struct gt_buf *to);
 
-/* Adds `free` and `owners` to the JSON of a node, as a NodeGPUTopology has them. False without memory. */
-bool cli_use_add_json(const struct cli_use *use, cJSON *node);
+/* Adds `free` and `owners` to the JSON of a node, as a NodeGPUTopology has them. */
+void cli_use_add_json(const struct cli_use *use, struct gt_buf *to);
 
 /* For a message about an unknown name: collects the few existing names that are nearest to it by edit
  * distance. */

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "deviceplugin/inventory.h"
-#include "topology/model/device_name.h"
+#include "topology/model/node.h"
 
 /*
  * The device nodes that a container needs for its GPUs, as names below /dev: mxcd (the control device), every

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "base/json_get.h"
 

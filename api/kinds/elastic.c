@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "api/names.h"
 #include "base/json_get.h"

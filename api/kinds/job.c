@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "base/buf.h"
 #include "base/err.h"

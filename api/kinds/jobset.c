@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "api/names.h"
 #include "base/err.h"

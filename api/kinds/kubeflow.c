@@ -3,7 +3,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "base/err.h"
 #include "base/json_get.h"

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/kinds/indices.h"
 #include "api/names.h"
 #include "api/pod_group.h"
 #include "base/err.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kinds/indices.h"
 #include "api/kinds/kind.h"
 #include "base/err.h"
 #include "base/json_get.h"

@@ -3,7 +3,6 @@
 
 #include <cjson/cJSON.h>
 
-#include "api/claim_template.h"
 #include "api/condition.h"
 #include "api/identity.h"
 #include "api/owner.h"

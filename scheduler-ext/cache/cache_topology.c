@@ -5,8 +5,8 @@
 #include "api/names.h"
 #include "api/node_gpu_topology.h"
 #include "scheduler-ext/cache/cache_internal.h"
-#include "topology/model/device_name.h"
 #include "topology/model/isolation.h"
+#include "topology/model/node.h"
 
 /* NodeGPUTopology: the report of a node's agent about its GPUs and their users. */
 

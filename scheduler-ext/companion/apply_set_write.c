@@ -3,8 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/meta.h"
 #include "api/names.h"
-#include "api/removal.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/digest.h"

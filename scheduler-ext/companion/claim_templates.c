@@ -8,7 +8,6 @@
 #include "api/meta.h"
 #include "api/names.h"
 #include "api/pod_claim.h"
-#include "api/removal.h"
 #include "base/clock.h"
 #include "kube/index.h"
 #include "kube/informer.h"

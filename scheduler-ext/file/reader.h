@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "scheduler-ext/file/cluster_file.h"
-#include "topology/model/node_json_get.h"
+#include "topology/model/node_json.h"
 
 /* What the files of the cluster file reader share. */
 

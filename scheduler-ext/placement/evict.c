@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/removal.h"
+#include "api/meta.h"
 #include "base/clock.h"
 
 enum {

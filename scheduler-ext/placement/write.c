@@ -3,7 +3,6 @@
 
 #include "api/meta.h"
 #include "api/names.h"
-#include "api/removal.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "scheduler-ext/placement/write.h"

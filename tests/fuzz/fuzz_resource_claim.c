@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/claim_template.h"
 #include "api/resource_claim.h"
 #include "api/resource_slice.h"
 #include "base/json.h"

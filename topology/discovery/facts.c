@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/text.h"
-#include "topology/model/node_json_get.h"
+#include "topology/model/node_json.h"
 
 void gt_facts_done(struct gt_facts *facts)
 {

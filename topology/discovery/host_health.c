@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "topology/discovery/backends.h"
-#include "topology/model/device_name.h"
+#include "topology/model/node.h"
 
 /* Evidence about GPUs that the host itself gives: the PCI bus and device nodes. */
 

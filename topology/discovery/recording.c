@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json_get.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "topology/discovery/backends.h"
 #include "topology/discovery/replay.h"
@@ -15,39 +16,39 @@
 enum { RECORDING_VERSION = 1 };
 
 /* A JSON text goes into the recording as JSON, easy to read there; one that is none as the string it is. */
-static int embed(cJSON *to, const char *key, const char *text, struct gt_err **err)
+static void embed(struct gt_buf *to, const char *key, const char *text)
 {
-    if (!text)
-        return 0;
-    cJSON *value = NULL;
-    if (gt_json_parse(text, strlen(text), key, &value, NULL) < 0)
-        value = cJSON_CreateString(text);
-    if (!value || !cJSON_AddItemToObject(to, key, value)) {
-        cJSON_Delete(value);
-        return gt_fail_sys(err, ENOMEM, "recording");
-    }
-    return 0;
+    gt_auto_json cJSON *json = NULL;
+    size_t len = text ? strlen(text) : 0;
+    while (len && strchr(" \t\r\n", text[len - 1]))
+        len--;
+    if (text && gt_json_parse(text, len, key, &json, NULL) >= 0) {
+        gt_json_key(to, key);
+        gt_buf_add(to, text, len);
+    } else if (text)
+        gt_json_add_text(to, key, text);
 }
 
 int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char **ret, struct gt_err **err)
 {
-    gt_auto_json cJSON *root = cJSON_CreateObject();
-    gt_auto_json cJSON *node_json = gt_node_to_json(node);
-    if (!root || !node_json || !cJSON_AddNumberToObject(root, "gputopoRecording", RECORDING_VERSION) ||
-        !cJSON_AddItemToObject(root, "node", node_json))
-        return gt_fail_sys(err, ENOMEM, "recording");
-    gt_steal(node_json);
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX), indented = GT_BUF(GT_JSON_MAX);
+    gt_json_begin(&text, NULL, '{');
+    gt_json_add_unsigned(&text, "gputopoRecording", RECORDING_VERSION);
+    gt_json_begin(&text, "node", '{');
+    gt_node_add_json(node, node->name, &text);
+    gt_json_end(&text, '}');
     if (raw) {
-        cJSON *to = cJSON_AddObjectToObject(root, "raw");
-        if (!to || (raw->hwloc && !cJSON_AddStringToObject(to, "hwloc", raw->hwloc)))
-            return gt_fail_sys(err, ENOMEM, "recording");
-        GT_TRY(embed(to, "pci", raw->pci, err));
-        GT_TRY(embed(to, "vendor", raw->vendor, err));
+        gt_json_begin(&text, "raw", '{');
+        if (raw->hwloc)
+            gt_json_add_text(&text, "hwloc", raw->hwloc);
+        embed(&text, "pci", raw->pci);
+        embed(&text, "vendor", raw->vendor);
+        gt_json_end(&text, '}');
     }
-    gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
-    gt_json_print(root, &text);
-    GT_TRY(gt_buf_check(&text, "recording", err));
-    char *data = gt_buf_take(&text);
+    gt_json_end(&text, '}');
+    gt_json_indent(&text, &indented);
+    GT_TRY(gt_buf_check(&indented, "recording", err));
+    char *data = gt_buf_take(&indented);
     if (!data)
         return gt_fail_sys(err, ENOMEM, "recording");
     *ret = data;

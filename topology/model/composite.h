@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "topology/model/device_name.h"
+#include "topology/model/node.h"
 
 /*
  * Composite devices of Dynamic Resource Allocation: several GPUs of a node that are given as one device. A

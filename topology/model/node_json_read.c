@@ -7,7 +7,6 @@
 #include "base/time_text.h"
 #include "topology/model/node_internal.h"
 #include "topology/model/node_json.h"
-#include "topology/model/node_json_get.h"
 
 /*
  * GPUs may be in any order in the file, their `index` (else their position) is what links and localities
@@ -20,12 +19,33 @@ struct node_reader {
     unsigned bit_of[GT_GPUS_MAX]; /* file index -> index in the node */
 };
 
-#define TRY(call)                                                                                            \
-    do {                                                                                                     \
-        int try_ = (call);                                                                                   \
-        if (try_ < 0)                                                                                        \
-            return try_;                                                                                     \
-    } while (0)
+static int read_kind(const struct gt_at *at, const char *key, const cJSON *value, enum gt_link_kind *ret)
+{
+    char name[32] = "";
+    GT_TRY(gt_read_text(at, key, value, name, sizeof(name)));
+    enum gt_link_kind kind;
+    if (!gt_link_kind_by_name(name, &kind) || kind == GT_LINK_SELF)
+        return gt_at_fail(at, key, "\"%s\" is none of MX, PIX, PXB, PHB, NODE, SYS, NA", name);
+    *ret = kind;
+    return 0;
+}
+
+static int get_kind(const struct gt_at *at, const cJSON *object, const char *key, enum gt_link_kind *ret)
+{
+    const cJSON *value = gt_get(object, key);
+    return value ? read_kind(at, key, value, ret) : 0;
+}
+
+int gt_get_bdf(const struct gt_at *at, const cJSON *object, const char *key, char ret[static GT_BDF_SIZE])
+{
+    char text[64] = "";
+    int r = gt_get_text(at, object, key, text, sizeof(text));
+    if (r < 0 || !text[0])
+        return r;
+    if (!gt_bdf_normalise(text, ret))
+        return gt_at_fail(at, key, "\"%s\" is no PCI address such as 0000:0e:00.0", text);
+    return 0;
+}
 
 static int need_object(const struct gt_at *at, const cJSON *json)
 {
@@ -36,24 +56,24 @@ static int read_path(const struct gt_at *at, const cJSON *object, struct gt_pcie
 {
     const cJSON *array;
     unsigned count;
-    TRY(gt_get_array(at, object, "path", GT_PATH_MAX_DEPTH, &array, &count));
+    GT_TRY(gt_get_array(at, object, "path", GT_PATH_MAX_DEPTH, &array, &count));
     unsigned i = 0;
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
         char key[32], text[64];
         snprintf(key, sizeof(key), "path[%u]", i);
-        TRY(gt_read_text(at, key, item, text, sizeof(text)));
+        GT_TRY(gt_read_text(at, key, item, text, sizeof(text)));
         if (!gt_bdf_normalise(text, ret->bridges[i]))
             return gt_at_fail(at, key, "\"%s\" is no PCI address such as 0000:0e:00.0", text);
     }
     ret->depth = count;
-    TRY(gt_get_text(at, object, "root", ret->root, sizeof(ret->root)));
+    GT_TRY(gt_get_text(at, object, "root", ret->root, sizeof(ret->root)));
     return 0;
 }
 
 static int read_pci_id(const struct gt_at *at, const cJSON *object, const char *key, unsigned *ret)
 {
     char text[32] = "";
-    TRY(gt_get_text(at, object, key, text, sizeof(text)));
+    GT_TRY(gt_get_text(at, object, key, text, sizeof(text)));
     if (!text[0])
         return 0;
     if (strlen(text) > 4 || strspn(text, "0123456789abcdefABCDEF") != strlen(text))
@@ -65,7 +85,7 @@ static int read_pci_id(const struct gt_at *at, const cJSON *object, const char *
 static int read_mode(const struct gt_at *at, const cJSON *object, enum gt_gpu_mode *ret)
 {
     char text[32] = "";
-    TRY(gt_get_text(at, object, "mode", text, sizeof(text)));
+    GT_TRY(gt_get_text(at, object, "mode", text, sizeof(text)));
     if (!text[0])
         return 0;
     for (unsigned mode = GT_GPU_NATIVE; mode <= GT_GPU_VFIO; mode++)
@@ -81,22 +101,22 @@ static int node_json_read_pcie(const struct node_reader *r, const struct gt_at *
 {
     char path[64];
     const cJSON *pcie, *drm;
-    TRY(gt_get_object(at, object, "pcie", &pcie));
+    GT_TRY(gt_get_object(at, object, "pcie", &pcie));
     if (pcie) {
         snprintf(path, sizeof(path), "%s.pcie", at->path);
         struct gt_at below = {r->source, path, r->err};
-        TRY(gt_get_number(&below, pcie, "speedGTs", GT_SPEED_MAX, &gpu->pcie_now.speed));
-        TRY(gt_get_unsigned(&below, pcie, "width", GT_WIDTH_MAX, &gpu->pcie_now.width));
-        TRY(gt_get_number(&below, pcie, "maxSpeedGTs", GT_SPEED_MAX, &gpu->pcie_max.speed));
-        TRY(gt_get_unsigned(&below, pcie, "maxWidth", GT_WIDTH_MAX, &gpu->pcie_max.width));
-        TRY(read_path(&below, pcie, &gpu->path));
+        GT_TRY(gt_get_number(&below, pcie, "speedGTs", GT_SPEED_MAX, &gpu->pcie_now.speed));
+        GT_TRY(gt_get_unsigned(&below, pcie, "width", GT_WIDTH_MAX, &gpu->pcie_now.width));
+        GT_TRY(gt_get_number(&below, pcie, "maxSpeedGTs", GT_SPEED_MAX, &gpu->pcie_max.speed));
+        GT_TRY(gt_get_unsigned(&below, pcie, "maxWidth", GT_WIDTH_MAX, &gpu->pcie_max.width));
+        GT_TRY(read_path(&below, pcie, &gpu->path));
     }
-    TRY(gt_get_object(at, object, "drm", &drm));
+    GT_TRY(gt_get_object(at, object, "drm", &drm));
     if (drm) {
         snprintf(path, sizeof(path), "%s.drm", at->path);
         struct gt_at below = {r->source, path, r->err};
-        TRY(gt_get_int(&below, drm, "card", GT_SMALL_INDEX_MAX, &gpu->drm_card));
-        TRY(gt_get_int(&below, drm, "render", GT_SMALL_INDEX_MAX, &gpu->drm_render));
+        GT_TRY(gt_get_int(&below, drm, "card", GT_SMALL_INDEX_MAX, &gpu->drm_card));
+        GT_TRY(gt_get_int(&below, drm, "render", GT_SMALL_INDEX_MAX, &gpu->drm_render));
     }
     return 0;
 }
@@ -108,8 +128,8 @@ static int read_health(const struct gt_at *at, const cJSON *object, enum gt_gpu_
     enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN;
     char text[32] = "";
     bool healthy = true;
-    TRY(gt_get_text(at, object, "health", text, sizeof(text)));
-    TRY(gt_get_bool(at, object, "healthy", &healthy));
+    GT_TRY(gt_get_text(at, object, "health", text, sizeof(text)));
+    GT_TRY(gt_get_bool(at, object, "healthy", &healthy));
     if (!text[0] && cJSON_IsTrue(gt_get(object, "healthy")))
         health = GT_GPU_HEALTHY;
     while (text[0] && strcmp(text, gt_gpu_health_name(health)) != 0)
@@ -126,26 +146,26 @@ static int node_json_read_gpu(const struct node_reader *r, unsigned i, const cJS
     snprintf(path, sizeof(path), "gpus[%u]", i);
     struct gt_at place = {r->source, path, r->err}, *at = &place;
     struct gt_gpu *gpu = &r->node->gpus[i];
-    TRY(need_object(at, json));
-    TRY(gt_get_unsigned(at, json, "index", r->node->gpu_count - 1, &gpu->index));
-    TRY(gt_get_int(at, json, "vendorIndex", GT_SMALL_INDEX_MAX, &gpu->vendor_index));
-    TRY(gt_get_text(at, json, "uuid", gpu->uuid, sizeof(gpu->uuid)));
-    TRY(gt_get_bdf(at, json, "bdf", gpu->bdf));
+    GT_TRY(need_object(at, json));
+    GT_TRY(gt_get_unsigned(at, json, "index", r->node->gpu_count - 1, &gpu->index));
+    GT_TRY(gt_get_int(at, json, "vendorIndex", GT_SMALL_INDEX_MAX, &gpu->vendor_index));
+    GT_TRY(gt_get_text(at, json, "uuid", gpu->uuid, sizeof(gpu->uuid)));
+    GT_TRY(gt_get_bdf(at, json, "bdf", gpu->bdf));
     if (!gpu->bdf[0])
         return gt_at_fail(at, "bdf", "is missing");
-    TRY(gt_get_text(at, json, "product", gpu->product, sizeof(gpu->product)));
-    TRY(gt_get_text(at, json, "serial", gpu->serial, sizeof(gpu->serial)));
-    TRY(gt_get_integer(at, json, "memoryBytes", GT_EXACT_MAX, &gpu->memory_bytes));
-    TRY(gt_get_int(at, json, "numaNode", GT_NUMA_MAX, &gpu->numa_node));
-    TRY(gt_get_text(at, json, "cpuSet", gpu->cpu_set, sizeof(gpu->cpu_set)));
+    GT_TRY(gt_get_text(at, json, "product", gpu->product, sizeof(gpu->product)));
+    GT_TRY(gt_get_text(at, json, "serial", gpu->serial, sizeof(gpu->serial)));
+    GT_TRY(gt_get_integer(at, json, "memoryBytes", GT_EXACT_MAX, &gpu->memory_bytes));
+    GT_TRY(gt_get_int(at, json, "numaNode", GT_NUMA_MAX, &gpu->numa_node));
+    GT_TRY(gt_get_text(at, json, "cpuSet", gpu->cpu_set, sizeof(gpu->cpu_set)));
     if (strspn(gpu->cpu_set, "0123456789,-") != strlen(gpu->cpu_set))
         return gt_at_fail(at, "cpuSet", "\"%.40s\" is no list such as 0-31,64-95", gpu->cpu_set);
-    TRY(read_pci_id(at, json, "pciVendor", &gpu->pci_vendor));
-    TRY(read_pci_id(at, json, "pciDevice", &gpu->pci_device));
-    TRY(node_json_read_pcie(r, at, json, gpu));
-    TRY(read_mode(at, json, &gpu->mode));
-    TRY(read_health(at, json, &gpu->health));
-    TRY(gt_get_text(at, json, "unhealthyReason", gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason)));
+    GT_TRY(read_pci_id(at, json, "pciVendor", &gpu->pci_vendor));
+    GT_TRY(read_pci_id(at, json, "pciDevice", &gpu->pci_device));
+    GT_TRY(node_json_read_pcie(r, at, json, gpu));
+    GT_TRY(read_mode(at, json, &gpu->mode));
+    GT_TRY(read_health(at, json, &gpu->health));
+    GT_TRY(gt_get_text(at, json, "unhealthyReason", gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason)));
     if (gpu->health == GT_GPU_HEALTHY)
         gt_evidence_absent(&gpu->evidence, GT_SIGNAL_RECORDED);
     else if (gpu->health == GT_GPU_UNHEALTHY) {
@@ -169,7 +189,7 @@ static int node_json_read_gpus(struct node_reader *r, const cJSON *array)
 {
     unsigned i = 0, file_index[GT_GPUS_MAX];
     for (const cJSON *item = array->child; item; item = item->next)
-        TRY(node_json_read_gpu(r, i++, item));
+        GT_TRY(node_json_read_gpu(r, i++, item));
     /* Sorting sets the index again: find each GPU again by its BDF, which is unique. */
     char bdfs[GT_GPUS_MAX][GT_BDF_SIZE];
     for (i = 0; i < r->node->gpu_count; i++) {
@@ -190,27 +210,27 @@ static int read_nic(struct node_reader *r, unsigned i, const cJSON *json)
     snprintf(path, sizeof(path), "nics[%u]", i);
     struct gt_at place = {r->source, path, r->err}, *at = &place;
     struct gt_nic *nic = &r->node->nics[i];
-    TRY(need_object(at, json));
-    TRY(gt_get_text(at, json, "name", nic->name, sizeof(nic->name)));
-    TRY(gt_get_bdf(at, json, "bdf", nic->bdf));
+    GT_TRY(need_object(at, json));
+    GT_TRY(gt_get_text(at, json, "name", nic->name, sizeof(nic->name)));
+    GT_TRY(gt_get_bdf(at, json, "bdf", nic->bdf));
     if (!nic->name[0])
         return gt_at_fail(at, "name", "is missing");
     for (unsigned j = 0; j < i; j++)
         if (!strcmp(r->node->nics[j].name, nic->name))
             return gt_at_fail(at, "name", "%s is that of nics[%u] too", nic->name, j);
-    TRY(gt_get_int(at, json, "numaNode", GT_NUMA_MAX, &nic->numa_node));
-    TRY(read_path(at, json, &nic->path));
+    GT_TRY(gt_get_int(at, json, "numaNode", GT_NUMA_MAX, &nic->numa_node));
+    GT_TRY(read_path(at, json, &nic->path));
 
     const cJSON *array;
     unsigned count, g = 0;
-    TRY(gt_get_array(at, json, "locality", GT_GPUS_MAX, &array, &count));
+    GT_TRY(gt_get_array(at, json, "locality", GT_GPUS_MAX, &array, &count));
     if (array && count != r->node->gpu_count)
         return gt_at_fail(at, "locality", "%u members for %u GPUs", count, r->node->gpu_count);
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next, g++) {
         char key[32];
         enum gt_link_kind kind = GT_LINK_UNKNOWN;
         snprintf(key, sizeof(key), "locality[%u]", g);
-        TRY(gt_read_kind(at, key, item, &kind));
+        GT_TRY(read_kind(at, key, item, &kind));
         if (kind == GT_LINK_MX)
             return gt_at_fail(at, key, "a NIC has no MX link");
         nic->kind[r->bit_of[g]] = kind;
@@ -221,7 +241,7 @@ static int read_nic(struct node_reader *r, unsigned i, const cJSON *json)
 static int node_json_read_state(const struct gt_at *at, const cJSON *object, enum gt_link_state *ret)
 {
     char text[32] = "";
-    TRY(gt_get_text(at, object, "state", text, sizeof(text)));
+    GT_TRY(gt_get_text(at, object, "state", text, sizeof(text)));
     if (!text[0])
         return 0;
     for (unsigned state = GT_LINK_STATE_UNKNOWN; state <= GT_LINK_STATE_DOWN; state++)
@@ -237,12 +257,12 @@ static int node_json_read_link(struct node_reader *r, unsigned i, const cJSON *j
     char path[32];
     snprintf(path, sizeof(path), "links[%u]", i);
     struct gt_at place = {r->source, path, r->err}, *at = &place;
-    TRY(need_object(at, json));
+    GT_TRY(need_object(at, json));
     unsigned n = r->node->gpu_count, a = UINT32_MAX, b = UINT32_MAX;
     if (n < 2)
         return gt_at_fail(at, "", "a link on a node with %u GPUs", n);
-    TRY(gt_get_unsigned(at, json, "a", n - 1, &a));
-    TRY(gt_get_unsigned(at, json, "b", n - 1, &b));
+    GT_TRY(gt_get_unsigned(at, json, "a", n - 1, &a));
+    GT_TRY(gt_get_unsigned(at, json, "b", n - 1, &b));
     if (a == UINT32_MAX || b == UINT32_MAX)
         return gt_at_fail(at, a == UINT32_MAX ? "a" : "b", "is missing");
     if (a >= b)
@@ -252,19 +272,19 @@ static int node_json_read_link(struct node_reader *r, unsigned i, const cJSON *j
         return gt_at_fail(at, "", "the pair %u, %u is there twice", a, b);
     seen[link - r->node->links] = true;
 
-    TRY(gt_get_kind(at, json, "kind", &link->kind));
-    TRY(gt_get_kind(at, json, "pathKind", &link->path_kind));
+    GT_TRY(get_kind(at, json, "kind", &link->kind));
+    GT_TRY(get_kind(at, json, "pathKind", &link->path_kind));
     if (link->path_kind == GT_LINK_MX)
         return gt_at_fail(at, "pathKind", "MX is no kind of a PCIe path");
     if (link->kind != GT_LINK_MX && link->kind != GT_LINK_UNKNOWN && link->path_kind != GT_LINK_UNKNOWN &&
         link->path_kind != link->kind)
         return gt_at_fail(at, "pathKind", "is %s, but kind is %s", gt_link_kind_name(link->path_kind),
                           gt_link_kind_name(link->kind));
-    TRY(gt_get_unsigned(at, json, "ports", GT_PORTS_MAX, &link->ports));
-    TRY(gt_get_unsigned(at, json, "width", GT_WIDTH_MAX, &link->width));
-    TRY(gt_get_number(at, json, "speedGTs", GT_SPEED_MAX, &link->speed));
-    TRY(gt_get_integer(at, json, "bandwidthMBps", GT_EXACT_MAX, &link->bandwidth_mbps));
-    TRY(gt_get_bool(at, json, "stale", &link->stale));
+    GT_TRY(gt_get_unsigned(at, json, "ports", GT_PORTS_MAX, &link->ports));
+    GT_TRY(gt_get_unsigned(at, json, "width", GT_WIDTH_MAX, &link->width));
+    GT_TRY(gt_get_number(at, json, "speedGTs", GT_SPEED_MAX, &link->speed));
+    GT_TRY(gt_get_integer(at, json, "bandwidthMBps", GT_EXACT_MAX, &link->bandwidth_mbps));
+    GT_TRY(gt_get_bool(at, json, "stale", &link->stale));
     return node_json_read_state(at, json, &link->state);
 }
 
@@ -272,33 +292,33 @@ static int node_json_read_lists(struct node_reader *r, const struct gt_at *at, c
 {
     const cJSON *array, *supernode;
     unsigned count, i = 0;
-    TRY(gt_get_array(at, json, "links", GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2, &array, &count));
+    GT_TRY(gt_get_array(at, json, "links", GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2, &array, &count));
     bool seen[GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2] = {false};
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next)
-        TRY(node_json_read_link(r, i++, item, seen));
+        GT_TRY(node_json_read_link(r, i++, item, seen));
 
-    TRY(gt_get_object(at, json, "supernode", &supernode));
+    GT_TRY(gt_get_object(at, json, "supernode", &supernode));
     if (supernode) {
         struct gt_at below = {r->source, "supernode", r->err};
-        TRY(gt_get_text(&below, supernode, "uuid", r->node->server_uuid, sizeof(r->node->server_uuid)));
-        TRY(gt_get_array(&below, supernode, "remote", GT_REMOTES_MAX, &array, &count));
+        GT_TRY(gt_get_text(&below, supernode, "uuid", r->node->server_uuid, sizeof(r->node->server_uuid)));
+        GT_TRY(gt_get_array(&below, supernode, "remote", GT_REMOTES_MAX, &array, &count));
         for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
             char key[32];
             snprintf(key, sizeof(key), "remote[%u]", r->node->remote_count);
-            TRY(gt_read_text(&below, key, item, r->node->remotes[r->node->remote_count], GT_ID_SIZE));
+            GT_TRY(gt_read_text(&below, key, item, r->node->remotes[r->node->remote_count], GT_ID_SIZE));
             r->node->remote_count++;
         }
     }
 
-    TRY(gt_get_array(at, json, "missing", GT_MISSING_MAX, &array, &count));
+    GT_TRY(gt_get_array(at, json, "missing", GT_MISSING_MAX, &array, &count));
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
         char path[32];
         snprintf(path, sizeof(path), "missing[%u]", r->node->missing_count);
         struct gt_at below = {r->source, path, r->err};
         struct gt_missing *entry = &r->node->missing[r->node->missing_count];
-        TRY(need_object(&below, item));
-        TRY(gt_get_text(&below, item, "what", entry->what, sizeof(entry->what)));
-        TRY(gt_get_text(&below, item, "why", entry->why, sizeof(entry->why)));
+        GT_TRY(need_object(&below, item));
+        GT_TRY(gt_get_text(&below, item, "what", entry->what, sizeof(entry->what)));
+        GT_TRY(gt_get_text(&below, item, "why", entry->why, sizeof(entry->why)));
         r->node->missing_count++;
     }
     return 0;
@@ -308,26 +328,26 @@ static int node_json_read_kubelet(const struct gt_at *at, const cJSON *json, str
 {
     const cJSON *object, *array;
     unsigned count;
-    TRY(gt_get_object(at, json, "kubelet", &object));
+    GT_TRY(gt_get_object(at, json, "kubelet", &object));
     if (object) {
         struct gt_at below = {at->source, "kubelet", at->err};
         struct gt_kubelet *to = &node->kubelet;
-        TRY(gt_get_text(&below, object, "topologyManagerPolicy", to->policy, sizeof(to->policy)));
-        TRY(gt_get_text(&below, object, "topologyManagerScope", to->scope, sizeof(to->scope)));
-        TRY(gt_get_text(&below, object, "cpuManagerPolicy", to->cpu_policy, sizeof(to->cpu_policy)));
-        TRY(gt_get_text(&below, object, "source", to->source, sizeof(to->source)));
-        TRY(gt_get_text(&below, object, "unknown", to->unknown, sizeof(to->unknown)));
+        GT_TRY(gt_get_text(&below, object, "topologyManagerPolicy", to->policy, sizeof(to->policy)));
+        GT_TRY(gt_get_text(&below, object, "topologyManagerScope", to->scope, sizeof(to->scope)));
+        GT_TRY(gt_get_text(&below, object, "cpuManagerPolicy", to->cpu_policy, sizeof(to->cpu_policy)));
+        GT_TRY(gt_get_text(&below, object, "source", to->source, sizeof(to->source)));
+        GT_TRY(gt_get_text(&below, object, "unknown", to->unknown, sizeof(to->unknown)));
     }
-    TRY(gt_get_array(at, json, "numaNodes", GT_NUMA_NODES_MAX, &array, &count));
+    GT_TRY(gt_get_array(at, json, "numaNodes", GT_NUMA_NODES_MAX, &array, &count));
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
         char path[32];
         snprintf(path, sizeof(path), "numaNodes[%u]", node->numa_node_count);
         struct gt_at below = {at->source, path, at->err};
         struct gt_numa_node *to = &node->numa_nodes[node->numa_node_count++];
-        TRY(need_object(&below, item));
-        TRY(gt_get_unsigned(&below, item, "id", GT_NUMA_MAX, &to->id));
-        TRY(gt_get_text(&below, item, "cpus", to->cpus, sizeof(to->cpus)));
-        TRY(gt_get_integer(&below, item, "memoryBytes", GT_EXACT_MAX, &to->memory_bytes));
+        GT_TRY(need_object(&below, item));
+        GT_TRY(gt_get_unsigned(&below, item, "id", GT_NUMA_MAX, &to->id));
+        GT_TRY(gt_get_text(&below, item, "cpus", to->cpus, sizeof(to->cpus)));
+        GT_TRY(gt_get_integer(&below, item, "memoryBytes", GT_EXACT_MAX, &to->memory_bytes));
     }
     return 0;
 }
@@ -335,7 +355,7 @@ static int node_json_read_kubelet(const struct gt_at *at, const cJSON *json, str
 static int read_reported_time(const struct gt_at *at, const cJSON *json, int64_t *ret)
 {
     char text[GT_TIME_TEXT_SIZE] = "";
-    TRY(gt_get_text(at, json, "linksReportedAt", text, sizeof(text)));
+    GT_TRY(gt_get_text(at, json, "linksReportedAt", text, sizeof(text)));
     if (!text[0])
         return 0;
     int64_t time_s = gt_time_of_text(text);
@@ -349,11 +369,11 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
                                uint8_t ret_index[static GT_GPUS_MAX], struct gt_err **err)
 {
     struct gt_at place = {source, "", err}, *at = &place;
-    TRY(need_object(at, json));
+    GT_TRY(need_object(at, json));
     const cJSON *gpus, *nics;
     unsigned gpu_count, nic_count;
-    TRY(gt_get_array(at, json, "gpus", GT_GPUS_MAX, &gpus, &gpu_count));
-    TRY(gt_get_array(at, json, "nics", GT_NICS_MAX, &nics, &nic_count));
+    GT_TRY(gt_get_array(at, json, "gpus", GT_GPUS_MAX, &gpus, &gpu_count));
+    GT_TRY(gt_get_array(at, json, "nics", GT_NICS_MAX, &nics, &nic_count));
     if (!gpus)
         return gt_at_fail(at, "gpus", "is missing; this is no node");
 
@@ -362,17 +382,17 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
     if (r < 0)
         return gt_wrap(err, "%s", source);
     struct node_reader reader = {.source = source, .err = err, .node = node};
-    TRY(gt_get_text(at, json, "name", node->name, sizeof(node->name)));
-    TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
-    TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));
-    TRY(read_reported_time(at, json, &node->links_reported_s));
-    TRY(node_json_read_kubelet(at, json, node));
-    TRY(node_json_read_gpus(&reader, gpus));
+    GT_TRY(gt_get_text(at, json, "name", node->name, sizeof(node->name)));
+    GT_TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
+    GT_TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));
+    GT_TRY(read_reported_time(at, json, &node->links_reported_s));
+    GT_TRY(node_json_read_kubelet(at, json, node));
+    GT_TRY(node_json_read_gpus(&reader, gpus));
     unsigned i = 0;
     for (const cJSON *item = nics ? nics->child : NULL; item; item = item->next)
-        TRY(read_nic(&reader, i++, item));
+        GT_TRY(read_nic(&reader, i++, item));
     gt_node_sort(node);
-    TRY(node_json_read_lists(&reader, at, json));
+    GT_TRY(node_json_read_lists(&reader, at, json));
     r = gt_node_finish(node, err);
     if (r < 0) {
         gt_wrap(err, "%s", source);

@@ -4,18 +4,17 @@
 #include <strings.h>
 #include <yaml.h>
 
+#include "base/json_write.h"
 #include "topology/model/node_json.h"
 #include "topology/model/render.h"
 
 void gt_render_json(const struct gt_node *node, struct gt_buf *to)
 {
-    cJSON *json = gt_node_to_json(node);
-    if (!json) {
-        to->failed = true;
-        return;
-    }
-    gt_json_print(json, to);
-    cJSON_Delete(json);
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
+    gt_json_begin(&text, NULL, '{');
+    gt_node_add_json(node, node->name, &text);
+    gt_json_end(&text, '}');
+    gt_json_indent(&text, to);
 }
 
 /* The same tree as the JSON form, through libyaml's emitter. */

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "topology/probe/culprits.h"
 #include "topology/probe/event_worker.h"
 #include "topology/probe/hangs.h"
 #include "topology/probe/locate.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/stale_links.h"
+#include "agent/changes.h"
 
 /* Three GPUs; where the library answers, 0 and 1 are linked and a server is known. */
 static struct gt_node *machine(bool answers)

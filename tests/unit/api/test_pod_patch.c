@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
+#include "api/meta.h"
 #include "api/names.h"
 #include "api/pod_json_patch.h"
 #include "api/pod_patch.h"
-#include "api/removal.h"
 #include "base/json.h"
 #include "tests/unit/api/apply_patch.h"
 

@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "api/claim_template.h"
 #include "api/names.h"
 #include "api/resource_claim.h"
 #include "api/resource_slice.h"

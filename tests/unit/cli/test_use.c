@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "base/json_write.h"
 #include "cli/use.h"
 
 /* The users of a node's GPUs, and names that are similar to one. */
@@ -53,8 +54,11 @@ static void test_status(void **state)
     gt_auto_buf struct gt_buf text = GT_BUF(1000);
     cli_use_text(&use, &text);
     assert_string_equal(text.data, "Free GPUs: 3\n  GPUs 1,2: a/p, container x\n  GPU 0: a/p, container y\n");
-    cJSON *written = cJSON_CreateObject();
-    assert_true(cli_use_add_json(&use, written));
+    gt_auto_buf struct gt_buf object = GT_BUF(1000);
+    gt_json_begin(&object, NULL, '{');
+    cli_use_add_json(&use, &object);
+    gt_json_end(&object, '}');
+    cJSON *written = json_of(object.data);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(written, "free")), 1);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(written, "owners")), 3);
     cJSON_Delete(written);

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "topology/probe/culprits.h"
+#include "topology/probe/hangs.h"
 
 static const char remote[] = "mxSmlGetMetaXLinkRemoteInfo", affinity[] = "mxSmlGetNodeAffinity";
 
