@@ -7,7 +7,6 @@ Usage: test_dra.py GPUTOPO_AGENT [unittest arguments]
 """
 
 import concurrent.futures
-import glob
 import json
 import os
 import shutil

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+import unittest
 
 import jsonschema
 import yaml

@@ -248,7 +248,7 @@ static void test_topologies(void **state)
         {"none", NULL, 0, true},
         {"preferred", NULL, 0, false},
         {"required=leef", "; required=leaf is meant", 0, false},
-        {"prefered", "; preferred is meant", 0, false},
+        {"preferrd", "; preferred is meant", 0, false},
         {"required=9", "or a number from 1 to 8", 0, false},
         {"required=0", "or a number from 1 to 8", 0, false},
         {"required=", "job-topology of Worker: \"required=\" is none of preferred, none and required=TIER", 0,
