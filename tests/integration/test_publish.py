@@ -541,11 +541,11 @@ class Faults(Case):
         self.assertEqual([line["label"] for line in said], ["metax-tech.com/gpu.product"])
 
     def test_forbidden(self):
-        self.api.fail(Status(403, "the policy says no"), times=1000, path=r"/status$")
+        self.api.fail(Status(403, "the policy says no"), times=1000, path=r"nodegputopologies/n1/status$")
         agent = self.start("--no-device-plugin")
         self.assertTrue(wait_for(lambda: "annotations" in self.node()["metadata"]))
-        self.assertTrue(wait_for(lambda: len(self.writes(path="/status")) >= 4), "it is not tried again")
-        times = [write.at for write in self.writes(path="/status")]
+        self.assertTrue(wait_for(lambda: len(self.writes(path="nodegputopologies/n1/status")) >= 4), "it is not tried again")
+        times = [write.at for write in self.writes(path="nodegputopologies/n1/status")]
         self.assertGreater(times[3] - times[0], 3, "with pauses that grow from half a second")
         self.assertTrue(wait_for(lambda: agent.events("cannot publish")))
         said = agent.events("cannot publish")
@@ -560,10 +560,10 @@ class Faults(Case):
         self.assertTrue(wait_for(lambda: "observedAt" in self.status()), agent.lines)
 
     def test_told_to_wait(self):
-        self.api.fail(Status(429, headers={"Retry-After": "3"}), path=r"/status$")
+        self.api.fail(Status(429, headers={"Retry-After": "3"}), path=r"nodegputopologies/n1/status$")
         self.start("--no-device-plugin")
-        self.assertTrue(wait_for(lambda: len(self.writes(path="/status")) == 2))
-        first, second = self.writes(path="/status")
+        self.assertTrue(wait_for(lambda: len(self.writes(path="nodegputopologies/n1/status")) == 2))
+        first, second = self.writes(path="nodegputopologies/n1/status")
         self.assertGreaterEqual(second.at - first.at, 3)
 
     def test_object_deleted(self):
