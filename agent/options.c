@@ -32,10 +32,10 @@ static int read_resource_or_none(const struct gt_option *option, const char *val
 
 static int read_fault_dir(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    *(const char **)field = value;
-    if (strcmp(value, "none") == 0)
-        *(const char **)field = NULL;
-    return *value ? 0 : gt_option_refuse(option, "a directory or none", value, err);
+    if (!*value)
+        return gt_option_refuse(option, "a directory or none", value, err);
+    *(const char **)field = strcmp(value, "none") == 0 ? NULL : value;
+    return 0;
 }
 
 static int read_fault_conditions(const struct gt_option *option, const char *value, void *field,
