@@ -89,7 +89,7 @@ void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
 /* Its owner makes the next pod at once: without a limit hundreds are refused in a day. */
 void gt_backoff_refusal(struct backoffs *backoffs, const char *key, uint64_t now_ms)
 {
-    struct backoff_job *job = make_backoff(backoffs, key, now_ms);
+    struct backoff_job *job = make_backoff(backoffs, key, now_ms + BACKOFF_REFUSALS_MS);
     memmove(&job->refused_ms[1], &job->refused_ms[0], (BACKOFF_REFUSALS - 1) * sizeof(job->refused_ms[0]));
     job->refused_ms[0] = now_ms;
 }

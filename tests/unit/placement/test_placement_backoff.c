@@ -39,6 +39,25 @@ static void the_oldest_job_gives_way(void **state)
     assert_int_equal(gt_backoff_job_until(&backoffs, key), 1000 + BACKOFF_JOBS_MAX);
 }
 
+/* Refusals count for longer than many other back-offs last. */
+static void refusals_stay_beside_many_evicted_jobs(void **state)
+{
+    char key[16];
+    (void)state;
+
+    backoffs = (struct backoffs){0};
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++) {
+        snprintf(key, sizeof(key), "ns/%u", i);
+        gt_backoff_job(&backoffs, key, 1000 + i);
+    }
+    for (unsigned i = 0; i < BACKOFF_REFUSALS; i++) {
+        gt_backoff_refusal(&backoffs, "ns/a", 100 + i);
+        gt_backoff_refusal(&backoffs, "ns/b", 100 + i);
+    }
+    assert_int_equal(gt_backoff_refused_until(&backoffs, "ns/a", 200), 100 + BACKOFF_REFUSALS_MS);
+    assert_int_equal(gt_backoff_refused_until(&backoffs, "ns/b", 200), 100 + BACKOFF_REFUSALS_MS);
+}
+
 static void a_refused_node_is_left_out(void **state)
 {
     gt_auto_cluster struct gt_cluster *cluster = NULL;
@@ -79,6 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_waits_until_its_time),
         cmocka_unit_test(the_oldest_job_gives_way),
+        cmocka_unit_test(refusals_stay_beside_many_evicted_jobs),
         cmocka_unit_test(a_refused_node_is_left_out),
     };
 
