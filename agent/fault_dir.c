@@ -100,21 +100,33 @@ static unsigned fault_dir_list(DIR *list, struct gt_fault_dir *dir)
     return found;
 }
 
-/* Reads a file that has changed, or keeps what it said. False: it is gone. */
+/* Reads a file that has changed or could not be used, or keeps what it said. False: it is gone. Room is left
+ * for what the files after it said. */
 static bool fault_dir_refresh(int in, const struct gt_isolations *before, unsigned first,
                               struct gt_fault_dir_file *file, struct gt_isolations *to)
 {
     gt_auto_err struct gt_err *err = NULL;
     struct stat state;
-    unsigned count = to->count;
-    if (fstatat(in, file->name, &state, AT_SYMLINK_NOFOLLOW) < 0)
+    unsigned count = to->count, later = before->count - first - file->entries;
+    int r = fstatat(in, file->name, &state, AT_SYMLINK_NOFOLLOW);
+    if (r < 0 && errno == ENOENT)
         return false;
-    uint64_t stamp = fault_dir_stamp(&state);
-    if (file->stamp == stamp || fault_dir_read_file(in, file->name, to, &err) < 0)
-        fault_dir_keep(before, first, file->entries, to);
-    if (err)
-        gt_warning("a file of faults is not used, what it said before holds", GT_STR("why", gt_err_text(err)),
+    uint64_t stamp = r < 0 ? 1 : fault_dir_stamp(&state);
+    bool again = file->stamp == stamp, kept = again && !file->is_bad;
+    if (!kept) {
+        file->is_bad = fault_dir_read_file(in, file->name, to, &err) < 0 ||
+                       (to->count + later > GT_ISOLATIONS_MAX &&
+                        gt_fail(&err, E2BIG, "%s: with other files there are more than %d entries",
+                                file->name, GT_ISOLATIONS_MAX) < 0);
+        if ((kept = file->is_bad)) {
+            to->count = count;
+            gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING,
+                   "a file of faults is not used, what it said before holds", GT_STR("why", gt_err_text(err)),
                    GT_INT("entries", file->entries));
+        }
+    }
+    if (kept)
+        fault_dir_keep(before, first, file->entries, to);
     file->stamp = stamp;
     file->entries = to->count - count;
     return true;

@@ -18,6 +18,7 @@ struct gt_fault_dir {
     struct gt_fault_dir_file {
         char name[NAME_MAX + 1];
         uint64_t stamp;   /* of its state when it was last read */
+        bool is_bad;      /* it could not be used then: it is tried again */
         unsigned entries; /* of `told`, in the files' order */
     } files[GT_FAULT_FILES_MAX];
     uint64_t said; /* digest of what was last said of the directory itself, 0: nothing */

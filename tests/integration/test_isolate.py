@@ -314,6 +314,22 @@ class Told(Case):
         self.tell("half.json")
         self.healthy(5)
 
+    def test_entries_of_all_files(self):
+        """A file that asks for too many takes no entry from another, and is used when there is room."""
+        self.begin()
+        self.tell("a.json", *[{"gpu": "0", "reason": "x"}] * 60)
+        self.tell("b.json", *[{"gpu": str(gpu), "reason": "x"} for gpu in (1, 2, 3, 4)])
+        self.healthy(3)
+        self.tell("a.json", *[{"gpu": "5", "reason": "x"}] * 62)
+        self.says("a.json: with other files there are more than 64 entries")
+        time.sleep(2)
+        self.assertEqual(sorted(self.sick()), [0, 1, 2, 3, 4])
+        self.tell("c.json", {"gpu": "6", "reason": "x"})
+        self.says("c.json: fault file: faults")
+        os.remove(f"{self.faults}/b.json")
+        self.assertTrue(wait_for(lambda: sorted(self.sick()) == [5, 6]), self.sick())
+        self.assertEqual(len(self.said("a file of faults is not used")), 2)
+
     @unittest.skipUnless(os.geteuid() == 0, "only root gives files away")
     def test_files_of_others(self):
         self.begin()
