@@ -132,7 +132,7 @@ static void name_unhealthy(const struct gt_inventory *inventory, unsigned bad, s
     for (unsigned i = 0; i < node->gpu_count && named < GPUS_NAMED; i++) {
         const struct gt_gpu *gpu = &node->gpus[i];
         if (gpu->health == GT_GPU_UNHEALTHY)
-            gt_buf_printf(to, "%sGPU %u (%.64s): %.96s", named++ ? "; " : "", i,
+            gt_buf_printf(to, "%sGPU %u (%.64s): %s", named++ ? "; " : "", i,
                           gpu->uuid[0] ? gpu->uuid : gpu->bdf, gpu->unhealthy_reason);
     }
     for (unsigned i = 0; i < inventory->device_count && named < GPUS_NAMED; i++)

@@ -373,6 +373,30 @@ static void condition_of_gpus(void **state)
     free_bench(b);
 }
 
+/* A long reason ends with a whole character. */
+static void condition_with_a_long_reason(void **state)
+{
+    struct gt_node *node = new_node();
+    struct gt_agent_condition c[GT_TOPOLOGY_CONDITIONS] = {0};
+    gt_auto_buf struct gt_buf body = GT_BUF(4096);
+    (void)state;
+    node->gpus[1].health = GT_GPU_UNHEALTHY;
+    snprintf(node->gpus[1].unhealthy_reason, sizeof(node->gpus[1].unhealthy_reason), "isolated: ");
+    for (unsigned i = 0; i < 33; i++)
+        strcat(node->gpus[1].unhealthy_reason, "测");
+    struct bench *b = new_bench(node);
+    const struct gt_condition_facts facts = {.inventory = b->inventory,
+                                             .scan_error = "",
+                                             .registration_error = "",
+                                             .usage_error = "",
+                                             .usage_at = ""};
+    gt_conditions_update(c, &facts, "2026-01-31T12:00:00Z");
+    gt_publish_write_condition("n1", "uid-1", &c[GT_TOPOLOGY_GPUS_HEALTHY], &body);
+    assert_non_null(strstr(body.data, "测测测"));
+    assert_null(strstr(body.data, "\xef\xbf\xbd"));
+    free_bench(b);
+}
+
 static void condition_of_use(void **state)
 {
     struct bench *b = new_bench(new_node());
@@ -419,6 +443,7 @@ int main(void)
         cmocka_unit_test(condition_times),
         cmocka_unit_test(condition_reasons),
         cmocka_unit_test(condition_of_gpus),
+        cmocka_unit_test(condition_with_a_long_reason),
         cmocka_unit_test(condition_of_use),
     };
     return cmocka_run_group_tests_name("publish_text", tests, NULL, NULL);
