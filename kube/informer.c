@@ -24,7 +24,8 @@ struct gt_kube_informer {
     uint64_t watch_started_ms;
     struct gt_kube_informer_counters counters; /* .watch: of the watches before this one */
     unsigned busy;                             /* callbacks that are running */
-    bool dead, failing;                        /* failing: since the last list, and logged */
+    bool dead;
+    int failing; /* code of the last error since the last list, which is logged; 0: none */
 };
 
 static void free_informer(struct gt_kube_informer *informer)
@@ -138,11 +139,11 @@ static void report_error(struct gt_kube_informer *informer, const struct gt_err 
     if (informer->spec.on_error)
         informer->spec.on_error(informer->spec.arg, error);
     else
-        gt_log(informer->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+        gt_log(informer->failing == gt_err_code(error) ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
                GT_STR("resource", selection->resource->plural),
                GT_STR("of", selection->field_selector ? selection->field_selector : ""),
                GT_STR("error", gt_err_text(error)));
-    informer->failing = true;
+    informer->failing = gt_err_code(error);
 }
 
 static void informer_on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
@@ -276,7 +277,7 @@ static void on_list_done(void *arg, const char *version, const struct gt_err *er
         sweep(informer);
         if (!informer->dead) {
             informer->counters.synced = true;
-            informer->failing = false;
+            informer->failing = 0;
             if (informer->spec.on_synced)
                 informer->spec.on_synced(informer->spec.arg);
         }

@@ -432,5 +432,12 @@ class Program(Case):
         self.wait(lambda: companion.metrics()['gputopo_informer_lists_total{resource="supernodes"}'] == 1)
         self.assertEqual(metrics['gputopo_informer_list_failures_total{resource="supernodes"}'], 0)
 
+    def test_every_kind_of_error_is_told(self):
+        self.api.fail(Status(422, "strange selector"), times=1, path="configmaps")
+        self.api.fail(Status(403, "forbidden here"), times=10000, path="configmaps")
+        companion = self.start(wait=False)
+        for text in ("strange selector", "forbidden here"):
+            self.wait(lambda text=text: [event for event in companion.events("cannot watch") if text in event["error"]])
+
 
 side_by_side.main()
