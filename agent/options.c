@@ -42,6 +42,7 @@ static int read_fault_conditions(const struct gt_option *option, const char *val
                                  struct gt_err **err)
 {
     static const char *const hows[] = {"=report", "=isolate"};
+    static const char own[] = GT_CONDITION_NODE_GPUS "=";
     unsigned count = 0;
     for (const char *at = value;; at++) {
         size_t len = strcspn(at, ","), name = strcspn(at, "=,");
@@ -51,6 +52,8 @@ static int read_fault_conditions(const struct gt_option *option, const char *val
         if (++count > GT_FAULT_CONDITIONS_MAX || !known || !name || name >= GT_FAULT_CONDITION_SIZE ||
             strcspn(at, " \t") < name)
             return gt_option_refuse(option, "NAME=report or NAME=isolate, a list", value, err);
+        if (strncmp(at, own, strlen(own)) == 0) /* it would follow from itself */
+            return gt_option_refuse(option, "conditions that others set", value, err);
         at += len;
         if (!*at)
             break;

@@ -197,6 +197,7 @@ static void test_wrong_usage(void **state)
         {"--fault-conditions Disk=report,", "--fault-conditions"},
         {"--fault-conditions =report", "--fault-conditions"},
         {"--fault-conditions Disk=reports", "--fault-conditions"},
+        {"--fault-conditions Disk=report,MetaXGPUHealthy=isolate", "--fault-conditions"},
         {"--log-level loud", "--log-level"},
         {"--log-format xml", "--log-format"},
         {"--node-name a/b", "--node-name"},
