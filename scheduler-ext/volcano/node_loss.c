@@ -99,12 +99,14 @@ static int by_losses(struct gt_volcano *volcano, struct volcano_job *job, const 
     struct volcano_losses losses = {.leaves = leaves, .now = *now};
     if (!leaves || has_new_pod(job->job, now->unix_s))
         return 0;
-    for (uint32_t at = 0, first, end; at < job->view->count; at = end) {
+    bool moves = false;
+    for (uint32_t at = 0, first, end; !moves && at < job->view->count; at = end) {
         gt_job_view_run(job->view, at, &first, &end);
-        if (run_has_lost(job->view, first, end, &losses)) {
-            bool moves = volcano_move_away(volcano, job, first, end, &losses, text);
-            return gt_volcano_job_look(volcano, job) < 0 ? -1 : moves;
-        }
+        if (!run_has_lost(job->view, first, end, &losses))
+            continue;
+        moves = volcano_move_away(volcano, job, first, end, &losses, text);
+        if (gt_volcano_job_look(volcano, job) < 0)
+            return -1;
     }
     return 0;
 }

@@ -387,6 +387,12 @@ static uint32_t open_losers(struct gt_volcano *volcano, struct session *session,
     return first;
 }
 
+static void put_tainted(struct gt_volcano *volcano, unsigned node)
+{
+    put(volcano, "nodes",
+        world_node(NODE(.name = node_name(node), .taints = "[{\"key\":\"away\",\"effect\":\"NoExecute\"}]")));
+}
+
 /* Two units on racks 0 and 1; the other nodes of rack 0 are used, and node 0 is lost. */
 static struct gt_volcano *losing_world(const char *policy, const uint32_t *nodes)
 {
@@ -395,8 +401,7 @@ static struct gt_volcano *losing_world(const char *policy, const uint32_t *nodes
         put_loser(volcano, policy, i, nodes[i] + 1);
     put_user(volcano, 2, "other");
     put_user(volcano, 3, "other");
-    put(volcano, "nodes",
-        world_node(NODE(.name = node_name(0), .taints = "[{\"key\":\"away\",\"effect\":\"NoExecute\"}]")));
+    put_tainted(volcano, 0);
     return volcano;
 }
 
@@ -438,6 +443,24 @@ static void test_a_unit_leaves_a_lost_node(void **state)
     uint32_t rack = place(volcano, first) / NODES_EACH;
     assert_int_not_equal(rack, 0);
     assert_int_equal(place(volcano, first + 1) / NODES_EACH, rack);
+    gt_volcano_free(volcano);
+}
+
+/* Unit 0 has no other place; unit 1 has one in its rack. */
+static void test_a_unit_moves_where_another_cannot(void **state)
+{
+    (void)state;
+    const uint32_t nodes[4] = {0, 1, 4, 5};
+    uint32_t ret[TASKS_MAX];
+    char text[GT_VOLCANO_TEXT_SIZE];
+    struct session session;
+    struct gt_volcano *volcano = losing_world("unit", nodes);
+    put_tainted(volcano, 4);
+    for (unsigned n = 7; n < NODES; n++)
+        put_user(volcano, n, "other");
+    uint32_t first = open_losers(volcano, &session, nodes);
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 1);
+    assert_int_equal(ret[0], first + 2);
     gt_volcano_free(volcano);
 }
 
@@ -695,6 +718,7 @@ int main(void)
         cmocka_unit_test(test_a_successor_comes_home),
         cmocka_unit_test(test_predicates_decide),
         cmocka_unit_test(test_a_unit_leaves_a_lost_node),
+        cmocka_unit_test(test_a_unit_moves_where_another_cannot),
         cmocka_unit_test(test_policies_of_lost_nodes),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_the_companions_plans_stay),
