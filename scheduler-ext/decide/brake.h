@@ -12,9 +12,12 @@
  * Nodes count that are not Ready, and those from which pods were evicted a short while ago; not those that a
  * person has cordoned. One node may always.
  */
+enum { GT_BRAKE_PERCENT = 10, GT_BRAKE_SPAN_MS = 600000 }; /* defaults */
+
 struct gt_brake {
-    uint64_t percent; /* of the nodes of the cluster, and of each supernode */
-    uint64_t span_ms; /* for how long a node counts after it was let go */
+    const char *option; /* what users call it */
+    uint64_t percent;   /* of the nodes of the cluster, and of each supernode */
+    uint64_t span_ms;   /* for how long a node counts after it was let go */
     struct gt_brake_entry {
         uint32_t node;
         uint64_t name; /* digest: ids are given again */

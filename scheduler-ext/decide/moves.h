@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "scheduler-ext/decide/brake.h"
 #include "scheduler-ext/decide/view.h"
 
 /* Moves of units that have lost nodes, whoever evicts their pods. No I/O, no clock. */
@@ -10,6 +11,11 @@ enum { GT_MOVES_TEXT_MAX = 1024 };
  * `because`: where not NULL, in place of what `why` says. */
 void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_loss why, const char *because,
                    char to[static GT_MOVES_TEXT_MAX]);
+
+/* Whether the brake lets the nodes go that those of the run [first, end) leave; then they are `leaving`. */
+bool gt_moves_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_job_view *view,
+                         uint32_t first, uint32_t end, const bool *leaves, uint64_t now_ms,
+                         struct gt_node_set *leaving, char why[static GT_BRAKE_WHY_SIZE]);
 
 /* After gt_decide_move() has reserved places for the run [first, end): returns what the next views get as
  * `leave_before_s`. `all`: the other pods of the job have to leave, too, and their successors get the same

@@ -433,15 +433,15 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->reserve_waiting_percent, 50);
     set_default(&options->unschedulable_ms, 60000);
     set_default(&options->node_loss_ms, 300000);
-    set_default(&options->brake_percent, 10);
+    set_default(&options->brake_percent, GT_BRAKE_PERCENT);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
     set_default(&options->reserve_yield_ms, 5000);
     set_default(&options->reserve_gpus, 512);
     set_default(&options->reserve_gpus_per_namespace, 512);
     placement->times = placement->spec.times ? *placement->spec.times : GT_PLACEMENT_TIMES;
-    placement->nodes.brake =
-        (struct gt_brake){.percent = options->brake_percent, .span_ms = placement->times.brake_ms};
+    placement->nodes.brake = (struct gt_brake){
+        .option = "--brake", .percent = options->brake_percent, .span_ms = placement->times.brake_ms};
 }
 
 int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err)

@@ -247,25 +247,6 @@ static int only_there(const struct reconcile *reconcile, uint32_t first, uint32_
     return 0;
 }
 
-/* Whether the brake lets the nodes go that the run has lost, which are then `leaving`. */
-static bool brake_lets_run(struct reconcile *reconcile, uint32_t first, uint32_t end,
-                           const struct losses *losses, struct gt_buf *text)
-{
-    struct gt_placement *placement = reconcile->placement;
-    struct gt_node_set *leaving = &placement->nodes.leaving;
-    char why[GT_BRAKE_WHY_SIZE] = "there is no memory";
-    gt_node_set_clear(leaving);
-    bool lets = true;
-    for (uint32_t i = first; lets && i < end; i++)
-        if (losses->leaves[i] && reconcile->view->members[i].pod->node != GT_NONE)
-            lets = gt_node_set_add(leaving, reconcile->view->members[i].pod->node, NULL) >= 0;
-    lets =
-        lets && gt_brake_lets(&placement->nodes.brake, placement->spec.cache, leaving, reconcile->now, why);
-    if (!lets)
-        gt_buf_puts(text, why);
-    return lets;
-}
-
 /* True: places are reserved, and the job is to be reconciled again. */
 static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
 {
@@ -274,7 +255,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     enum gt_on_node_loss policy = reconcile->view->job->sizes.loss;
     gt_auto_buf struct gt_buf text = GT_BUF(MOVE_TEXT_MAX);
     struct gt_plan_failure failure = {0};
-    char why[SAID_MAX], holder[PLACEMENT_HOLDER_SIZE];
+    char why[SAID_MAX], holder[PLACEMENT_HOLDER_SIZE], braked[GT_BRAKE_WHY_SIZE];
     struct gt_decide_spec spec = {
         .reserve_until = reconcile->now + placement->spec.options.reserve_missing_ms, .avoid_for = holder};
     const char *no_place = "no pod is evicted while there is no other place for the unit: ";
@@ -292,7 +273,10 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     }
     if (losses->asked && only_there(reconcile, first, end, &spec, &there) < 0)
         return false;
-    if (losses->lost && !losses->asked && !brake_lets_run(reconcile, first, end, losses, &text)) {
+    if (losses->lost && !losses->asked &&
+        !gt_moves_brake_lets(&placement->nodes.brake, placement->spec.cache, reconcile->view, first, end,
+                             losses->leaves, reconcile->now, &placement->nodes.leaving, braked)) {
+        gt_buf_puts(&text, braked);
         report_waits(reconcile, why, "no pod is evicted: ", &text);
         gt_placement_due(pjob, reconcile->now + placement->times.retry_ms);
         return false;

@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include "scheduler-ext/decide/brake.h"
+
 /* Waiting times of the controller, in milliseconds. They need not be changed for any cluster; only tests set
  * them. */
 struct gt_placement_times {
@@ -31,5 +33,5 @@ struct gt_placement_times {
                                  .request_ms = 60000,                                                        \
                                  .retry_ms = 10000,                                                          \
                                  .node_turn_ms = 10000,                                                      \
-                                 .brake_ms = 600000,                                                         \
+                                 .brake_ms = GT_BRAKE_SPAN_MS,                                               \
                                  .report_ms = 5000})

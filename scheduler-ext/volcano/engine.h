@@ -110,11 +110,13 @@ struct gt_volcano {
     struct gt_index own;                      /* pods with plans of a session, which are in no object */
     struct gt_index known[VOLCANO_RESOURCES]; /* known objects; mark: session after the last put */
     struct gt_aware_weights weights;
-    uint64_t told;      /* digest of what was told about the arguments; 0: nothing */
-    char trusted[64];   /* the only namespace in which gputopo-scheduler's Lease is believed */
-    bool has_companion; /* whether that Lease is there */
-    char *note;         /* the last note that was written; NULL: none */
-    struct gt_buf body; /* of that write */
+    struct gt_brake brake;
+    struct gt_node_set leaving_nodes; /* scratch */
+    uint64_t told;                    /* digest of what was told about the arguments; 0: nothing */
+    char trusted[64];                 /* the only namespace in which gputopo-scheduler's Lease is believed */
+    bool has_companion;               /* whether that Lease is there */
+    char *note;                       /* the last note that was written; NULL: none */
+    struct gt_buf body;               /* of that write */
     uint64_t published_ms;
     struct volcano_session session;
     uint64_t session_number, questions;

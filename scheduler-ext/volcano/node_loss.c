@@ -21,6 +21,11 @@ struct volcano_losses {
     enum gt_cache_loss why;
 };
 
+void gt_volcano_set_brake(struct gt_volcano *volcano, int64_t percent)
+{
+    volcano->brake.percent = percent > 0 && percent <= 100 ? (uint64_t)percent : GT_BRAKE_PERCENT;
+}
+
 /* False: the run has lost nothing, or moves already. */
 static bool run_has_lost(const struct gt_job_view *view, uint32_t first, uint32_t end,
                          struct volcano_losses *losses)
@@ -60,8 +65,14 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     struct gt_plan_failure failure = {0};
     const struct gt_decide_spec spec = {.reserve_until = losses->now.ms + VOLCANO_MOVING_MS};
     bool all = job->view->job->sizes.loss == GT_ON_NODE_LOSS_JOB, whole = false;
-    char why[GT_MOVES_TEXT_MAX];
+    char why[GT_MOVES_TEXT_MAX], braked[GT_BRAKE_WHY_SIZE];
     gt_moves_text(job->view, losses->first, losses->why, NULL, why);
+    if (!gt_moves_brake_lets(&volcano->brake, volcano->cache, job->view, first, end, losses->leaves,
+                             losses->now.ms, &volcano->leaving_nodes, braked)) {
+        gt_buf_consume(text, text->len);
+        gt_buf_printf(text, "%s; no pod is evicted: %s", why, braked);
+        return false;
+    }
     enum gt_decision decision = gt_decide_move(volcano->cache, job->view, &job->reservations, first, end,
                                                losses->leaves, &spec, &failure, text);
     if (decision != GT_DECISION_PLACED) {
@@ -78,6 +89,7 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     if (moves && all)
         gt_moves_count(&job->moves, losses->now.ms);
     if (moves) {
+        gt_brake_take(&volcano->brake, volcano->cache, &volcano->leaving_nodes, losses->now.ms);
         job->moves_ms = losses->now.ms;
         job->leave_before_s = gt_moves_begin(job->view, &job->reservations, first, end, all);
         gt_buf_consume(text, text->len);

@@ -34,6 +34,8 @@ int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, const char *
     for (unsigned i = 0; i < VOLCANO_RESOURCES; i++)
         made->known[i].max = GT_VOLCANO_OBJECTS_MAX;
     made->weights = GT_AWARE_DEFAULT;
+    made->brake =
+        (struct gt_brake){.option = "brake", .percent = GT_BRAKE_PERCENT, .span_ms = GT_BRAKE_SPAN_MS};
     if (!gt_text_copy(made->trusted, sizeof(made->trusted), *namespace_ ? namespace_ : "gputopo-system"))
         made->trusted[0] = '\0';
     int r = *kinds ? gt_kinds_file_read(kinds, &err) : 0;
@@ -59,6 +61,8 @@ void gt_volcano_free(struct gt_volcano *volcano)
         if (job->user)
             gt_volcano_job_free(volcano, job->user);
     free(volcano->note);
+    gt_brake_done(&volcano->brake);
+    gt_node_set_done(&volcano->leaving_nodes);
     gt_buf_done(&volcano->body);
     gt_ranks_done(&volcano->ranks);
     gt_index_done(&volcano->own);

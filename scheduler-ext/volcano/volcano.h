@@ -145,6 +145,10 @@ int gt_volcano_is_ready(struct gt_volcano *volcano, uint32_t task);
 
 /* ---- nodes that are lost ---- */
 
+/* The argument `brake` of gpu-podaffinity: pods leave at most so many percent of the nodes at once
+ * (decide/brake.h); other numbers than 1 to 100 mean 10. */
+void gt_volcano_set_brake(struct gt_volcano *volcano, int64_t percent);
+
 /*
  * For each task once a session, before tasks are placed: moves the unit of a job with the annotation
  * on-node-loss that has lost a node (docs/reference/placement-controller.md). Returns the number of tasks in

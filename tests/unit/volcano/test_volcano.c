@@ -446,6 +446,34 @@ static void test_a_unit_leaves_a_lost_node(void **state)
     gt_volcano_free(volcano);
 }
 
+/* Where more than a tenth of the nodes are lost at once, one node may go, and no other for ten minutes. */
+static void test_the_brake(void **state)
+{
+    (void)state;
+    const uint32_t nodes[4] = {0, 1, 4, 5};
+    uint32_t ret[TASKS_MAX];
+    char text[GT_VOLCANO_TEXT_SIZE];
+    struct session session;
+    struct gt_volcano *volcano = losing_world("unit", nodes);
+    put_tainted(volcano, 4);
+    uint32_t first = open_losers(volcano, &session, nodes);
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 2);
+    gt_volcano_close(volcano);
+    open_losers(volcano, &session, nodes);
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 2); /* unit 0 alone */
+    assert_int_equal(ret[1], first + 1);
+    assert_string_equal(text,
+                        "unit 1, pod v-2 on node r1-n0: its node has a taint NoExecute; no pod is evicted: "
+                        "with it 2 of the 12 nodes of the cluster would be not Ready or have lost their pods "
+                        "of late, and brake lets 1 go at once");
+    gt_volcano_set_brake(volcano, 25);
+    gt_volcano_close(volcano);
+    open_losers(volcano, &session, nodes);
+    assert_int_equal(gt_volcano_move(volcano, first, ret, text), 3);
+    assert_int_equal(ret[2], first + 2);
+    gt_volcano_free(volcano);
+}
+
 /* Unit 0 has no other place; unit 1 has one in its rack. */
 static void test_a_unit_moves_where_another_cannot(void **state)
 {
@@ -718,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_a_successor_comes_home),
         cmocka_unit_test(test_predicates_decide),
         cmocka_unit_test(test_a_unit_leaves_a_lost_node),
+        cmocka_unit_test(test_the_brake),
         cmocka_unit_test(test_a_unit_moves_where_another_cannot),
         cmocka_unit_test(test_policies_of_lost_nodes),
         cmocka_unit_test(test_rules),

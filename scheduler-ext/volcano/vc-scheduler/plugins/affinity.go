@@ -23,14 +23,19 @@ type affinity struct {
 	reclaims bool      // it is reclaim
 	busy     bool      // room is being made
 	lacks    int       // for so many tasks its queue has no room
+	brake    int       // percent of the nodes that pods leave at once; 0: the library's own
 }
 
 // NewAffinity makes the plugin for one session.
 func NewAffinity(arguments framework.Arguments) framework.Plugin {
-	if len(arguments) > 0 {
-		klog.Warningf("plugin %s has no arguments; %v does nothing", AffinityName, arguments)
+	made := &affinity{valid: map[api.JobID]*api.ValidateResult{}, ranks: map[api.TaskID]int{}}
+	arguments.GetInt(&made.brake, "brake")
+	for name := range arguments {
+		if name != "brake" {
+			klog.Warningf("plugin %s has the argument brake alone; %s does nothing", AffinityName, name)
+		}
 	}
-	return &affinity{valid: map[api.JobID]*api.ValidateResult{}, ranks: map[api.TaskID]int{}}
+	return made
 }
 
 func (p *affinity) Name() string { return AffinityName }
@@ -41,6 +46,7 @@ func (p *affinity) OnSessionOpen(ssn *framework.Session) {
 	if p.session.err != nil {
 		return
 	}
+	p.session.core.setBrake(p.brake)
 	p.moveLost()
 	ssn.AddJobValidFn(AffinityName, p.jobValid)
 	ssn.AddTaskOrderFn(AffinityName, p.taskOrder)

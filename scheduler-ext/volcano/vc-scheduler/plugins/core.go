@@ -175,6 +175,7 @@ func (c *core) allocated(task, n int)   { C.gt_volcano_allocated(c.c, C.uint32_t
 func (c *core) admitted(task int)       { C.gt_volcano_admitted(c.c, C.uint32_t(task)) }
 func (c *core) deallocated(task int)    { C.gt_volcano_deallocated(c.c, C.uint32_t(task)) }
 func (c *core) wantsRoom(task int) bool { return C.gt_volcano_wants_room(c.c, C.uint32_t(task)) != 0 }
+func (c *core) setBrake(percent int)    { C.gt_volcano_set_brake(c.c, C.int64_t(percent)) }
 func (c *core) free()                   { C.gt_volcano_free(c.c) }
 func (c *core) isWhole(task int) bool   { return C.gt_volcano_is_whole(c.c, C.uint32_t(task)) != 0 }
 func (c *core) giveUpRoom(task int)     { C.gt_volcano_give_up_room(c.c, C.uint32_t(task)) }
