@@ -89,7 +89,8 @@ bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
                        const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
                        struct gt_plan_pod **ret_places);
 
-/* The GPUs of a unit of the job, by these texts: 0: it has none; UINT32_MAX: that breaks a rule. */
+/* The GPUs of a unit of the job, by these texts: 0: it has none; UINT32_MAX: that breaks a rule, or the units
+ * have to lie together in one supernode of a tier. */
 uint32_t gt_decide_unit_gpus(const struct gt_cache_job *job, const struct gt_job_texts *texts);
 
 struct gt_decide_moves {

@@ -108,6 +108,8 @@ uint32_t gt_decide_unit_gpus(const struct gt_cache_job *job, const struct gt_job
         return 0;
     if (gt_job_sizes_read(texts, 1, &sizes, NULL) < 0)
         return UINT32_MAX;
+    if (sizes.within && !sizes.whole && sizes.group < gt_cache_job_gpus(job))
+        return UINT32_MAX;
     return sizes.whole ? gt_cache_job_gpus(job) : sizes.group;
 }
 

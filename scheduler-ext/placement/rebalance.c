@@ -45,6 +45,7 @@ static uint32_t unit_size(const struct gt_placement *placement, const struct gt_
     const struct pjob *pjob = job->user;
     struct gt_job_texts texts = gt_cache_job_texts(job);
     const struct gt_cache_pod *any = job->pods;
+    texts.of[GT_KEY_JOB_TOPOLOGY] = gt_pod_annotation(&any->meta, GT_KEY_JOB_TOPOLOGY);
     gt_owners_add_texts(placement->spec.owners, &any->meta, &any->identity, any->owner_api_version, &texts);
     uint32_t gpus = gt_cache_job_gpus(job), size = gt_decide_unit_gpus(job, &texts);
     if (!size)

@@ -19,10 +19,11 @@ COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=
 class Rebalance(PlacementCase):
     """The unit u of two nodes runs in one supernode, the pod v on one node of the other; w wants a whole one."""
 
-    def begin(self, movable="true", u=2, **options):
+    def begin(self, movable="true", u=2, unit=0, more=(), **options):
         self.world(2)
+        self.more, self.unit = dict(more), unit or 8 * u
         self.names = [f"u-{rank}" for rank in range(u)]
-        self.add_job("u", u, 8 * u)
+        self.add_job("u", u, self.unit)
         self.movable = movable
         for rank, name in enumerate(self.names):
             self.add_pod(name, self.unit_pod(rank))
@@ -37,8 +38,8 @@ class Rebalance(PlacementCase):
         self.add_gang("w", 4, 32)
 
     def unit_pod(self, rank):
-        made = indexed_pod("u", rank, group=8 * len(self.names))
-        made["metadata"]["annotations"]["metax-tech.com/movable"] = self.movable
+        made = indexed_pod("u", rank, group=self.unit)
+        made["metadata"]["annotations"].update({"metax-tech.com/movable": self.movable, **self.more})
         return made
 
     def suggestion(self):
@@ -76,6 +77,12 @@ class Rebalance(PlacementCase):
         self.assertEqual(sorted(self.pod(n)["spec"]["nodeName"] for n in self.names), sorted(node for _, node in moves))
         self.assertEqual(sorted(self.api.evicted), sorted(name for name, _ in moves))
 
+    def check_silent(self):
+        """An Event would say it at once, the condition only later."""
+        self.assertTrue(wait_for(lambda: (self.condition("w-0") or {}).get("reason") == "NoSupernode"))
+        time.sleep(1.5)
+        self.assertNotIn("MovesSuggested", [event["reason"] for event in self.events()])
+
     def test_suggested_moves_make_room(self):
         self.begin()
         self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
@@ -104,15 +111,16 @@ class Rebalance(PlacementCase):
 
     def test_nobody_is_named_who_did_not_say_so(self):
         self.begin(movable="false")
-        self.assertTrue(wait_for(lambda: (self.condition("w-0") or {}).get("reason") == "NoSupernode"))
-        time.sleep(1.5)
-        self.assertNotIn("it fits when", self.condition("w-0")["message"])
+        self.check_silent()
+
+    def test_what_must_lie_in_one_supernode_of_a_tier(self):
+        """Its units would move one by one, and none may leave the others."""
+        self.begin(unit=8, more={"metax-tech.com/job-topology": "required=supernode"})
+        self.check_silent()
 
     def test_off(self):
         self.begin(rebalance=0)
-        self.assertTrue(wait_for(lambda: (self.condition("w-0") or {}).get("reason") == "NoSupernode"))
-        time.sleep(1.5)
-        self.assertNotIn("it fits when", self.condition("w-0")["message"])
+        self.check_silent()
 
     def test_a_new_leader_goes_on(self):
         """The leader dies before each of its writes: no pod leaves twice, and both jobs run in the end."""
