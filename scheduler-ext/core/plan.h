@@ -98,8 +98,10 @@ struct gt_plan_failure {
     /* The job must lie in one supernode of this tier; those that lack the fewest runs, and how many there are
      * in all. */
     unsigned tier; /* 0: anywhere */
-    bool each;     /* each unit must, not the whole job: none is listed, and `held` says how many can */
-    bool bound;    /* the one that is listed has pods of the job; none: they lie in several */
+    /* Each unit must, not the whole job: none is listed, and `held` says how many can. Where `supernode` is
+     * given, the unit has begun there: so many pods are `wanted`, and so many it holds. */
+    bool each;
+    bool bound; /* the one that is listed has pods of the job; none: they lie in several */
     uint32_t domain_count, listed;
     struct gt_plan_lack {
         uint32_t supernode, runs; /* runs 0: it has room by numbers, and they do not fit together */

@@ -76,6 +76,26 @@ static uint64_t units_within(struct job *job, const struct gt_plan_unit *unit, c
     return units;
 }
 
+/* A unit that has begun, and may not leave the domain where its pods are. */
+static void fail_begun(const struct job *job, const struct gt_plan_unit *unit, const struct room *room,
+                       struct gt_plan_failure *failure)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    uint32_t domain, size = gt_unit_run(unit);
+    gt_unit_mark_supernodes(job, unit, &domain);
+    if (domain == GT_NONE || cluster->supers[domain].tier > unit->within)
+        return;
+    for (uint32_t up = domain; up != GT_NONE && cluster->supers[up].tier <= unit->within;
+         up = cluster->supers[up].parent)
+        domain = up;
+    failure->supernode = domain;
+    failure->wanted = failure->held = 0;
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+        failure->wanted += job->pods[i].node == GT_NONE;
+    for (uint32_t s = 0; room && s < room->count; s++)
+        failure->held += gt_core_is_below(cluster, s, domain) ? room->slots[s] / size * size : 0;
+}
+
 /* The same numbers for units that must lie in one supernode of a tier, where that is what fails. */
 static void fail_within(struct job *job, const struct gt_plan_unit *unit, const struct room *room,
                         struct gt_plan_failure *failure)
@@ -96,6 +116,8 @@ static void fail_within(struct job *job, const struct gt_plan_unit *unit, const 
         held += gt_run_is_placed(job, other->first, other->pods);
     }
     failure->held = saturated(held);
+    if (gt_run_has_started(job, unit->first, unit->pods))
+        fail_begun(job, unit, room, failure);
 }
 
 void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
@@ -138,7 +160,7 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
     failure.available = saturated(slots * unit->gpus);
     failure.needed = saturated(needed * unit->gpus);
     failure.together = saturated(slots / (failure.each ? unit->pods : size));
-    if (needed > slots)
+    if (needed > slots && !(failure.each && failure.supernode != GT_NONE))
         failure.reason = GT_PLAN_TOO_FEW_GPUS;
     *ret = failure;
 }

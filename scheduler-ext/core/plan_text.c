@@ -77,6 +77,18 @@ static void add_no_domain(const struct gt_cluster *cluster, const struct gt_plan
     add_inexact(failure, to);
 }
 
+static void add_stuck(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
+                      struct gt_buf *to)
+{
+    gt_buf_printf(to,
+                  "unit %u: %u more pod%s of %u GPUs must go to supernode %s, where its running pods are; "
+                  "it has room for %u%s",
+                  failure->unit, failure->wanted, gt_plural(failure->wanted), failure->gpus,
+                  super_name(cluster, failure->supernode), failure->held,
+                  failure->beside ? " beside the rest of the job" : "");
+    add_inexact(failure, to);
+}
+
 void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
                           struct gt_buf *to)
 {
@@ -105,11 +117,12 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
         gt_buf_puts(to, "placed");
         return;
     case GT_PLAN_NO_DOMAIN:
-        if (!failure->each) {
+        if (!failure->each)
             add_no_domain(cluster, failure, to);
-            return;
-        }
-        add_no_room(cluster, failure, to);
+        else if (failure->supernode != GT_NONE)
+            add_stuck(cluster, failure, to);
+        else
+            add_no_room(cluster, failure, to);
         return;
     case GT_PLAN_TOO_FEW_GPUS:
     case GT_PLAN_NO_SUPERNODE:
@@ -120,14 +133,7 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
                       failure->unit, what, failure->size);
         return;
     case GT_PLAN_UNIT_STUCK:
-        gt_buf_printf(
-            to,
-            "unit %u: %u more pod%s of %u GPUs must go to supernode %s, where its running pods are; "
-            "it has room for %u%s",
-            failure->unit, failure->wanted, gt_plural(failure->wanted), failure->gpus,
-            super_name(cluster, failure->supernode), failure->held,
-            failure->beside ? " beside the rest of the job" : "");
-        add_inexact(failure, to);
+        add_stuck(cluster, failure, to);
         return;
     }
 }

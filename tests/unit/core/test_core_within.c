@@ -378,6 +378,30 @@ static void begun_units_come_first(void **state)
     gt_cluster_free(cluster);
 }
 
+/* Its leaf has too little room; that others have more does not help. */
+static void says_where_a_begun_unit_has_to_go(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 4), own = world_super(cluster, "own", 2, GT_NONE),
+             other = world_super(cluster, "other", 2, GT_NONE);
+    struct world_job job;
+    (void)state;
+
+    super(cluster, "began", 1, class, own);
+    super(cluster, "rest", 1, class, own);
+    super(cluster, "much", 6, class, other);
+    world_job(&job, 2, 3, GPUS, 1);
+    job.units[0].within = job.units[1].within = 2;
+    job.pods[0].running = true;
+    job.pods[0].node = gt_cluster_find_node(cluster, "began-0");
+    gt_cluster_set_free(cluster, job.pods[0].node, 0);
+    assert_false(world_plan(cluster, &job));
+    expect_text(cluster, &job,
+                "unit 0: 2 more pods of 8 GPUs must go to supernode own, where its running pods are; it has "
+                "room for 1");
+    gt_cluster_free(cluster);
+}
+
 /* Beyond 1,024 combinations kinds are brought together one after the other: not out of the unit's leaf. */
 static void many_kinds_stay_in_the_leaf(void **state)
 {
@@ -410,6 +434,7 @@ int main(void)
         cmocka_unit_test(exactly_the_jobs_that_fit),
         cmocka_unit_test(closeness_first_takes_the_lowest_domain),
         cmocka_unit_test(begun_units_come_first),
+        cmocka_unit_test(says_where_a_begun_unit_has_to_go),
         cmocka_unit_test(many_kinds_stay_in_the_leaf),
         cmocka_unit_test(says_what_each_domain_lacks),
     };
