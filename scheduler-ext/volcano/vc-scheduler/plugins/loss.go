@@ -4,6 +4,7 @@ package plugins
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,7 +23,8 @@ func (p *affinity) moveLost() {
 		leaving, said := p.session.core.move(number, len(p.session.list))
 		if job := ssn.Jobs[first.Job]; said != "" {
 			kind, reason := v1.EventTypeWarning, "NodeLost"
-			if len(leaving) > 0 {
+			begins := func(at uint32) bool { return theEngine.told[p.session.list[at].UID].IsZero() }
+			if slices.ContainsFunc(leaving, begins) { // others may be leaving since an earlier session
 				kind, reason = v1.EventTypeNormal, "UnitMoves"
 			}
 			klog.Infof("%s: %s/%s: %s", reason, job.Namespace, job.Name, said)
