@@ -13,7 +13,7 @@ void gt_event_write(const struct gt_event_object *event, const struct gt_event_o
                     struct gt_buf *to)
 {
     char note[EVENT_NOTE_MAX + 1];
-    gt_text_cut(note, sizeof(note), event->note);
+    gt_text_shorten(note, sizeof(note), event->note);
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "events.k8s.io/v1");
     gt_json_add_text(to, "kind", "Event");

@@ -166,6 +166,15 @@ void gt_text_cut(char *to, size_t size, const char *from)
     to[n] = '\0';
 }
 
+void gt_text_shorten(char *to, size_t size, const char *from)
+{
+    gt_text_cut(to, size, from);
+    if (!from[strlen(to)])
+        return;
+    gt_text_cut(to, size - 3, from);
+    memcpy(to + strlen(to), "...", 4);
+}
+
 int gt_text_to_mask(const char *text, unsigned limit, const char *what, uint64_t *ret, struct gt_err **err)
 {
     uint64_t mask = 0;

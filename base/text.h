@@ -38,6 +38,9 @@ bool gt_text_copy(char *to, size_t size, const char *from);
 /* Copies as much as fits into an array of `size` bytes, always terminated; only whole characters are copied.
  */
 void gt_text_cut(char *to, size_t size, const char *from);
+/* The same for sentences: what does not fit ends with "...", so that nobody takes half a command for a whole
+ * one. `size`: at least 4. */
+void gt_text_shorten(char *to, size_t size, const char *from);
 
 /*
  * Reads a list such as "0-3,7" into a mask; every number must be below `limit` (at most 64). An empty text

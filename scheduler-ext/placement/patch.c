@@ -85,7 +85,7 @@ uint64_t gt_condition_digest(const struct gt_condition_text *condition)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(8 * MESSAGE_MAX);
     char message[MESSAGE_MAX + 1];
-    gt_text_cut(message, sizeof(message), condition->message);
+    gt_text_shorten(message, sizeof(message), condition->message);
     gt_buf_printf(&text, "%d %s ", condition->holds, condition->reason);
     gt_json_add_text(&text, NULL, message);
     uint64_t digest = gt_digest_keyed(text.data ? text.data : "");
@@ -109,7 +109,7 @@ void gt_patch_condition(const struct gt_pod_object *object, const struct gt_cond
                                            .since = since};
     struct gt_pod_patch patch = patch_of(object);
     gt_time_text(since_s, since);
-    gt_text_cut(message, sizeof(message), condition->message);
+    gt_text_shorten(message, sizeof(message), condition->message);
     patch.placement = &placement;
     patch.nominates = node || (object->nominated && object->gated);
     patch.nominated_node = node;

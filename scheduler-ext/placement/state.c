@@ -171,7 +171,7 @@ static char *whole_text(const struct pjob *pjob, enum gt_placement_state state, 
         gt_buf_printf(&whole, "%u of its %u units are placed%s", pjob->units_placed, pjob->units,
                       *text ? "; " : "");
     gt_buf_puts(&whole, text);
-    gt_text_cut(cut, sizeof(cut), whole.data && !whole.failed ? whole.data : text);
+    gt_text_shorten(cut, sizeof(cut), whole.data && !whole.failed ? whole.data : text);
     return strdup(cut);
 }
 

@@ -17,6 +17,7 @@
 #include "api/node_feature.h"
 #include "api/workload.h"
 #include "base/json.h"
+#include "base/text.h"
 
 /* Objects of which little is read or written. */
 
@@ -131,6 +132,27 @@ static void test_event(void **state)
     assert_int_equal(last_s, 0);
 }
 
+/* The end of a command that is cut could name another pod. */
+static void test_event_note_is_cut(void **state)
+{
+    (void)state;
+    const struct gt_event_origin origin = {"e", "default", "c", "i", "2026-01-31T12:00:00.123456Z"};
+    gt_auto_buf struct gt_buf text = GT_BUF(4096);
+    char note[1100], cut[8];
+    memset(note, 'a', sizeof(note) - 1);
+    note[sizeof(note) - 1] = '\0';
+    gt_event_write(&(struct gt_event_object){.note = note}, &origin, &text);
+    assert_non_null(strstr(text.data, "aaa...\""));
+    note[1000] = '\0';
+    gt_buf_consume(&text, text.len);
+    gt_event_write(&(struct gt_event_object){.note = note}, &origin, &text);
+    assert_null(strstr(text.data, "..."));
+    gt_text_shorten(cut, sizeof(cut), "12345\xc3\xa4");
+    assert_string_equal(cut, "12345\xc3\xa4");
+    gt_text_shorten(cut, sizeof(cut), "123\xc3\xa4zzz");
+    assert_string_equal(cut, "123...");
+}
+
 static void test_config_map(void **state)
 {
     (void)state;
@@ -230,13 +252,10 @@ static void test_resource_flavor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meta),
-        cmocka_unit_test(test_lease),
-        cmocka_unit_test(test_event),
-        cmocka_unit_test(test_config_map),
-        cmocka_unit_test(test_hyper_node),
-        cmocka_unit_test(test_node_feature),
-        cmocka_unit_test(test_resource_flavor),
+        cmocka_unit_test(test_meta),         cmocka_unit_test(test_lease),
+        cmocka_unit_test(test_event),        cmocka_unit_test(test_event_note_is_cut),
+        cmocka_unit_test(test_config_map),   cmocka_unit_test(test_hyper_node),
+        cmocka_unit_test(test_node_feature), cmocka_unit_test(test_resource_flavor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
