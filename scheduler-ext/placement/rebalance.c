@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/placement/reconcile.h"
@@ -16,9 +17,10 @@
  */
 
 enum {
-    REBALANCE_WORK = 2000000, /* steps of a search: less than 0.1 s, since nothing else is done meanwhile */
-    REBALANCE_TRIES = 4,      /* searches, if pods may not run where they would go */
-    SAID_MOVES_BYTES = 2600,  /* bytes, and one move more: the whole text of a condition may have 4,096 */
+    REBALANCE_WORK = 250000, /* steps of a search: some 10 ms, since nothing else is done meanwhile */
+    REBALANCE_TRIES = 4,     /* searches, if pods may not run where they would go */
+    REBALANCE_MS = 30,       /* after that no further search begins */
+    SAID_MOVES_BYTES = 2600, /* bytes, and one move more: the whole text of a condition may have 4,096 */
     SUGGESTION_MAX = 4096,
 };
 
@@ -81,10 +83,15 @@ static int collect_pods(const struct gt_placement *placement, struct rebalance_p
     to->running = calloc((size_t)count + 1, sizeof(*to->running));
     if (!to->pods || !to->running)
         return gt_fail_sys(err, ENOMEM, "moves");
+    if (!count)
+        return 0;
     for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
          job = gt_cache_next_job(cache, job)) {
-        uint32_t size = unit_size(placement, job);
-        for (const struct gt_cache_pod *pod = job->pods; pod && to->count < count; pod = pod->next) {
+        const struct gt_cache_pod *first = job->pods;
+        while (first && !is_movable(first))
+            first = first->next;
+        uint32_t size = first ? unit_size(placement, job) : UINT32_MAX;
+        for (const struct gt_cache_pod *pod = first; pod && to->count < count; pod = pod->next) {
             const char *text = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT);
             uint64_t unit = 0;
             if (!is_movable(pod) || size == UINT32_MAX ||
@@ -124,12 +131,22 @@ static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods,
     struct gt_placement *placement = reconcile->placement;
     struct gt_cache *cache = placement->spec.cache;
     bool restricted = placement->nodes.holder && placement->nodes.holder != reconcile->pjob;
-    const struct gt_decide_moves spec = {.avoid = restricted ? &placement->nodes.reserved : NULL,
-                                         .moves_avoid = &placement->nodes.spares,
+    const struct gt_node_set *kept[] = {&placement->nodes.spares,
+                                        restricted ? &placement->nodes.reserved : NULL};
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set moves_avoid = {0};
+    for (unsigned i = 0; i < GT_COUNT(kept); i++)
+        for (uint32_t n = gt_node_set_next(kept[i], 0); n != GT_NONE; n = gt_node_set_next(kept[i], n + 1))
+            if (gt_node_set_add(&moves_avoid, n, NULL) < 0)
+                return false;
+    const struct gt_decide_moves spec = {.avoid = kept[1],
+                                         .moves_avoid = &moves_avoid,
                                          .pods = pods->running,
                                          .count = pods->count,
                                          .work = REBALANCE_WORK};
-    for (unsigned tries = 0; tries < REBALANCE_TRIES; tries++) {
+    uint64_t end_ms = gt_clock_ms() + REBALANCE_MS;
+    for (unsigned tries = 0; pods->count && tries < REBALANCE_TRIES; tries++) {
+        if (tries && gt_clock_ms() >= end_ms)
+            return false;
         bool fit = true;
         if (gt_decide_moves(cache, reconcile->view, &reconcile->pjob->place.reservations, &spec, ret, NULL) <
             0)
@@ -167,8 +184,8 @@ static void say_moves(const struct gt_placement *placement, const struct rebalan
             gt_buf_printf(to, "%s kubectl annotate pod -n %s %s %s=%s", i ? ";" : "", pod->meta.namespace_,
                           pod->meta.name, GT_ANNOTATION_MOVE_TO, node.name);
         else
-            gt_buf_printf(to, "%s kubectl delete pod -n %s %s (there is room on %s)", i ? ";" : "",
-                          pod->meta.namespace_, pod->meta.name, node.name);
+            gt_buf_printf(to, "%s kubectl delete pod -n %s %s", i ? ";" : "", pod->meta.namespace_,
+                          pod->meta.name);
     }
     if (said < moves->count)
         gt_buf_printf(to, "; and %u more", moves->count - said);
@@ -194,8 +211,7 @@ void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_fail
         !pjob->wait.since_ms || reconcile->now - pjob->wait.since_ms < placement->spec.options.patience_ms ||
         is_behind(pjob))
         return;
-    bool same = last->job == pjob->job->number;
-    if (!same || reconcile->now >= last->next_ms) {
+    if (reconcile->now >= last->next_ms) { /* one search after the other, whichever job is the first */
         __attribute__((cleanup(free_rebalance_pods))) struct rebalance_pods pods = {0};
         gt_auto_buf struct gt_buf said = GT_BUF(SUGGESTION_MAX);
         struct gt_relocation moves = {0};
@@ -204,14 +220,13 @@ void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_fail
         free(moves.moves);
         free(last->text);
         last->text = said.data ? strdup(said.data) : NULL;
-        last->told = same && last->told;
         last->job = pjob->job->number;
         last->next_ms = reconcile->now + 2 * placement->times.retry_ms;
     }
-    if (!last->text)
+    if (!last->text || last->job != pjob->job->number)
         return;
     gt_buf_puts(text, last->text);
-    if (!last->told)
+    if (!pjob->wait.moves_told)
         gt_placement_event(pjob, pjob->job->pods, false, "MovesSuggested", "Place", last->text + 2);
-    last->told = true;
+    pjob->wait.moves_told = true;
 }

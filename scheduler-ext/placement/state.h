@@ -83,6 +83,7 @@ struct pjob_wait {
     bool fits;             /* by the last gt_placement_look() */
     bool awaits_admission; /* it waits for its PodGroup, or the queue of that */
     bool ended;            /* a plan was found for it that is not in its object yet */
+    bool moves_told;       /* an Event has said which pods could move for it */
     unsigned size;         /* index in gt_wait_size_names; set with `ended` */
     uint64_t since_ms;     /* since when it waits for room; 0: it does not */
     int64_t since_s;       /* the same in Unix time, as published: also from earlier leaders */
@@ -224,7 +225,6 @@ struct placement_rebalance {
     uint64_t job; /* for which it was; 0: there was none */
     uint64_t next_ms;
     char *text; /* what it found; NULL: nothing */
-    bool told;  /* by an event */
 };
 
 /* When there is something to do. */

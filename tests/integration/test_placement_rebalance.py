@@ -11,7 +11,7 @@ import unittest
 
 from daemon_driver import wait_for
 from placement_case import PlacementCase
-from placement_driver import gates, indexed_pod, planned_node, pod_spec
+from placement_driver import gates, indexed_pod, planned_node, pod_spec, replica
 
 COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
 
@@ -108,6 +108,19 @@ class Rebalance(PlacementCase):
         self.assertEqual(self.api.evicted, [])
         self.ask(moves[1:])
         self.check_moved(moves)
+
+    def test_commands_are_for_a_shell(self):
+        """A pod without a unit is deleted; the sentence can be pasted."""
+        self.world(2)
+        for number in range(2):
+            made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
+            made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
+            self.add_pod(f"x-{number}", made)
+            self.run_on(f"x-{number}", f"s{number}-n0", range(8))
+        self.start(patience=300, retry=200)
+        self.add_gang("w", 4, 32)
+        self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+        self.assertRegex(self.condition("w-0")["message"], r"with 8 GPUs moves: kubectl delete pod -n ns x-[01]$")
 
     def test_nobody_is_named_who_did_not_say_so(self):
         self.begin(movable="false")
