@@ -60,13 +60,15 @@ struct losses {
     bool stuck; /* another run has had no room in its supernode for too long; `first` is that run */
 };
 
-/* The node that people want the pod to move to; GT_NONE: none, it is there, or it is not known. */
+/* The node that people want the pod to move to; GT_NONE: none, or it is there. Where the cluster has no node
+ * of that name: a number that no node has, so that it waits and says so. */
 static uint32_t asked_node(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     const char *name = gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
-    uint32_t node =
-        name ? gt_cluster_find_node(gt_cache_cluster(reconcile->placement->spec.cache), name) : GT_NONE;
-    return node == pod->node ? GT_NONE : node;
+    if (!name || !*name || (pod->node_name && strcmp(name, pod->node_name) == 0))
+        return GT_NONE;
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(reconcile->placement->spec.cache), name);
+    return node == GT_NONE ? GT_NONE - 1 : node;
 }
 
 static bool asks_to_move(const struct reconcile *reconcile)
@@ -108,10 +110,9 @@ static bool is_homeless(const struct reconcile *reconcile, const struct gt_job_v
 static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t end, struct losses *losses)
 {
     const struct gt_job_view *view = reconcile->view;
-    bool stays = false, stuck = false, homeless = false;
+    bool stays = false, stuck = false, homeless = false, asked = false;
     bool waits = view->job->sizes.loss == GT_ON_NODE_LOSS_WAIT;
     losses->lost = 0;
-    losses->asked = false;
     losses->why = GT_CACHE_LOSS_NONE;
     for (uint32_t i = first; i < end; i++) {
         const struct gt_job_view_member *member = &view->members[i];
@@ -131,15 +132,20 @@ static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t en
             member->pod, reconcile->placement->spec.options.node_loss_ms, &losses->now, &due);
         gt_placement_due(reconcile->pjob, due);
         why = waits ? GT_CACHE_LOSS_NONE : why;
-        bool asked = !why && asked_node(reconcile, member->pod) != GT_NONE;
-        losses->asked = losses->asked || asked;
-        losses->leaves[i] = why != GT_CACHE_LOSS_NONE || asked;
+        asked = asked || (!why && asked_node(reconcile, member->pod) != GT_NONE);
+        losses->leaves[i] = why != GT_CACHE_LOSS_NONE;
         if (losses->leaves[i] && !losses->lost++) {
             losses->first = i;
             losses->why = why;
         }
     }
-    losses->asked = losses->asked && !losses->why; /* what is lost goes first, wherever there is room */
+    losses->asked = asked && !losses->lost; /* what is lost goes first, wherever there is room */
+    for (uint32_t i = first; losses->asked && i < end; i++) {
+        losses->leaves[i] =
+            gt_job_view_stays(&view->members[i]) && asked_node(reconcile, view->members[i].pod) != GT_NONE;
+        if (losses->leaves[i] && !losses->lost++)
+            losses->first = i;
+    }
     losses->stuck = stuck && stays && !homeless && !losses->lost;
     return losses->lost || losses->stuck;
 }
@@ -374,8 +380,10 @@ static bool give_up_broken(struct reconcile *reconcile)
         if (!needless && !gt_job_view_is_torn(view, reservations, cluster, first, end))
             continue;
         if (needless && !any)
-            gt_placement_event(reconcile->pjob, view->members[first].pod, false, "UnitMoves", "Move",
-                               "what its pods had lost is back before any of them has gone: they stay");
+            gt_placement_event(
+                reconcile->pjob, view->members[first].pod, false, "UnitMoves", "Move",
+                "what its pods had lost is back, or nobody asks for the move any more, before any of "
+                "them has gone: they stay");
         for (uint32_t i = first; i < end; i++)
             if (view->members[i].state == GT_MEMBER_MOVING) {
                 gt_reservations_release(reservations, cluster, i);

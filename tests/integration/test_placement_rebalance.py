@@ -11,7 +11,7 @@ import unittest
 
 from daemon_driver import wait_for
 from placement_case import PlacementCase
-from placement_driver import gates, indexed_pod, planned_node, pod_spec, replica
+from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica
 
 COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
 
@@ -108,6 +108,37 @@ class Rebalance(PlacementCase):
         self.assertEqual(self.api.evicted, [])
         self.ask(moves[1:])
         self.check_moved(moves)
+
+    def test_what_is_lost_goes_first(self):
+        """The pod on a lost node takes any room; the one that people want on a full node stays, and it is said why."""
+        self.world(2)
+        self.names, self.movable = ["u-0", "u-1"], "true"
+        self.add_job("u", 2, 16, loss="unit")
+        for rank, name in enumerate(self.names):
+            self.add_pod(name, self.unit_pod(rank))
+        self.start(patience=300, retry=200, nodeloss=400)
+        self.wait_lifted(*self.names)
+        for name in self.names:
+            self.bind(name)
+        lost = planned_node(self.pod("u-1"))
+        full = f"{'s1' if lost.startswith('s0') else 's0'}-n0"
+        self.add_pod("v", {"metadata": {}, "spec": pod_spec(8, False)})
+        self.run_on("v", full, range(8))
+        self.ask([("u-0", full)])
+        self.assertTrue(wait_for(lambda: "people ask for it" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        self.play()
+        status = node_status()
+        status["conditions"][0].update(status="Unknown", lastTransitionTime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        self.api.add("/api/v1/nodes", lost, spec={}, status=status)
+        self.assertTrue(wait_for(lambda: (self.pod(self.names[1]) or {"spec": {}})["spec"].get("nodeName") not in (None, lost)),
+                        self.host.job("ns/Job/u"))
+        self.assertEqual(self.api.evicted, ["u-1"])
+
+    def test_a_node_that_nobody_knows(self):
+        self.begin()
+        self.ask([("u-0", "no-such-node")])
+        self.assertTrue(wait_for(lambda: "people ask for it" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        self.assertEqual(self.api.evicted, [])
 
     def test_commands_are_for_a_shell(self):
         """A pod without a unit is deleted; the sentence can be pasted."""
