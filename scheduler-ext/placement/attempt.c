@@ -166,6 +166,10 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         say_terminating(reconcile, &failure, &text);
         gt_placement_say_kept(pjob, reconcile->now, &text);
         say_too_many(pjob, &text);
+        if (pjob->move.braked)
+            gt_buf_puts(&text,
+                        "; its unit does not move: more nodes than --brake lets go at once are not Ready, "
+                        "or have lost their pods of late");
         gt_rebalance_suggest(reconcile, &failure, &text);
     }
     const char *said = text.data ? text.data : "";

@@ -279,10 +279,11 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     }
     if (losses->asked && only_there(reconcile, first, end, &spec, &there) < 0)
         return false;
-    if (losses->lost && !losses->asked &&
+    if (!losses->asked &&
         !gt_moves_brake_lets(&placement->nodes.brake, placement->spec.cache, reconcile->view, first, end,
                              losses->leaves, reconcile->now, &placement->nodes.leaving, braked)) {
         gt_buf_puts(&text, braked);
+        pjob->move.braked = true;
         report_waits(reconcile, why, "no pod is evicted: ", &text);
         gt_placement_due(pjob, reconcile->now + placement->times.retry_ms);
         return false;
@@ -304,7 +305,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
         report_waits(reconcile, why, no_place, &text);
         return false;
     }
-    if (losses->lost && !losses->asked)
+    if (!losses->asked)
         gt_brake_take(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving,
                       reconcile->now);
     note_move(reconcile, first, end, whole && policy == GT_ON_NODE_LOSS_JOB);
@@ -458,6 +459,7 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     const struct gt_job_view *view = reconcile->view;
     pjob->move.wanted = false;
+    pjob->move.braked = false;
     if (!is_adopted(reconcile))
         return true;
     if (!view->states[GT_MEMBER_MOVING])

@@ -130,6 +130,7 @@ struct pjob_lift {
 struct pjob_move {
     enum placement_moving moving;
     bool wanted;             /* a unit has to move, and has no new place yet */
+    bool braked;             /* since the brake holds */
     bool replans;            /* its pods are being evicted, since its plan failed before any of them ran */
     uint64_t leave_before_s; /* only pods created until then have to leave (Unix time) */
     struct gt_moves moves;

@@ -191,6 +191,28 @@ class NodeLoss(PlacementCase):
         self.wait_settled(lambda places: self.first["a-0"] not in places)
         self.assertEqual(self.api.evicted, ["a-0"])
 
+    def test_a_replacement_without_room(self):
+        """Nor does the rest of its unit leave for it while many nodes are silent."""
+        self.world(3)
+        self.begin(brake=10, **{"return": 300})
+        self.play()
+        home = self.first["a-1"][:2]
+        silent = [f"{next(s for s in ('s1', 's2', 's0') if s != home)}-n{n}" for n in range(2)]
+        for node in silent:
+            self.break_node(node)
+        self.api.add("/api/v1/nodes", self.first["a-1"], spec={"unschedulable": True}, status=node_status())
+        pod = self.pod("a-1")
+        self.api.add(PODS, "a-1", **{k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {
+            "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T01:00:00Z"}})
+        self.assertTrue(wait_for(lambda: "more nodes than --brake lets go at once" in self.host.job("ns/Job/a")["text"]), self.host.job("ns/Job/a"))
+        self.assertEqual(self.reason(), "UnitStuck")
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        for node in silent:
+            self.mend_node(node)
+        self.wait_settled(lambda places: home not in {p[:2] for p in places})
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-2", "a-3"])
+
     def test_policies(self):
         """`wait` leaves all to people, and an unknown word breaks a rule."""
         self.world(2)
