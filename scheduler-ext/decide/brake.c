@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/digest.h"
 #include "scheduler-ext/core/cluster.h"
@@ -10,6 +11,8 @@
 void gt_brake_done(struct gt_brake *brake)
 {
     free(brake->entries);
+    free(brake->none_why);
+    brake->none_why = NULL;
     gt_node_set_done(&brake->counted);
     brake->entries = NULL;
     brake->count = brake->capacity = 0;
@@ -100,12 +103,24 @@ bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct 
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_cluster_node node;
-    bool known = brake_collect(brake, cache, now_ms);
-    for (uint32_t id = gt_node_set_next(nodes, 0); known && id != GT_NONE;
-         id = gt_node_set_next(nodes, id + 1))
-        known = gt_node_set_add(&brake->counted, id, NULL) >= 0;
+    if (brake->none_why && brake->none_ms == now_ms) {
+        snprintf(why, GT_BRAKE_WHY_SIZE, "%s", brake->none_why);
+        brake->held++;
+        return false;
+    }
+    free(brake->none_why);
+    brake->none_why = NULL;
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
+    bool known = brake_collect(brake, cache, now_ms);
     bool holds = !known || brake_holds(brake, cache, GT_NONE, why);
+    if (known && holds) {
+        brake->none_why = strdup(why);
+        brake->none_ms = now_ms;
+    }
+    for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
+         id = gt_node_set_next(nodes, id + 1))
+        holds = gt_node_set_add(&brake->counted, id, NULL) < 0;
+    holds = holds || brake_holds(brake, cache, GT_NONE, why);
     for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
         holds = gt_cluster_get_node(cluster, id, &node) && brake_holds(brake, cache, node.supernode, why);

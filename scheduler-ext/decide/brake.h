@@ -26,6 +26,8 @@ struct gt_brake {
     uint32_t count, capacity;
     struct gt_node_set counted; /* scratch */
     uint64_t held;              /* how often it has refused */
+    uint64_t none_ms;           /* when it last said that no node at all may go */
+    char *none_why;             /* and why; units are many, and to count 10,000 nodes takes 0.2 ms */
 };
 
 void gt_brake_done(struct gt_brake *brake);
