@@ -255,7 +255,14 @@ class Kueue(unittest.TestCase):
         for node in range(4):
             self.use(f"s0-n{node}")
         self.add_workload("full")
-        self.wait_check("full", "Retry", FULL)
+
+        def refused():
+            check = self.check("full")
+            if check.get("state") == "Ready":  # the companion had not seen the nodes' reports yet
+                self.evict("full")
+                self.reserve("full")
+            return check.get("state") == "Retry" and FULL in check["message"]
+        self.assertTrue(wait_for(refused), self.check("full"))
 
     def test_a_rack_in_repair(self):
         """What is too large only now is not rejected: the text says what is missing, and it fits when that is back."""

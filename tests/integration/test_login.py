@@ -208,7 +208,7 @@ class Renewal(Case):
         self.assertEqual(len(self.calls()), 1)
 
     def test_expires_between_two_requests(self):
-        expires = in_seconds(2)
+        expires = in_seconds(8)  # after the first request, also on a slow machine
         config = self.plugin(credential(token="token-1", expirationTimestamp=expires), credential(token="token-2"))
         self.api.tokens.add("token-2")
         held = threading.Event()

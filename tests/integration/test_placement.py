@@ -19,6 +19,24 @@ from placement_driver import (ATOMIC, GROUP, PLAN, indexed_pod, planned_node, po
 class PlacementTest(PlacementCase):
     # the way of a gang
 
+    def test_a_job_that_has_to_lie_in_one_supernode(self):
+        """It waits while no supernode holds all of it, though each of its units fits; and lies there when one does."""
+        self.world(2)
+        for i in range(2):
+            self.add_pod(f"other-{i}", indexed_pod("other", i))
+            self.run_on(f"other-{i}", f"s{i}-n0", range(8))
+        self.start()
+        self.api.add(JOBS, "a", metadata={"annotations": {"metax-tech.com/job-topology": "required=supernode"}}, spec={
+            "completionMode": "Indexed", "completions": 4, "parallelism": 4, "template": template(8, 8)})
+        names = [f"a-{i}" for i in range(4)]
+        for i, name in enumerate(names):
+            self.add_pod(name, indexed_pod("a", i, gpus=8, group=8))
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "NoDomain"), self.condition("a-0"))
+        self.assertRegex(self.condition("a-0")["message"], "the job must lie in one supernode .*s[01] lacks room for 1, s[01] lacks room for 1")
+        self.end("other-1")
+        self.wait_lifted(*names)
+        self.assertEqual({planned_node(self.pod(name)).split("-")[0] for name in names}, {"s1"})
+
     def test_gang_is_planned_written_and_lifted(self):
         self.world(2)
         self.start()
