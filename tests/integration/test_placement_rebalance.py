@@ -47,8 +47,8 @@ class Rebalance(PlacementCase):
 
     def play(self):
         """The Job's controller and the kubelets: a pod that is deleted goes, and another one comes."""
+        self.stop_playing()
         stop = threading.Event()
-        self.addCleanup(stop.set)
 
         def run():
             while not stop.wait(0.05):
@@ -62,7 +62,18 @@ class Rebalance(PlacementCase):
                         self.end(name)
                     elif pod and not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
                         self.bind(name)
-        threading.Thread(target=run, daemon=True).start()
+        self.player = threading.Thread(target=run, daemon=True), stop
+        self.addCleanup(self.stop_playing)
+        self.player[0].start()
+
+    player = None
+
+    def stop_playing(self):
+        if self.player:
+            thread, stop = self.player
+            stop.set()
+            thread.join()
+            self.player = None
 
     def ask(self, moves):
         for name, node in moves:
@@ -112,7 +123,7 @@ class Rebalance(PlacementCase):
     def test_what_is_lost_goes_first(self):
         """The pod on a lost node takes any room; the one that people want on a full node stays, and it is said why."""
         self.world(2)
-        self.names, self.movable = ["u-0", "u-1"], "true"
+        self.names, self.movable, self.unit, self.more = ["u-0", "u-1"], "true", 16, {}
         self.add_job("u", 2, 16, loss="unit")
         for rank, name in enumerate(self.names):
             self.add_pod(name, self.unit_pod(rank))
@@ -172,6 +183,7 @@ class Rebalance(PlacementCase):
         for at in range(40):
             with self.subTest(at=at):
                 if self.host:
+                    self.stop_playing()
                     self.host.close()
                     self.api.stop()
                     self.setUp()
