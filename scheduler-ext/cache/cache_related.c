@@ -150,7 +150,7 @@ static void add_claim_rules(const struct gt_cache *cache, const char *namespace_
         const struct cache_related *of =
             claim ? related_find(cache, claim->is_bound ? GT_RELATED_VOLUME : GT_RELATED_CLASS, "", claim->of)
                   : NULL;
-        to->unbound |= !claim || (!claim->is_bound && (!*claim->of || (of && !of->is_late)));
+        to->unbound |= !of || (!claim->is_bound && !of->is_late); /* a volume may be told after its claim */
         if (of && of->nodes)
             add_node_rule(of->nodes, to);
     }
