@@ -126,6 +126,15 @@ bool gt_pod_uses_claims(const cJSON *spec)
     return false;
 }
 
+bool gt_pod_has_own_claims(const cJSON *spec, const char *name)
+{
+    for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next)
+        if (gt_get(item, "ephemeral") ||
+            (*name && strstr(gt_get_string(gt_get(item, "persistentVolumeClaim"), "claimName"), name)))
+            return true;
+    return false;
+}
+
 /* Most pods ask for nothing: that is seen without any memory. */
 static bool pod_peers_asks(const cJSON *spec, bool of_volumes)
 {

@@ -46,6 +46,9 @@ struct gt_pod_peers {
 
 /* Whether a volume of the pod is that of a PersistentVolumeClaim. */
 bool gt_pod_uses_claims(const cJSON *spec);
+/* Whether one is of this pod alone: of a StatefulSet's pod, or ephemeral. `name`: "" where it has none yet.
+ */
+bool gt_pod_has_own_claims(const cJSON *spec, const char *name);
 
 /* The parts as one text, which the caller frees; NULL: there are none. -EINVAL where one is invalid or they
  * are more than the limits above, -ENOMEM. Namespace and labels are the pod's own, and so is the name; NULL:

@@ -8,6 +8,7 @@
 #include "api/meta.h"
 #include "api/names.h"
 #include "api/pod_json_patch.h"
+#include "api/pod_peers.h"
 #include "api/resources.h"
 #include "api/user_keys.h"
 #include "base/json.h"
@@ -221,8 +222,10 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
         return false;
     if (has_plan(pod, &offer.texts)) {
         given = true; /* we gave it its place before, and another webhook has changed it since */
-    } else if (!offer.taken && !pod->gate_count && !pod->has_node_affinity) {
-        /* Only for a pod without constraints of its own on nodes; others are left to the controller. */
+    } else if (!offer.taken && !pod->gate_count && !pod->has_node_affinity &&
+               !gt_pod_has_own_claims(pod->spec, pod->meta.name)) {
+        /* Only for a pod without constraints of its own on nodes; others are left to the controller. The
+           claims of a StatefulSet's pod were not known when its place was reserved. */
         struct gt_pair pairs[GT_PLAN_PAIRS];
         gt_plan_pairs(&offer.texts, pairs);
         gt_pod_json_remove_plan(pod, to);

@@ -98,6 +98,16 @@ class PlacementWebhookTest(PlacementCase):
             found = apply_patch(pod, self.review("mutate", pod)[1])["metadata"]["annotations"]
             self.assertEqual((len(found), found[PLAN + "rank"]), (7, str(i)))
 
+    def test_pods_with_disks_are_left_to_the_controller(self):
+        """When the places were reserved nobody knew where the claim of this pod is bound."""
+        self.begin()
+        for i, (volume, gated) in enumerate((({"persistentVolumeClaim": {"claimName": "disk-a-1"}}, [GATE]), ({"ephemeral": {}}, [GATE]),
+                                             ({"persistentVolumeClaim": {"claimName": "shared"}}, []), ({"emptyDir": {}}, [])), 1):
+            def add(pod, name=f"a-{i}", volume=volume):
+                pod["metadata"]["name"] = name
+                pod["spec"]["volumes"] = [{"name": "disk", **volume}]
+            self.assertEqual(gates(self.create(f"a-{i}", i, change=add)), gated, volume)
+
     def test_other_schedulers_get_the_hint_when_the_pod_is_there(self):
         """No pod can be made with a hint. Who takes it away has a reason: it comes once."""
         names = self.begin()
