@@ -37,7 +37,8 @@ push:[23])
 extract:2)
 	mkdir -p "$2"
 	[ -z "$(ls -A "$2")" ] || { echo "$0: $2 is not empty" >&2; exit 1; }
-	checked "$2"
+	checked "$scratch"
+	cp "$scratch"/* "$2"
 	;;
 help:* | -h:* | --help:*) usage ;;
 *) usage >&2; exit 2 ;;

@@ -381,9 +381,10 @@ static void condition_with_a_long_reason(void **state)
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
     (void)state;
     node->gpus[1].health = GT_GPU_UNHEALTHY;
-    snprintf(node->gpus[1].unhealthy_reason, sizeof(node->gpus[1].unhealthy_reason), "isolated: ");
-    for (unsigned i = 0; i < 33; i++)
-        strcat(node->gpus[1].unhealthy_reason, "测");
+    char *reason = node->gpus[1].unhealthy_reason;
+    int len = snprintf(reason, sizeof(node->gpus[1].unhealthy_reason), "isolated: ");
+    for (unsigned i = 0; i < 33; i++, len += 3)
+        snprintf(reason + len, sizeof(node->gpus[1].unhealthy_reason) - (size_t)len, "测");
     struct bench *b = new_bench(node);
     const struct gt_condition_facts facts = {.inventory = b->inventory,
                                              .scan_error = "",

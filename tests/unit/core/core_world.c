@@ -67,6 +67,21 @@ void world_nodes(struct gt_cluster *cluster, const char *name, unsigned count, u
     }
 }
 
+uint32_t world_leaf(struct gt_cluster *cluster, const char *name, unsigned free, unsigned full,
+                    uint32_t class)
+{
+    uint32_t id = world_super(cluster, name, 2, GT_NONE);
+    char text[32];
+
+    for (unsigned s = 0; s < free + full; s++) {
+        snprintf(text, sizeof(text), "%s-%u", name, s);
+        uint32_t node = world_node(cluster, text, class, world_super(cluster, text, 1, id));
+        if (s >= free)
+            gt_cluster_set_free(cluster, node, 0);
+    }
+    return id;
+}
+
 void world_check(const struct gt_cluster *cluster)
 {
     struct gt_err *err = NULL;

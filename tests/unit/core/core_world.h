@@ -38,6 +38,9 @@ uint32_t world_node(struct gt_cluster *cluster, const char *name, uint32_t class
 /* `count` nodes NAME-0, NAME-1, ... */
 void world_nodes(struct gt_cluster *cluster, const char *name, unsigned count, uint32_t class,
                  uint32_t super);
+/* A supernode of tier 2 with so many free and so many full ones of one node each below it; returns its id. */
+uint32_t world_leaf(struct gt_cluster *cluster, const char *name, unsigned free, unsigned full,
+                    uint32_t class);
 void world_check(const struct gt_cluster *cluster);
 
 /* A random mask with `bits` of the lowest n bits set. */

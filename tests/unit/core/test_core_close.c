@@ -286,21 +286,6 @@ static void fewest_leaves(void **state)
     assert_true(several > 20);
 }
 
-static uint32_t leaf(struct gt_cluster *cluster, const char *name, unsigned free, unsigned full,
-                     uint32_t class)
-{
-    uint32_t id = world_super(cluster, name, 2, GT_NONE);
-    char text[32];
-
-    for (unsigned s = 0; s < free + full; s++) {
-        snprintf(text, sizeof(text), "%s-%u", name, s);
-        uint32_t node = world_node(cluster, text, class, world_super(cluster, text, 1, id));
-        if (s >= free)
-            gt_cluster_set_free(cluster, node, 0);
-    }
-    return id;
-}
-
 /* A job that needs no whole leaf takes the rest of one; one that needs a leaf finds it whole. */
 static void whole_leaves_are_kept(void **state)
 {
@@ -309,8 +294,8 @@ static void whole_leaves_are_kept(void **state)
     struct world_job one, many;
     (void)state;
 
-    leaf(cluster, "idle", 4, 0, class);
-    uint32_t rest = leaf(cluster, "rest", 1, 3, class), half = leaf(cluster, "half", 3, 1, class);
+    world_leaf(cluster, "idle", 4, 0, class);
+    uint32_t rest = world_leaf(cluster, "rest", 1, 3, class), half = world_leaf(cluster, "half", 3, 1, class);
     world_job(&one, 1, 1, GPUS, 0);
     assert_true(world_plan(cluster, &one));
     assert_int_equal(group_of(cluster, super_of_pod(cluster, &one.pods[0]), 2), rest);
@@ -330,8 +315,8 @@ static void missing_units_come_to_the_others(void **state)
     struct world_job job;
     (void)state;
 
-    leaf(cluster, "rest", 1, 3, class);
-    uint32_t own = leaf(cluster, "own", 4, 0, class);
+    world_leaf(cluster, "rest", 1, 3, class);
+    uint32_t own = world_leaf(cluster, "own", 4, 0, class);
     world_job(&job, 2, 1, GPUS, 0);
     job.pods[0].running = true;
     job.pods[0].node = gt_cluster_find_node(cluster, "own-3");

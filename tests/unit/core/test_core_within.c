@@ -282,21 +282,6 @@ static void closeness_first_takes_the_lowest_domain(void **state)
     assert_true(closer > 10);
 }
 
-static uint32_t leaf(struct gt_cluster *cluster, const char *name, unsigned free, unsigned full,
-                     uint32_t class)
-{
-    uint32_t id = world_super(cluster, name, 2, GT_NONE);
-    char text[32];
-
-    for (unsigned s = 0; s < free + full; s++) {
-        snprintf(text, sizeof(text), "%s-%u", name, s);
-        uint32_t node = world_node(cluster, text, class, world_super(cluster, text, 1, id));
-        if (s >= free)
-            gt_cluster_set_free(cluster, node, 0);
-    }
-    return id;
-}
-
 static void expect_text(const struct gt_cluster *cluster, const struct world_job *job, const char *text)
 {
     gt_auto_buf struct gt_buf buf = GT_BUF(4096);
@@ -313,9 +298,9 @@ static void says_what_each_domain_lacks(void **state)
     struct world_job job;
     (void)state;
 
-    leaf(cluster, "wide", 5, 1, class);
-    uint32_t best = leaf(cluster, "near", 3, 3, class);
-    leaf(cluster, "small", 1, 5, class);
+    world_leaf(cluster, "wide", 5, 1, class);
+    uint32_t best = world_leaf(cluster, "near", 3, 3, class);
+    world_leaf(cluster, "small", 1, 5, class);
     world_job(&job, 3, 1, GPUS, 0);
     job.within = 2;
     assert_true(world_plan(cluster, &job));
