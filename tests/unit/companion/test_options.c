@@ -40,6 +40,7 @@ static void test_defaults(void **state)
     assert_null(options.kubeconfig);
     assert_string_equal(options.extender_clients, "kube-scheduler,system:kube-scheduler");
     assert_string_equal(options.webhook_except, "kube-system");
+    assert_int_equal(options.kueue_reject_ms, 86400000);
 }
 
 static void test_values(void **state)
@@ -66,6 +67,9 @@ static void test_values(void **state)
     assert_int_equal(parse(&options, NULL, "--webhook-except=none", "--extender-clients=a,b.c", NULL), 0);
     assert_string_equal(options.webhook_except, "");
     assert_string_equal(options.extender_clients, "a,b.c");
+    assert_int_equal(parse(&options, NULL, "--kueue-reject-after=300", NULL), 0);
+    assert_int_equal(options.kueue_reject_ms, 300000);
+    assert_int_equal(parse(&options, NULL, "--kueue-reject-after=299", NULL), -EINVAL);
     assert_int_equal(parse(&options, NULL, "--project=hypernodes,nodefeatures", "--project=none", NULL), 0);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
 }
@@ -130,8 +134,6 @@ static void test_gone(void **state)
     static const char *const gone[][2] = {
         {"--reserve-waiting=60", "--reserve-waiting is gone: nodes are reserved for 600 seconds at a time"},
         {"--reserve-gpus-per-namespace=9", "--reserve-gpus-per-namespace is gone: use --reserve-gpus"},
-        {"--kueue-reject-after=300", "--kueue-reject-after is gone: a Workload that no supernode is large "
-                                     "enough for is not rejected, but waits"},
         {"--config", "--config is gone: give the options on the command line"},
     };
     struct gt_companion_options options;
