@@ -86,8 +86,8 @@ static void copy_set(const struct victim_search *search, bool *to, const bool *f
     memcpy(to, from, search->count * sizeof(*to));
 }
 
-/* Removes pods from the set if the job fits nevertheless. */
-static void victims_try_without(struct victim_search *search, const uint32_t *list, uint32_t count)
+/* Removes pods from the set if the job fits nevertheless. Says whether it does. */
+static bool victims_try_without(struct victim_search *search, const uint32_t *list, uint32_t count)
 {
     bool any = false;
     copy_set(search, search->before, search->in);
@@ -95,10 +95,12 @@ static void victims_try_without(struct victim_search *search, const uint32_t *li
         any = any || search->in[list[i]];
         search->in[list[i]] = false;
     }
-    if (any && victims_fits(search))
+    bool fits = any && victims_fits(search);
+    if (fits)
         keep_touched(search);
     else
         copy_set(search, search->in, search->before);
+    return fits;
 }
 
 static struct cost cost_of(struct victim_search *search)
@@ -122,11 +124,17 @@ static void reduce(struct victim_search *search)
     keep_touched(search);
     for (uint32_t k = search->job_count; k-- > 0;) /* the most costly first */
         victims_try_without(search, search->by_job + search->jobs[k].first, search->jobs[k].count);
-    /* Small ones first, so that a few large ones are left. */
-    for (unsigned size = 1; size <= GT_GPUS_MAX; size++)
-        for (uint32_t i = 0; i < search->count; i++)
-            if (search->in[i] && gt_bit_count(search->victims[i].mask) == size)
-                victims_try_without(search, &i, 1);
+    /*
+     * Small ones first, so that a few large ones are left. Again after each change: with units of
+     * several sizes, more room may hurt, so that a pod may stay only once another one stays.
+     */
+    for (bool changed = true; changed && search->plans < PLANS_MAX;) {
+        changed = false;
+        for (unsigned size = 1; size <= GT_GPUS_MAX; size++)
+            for (uint32_t i = 0; i < search->count; i++)
+                if (search->in[i] && gt_bit_count(search->victims[i].mask) == size)
+                    changed = victims_try_without(search, &i, 1) || changed;
+    }
     struct cost cost = cost_of(search);
     if (search->found && compare_cost(&cost, &search->least) >= 0)
         return;

@@ -225,6 +225,21 @@ static void test_units_of_several_sizes(void **state)
     assert_true(least * 10 + 60 >= needed * 8);
 }
 
+/* Worlds in which a pod could stay only once another one stayed. */
+static void test_a_pod_that_could_stay_later(void **state)
+{
+    (void)state;
+    const uint64_t worlds[] = {UINT64_C(8123845961884842962), UINT64_C(7356490644342211610),
+                               UINT64_C(12153206027828770473)};
+    unsigned needed;
+    uint64_t before = seed;
+    for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
+        seed = worlds[i];
+        check_random(1, MIXED, &needed);
+    }
+    seed = before;
+}
+
 /* ---- by hand ---- */
 
 static void test_one_supernode_is_freed(void **state)
@@ -313,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_pods_of_their_own),
         cmocka_unit_test(test_pods_of_jobs),
         cmocka_unit_test(test_units_of_several_sizes),
+        cmocka_unit_test(test_a_pod_that_could_stay_later),
         cmocka_unit_test(test_one_supernode_is_freed),
         cmocka_unit_test(test_one_job_goes_rather_than_two),
         cmocka_unit_test(test_nobody_goes_for_nothing),
