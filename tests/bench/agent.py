@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent as a process: discovery, memory, idle CPU, the socket.   agent.py BIN_DIR; measures as in loss.sh"""
 
-import json
 import os
 import shutil
 import signal

@@ -67,7 +67,7 @@ def main():
     gputopo, agent = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ("gputopo", "gputopo-agent"))
     work = tempfile.mkdtemp(prefix="gputopo-bench-")
     try:
-        print(f"# Programs from start to end, CPU")
+        print("# Programs from start to end, CPU")
         subprocess.run([os.path.join(TESTS, "machines", "make-machine"), os.path.join(TESTS, "machines", "specs", "c500-8.json"),
                         work], check=True)
         root = os.path.join(work, "root")

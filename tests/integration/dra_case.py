@@ -16,7 +16,8 @@ from api_double import ApiDouble
 from dra_kubelet import DraKubelet
 from kube_driver import kubeconfig
 from kubelet_double import KubeletDouble
-from publish_driver import MACHINES, Agent, wait_for
+from daemon_driver import wait_for
+from publish_driver import MACHINES, Agent
 
 AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 DRIVER = "gpu.metax-tech.com"

@@ -3,7 +3,7 @@
 
 import os
 
-from daemon_driver import PATIENCE, Daemon, wait_for  # noqa: F401, for those who import them from here
+from daemon_driver import Daemon
 
 MACHINES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../machines")
 

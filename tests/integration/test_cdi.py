@@ -18,6 +18,7 @@ import unittest
 import cdi_checker
 from daemon_driver import Daemon, wait_for
 from kubelet_double import AdmissionError, KubeletDouble
+from seed import given_seed
 
 PROGRAMS = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 KIND = "metax-tech.com/gpu"
@@ -121,9 +122,7 @@ class Case(unittest.TestCase):
 class Spec(Case):
     def test_random_nodes(self):
         """One agent sees a series of machines; of each one the spec is right, and says what the host has."""
-        seed = random.SystemRandom().randrange(2 ** 32)
-        print(f"seed {seed}", flush=True)
-        make = random.Random(seed)
+        make = random.Random(given_seed())
         kubelet, agent = self.start("cdi")
         self.assertTrue(kubelet.wait_healthy(4), agent.lines)
         letters = string.ascii_letters + string.digits + "-_.:/ =\u00e4"
@@ -145,14 +144,14 @@ class Spec(Case):
             def told(want=want):
                 with contextlib.suppress(OSError):
                     return sorted(map(sorted, cdi_checker.read(self.text())[2].values())) == sorted(map(sorted, want))
-            self.assertTrue(wait_for(told), f"machine {number} of seed {seed}: {agent.lines[-3:]}")
+            self.assertTrue(wait_for(told), f"machine {number}: {agent.lines[-3:]}")
             kind, common, devices = cdi_checker.read(self.text())
             self.assertEqual(kind, KIND)
             self.assertEqual(common, {"/dev/" + name: os.path.join(self.dev, name) for name in further})
             for nodes in want:
                 self.assertIn(nodes, list(devices.values()))
             self.assertTrue(kubelet.wait(lambda devices=devices: set(map(name_of, kubelet.healthy())) == set(devices)),
-                            f"machine {number} of seed {seed}: the kubelet has other GPUs")
+                            f"machine {number}: the kubelet has other GPUs")
             size = make.randint(1, count)
             response = self.response(kubelet, f"pod-{number}", size)
             self.assertEqual(len(response.cdi_devices), size)

@@ -11,7 +11,7 @@ import time
 
 import jsonschema
 import side_by_side
-from companion_case import CONFIGMAPS, GROUPS, HYPERNODES, Case
+from companion_case import CONFIGMAPS, GROUPS, Case
 from companion_driver import LABEL, NODES, OLD_SUPERNODE_LABEL, SUPERNODE_LABEL, SUPERNODES, TOPOLOGIES, report
 from crds import status_schema
 from daemon_driver import wait_for

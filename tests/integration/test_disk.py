@@ -17,7 +17,7 @@ import grpc
 
 import side_by_side
 from dra_case import CLAIMS, DRIVER, DraCase
-from publish_driver import wait_for
+from daemon_driver import wait_for
 
 LIBRARY = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 HELD_S = 20

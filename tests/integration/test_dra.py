@@ -19,7 +19,7 @@ import side_by_side
 from api_double import Status
 from dra_case import AGENT, CLAIMS, COUNTERS, DRIVER, SLICES, DraCase
 from dra_kubelet import V1, V1BETA1, DraKubelet, pb
-from publish_driver import wait_for
+from daemon_driver import wait_for
 
 PODS = "/api/v1/namespaces/default/pods"
 SERVICES = ["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]

@@ -12,7 +12,7 @@ import unittest
 
 from api_double import Status
 from dra_case import CLAIMS, DraCase
-from publish_driver import wait_for
+from daemon_driver import wait_for
 
 FORGOTTEN_S = 150 + 3 * 30 + 20  # gone for so long, and asked for every 30 seconds
 

@@ -19,6 +19,7 @@ import unittest
 
 import side_by_side
 from http_case import EARLY, SLOW, Server, ask, chunked, ended, post, read_answer, sum_of
+from seed import given_seed
 from silent import SilentSockets
 
 
@@ -305,9 +306,7 @@ class Refused(unittest.TestCase):
 
     def test_nonsense(self):
         """Requests with random damage; whatever comes of each, the server goes on."""
-        seed = int(os.environ.get("GPUTOPO_SEED", time.time()))
-        print(f"\nGPUTOPO_SEED={seed}", end=" ", flush=True)
-        rng = random.Random(seed)
+        rng = random.Random(given_seed())
         models = [post("/echo", b"{}"), chunked("/eat?1000,3", [b"abc", b"d" * 300]), post("/eat", b"x" * 2000),
                   b"GET /echo?x HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n", b"HEAD / HTTP/1.0\r\n\r\n"]
         pieces = [b"\r\n", b"\n", b" ", b"\0", b":", b"chunked", b"Content-Length: 5\r\n", b"%", b"?", b"\xff",

@@ -22,7 +22,7 @@ PROGRAM = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""
 import side_by_side
 import test_publish  # noqa: E402, it takes its own argument
 from api_double import Status  # noqa: E402
-from publish_driver import PATIENCE, wait_for  # noqa: E402
+from daemon_driver import PATIENCE, wait_for  # noqa: E402
 
 CRD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "daemonset", "crds", "nodegputopologies.yaml")
 OBJECT = f"{test_publish.TOPOLOGIES}/n1"

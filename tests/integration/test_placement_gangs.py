@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that start with less than all of their pods, in the double of the API server."""
 
-import json
 
 import side_by_side
 from daemon_driver import wait_for
-from placement_case import JOBS, PODS, PlacementCase
+from placement_case import JOBS, PlacementCase
 from placement_driver import GROUP, PLAN, RESOURCE, gates, indexed_pod, owner, planned_node, pod_spec, pytorch_pod, template
 
 VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs"

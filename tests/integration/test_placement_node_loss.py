@@ -3,10 +3,8 @@
 """Units that lose nodes, in the double of the API server: which pods are evicted, when, and where the next pods are
 placed."""
 
-import os
 import random
 import re
-import sys
 import threading
 import time
 
@@ -14,6 +12,7 @@ import side_by_side
 from daemon_driver import wait_for
 from placement_case import PODS, SUPERNODES, TOPOLOGIES, PlacementCase
 from placement_driver import PLAN, gates, indexed_pod, node_status, planned_node, topology
+from seed import given_seed
 
 QUIET = 1.5  # nothing has happened for so long
 
@@ -534,8 +533,7 @@ class NodeLoss(PlacementCase):
         self.assertIn(moves, range(2, 6))
 
     def test_random_losses_keep_units_whole(self):
-        seed = int(os.environ.get("GPUTOPO_SEED", 0)) or random.randrange(1, 1 << 31)
-        print(f"seed {seed}", file=sys.stderr)
+        seed = given_seed()
         chance = random.Random(seed)
         racks = chance.randint(3, 5)
         self.world(racks, nodes_each=5)

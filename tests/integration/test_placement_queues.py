@@ -150,7 +150,7 @@ class Volcano(PlacementCase):
 
     def test_a_queue_over_its_share(self):
         """Others leave its nodes alone while any other serves; it runs there when its queue lets it."""
-        a = self.hold_back()
+        a, b = self.hold_back(), []
         for restart in (False, True):
             if restart:
                 for name in b:

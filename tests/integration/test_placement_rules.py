@@ -8,7 +8,7 @@ Usage: test_placement_rules.py PLACEMENT_HOST [unittest arguments]
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PODS, PlacementCase
+from placement_case import PlacementCase
 from placement_driver import indexed_pod, node_status, planned_node
 
 LONG = 600000  # ms: what comes sooner comes of an event

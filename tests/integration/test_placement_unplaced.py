@@ -3,7 +3,6 @@
 """Jobs whose pods run without the plan that they ask for, in the double of the API server: with on-unplaced: recreate all
 pods are evicted, and the job is placed as a whole when they come back."""
 
-import sys
 import threading
 import time
 import unittest

@@ -12,6 +12,7 @@ import time
 import unittest
 
 import test_cli
+from seed import given_seed
 from test_cli import Case, SOURCE, node
 
 CASES = os.path.join(SOURCE, "..", "shared", "data", "cases")
@@ -523,12 +524,10 @@ class BruteForce(PlanCase):
         return cluster
 
     def test_random(self):
-        seed = int(os.environ.get("GPUTOPO_SEED", time.time()))
-        print(f"GPUTOPO_SEED={seed}", file=sys.stderr)
-        rng = random.Random(seed)
+        rng = random.Random(given_seed())
         placed = advised = 0
         for number in range(self.ROUNDS):
-            with self.subTest(seed=seed, round=number):
+            with self.subTest(round=number):
                 cluster = self.random_cluster(rng)
                 gpus = rng.choice([1, 2, 4, 8])
                 unit = rng.randint(1, 4)

@@ -21,7 +21,8 @@ from api_double import Status, StrictDouble
 from kube_driver import kubeconfig
 from kubelet_double import KubeletDouble
 from crds import status_schema
-from publish_driver import MACHINES, PATIENCE, Agent, wait_for
+from daemon_driver import PATIENCE, wait_for
+from publish_driver import MACHINES, Agent
 
 AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 NODES = "/api/v1/nodes"

@@ -18,7 +18,8 @@ import side_by_side
 from api_double import ApiDouble, Status
 from kube_driver import kubeconfig
 from kubelet_double import RESOURCE, KubeletDouble
-from publish_driver import MACHINES, Agent, wait_for
+from daemon_driver import wait_for
+from publish_driver import MACHINES, Agent
 
 AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 PODS = "/api/v1/namespaces/default/pods"

@@ -18,7 +18,8 @@ import unittest
 
 from kube_driver import Relay, kubeconfig
 from kubelet_double import KubeletDouble
-from publish_driver import MACHINES, Agent, wait_for
+from daemon_driver import wait_for
+from publish_driver import MACHINES, Agent
 from real_api import RealServer
 
 AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""

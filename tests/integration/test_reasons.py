@@ -6,7 +6,6 @@ Usage: test_reasons.py GPUTOPO_SCHEDULER GPUTOPO [unittest arguments]
 """
 
 import json
-import os
 import resource
 import shutil
 import subprocess

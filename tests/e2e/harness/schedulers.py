@@ -133,7 +133,7 @@ class Volcano:
                     f"--webhook-service-name={self.SERVICE}", *self.admissions(), "-v=3")]
 
     def start(self, configuration):
-        cluster, state = self.cluster, self.cluster.state
+        cluster = self.cluster
         cluster.kubectl("apply", "--server-side", "-f", self.directory / "crd")
         cluster.kubectl("create", "namespace", "volcano-system")
         self.make_certificate()

@@ -325,14 +325,10 @@ int main(void)
 {
     seed = test_seed();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pods_of_their_own),
-        cmocka_unit_test(test_pods_of_jobs),
-        cmocka_unit_test(test_units_of_several_sizes),
-        cmocka_unit_test(test_a_pod_that_could_stay_later),
-        cmocka_unit_test(test_one_supernode_is_freed),
-        cmocka_unit_test(test_one_job_goes_rather_than_two),
-        cmocka_unit_test(test_nobody_goes_for_nothing),
-        cmocka_unit_test(test_a_unit_that_has_begun),
+        cmocka_unit_test(test_pods_of_their_own),       cmocka_unit_test(test_pods_of_jobs),
+        cmocka_unit_test(test_units_of_several_sizes),  cmocka_unit_test(test_a_pod_that_could_stay_later),
+        cmocka_unit_test(test_one_supernode_is_freed),  cmocka_unit_test(test_one_job_goes_rather_than_two),
+        cmocka_unit_test(test_nobody_goes_for_nothing), cmocka_unit_test(test_a_unit_that_has_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

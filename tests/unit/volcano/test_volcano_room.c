@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/seed.h"
 #include "tests/unit/volcano/volcano_world.h"
 
 /* Preempt and reclaim in Volcano's sessions: which pods go for units, and whose places are reserved. */
@@ -486,10 +487,8 @@ static void test_random_evictions(void **state)
 {
     (void)state;
     struct random_world world = {.volcano = new_world()};
-    const char *given = getenv("GPUTOPO_SEED");
     bool is_short = getenv("GPUTOPO_UNDER_VALGRIND") != NULL; /* too short to be sure of an eviction */
-    seed = given ? strtoull(given, NULL, 10) : 1;
-    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
+    seed = test_seed();
     for (unsigned n = 0; n < NODES; n++)
         world.kept[n] = -1;
     for (unsigned round = 0; round < (is_short ? 50U : 1000U); round++)
