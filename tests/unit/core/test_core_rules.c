@@ -11,7 +11,8 @@
 
 /* Plans under rules between pods, against every way to place them, each bound pod by pod as a scheduler does
  * it: a plan is good if all its pods get bound in the end. In any order, and a job that waits has no good
- * plan, unless rules wait for each other: then in the order of ranks. */
+ * plan, unless rules wait for each other: then in the order of ranks, where a refused pod is tried again
+ * after the others. */
 
 enum { NODES = 5, PODS = 5, SORTS = 2, RULES = 2, ZONES = 3 };
 
@@ -162,6 +163,28 @@ static bool passes(const struct bound *bound, unsigned pod, unsigned at)
     return there[domain] + pods_in(bound, at, rule->with, domain) + with - least <= rule->skew;
 }
 
+static bool passes_all(const struct bound *bound, unsigned pod)
+{
+    bool may = !bound->is[pod];
+    for (unsigned r = 0; r < bound->ruled->rules.count && may; r++)
+        may = passes(bound, pod, r);
+    return may;
+}
+
+static bool gets_bound_by_rank(struct bound *bound)
+{
+    unsigned left = bound->ruled->pod_count;
+    for (bool more = true; more;) {
+        more = false;
+        for (unsigned pod = 0; pod < bound->ruled->pod_count; pod++)
+            if (passes_all(bound, pod)) {
+                bound->is[pod] = more = true;
+                left--;
+            }
+    }
+    return !left;
+}
+
 /* Whether the others get bound whatever the order; `seen` has a bit for each set of bound pods. */
 static bool gets_bound(struct bound *bound, unsigned pods, uint32_t *seen)
 {
@@ -170,11 +193,8 @@ static bool gets_bound(struct bound *bound, unsigned pods, uint32_t *seen)
         return true;
     *seen |= UINT32_C(1) << pods;
     bool any = pods == (1u << ruled->pod_count) - 1;
-    for (unsigned pod = 0; pod < ruled->pod_count && !(any && ruled->tangled); pod++) {
-        bool may = !bound->is[pod];
-        for (unsigned r = 0; r < ruled->rules.count && may; r++)
-            may = passes(bound, pod, r);
-        if (!may)
+    for (unsigned pod = 0; pod < ruled->pod_count; pod++) {
+        if (!passes_all(bound, pod))
             continue;
         any = true;
         bound->is[pod] = true;
@@ -198,7 +218,7 @@ static bool is_good(const struct ruled *ruled, const unsigned *node)
     }
     struct bound bound = {.ruled = ruled, .node = node};
     uint32_t seen = 0;
-    return gets_bound(&bound, 0, &seen);
+    return ruled->tangled ? gets_bound_by_rank(&bound) : gets_bound(&bound, 0, &seen);
 }
 
 static bool any_is_good(const struct ruled *ruled, unsigned *node, unsigned pod)
