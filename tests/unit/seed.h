@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 /*
- * The seed of a test run: GPUTOPO_SEED if that is set, else always the same, so that a result depends on the tree
- * alone. `./dev test seeds` runs the tests with others. It is printed.
+ * The seed of a test run: GPUTOPO_SEED if that is set, else always the same, so that a result depends on the
+ * tree alone. `./dev test seeds` runs the tests with others. It is printed.
  */
 static inline uint64_t test_seed(void)
 {
