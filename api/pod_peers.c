@@ -96,16 +96,38 @@ static bool pod_peers_add_terms(const cJSON *spec, const cJSON *labels, cJSON *t
     return true;
 }
 
+/* The claim of a volume; "": it has none. */
+static const char *claim_of(const cJSON *volume, const char *name, char made[static 512])
+{
+    if (!gt_get(volume, "ephemeral"))
+        return gt_get_string(gt_get(volume, "persistentVolumeClaim"), "claimName");
+    snprintf(made, 512, "%s-%s", name, gt_get_string(volume, "name"));
+    return made;
+}
+
+int gt_pod_claims_text(const cJSON *spec, const char *namespace_, const char *name, char **ret)
+{
+    struct gt_buf text = GT_BUF(1 << 20);
+    char made[512];
+    for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next) {
+        const char *claim = claim_of(item, name, made);
+        if (*claim && !text.len)
+            gt_buf_printf(&text, "%s\n", namespace_);
+        if (*claim)
+            gt_buf_printf(&text, "%s\n", claim);
+    }
+    if (text.failed)
+        gt_buf_done(&text);
+    *ret = text.data;
+    return text.failed ? -ENOMEM : 0;
+}
+
 /* A StatefulSet's claims, and those of ephemeral volumes, have the pod's name in theirs. */
 static bool add_claims(const cJSON *spec, const char *name, cJSON *parts)
 {
     char made[512];
     for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next) {
-        const char *claim = gt_get_string(gt_get(item, "persistentVolumeClaim"), "claimName");
-        if (gt_get(item, "ephemeral")) {
-            snprintf(made, sizeof(made), "%s-%s", name, gt_get_string(item, "name"));
-            claim = made;
-        }
+        const char *claim = claim_of(item, name, made);
         const char *list = strstr(claim, name) ? "own" : "claims";
         cJSON *to = cJSON_GetObjectItemCaseSensitive(parts, list), *text = cJSON_CreateString(claim);
         if (*claim && !to)

@@ -50,6 +50,9 @@ bool gt_pod_uses_claims(const cJSON *spec);
  */
 bool gt_pod_has_own_claims(const cJSON *spec, const char *name);
 
+/* "NAMESPACE\nCLAIM\nCLAIM\n": its volume claims, which the caller frees; NULL: it has none. -ENOMEM. */
+int gt_pod_claims_text(const cJSON *spec, const char *namespace_, const char *name, char **ret);
+
 /* The parts as one text, which the caller frees; NULL: there are none. -EINVAL where one is invalid or they
  * are more than the limits above, -ENOMEM. Namespace and labels are the pod's own, and so is the name; NULL:
  * its volumes are not asked for. */

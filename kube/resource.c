@@ -20,6 +20,7 @@ const struct gt_kube_resource gt_kube_namespaces = {"", "v1", "namespaces", fals
 const struct gt_kube_resource gt_kube_volume_claims = {"", "v1", "persistentvolumeclaims", true};
 const struct gt_kube_resource gt_kube_volumes = {"", "v1", "persistentvolumes", false};
 const struct gt_kube_resource gt_kube_storage_classes = {"storage.k8s.io", "v1", "storageclasses", false};
+const struct gt_kube_resource gt_kube_csi_nodes = {"storage.k8s.io", "v1", "csinodes", false};
 const struct gt_kube_resource gt_kube_leases = {"coordination.k8s.io", "v1", "leases", true};
 const struct gt_kube_resource gt_kube_events = {"events.k8s.io", "v1", "events", true};
 const struct gt_kube_resource gt_kube_node_gpu_topologies = {GT_API_GROUP, GT_API_VERSION,

@@ -20,7 +20,7 @@ static void discharge(struct gt_cache *cache, struct cache_node *node, struct gt
     gt_cache_node_drop(cache, node);
 }
 
-/* ---- pods on nodes: most pods of a cluster, so an entry of the table has only 40 bytes ---- */
+/* ---- pods on nodes: most pods of a cluster, so an entry of the table has only 48 bytes ---- */
 
 static uint64_t charges_digest_of(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
@@ -102,8 +102,8 @@ void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod)
     struct cache_bound *at = charges_place_of(&cache->bound, digest), was = *at;
     struct cache_peers peers = {0};
     int r = gt_cache_peers_of(cache, pod, &peers);
-    if (r != -ENOMEM && was.digest && was.request == request && was.peers.labels == peers.labels &&
-        was.peers.rules == peers.rules && strcmp(was.node->name, pod->node_name) == 0) {
+    if (r != -ENOMEM && was.digest && was.request == request && gt_cache_peers_are(&was.peers, &peers) &&
+        strcmp(was.node->name, pod->node_name) == 0) {
         gt_cache_request_drop(cache, request);
         gt_cache_peers_drop(cache, &peers);
         return;

@@ -206,9 +206,11 @@ struct gt_peer_term;
 struct cache_peers {
     struct gt_pod_peers *rules; /* shared; NULL: none */
     const char *labels;         /* gt_peer_labels_text(), shared */
+    const char *uses;           /* gt_pod_claims_text(), shared; NULL: no volumes */
 };
 /* -EINVAL where its rules are invalid or too many: then it has none. -ENOMEM. */
 int gt_cache_peers_of(struct gt_cache *cache, const struct gt_pod *pod, struct cache_peers *ret);
+bool gt_cache_peers_are(const struct cache_peers *a, const struct cache_peers *b);
 void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers);
 /* A pod with these came to a node or left it: jobs whose rules were asked for may wait for that. */
 void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peers);
@@ -246,6 +248,13 @@ struct gt_volume_rules { /* the nodes where the volumes of a pod can be used */
 void gt_cache_volume_rules(const struct gt_cache *cache, const struct gt_pod_peers *peers, bool own,
                            struct gt_volume_rules *to);
 bool gt_cache_volumes_fit(const struct gt_volume_rules *rules, const struct cache_node *node);
+/* The driver and volume of a claim, or where it has none yet the driver that will make it; both are known by
+ * their pointers. False: not known. */
+bool gt_cache_attached(const struct gt_cache *cache, const char *namespace_, const char *name,
+                       const char **ret_driver, const void **ret_volume);
+/* How many volumes of the driver the node can have attached; INT32_MAX: there is no limit. */
+uint32_t gt_cache_attach_limit(const struct gt_cache *cache, const struct cache_node *node,
+                               const char *driver);
 void gt_cache_related_done(struct gt_cache *cache);
 
 /* ---- supernodes ---- */
@@ -401,6 +410,7 @@ struct gt_cache {
     struct gt_table claim_templates, slices, related;
     enum gt_cache_reading volumes_known, namespaces_known;
     bool namespaces_wanted;    /* some pod has rules about their labels */
+    uint32_t attach_limits;    /* CSINodes that have some */
     bool slices_known;         /* else NodeGPUTopologies alone say what claims can get */
     struct cache_node **by_id; /* [id of the cluster] */
     uint32_t *row_of;          /* likewise: node->row */

@@ -6,56 +6,11 @@
 #include "api/pod_peers.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "scheduler-ext/cache/cache_internal.h"
-#include "scheduler-ext/cache/peers.h"
+#include "scheduler-ext/cache/cache_peer_work.h"
 
 /* Rules between the pods of a plan, and the nodes that pods which are there leave to them. */
 
 static const char hostname[] = "kubernetes.io/hostname"; /* each node has its own */
-
-enum { PEER_SETS_MAX = GT_PLAN_SORTS_MAX, PEER_TERMS_MAX = 64, PEER_KEYS_MAX = 16 };
-
-/* The domains of a label: its values. They are shared, so equal texts have equal pointers. */
-struct peer_key {
-    const char *key;
-    bool by_node;        /* each node by itself */
-    const char **values; /* sorted by pointer */
-    uint32_t count;
-};
-
-struct peer_term { /* of a member's rules, or anti-affinity of others */
-    const struct gt_pod_peers *peers;
-    const struct gt_peer_term *term;
-    struct peer_key *key;
-    bool *meant, *has; /* APART: [domain] a pod that it means is there; a pod that has it. One block */
-    uint32_t *there;   /* others: [domain] pods that it means; SPREAD: GT_NONE where no node counts */
-    uint32_t *by_node; /* SPREAD, if pods are also limited on each node: [node] pods that it means */
-};
-
-struct peer_sort {
-    const struct gt_pod_peers *peers;
-    uint64_t meant; /* by which terms */
-    bool guessed;   /* claims that only one pod has are not known */
-};
-
-struct peer_work {
-    struct gt_cache *cache;
-    const struct gt_cache_peer_member *members;
-    const struct gt_pod_peers *sets[PEER_SETS_MAX]; /* of members */
-    const struct cache_pod *of[PEER_SETS_MAX];      /* a member that has it */
-    struct peer_term terms[PEER_TERMS_MAX];
-    struct peer_key keys[PEER_KEYS_MAX];
-    struct peer_sort sorts[GT_PLAN_SORTS_MAX];
-    unsigned set_count, term_count, own_terms, key_count;
-    uint32_t ports_taken[PEER_SETS_MAX]; /* nodes */
-    bool volumes_unread, volumes_unbound, volumes_bar;
-    struct gt_plan_rules *rules;
-};
-
-static uint32_t nodes_of(const struct peer_work *work)
-{
-    return gt_cluster_nodes(work->cache->cluster);
-}
 
 /* ---- domains ---- */
 
@@ -77,7 +32,7 @@ static struct peer_key *key_for(struct peer_work *work, const char *name, bool b
         if (work->keys[i].by_node == by_node && strcmp(work->keys[i].key, name) == 0)
             return &work->keys[i];
     struct peer_key *key = &work->keys[work->key_count]; /* there is room for one more */
-    *key = (struct peer_key){.key = name, .by_node = by_node, .count = nodes_of(work)};
+    *key = (struct peer_key){.key = name, .by_node = by_node, .count = gt_peer_nodes(work)};
     if (!by_node) {
         uint32_t count = 0;
         key->values = malloc(((size_t)work->cache->nodes.count + 1) * sizeof(*key->values));
@@ -162,7 +117,7 @@ static bool add_peer_term(struct peer_work *work, const struct gt_pod_peers *pee
     made.has = apart && made.meant ? made.meant + domains : NULL;
     made.there = apart ? NULL : calloc(domains, sizeof(*made.there));
     made.by_node =
-        is_limited_by_node(&made) ? calloc((size_t)nodes_of(work) + 1, sizeof(*made.by_node)) : NULL;
+        is_limited_by_node(&made) ? calloc((size_t)gt_peer_nodes(work) + 1, sizeof(*made.by_node)) : NULL;
     bool whole = (made.meant || made.there) && (made.by_node || !is_limited_by_node(&made));
     if (whole && is_spread(&made)) {
         unsigned set = set_of(work, peers);
@@ -284,15 +239,6 @@ static uint64_t sorts_meant(const struct peer_work *work, unsigned term)
 
 /* ---- pods that are there ---- */
 
-static int bar(struct peer_work *work, uint64_t sorts, uint32_t node)
-{
-    int r = 0;
-    for (unsigned s = 0; s < work->rules->sorts && r >= 0 && node != GT_NONE; s++)
-        if (sorts >> s & 1)
-            r = gt_node_set_add(&work->rules->barred[s], node, NULL);
-    return r;
-}
-
 static void mark_domain(bool *domains, uint32_t domain)
 {
     if (domain != GT_NONE)
@@ -343,7 +289,7 @@ static int meet_pod(struct peer_work *work, const struct cache_peers *pod, const
                     work->ports_taken[i] += !gt_node_set_has(&work->rules->barred[s], node->id);
                     break;
                 }
-            r = bar(work, sorts, node->id);
+            r = gt_peer_bar(work, sorts, node->id);
         }
     for (unsigned t = 0; (pod->rules || work->own_terms) && t < work->term_count; t++)
         meet_term(work, t, pod, node);
@@ -365,51 +311,12 @@ static int meet_all(struct peer_work *work)
     return r;
 }
 
-/* Nodes where the volumes of its pods cannot be used. */
-static int bar_volumes(struct peer_work *work)
-{
-    int r = 0;
-    for (unsigned s = 0; s < work->rules->sorts && r >= 0; s++) {
-        const struct gt_pod_peers *peers = work->sorts[s].peers;
-        struct gt_volume_rules found = {0};
-        bool spaces = peers && peers->of_namespaces && work->cache->namespaces_known == GT_BEING_READ;
-        if (!peers || !(peers->claims || peers->own || spaces))
-            continue;
-        gt_cache_volume_rules(work->cache, peers, !work->sorts[s].guessed, &found);
-        found.unread |= spaces;
-        work->volumes_unread |= found.unread;
-        work->volumes_unbound |= found.unbound;
-        for (uint32_t n = 0; n < nodes_of(work) && r >= 0 && (found.unread || found.unbound || found.count);
-             n++) {
-            const struct cache_node *node = gt_cache_node_of(work->cache, n);
-            if (node && !gt_cache_volumes_fit(&found, node)) {
-                r = bar(work, UINT64_C(1) << s, n);
-                work->volumes_bar = true;
-            }
-        }
-    }
-    return r;
-}
-
 /* ---- rules ---- */
-
-static struct gt_plan_rule *add_rule(struct peer_work *work, enum gt_peer_kind kind, uint64_t who,
-                                     uint64_t with)
-{
-    struct gt_plan_rules *rules = work->rules;
-    if (rules->count == GT_PLAN_RULES_MAX) {
-        rules->incomplete = true;
-        return NULL;
-    }
-    struct gt_plan_rule *rule = &rules->rules[rules->count++];
-    *rule = (struct gt_plan_rule){.kind = kind, .who = who, .with = with};
-    return rule;
-}
 
 static uint32_t *node_domains(const struct peer_work *work, const struct peer_key *key)
 {
-    uint32_t *domain = malloc(((size_t)nodes_of(work) + 1) * sizeof(*domain));
-    for (uint32_t n = 0; domain && n < nodes_of(work); n++) {
+    uint32_t *domain = malloc(((size_t)gt_peer_nodes(work) + 1) * sizeof(*domain));
+    for (uint32_t n = 0; domain && n < gt_peer_nodes(work); n++) {
         const struct cache_node *node = gt_cache_node_of(work->cache, n);
         domain[n] = node ? domain_of(key, node) : GT_NONE;
     }
@@ -419,11 +326,11 @@ static uint32_t *node_domains(const struct peer_work *work, const struct peer_ke
 static int bar_marked(struct peer_work *work, const struct peer_term *term, uint64_t who, uint64_t meant)
 {
     int r = 0;
-    for (uint32_t n = 0; n < nodes_of(work) && r >= 0; n++) {
+    for (uint32_t n = 0; n < gt_peer_nodes(work) && r >= 0; n++) {
         const struct cache_node *node = gt_cache_node_of(work->cache, n);
         uint32_t domain = node ? domain_of(term->key, node) : GT_NONE;
         if (domain != GT_NONE && (term->meant[domain] || term->has[domain]))
-            r = bar(work, (term->meant[domain] ? who : 0) | (term->has[domain] ? meant : 0), n);
+            r = gt_peer_bar(work, (term->meant[domain] ? who : 0) | (term->has[domain] ? meant : 0), n);
     }
     return r;
 }
@@ -444,7 +351,7 @@ static int add_rules_of_term(struct peer_work *work, unsigned t)
         return -ENOMEM;
     if (kind == GT_PEER_APART && !(who && with))
         return 0;
-    struct gt_plan_rule *rule = add_rule(work, kind, who, with);
+    struct gt_plan_rule *rule = gt_peer_add_rule(work, kind, who, with);
     if (!rule)
         return 0;
     rule->domains = term->key->count;
@@ -455,7 +362,7 @@ static int add_rules_of_term(struct peer_work *work, unsigned t)
     term->there = NULL;
     if (!rule->domain && !term->key->by_node)
         return -ENOMEM;
-    rule = term->by_node ? add_rule(work, kind, who, with) : NULL;
+    rule = term->by_node ? gt_peer_add_rule(work, kind, who, with) : NULL;
     if (rule) {
         rule->skew = term->term->skew;
         rule->fewest = UINT32_MAX;
@@ -473,7 +380,7 @@ static int add_rules(struct peer_work *work)
             if (gt_peer_ports_conflict(work->sets[i], work->sets[k]))
                 with |= sorts_with(work, work->sets[k]);
         if (with)
-            add_rule(work, GT_PEER_APART, sorts_with(work, work->sets[i]), with);
+            gt_peer_add_rule(work, GT_PEER_APART, sorts_with(work, work->sets[i]), with);
     }
     for (unsigned t = 0; t < work->term_count; t++)
         if (add_rules_of_term(work, t) < 0)
@@ -526,6 +433,9 @@ static void say_rules(const struct peer_work *work, struct gt_buf *to)
         gt_buf_puts(to, "; volume claims of its pods are missing or not bound yet");
     else if (work->volumes_bar)
         gt_buf_puts(to, "; the volumes of its pods can be used on some nodes only");
+    if (work->attach_full)
+        gt_buf_printf(to, "; on %u node%s no such pod's volumes of %s can be attached beside those there",
+                      work->attach_full, gt_plural(work->attach_full), work->attach_driver);
     if (work->rules->incomplete)
         gt_buf_puts(to, "; it has more rules between pods than are looked at");
 }
@@ -565,8 +475,9 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
     if (!work.set_count && !work.term_count)
         return 0;
     give_sorts(&work, count);
-    if (meet_all(&work) < 0 || bar_volumes(&work) < 0 || add_rules(&work) < 0)
+    if (meet_all(&work) < 0 || gt_cache_peer_volumes(&work) < 0 || add_rules(&work) < 0)
         return gt_fail_sys(err, ENOMEM, "plan");
+    gt_plan_rules_merge(work.rules, count);
     if (said)
         say_rules(&work, said);
     cache->peers_asked = true;

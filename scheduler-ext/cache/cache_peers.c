@@ -47,20 +47,30 @@ static int share(struct gt_cache *cache, const char *text, struct gt_pod_peers *
 int gt_cache_peers_of(struct gt_cache *cache, const struct gt_pod *pod, struct cache_peers *ret)
 {
     gt_auto_free char *text = NULL;
+    gt_auto_free char *uses = NULL;
     gt_auto_free char *labels = gt_peer_labels_text(pod->meta.namespace_, pod->labels);
-    *ret = (struct cache_peers){.labels = gt_cache_string(cache, labels)};
+    int r = gt_pod_claims_text(pod->spec, pod->meta.namespace_, pod->meta.name, &uses);
+    *ret =
+        (struct cache_peers){.labels = gt_cache_string(cache, labels), .uses = gt_cache_string(cache, uses)};
     const char *name = pod->node_name || !pod->gpus.total ? NULL : pod->meta.name; /* volumes matter before */
-    int r =
-        ret->labels ? gt_pod_peers_text(pod->spec, pod->meta.namespace_, name, pod->labels, &text) : -ENOMEM;
+    if (!ret->labels || r < 0 || (uses && !ret->uses))
+        return -ENOMEM;
+    r = gt_pod_peers_text(pod->spec, pod->meta.namespace_, name, pod->labels, &text);
     if (r >= 0 && text)
         r = share(cache, text, &ret->rules);
     return r;
+}
+
+bool gt_cache_peers_are(const struct cache_peers *a, const struct cache_peers *b)
+{
+    return a->rules == b->rules && a->labels == b->labels && a->uses == b->uses;
 }
 
 void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers)
 {
     struct gt_pod_peers *rules = peers->rules;
     gt_cache_string_drop(cache, peers->labels);
+    gt_cache_string_drop(cache, peers->uses);
     if (rules && !--rules->refs) {
         gt_table_remove(&cache->peers, rules->hash, rules);
         cache->bytes -= gt_pod_peers_bytes(rules);
@@ -72,7 +82,7 @@ void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers)
 
 void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peers)
 {
-    if (!cache->peers_by_labels && !(cache->peers_asked && peers->rules))
+    if (!cache->peers_by_labels && !(cache->peers_asked && (peers->rules || peers->uses)))
         return;
     cache->room = true;
     cache->peers_asked = cache->peers_by_labels = false;
@@ -84,8 +94,9 @@ bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_
     struct gt_volume_rules volumes = {0};
     if (own->rules) /* volumes that can be used everywhere are no rule */
         gt_cache_volume_rules(cache, own->rules, true, &volumes);
-    if (own->rules && (own->rules->port_count || own->rules->term_count || volumes.unread ||
-                       volumes.unbound || volumes.count))
+    if (own->rules &&
+        (own->rules->port_count || own->rules->term_count || volumes.unread || volumes.unbound ||
+         volumes.count || (cache->attach_limits && (own->rules->claims || own->rules->own))))
         return true;
     if (!cache->peers_apart)
         return false;

@@ -369,8 +369,7 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
         r = 0; /* it runs nevertheless */
     bool sound = r == 0;
     if (sound && pod && pod->digest == new.digest && pod->constraints == new.constraints &&
-        pod->request == new.request && pod->peers.rules == new.peers.rules &&
-        pod->peers.labels == new.peers.labels) {
+        pod->request == new.request &&gt_cache_peers_are(&pod->peers, &new.peers)) {
         gt_cache_constraints_drop(cache, new.constraints);
         gt_cache_peers_drop(cache, &new.peers);
         gt_cache_request_drop(cache, new.request);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/pod_peers.h"
@@ -13,7 +14,7 @@
 struct cache_related { /* as struct gt_related; texts are shared */
     enum gt_related_kind kind;
     uint32_t hash;
-    const char *namespace_, *name, *of;
+    const char *namespace_, *name, *of, *driver, *handle;
     bool is_bound, is_late;
     struct gt_pod_rules *nodes; /* NULL: all */
 };
@@ -37,6 +38,8 @@ static void related_free(struct gt_cache *cache, struct cache_related *one)
     gt_cache_string_drop(cache, one->namespace_);
     gt_cache_string_drop(cache, one->name);
     gt_cache_string_drop(cache, one->of);
+    gt_cache_string_drop(cache, one->driver);
+    gt_cache_string_drop(cache, one->handle);
     gt_cache_constraints_drop(cache, one->nodes);
     gt_cache_release(&cache->bytes, one);
 }
@@ -46,6 +49,11 @@ static void related_changed(struct gt_cache *cache)
 {
     cache->room |= cache->peers_asked;
     gt_cache_notify(cache);
+}
+
+static bool has_limits(const struct cache_related *one)
+{
+    return one->kind == GT_RELATED_CSI_NODE && *one->of;
 }
 
 static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const struct gt_related *read)
@@ -58,13 +66,17 @@ static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const
                                   .namespace_ = gt_cache_string(cache, read->namespace_),
                                   .name = gt_cache_string(cache, read->name),
                                   .of = gt_cache_string(cache, read->of),
+                                  .driver = gt_cache_string(cache, read->driver),
+                                  .handle = gt_cache_string(cache, read->handle),
                                   .is_bound = read->is_bound,
                                   .is_late = read->is_late};
     gt_cache_related_deleted(cache, kind, read->namespace_, read->name);
-    if (one->namespace_ && one->name && one->of && *one->name &&
+    if (one->namespace_ && one->name && one->of && one->driver && one->handle && *one->name &&
         gt_cache_constraints_of(cache, &read->nodes, &one->nodes) == 0 &&
-        gt_table_add(&cache->related, one->hash, one) == 0)
+        gt_table_add(&cache->related, one->hash, one) == 0) {
+        cache->attach_limits += has_limits(one);
         return true;
+    }
     related_free(cache, one);
     return false;
 }
@@ -85,6 +97,7 @@ void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind,
     if (!gone)
         return;
     gt_table_remove(&cache->related, gone->hash, gone);
+    cache->attach_limits -= has_limits(gone);
     related_free(cache, gone);
     related_changed(cache);
 }
@@ -141,15 +154,20 @@ static void add_node_rule(const struct gt_pod_rules *nodes, struct gt_volume_rul
         to->unbound = true;
 }
 
+/* What it is bound to, or made by; NULL: not known. */
+static const struct cache_related *maker_of(const struct gt_cache *cache, const struct cache_related *claim)
+{
+    return claim ? related_find(cache, claim->is_bound ? GT_RELATED_VOLUME : GT_RELATED_CLASS, "", claim->of)
+                 : NULL;
+}
+
 static void add_claim_rules(const struct gt_cache *cache, const char *namespace_, const cJSON *names,
                             struct gt_volume_rules *to)
 {
     for (const cJSON *name = names ? names->child : NULL; name; name = name->next) {
         const struct cache_related *claim =
             related_find(cache, GT_RELATED_CLAIM, namespace_, cJSON_GetStringValue(name));
-        const struct cache_related *of =
-            claim ? related_find(cache, claim->is_bound ? GT_RELATED_VOLUME : GT_RELATED_CLASS, "", claim->of)
-                  : NULL;
+        const struct cache_related *of = maker_of(cache, claim);
         to->unbound |= !of || (!claim->is_bound && !of->is_late); /* a volume may be told after its claim */
         if (of && of->nodes)
             add_node_rule(of->nodes, to);
@@ -173,4 +191,27 @@ bool gt_cache_volumes_fit(const struct gt_volume_rules *rules, const struct cach
         if (!gt_cache_labels_fit(rules->of[i], node, NULL))
             return false;
     return !rules->unread && !rules->unbound;
+}
+
+bool gt_cache_attached(const struct gt_cache *cache, const char *namespace_, const char *name,
+                       const char **ret_driver, const void **ret_volume)
+{
+    const struct cache_related *claim = related_find(cache, GT_RELATED_CLAIM, namespace_, name);
+    const struct cache_related *of = maker_of(cache, claim);
+    if (!of || !*of->driver)
+        return false;
+    *ret_driver = of->driver;
+    *ret_volume = claim->is_bound ? (const void *)of->handle : claim;
+    return true;
+}
+
+uint32_t gt_cache_attach_limit(const struct gt_cache *cache, const struct cache_node *node,
+                               const char *driver)
+{
+    const struct cache_related *of = related_find(cache, GT_RELATED_CSI_NODE, "", node->name);
+    size_t len = strlen(driver);
+    for (const char *line = of ? of->of : ""; *line; line += strcspn(line, "\n") + 1)
+        if (strncmp(line, driver, len) == 0 && line[len] == '=')
+            return (uint32_t)strtoul(line + len + 1, NULL, 10);
+    return INT32_MAX;
 }

@@ -10,7 +10,11 @@
 #include "kube/informer.h"
 #include "scheduler-ext/decide/noted.h"
 
-enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
+enum {
+    TICK_MS = 5000,
+    PODS_MAX = 1 << 20,
+    VOLUME_KINDS = GT_INFORMER_CSI_NODES - GT_INFORMER_VOLUME_CLAIMS + 1
+};
 
 static const char no_volumes[] = "plans do not consider where pods can use their volumes";
 
@@ -36,6 +40,8 @@ static const struct {
     [GT_INFORMER_VOLUME_CLAIMS] = {"persistentvolumeclaims", &gt_kube_volume_claims, NULL, no_volumes},
     [GT_INFORMER_VOLUMES] = {"persistentvolumes", &gt_kube_volumes, NULL, no_volumes},
     [GT_INFORMER_CLASSES] = {"storageclasses", &gt_kube_storage_classes, NULL, no_volumes},
+    [GT_INFORMER_CSI_NODES] = {"csinodes", &gt_kube_csi_nodes, NULL,
+                               "plans do not consider how many volumes a node can have attached"},
     [GT_INFORMER_NAMESPACES] = {"namespaces", &gt_kube_namespaces, NULL,
                                 "of Namespaces only the names are known to plans"},
 };
@@ -127,8 +133,9 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
     struct gt_pod pod; /* every handler gets the parsed object */
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     if (follows(informers, GT_INFORMER_PLACEMENTS) && pod.gated &&
-        !informers->channels[GT_INFORMER_CLASSES].informer && gt_cache_wants_volumes(informers->cache, &pod))
-        follow_late(informers, GT_INFORMER_VOLUME_CLAIMS, GT_INFORMER_CLASSES);
+        !informers->channels[GT_INFORMER_CSI_NODES].informer &&
+        gt_cache_wants_volumes(informers->cache, &pod))
+        follow_late(informers, GT_INFORMER_VOLUME_CLAIMS, GT_INFORMER_CSI_NODES);
     if (is_new && informers->synced)
         NOTIFY(informers, made_pod, informers->handlers[i_].arg, &pod);
     NOTIFY(informers, observe_pod, informers->handlers[i_].arg, &pod);
@@ -172,6 +179,7 @@ static void informers_came(void *arg, cJSON *object)
     case GT_INFORMER_VOLUME_CLAIMS:
     case GT_INFORMER_VOLUMES:
     case GT_INFORMER_CLASSES:
+    case GT_INFORMER_CSI_NODES:
     case GT_INFORMER_NAMESPACES:
         gt_cache_related(informers->cache, related_kind(channel->kind), object);
         break;
@@ -226,6 +234,7 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
     case GT_INFORMER_VOLUME_CLAIMS:
     case GT_INFORMER_VOLUMES:
     case GT_INFORMER_CLASSES:
+    case GT_INFORMER_CSI_NODES:
     case GT_INFORMER_NAMESPACES:
         gt_cache_related_deleted(informers->cache, related_kind(channel->kind), namespace_, name);
         break;
@@ -243,11 +252,12 @@ static void check_synced(struct gt_informers *informers)
 {
     const struct channel *volumes = &informers->channels[GT_INFORMER_VOLUME_CLAIMS];
     unsigned known = 0, failing = 0;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < VOLUME_KINDS; i++) {
         known += volumes[i].synced;
         failing += !volumes[i].synced && volumes[i].failing;
     }
-    if (volumes->informer && known + failing == 3) /* without volumes or classes, as far as claims tell */
+    if (volumes->informer &&
+        known + failing == VOLUME_KINDS) /* without volumes or classes, as far as claims tell */
         gt_cache_set_related(informers->cache, GT_RELATED_VOLUME, volumes->synced ? GT_IS_READ : GT_NOT_READ);
     const struct channel *namespaces = &informers->channels[GT_INFORMER_NAMESPACES];
     if (namespaces->synced || namespaces->failing)

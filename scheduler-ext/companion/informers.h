@@ -23,10 +23,11 @@ enum gt_informer_kind {
     GT_INFORMER_CLAIMS, /* ResourceClaims, where the webhook turns limits into claims */
     GT_INFORMER_CLAIM_TEMPLATES, /* likewise */
     GT_INFORMER_SLICES,          /* ResourceSlices of our driver, likewise */
-    GT_INFORMER_VOLUME_CLAIMS,   /* in the order of enum gt_related_kind, these three once a pod that is
+    GT_INFORMER_VOLUME_CLAIMS,   /* in the order of enum gt_related_kind, these four once a pod that is
                                     placed uses a claim; nothing waits for them but such pods */
     GT_INFORMER_VOLUMES,
     GT_INFORMER_CLASSES,
+    GT_INFORMER_CSI_NODES,
     GT_INFORMER_NAMESPACES, /* once rules of a pod ask for their labels, likewise */
     GT_INFORMER_KINDS,
 };

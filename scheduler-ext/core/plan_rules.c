@@ -12,8 +12,41 @@ void gt_plan_rules_done(struct gt_plan_rules *rules)
     for (unsigned i = 0; i < rules->count; i++) {
         free(rules->rules[i].domain);
         free(rules->rules[i].there);
+        free(rules->rules[i].take);
     }
     *rules = (struct gt_plan_rules){0};
+}
+
+static bool has_same_nodes(const struct gt_node_set *a, const struct gt_node_set *b)
+{
+    if (gt_node_set_count(a) != gt_node_set_count(b))
+        return false;
+    for (uint32_t n = 0; (n = gt_node_set_next(a, n)) != UINT32_MAX; n++)
+        if (!gt_node_set_has(b, n))
+            return false;
+    return true;
+}
+
+static bool are_alike(const struct gt_plan_rules *rules, unsigned a, unsigned b)
+{
+    for (unsigned i = 0; i < rules->count; i++) {
+        const struct gt_plan_rule *rule = &rules->rules[i];
+        if (gt_rule_has(rule->who, a) != gt_rule_has(rule->who, b) ||
+            gt_rule_has(rule->with, a) != gt_rule_has(rule->with, b) ||
+            (rule->take && rule->take[a] != rule->take[b]))
+            return false;
+    }
+    return has_same_nodes(&rules->barred[a], &rules->barred[b]);
+}
+
+void gt_plan_rules_merge(struct gt_plan_rules *rules, uint32_t pods)
+{
+    uint8_t to[GT_PLAN_SORT_NONE + 1];
+    for (unsigned s = 0; s <= GT_PLAN_SORT_NONE; s++)
+        for (to[s] = 0; to[s] < s && (s >= rules->sorts || !are_alike(rules, to[s], s));)
+            to[s]++;
+    for (uint32_t i = 0; i < pods; i++)
+        rules->sort[i] = to[rules->sort[i]];
 }
 
 /* ---- rules about single nodes ---- */
@@ -44,13 +77,28 @@ static bool is_separable(const struct rule_work *work, unsigned at, unsigned sor
 {
     const struct gt_plan_rule *rule = &work->rules->rules[at];
     const struct rule_tally *tally = &work->tallies[at];
+    if (rule->kind == GT_PEER_TAKE)
+        return true;
     if (rule->kind == GT_PEER_APART)
         return !rule->domain || !gt_rule_has(rule->who & rule->with, sort);
     return !gt_rule_has(rule->who, sort) ||
            (rule->kind == GT_PEER_TOGETHER && !tally->begins && !tally->seeded);
 }
 
-/* Lowers the limits: nodes barred to all, and one pod on each where pods are apart. Returns their number. */
+/* How many such pods the node may still get by rules that count what they take. */
+static unsigned rule_pods(const struct rule_work *work, unsigned sort, uint32_t node)
+{
+    uint32_t most = GT_GPUS_MAX;
+    for (unsigned i = 0; i < work->rules->count; i++) {
+        const struct gt_plan_rule *rule = &work->rules->rules[i];
+        if (rule->kind == GT_PEER_TAKE && rule->take[sort] && rule->there[node] / rule->take[sort] < most)
+            most = rule->there[node] / rule->take[sort];
+    }
+    return most;
+}
+
+/* Lowers the limits: nodes barred to all, one pod on each where pods are apart, and what pods take there.
+ * Returns their number. */
 static uint32_t rule_limits(struct rule_work *work, unsigned sort, unsigned gpus,
                             struct gt_plan_limit *limits)
 {
@@ -65,7 +113,7 @@ static uint32_t rule_limits(struct rule_work *work, unsigned sort, unsigned gpus
         unsigned most = !cluster->usable[n]              ? 0
                         : !gt_rule_allows(work, sort, n) ? 0
                         : apart                          ? gpus
-                                                         : GT_GPUS_MAX;
+                                                         : rule_pods(work, sort, n) * gpus;
         if (most < cluster->usable[n])
             limits[count++] = (struct gt_plan_limit){n, most};
     }

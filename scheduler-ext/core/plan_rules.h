@@ -5,7 +5,7 @@
 
 /*
  * Rules between pods, as the scheduler will check them: pods that share no domain, pods that belong into one,
- * pods that are spread. A plan keeps them, or is not made.
+ * pods that are spread, pods that take of what a node has left. A plan keeps them, or is not made.
  *
  * Pods are of sorts: those of one sort have the same rules and count for the same ones. A domain is a set of
  * nodes, such as a zone; nodes may lie in none.
@@ -20,6 +20,8 @@ enum gt_peer_kind {
     GT_PEER_APART,    /* a pod of `who` shares no domain with another pod of `with` */
     GT_PEER_TOGETHER, /* a pod of `who` is in a domain where a pod of `with` is, or one that is there */
     GT_PEER_SPREAD,   /* where a pod of `who` is placed, no more than `skew` above the least domain */
+    GT_PEER_TAKE,     /* pods of `who`, which is `with`, each take `take` of what `there` says is left on the
+                         node, which no running pod of the plan has */
 };
 
 struct gt_plan_rule {
@@ -28,7 +30,9 @@ struct gt_plan_rule {
     uint32_t domains;   /* how many there are */
     uint64_t who, with; /* sorts: bits */
     uint32_t *there;    /* [domain] pods that are there already; GT_NONE: the domain does not count (SPREAD).
-                           NULL: none, and all count. APART: nodes are barred instead */
+                           NULL: none, and all count. APART: nodes are barred instead. TAKE: what is left,
+                           below GT_NONE */
+    uint32_t *take;     /* TAKE: [sort] */
     uint32_t skew, fewest; /* SPREAD; with fewer domains than `fewest` the least one counts as empty */
 };
 
@@ -42,6 +46,8 @@ struct gt_plan_rules {
     bool incomplete; /* there are more sorts or rules than these */
 };
 void gt_plan_rules_done(struct gt_plan_rules *rules);
+/* Makes one sort of those that nothing tells apart. */
+void gt_plan_rules_merge(struct gt_plan_rules *rules, uint32_t pods);
 
 /* gt_plan_job() within request->rules, which may be NULL. Where the job would fit without them, the failure
  * is GT_PLAN_RULED. */

@@ -27,7 +27,7 @@ void gt_rule_count(struct rule_work *work, unsigned sort, uint32_t node, bool op
             continue;
         tally->who[domain] += who ? (uint32_t)sign : 0;
         tally->open[domain] += who && open ? (uint32_t)sign : 0;
-        tally->with[domain] += with ? (uint32_t)sign : 0;
+        tally->with[domain] += with ? (uint32_t)sign * (rule->take ? rule->take[sort] : 1) : 0;
         bool both = who && with && (open || rule->kind == GT_PEER_APART);
         tally->both[domain] += both ? (uint32_t)sign : 0;
         tally->placed += who ? (uint32_t)sign : 0;
@@ -104,6 +104,8 @@ static bool rule_allows(const struct rule_work *work, unsigned at, unsigned sort
             return !who;
         return tally->begins ? tally->home == GT_NONE || tally->home == domain
                              : there_in(rule, domain) || tally->seeded;
+    case GT_PEER_TAKE:
+        return !who || (uint64_t)tally->with[domain] + rule->take[sort] <= rule->there[domain];
     case GT_PEER_SPREAD:
         break;
     }
@@ -157,6 +159,10 @@ static bool is_kept(const struct rule_work *work, unsigned at)
             lone |= tally->open[d] && !there_in(rule, d) && with == tally->both[d];
             begun |= tally->both[d] > 0;
             break;
+        case GT_PEER_TAKE:
+            if (with > rule->there[d])
+                return false;
+            break;
         case GT_PEER_SPREAD:
             if (tally->open[d] && there_in(rule, d) + with > rule->skew + least)
                 return false;
@@ -172,7 +178,7 @@ static bool passes_now(const struct rule_work *work, unsigned at, unsigned sort,
     const struct gt_plan_rule *rule = &work->rules->rules[at];
     const struct rule_tally *tally = &work->tallies[at];
     uint32_t domain = gt_rule_domain(rule, node);
-    if (rule->kind == GT_PEER_APART || !gt_rule_has(rule->who, sort))
+    if (!gt_rule_waits(rule) || !gt_rule_has(rule->who, sort))
         return true;
     bool with = gt_rule_has(rule->with, sort), any = false;
     uint32_t pods = there_in(rule, domain) + tally->with[domain];
@@ -228,7 +234,7 @@ bool gt_rules_are_kept(struct rule_work *work)
             return false;
         for (unsigned k = 0; k < work->rules->count; k++) {
             const struct gt_plan_rule *rule = &work->rules->rules[k];
-            bool needs = gt_rule_has(rule->who, sort) && rule->kind != GT_PEER_APART;
+            bool needs = gt_rule_has(rule->who, sort) && gt_rule_waits(rule);
             if (needs && !domain_counts(rule, gt_rule_domain(rule, node)))
                 return false;
         }
@@ -237,6 +243,6 @@ bool gt_rules_are_kept(struct rule_work *work)
         if (!is_kept(work, i))
             return false;
     for (unsigned i = 0; i < work->rules->count; i++)
-        waits |= work->rules->rules[i].kind != GT_PEER_APART;
+        waits |= gt_rule_waits(&work->rules->rules[i]);
     return !waits || get_bound(work);
 }

@@ -34,6 +34,12 @@ static inline bool gt_rule_has(uint64_t sorts, unsigned sort)
     return sort < GT_PLAN_SORTS_MAX && sorts >> sort & 1;
 }
 
+/* Whether pods of `who` may have to wait for others. */
+static inline bool gt_rule_waits(const struct gt_plan_rule *rule)
+{
+    return rule->kind == GT_PEER_TOGETHER || rule->kind == GT_PEER_SPREAD;
+}
+
 static inline uint32_t gt_rule_domain(const struct gt_plan_rule *rule, uint32_t node)
 {
     return rule->domain ? rule->domain[node] : node;

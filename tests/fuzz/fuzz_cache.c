@@ -73,10 +73,12 @@ static void take(struct gt_cache *cache, char kind, const struct line *line, uin
     case 'c':
     case 'v':
     case 'o':
+    case 'i':
         gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
         gt_cache_related(cache,
                          kind == 'c'   ? GT_RELATED_CLAIM
                          : kind == 'v' ? GT_RELATED_VOLUME
+                         : kind == 'i' ? GT_RELATED_CSI_NODE
                                        : GT_RELATED_CLASS,
                          object);
         break;

@@ -216,6 +216,41 @@ class Reasons(unittest.TestCase):
         self.add_claim("new-0-scratch", storageClassName="zonal")
         self.assertEqual(self.planned("new-0"), "r2-n04")
 
+    def add_driver(self, limit, *nodes):
+        for node in nodes:
+            self.api.add("/apis/storage.k8s.io/v1/csinodes", node,
+                         spec={"drivers": [{"name": "disks.csi", "nodeID": node, "allocatable": {"count": limit}}]})
+
+    def test_nodes_with_as_many_volumes_as_they_can_have(self):
+        """Each pod takes two volumes of its own, which are made with it, of three that a node can have: the pods get nodes of their own,
+        and none where a pod without GPUs has two. A job that finds no other node says so, and goes on when that pod is gone."""
+        nodes = [f"{rack}-n{i:02}" for rack in ("r1", "r2") for i in range(32)]
+        self.api.add("/apis/storage.k8s.io/v1/storageclasses", "disks", provisioner="disks.csi", volumeBindingMode="WaitForFirstConsumer")
+        self.add_driver(3, *nodes[:2], *nodes[3:])
+        self.add_driver(1, nodes[2])
+        for i in range(2):
+            self.api.add("/api/v1/persistentvolumes", f"there-{i}", spec={"csi": {"driver": "disks.csi", "volumeHandle": f"there-{i}"}})
+            self.add_claim(f"there-{i}", volumeName=f"there-{i}")
+        self.add_pod("there", spec={"nodeName": nodes[0], "containers": [{"name": "main"}], "volumes": [
+            {**self.volume(f"there-{i}"), "name": f"v{i}"} for i in range(2)]})
+        self.start()
+        self.api.add(JOBS, "own", spec={"completionMode": "Indexed", "completions": 4, "parallelism": 4, "template": template(2, 8)})
+        for i in range(4):
+            for k in range(2):
+                self.add_claim(f"disk-{k}-own-{i}", storageClassName="disks")
+            self.add_pod(f"own-{i}", **indexed_pod("own", i, gpus=2, group=8, volumes=[
+                {**self.volume(f"disk-{k}-own-{i}"), "name": f"v{k}"} for k in range(2)]))
+        planned = {self.planned(f"own-{i}") for i in range(4)}
+        self.assertEqual(len(planned), 4)
+        self.assertFalse(planned & {nodes[0], nodes[2]})
+        self.add_claim("new", storageClassName="disks")
+        self.add_claim("newer", storageClassName="disks")
+        self.add_job("only", 1, 8, volumes=[{**self.volume(name), "name": name} for name in ("new", "newer")],
+                     nodeSelector={"kubernetes.io/hostname": nodes[0]})
+        self.expect("only", "PodRules", "no such pod's volumes of disks.csi can be attached beside those there")
+        self.api.remove("/api/v1/namespaces/ns/pods", "there")
+        self.assertEqual(self.planned("only-0"), nodes[0])
+
     def test_labels_of_namespaces(self):
         """Anti-affinity to the pods of Namespaces with a label: r1-n01 has one, r1-n02 one of another Namespace."""
         for name, team in (("near", "a"), ("far", "b")):

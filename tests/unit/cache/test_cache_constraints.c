@@ -253,12 +253,71 @@ static void test_volumes(void **state)
     assert_closed(cache, true, true); /* likewise */
 }
 
+static void give_csi(struct gt_cache *cache, enum gt_related_kind kind, const char *name, const char *spec)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "{\"metadata\":{%s\"name\":\"%s\"},\"spec\":{%s}}",
+             kind == GT_RELATED_CLAIM ? "\"namespace\":\"ns\"," : "", name, spec);
+    give_volume(cache, kind, text);
+}
+
+#define USES(...)      "\"volumes\":[" __VA_ARGS__ "],"
+#define CLAIM(name)    "{\"persistentVolumeClaim\":{\"claimName\":\"" name "\"}}"
+#define DRIVERS(count) "\"drivers\":[{\"name\":\"d\",\"allocatable\":{\"count\":" count "}},{\"name\":\"e\"}]"
+
+/* A node holds so many volumes of a driver, each of which counts once. */
+static void test_attached(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_plain_node(cache, "n1");
+    give_plain_node(cache, "n2");
+    gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
+    for (unsigned i = 0; i < 3; i++) {
+        char name[8], spec[128];
+        snprintf(name, sizeof(name), "v%u", i);
+        snprintf(spec, sizeof(spec), "\"csi\":{\"driver\":\"d\",\"volumeHandle\":\"h%u\"}", i);
+        give_csi(cache, GT_RELATED_VOLUME, name, spec);
+        snprintf(spec, sizeof(spec), "\"volumeName\":\"v%u\"", i);
+        snprintf(name, sizeof(name), "c%u", i);
+        give_csi(cache, GT_RELATED_CLAIM, name, spec);
+    }
+    give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true, .spec = USES(CLAIM("c0"))));
+    give_pod(cache, POD(.name = "there", .node = "n1", .spec = USES(CLAIM("c1") "," CLAIM("c2"))));
+    give_pod(cache, POD(.name = "too", .node = "n1", .spec = USES(CLAIM("c1"))));
+    assert_closed(cache, false, false); /* there is no limit */
+    give_csi(cache, GT_RELATED_CSI_NODE, "n1", DRIVERS("2"));
+    assert_closed(cache, true, false);
+    give_csi(cache, GT_RELATED_CSI_NODE, "n1", DRIVERS("3"));
+    assert_false(gt_cache_peers_bar(cache, pod_of(cache, "p"), 0));
+    give_csi(cache, GT_RELATED_CSI_NODE, "n1", DRIVERS("2"));
+    give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true, .spec = USES(CLAIM("c1"))));
+    assert_false(gt_cache_peers_bar(cache, pod_of(cache, "p"), 0)); /* it is attached already */
+    give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true, .spec = USES(CLAIM("c0"))));
+    assert_closed(cache, true, false);
+    gt_cache_pod_deleted(cache, "ns", "too");
+    assert_closed(cache, true, false);
+    gt_cache_pod_deleted(cache, "ns", "there");
+    assert_false(gt_cache_peers_bar(cache, pod_of(cache, "p"), 0));
+    give_volume(cache, GT_RELATED_CLASS,
+                "{\"metadata\":{\"name\":\"late\"},\"provisioner\":\"d\",\"volumeBindingMode\":"
+                "\"WaitForFirstConsumer\"}");
+    give_csi(cache, GT_RELATED_CLAIM, "c1", "\"storageClassName\":\"late\"");
+    give_csi(cache, GT_RELATED_CLAIM, "c2", "\"storageClassName\":\"late\"");
+    give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true,
+                        .spec = USES(CLAIM("c0") "," CLAIM("c1") "," CLAIM("c2"))));
+    assert_closed(cache, true, false); /* volumes that will be made count, too */
+    gt_cache_related_deleted(cache, GT_RELATED_CSI_NODE, NULL, "n1");
+    assert_closed(cache, false, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labels), cmocka_unit_test(test_taints),
-        cmocka_unit_test(test_bound),  cmocka_unit_test(test_bound_with_too_much),
-        cmocka_unit_test(test_shared), cmocka_unit_test(test_volumes),
+        cmocka_unit_test(test_labels),   cmocka_unit_test(test_taints),
+        cmocka_unit_test(test_bound),    cmocka_unit_test(test_bound_with_too_much),
+        cmocka_unit_test(test_shared),   cmocka_unit_test(test_volumes),
+        cmocka_unit_test(test_attached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

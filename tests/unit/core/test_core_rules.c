@@ -36,19 +36,21 @@ static unsigned draw(uint64_t *random, unsigned below)
 static void make_rule(struct ruled *ruled, unsigned at, uint64_t *random)
 {
     struct gt_plan_rule *rule = &ruled->rules.rules[at];
-    *rule = (struct gt_plan_rule){.kind = (enum gt_peer_kind)draw(random, 3),
+    *rule = (struct gt_plan_rule){.kind = (enum gt_peer_kind)draw(random, 4),
                                   .domains = ZONES,
                                   .who = 1 + draw(random, 3),
                                   .with = 1 + draw(random, 3),
                                   .skew = 1 + draw(random, 2),
                                   .fewest = draw(random, 4)};
-    bool by_node = rule->kind != GT_PEER_TOGETHER && draw(random, 3) == 0;
+    bool takes = rule->kind == GT_PEER_TAKE;
+    bool by_node = takes || (rule->kind != GT_PEER_TOGETHER && draw(random, 3) == 0);
     unsigned domains = by_node ? ruled->nodes : ZONES;
     for (unsigned n = 0; n < ruled->nodes; n++)
         ruled->domain[at][n] = by_node ? n : draw(random, 9) ? draw(random, ZONES) : GT_NONE;
     for (unsigned d = 0; d < domains; d++) {
         unsigned there = draw(random, 3);
         ruled->there[at][d] = rule->kind == GT_PEER_SPREAD ? (draw(random, 8) ? there : GT_NONE)
+                              : takes                      ? draw(random, 6)
                               : rule->kind == GT_PEER_TOGETHER && draw(random, 2) ? there / 2
                                                                                   : 0;
     }
@@ -57,6 +59,12 @@ static void make_rule(struct ruled *ruled, unsigned at, uint64_t *random)
     if (!by_node) {
         rule->domain = calloc(NODES, sizeof(*rule->domain));
         memcpy(rule->domain, ruled->domain[at], sizeof(ruled->domain[at]));
+    }
+    if (takes) {
+        rule->with = rule->who;
+        rule->take = calloc(SORTS, sizeof(*rule->take));
+        for (unsigned s = 0; s < SORTS; s++)
+            rule->take[s] = rule->who >> s & 1 ? 1 + draw(random, 3) : 0;
     }
     rule->there = calloc(NODES, sizeof(*rule->there));
     memcpy(rule->there, ruled->there[at], sizeof(ruled->there[at]));
@@ -105,7 +113,7 @@ static void make(struct ruled *ruled, uint64_t *random)
     for (unsigned i = 0, waits = 0; i < ruled->rules.count; i++) {
         make_rule(ruled, i, random);
         const struct gt_plan_rule *rule = &ruled->rules.rules[i];
-        if (rule->kind == GT_PEER_APART)
+        if (rule->kind == GT_PEER_APART || rule->kind == GT_PEER_TAKE)
             continue;
         bool seeds = rule->kind == GT_PEER_TOGETHER && !(rule->who & rule->with);
         ruled->tangled |= waits++ || (rule->who != rule->with && !seeds);
@@ -129,6 +137,16 @@ static unsigned pods_in(const struct bound *bound, unsigned at, uint64_t sorts, 
     return count;
 }
 
+static unsigned taken_on(const struct bound *bound, unsigned at, uint32_t node)
+{
+    unsigned taken = 0;
+    for (unsigned i = 0; i < bound->ruled->pod_count; i++)
+        taken += bound->is[i] && bound->node[i] == node
+                     ? bound->ruled->rules.rules[at].take[bound->ruled->sort[i]]
+                     : 0;
+    return taken;
+}
+
 static bool passes(const struct bound *bound, unsigned pod, unsigned at)
 {
     const struct ruled *ruled = bound->ruled;
@@ -141,6 +159,8 @@ static bool passes(const struct bound *bound, unsigned pod, unsigned at)
                                      (!with || !pods_in(bound, at, rule->who, domain)));
     if (!who)
         return true;
+    if (rule->kind == GT_PEER_TAKE)
+        return taken_on(bound, at, domain) + rule->take[ruled->sort[pod]] <= there[domain];
     if (domain == GT_NONE)
         return false;
     if (rule->kind == GT_PEER_TOGETHER) {
