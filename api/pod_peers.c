@@ -97,7 +97,7 @@ static bool pod_peers_add_terms(const cJSON *spec, const cJSON *labels, cJSON *t
 }
 
 /* The claim of a volume; "": it has none. */
-static const char *claim_of(const cJSON *volume, const char *name, char made[static 512])
+static const char *pod_peers_claim_of(const cJSON *volume, const char *name, char made[static 512])
 {
     if (!gt_get(volume, "ephemeral"))
         return gt_get_string(gt_get(volume, "persistentVolumeClaim"), "claimName");
@@ -110,7 +110,7 @@ int gt_pod_claims_text(const cJSON *spec, const char *namespace_, const char *na
     struct gt_buf text = GT_BUF(1 << 20);
     char made[512];
     for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next) {
-        const char *claim = claim_of(item, name, made);
+        const char *claim = pod_peers_claim_of(item, name, made);
         if (*claim && !text.len)
             gt_buf_printf(&text, "%s\n", namespace_);
         if (*claim)
@@ -127,7 +127,7 @@ static bool add_claims(const cJSON *spec, const char *name, cJSON *parts)
 {
     char made[512];
     for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next) {
-        const char *claim = claim_of(item, name, made);
+        const char *claim = pod_peers_claim_of(item, name, made);
         const char *list = strstr(claim, name) ? "own" : "claims";
         cJSON *to = cJSON_GetObjectItemCaseSensitive(parts, list), *text = cJSON_CreateString(claim);
         if (*claim && !to)

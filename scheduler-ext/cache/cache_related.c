@@ -51,7 +51,7 @@ static void related_changed(struct gt_cache *cache)
     gt_cache_notify(cache);
 }
 
-static bool has_limits(const struct cache_related *one)
+static bool cache_related_has_limits(const struct cache_related *one)
 {
     return one->kind == GT_RELATED_CSI_NODE && *one->of;
 }
@@ -74,7 +74,7 @@ static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const
     if (one->namespace_ && one->name && one->of && one->driver && one->handle && *one->name &&
         gt_cache_constraints_of(cache, &read->nodes, &one->nodes) == 0 &&
         gt_table_add(&cache->related, one->hash, one) == 0) {
-        cache->attach_limits += has_limits(one);
+        cache->attach_limits += cache_related_has_limits(one);
         return true;
     }
     related_free(cache, one);
@@ -97,7 +97,7 @@ void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind,
     if (!gone)
         return;
     gt_table_remove(&cache->related, gone->hash, gone);
-    cache->attach_limits -= has_limits(gone);
+    cache->attach_limits -= cache_related_has_limits(gone);
     related_free(cache, gone);
     related_changed(cache);
 }
