@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/pod_claim.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_get.h"
@@ -140,6 +141,37 @@ static bool add_claims(const cJSON *spec, const char *name, cJSON *parts)
     return true;
 }
 
+/* The ResourceClaims but the one that the webhook made for its GPUs. */
+static bool next_device_claim(const cJSON *spec, struct gt_claim_entry *entry)
+{
+    struct gt_claim_of_pod ours;
+    gt_claim_of_pod_read(spec, &ours);
+    while (gt_claim_entry_next(spec, entry))
+        if (!ours.template_ || strcmp(ours.name, entry->name) != 0)
+            return true;
+    return false;
+}
+
+bool gt_pod_uses_devices(const cJSON *spec)
+{
+    struct gt_claim_entry entry = {0};
+    return next_device_claim(spec, &entry);
+}
+
+static bool pod_peers_add_devices(const cJSON *spec, cJSON *parts)
+{
+    struct gt_claim_entry entry = {0};
+    cJSON *list = gt_pod_uses_devices(spec) ? cJSON_AddArrayToObject(parts, "devices") : NULL;
+    while (list && next_device_claim(spec, &entry)) {
+        cJSON *made = cJSON_CreateObject();
+        if (!made || !cJSON_AddItemToArray(list, made) ||
+            !cJSON_AddStringToObject(made, *entry.claim ? "claim" : "template",
+                                     *entry.claim ? entry.claim : entry.template_))
+            return false;
+    }
+    return list || !gt_pod_uses_devices(spec);
+}
+
 bool gt_pod_uses_claims(const cJSON *spec)
 {
     for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next)
@@ -160,7 +192,7 @@ bool gt_pod_has_own_claims(const cJSON *spec, const char *name)
 /* Most pods ask for nothing: that is seen without any memory. */
 static bool pod_peers_asks(const cJSON *spec, bool of_volumes)
 {
-    if (of_volumes && gt_pod_uses_claims(spec))
+    if (of_volumes && (gt_pod_uses_claims(spec) || gt_pod_uses_devices(spec)))
         return true;
     if (gt_get(gt_get_at(spec, "affinity", "podAntiAffinity"), required) ||
         gt_get(gt_get_at(spec, "affinity", "podAffinity"), required) ||
@@ -187,8 +219,9 @@ int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const char *nam
     bool made = ports && terms && cJSON_AddStringToObject(parts, "of", namespace_) &&
                 add_ports(spec, "containers", of_host, ports) &&
                 add_ports(spec, "initContainers", of_host, ports) &&
-                pod_peers_add_terms(spec, labels, terms) && (!name || add_claims(spec, name, parts));
-    bool claims = gt_get(parts, "claims") || gt_get(parts, "own");
+                pod_peers_add_terms(spec, labels, terms) &&
+                (!name || (add_claims(spec, name, parts) && pod_peers_add_devices(spec, parts)));
+    bool claims = gt_get(parts, "claims") || gt_get(parts, "own") || gt_get(parts, "devices");
     int port_count = cJSON_GetArraySize(ports), term_count = cJSON_GetArraySize(terms);
     int r = made ? 0 : -ENOMEM;
     if (made && (port_count || term_count || claims)) {
@@ -242,6 +275,7 @@ int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret)
     peers->of = gt_get_string(peers->parts, "of");
     peers->claims = gt_get(peers->parts, "claims");
     peers->own = gt_get(peers->parts, "own");
+    peers->devices = gt_get(peers->parts, "devices");
     peers->text = memcpy(peers + 1, text, size);
     for (const cJSON *item = list_of(peers->parts, "ports"); item && peers->port_count < GT_PEER_PORTS_MAX;
          item = item->next)

@@ -8,7 +8,7 @@
 /*
  * What a pod's spec asks of the pods around it, as far as a scheduler refuses nodes for it: host ports,
  * required affinity and anti-affinity between pods, spread constraints with DoNotSchedule. Preferred rules
- * are not read. With them go the volume claims that it uses.
+ * are not read. With them go the claims that it uses, of volumes and of devices.
  */
 enum { GT_PEER_PORTS_MAX = 64, GT_PEER_TERMS_MAX = 16, GT_PEERS_TEXT_MAX = 1 << 15 };
 
@@ -32,12 +32,14 @@ struct gt_peer_term {
 };
 
 struct gt_pod_peers {
-    uint32_t refs, hash; /* for the user of these rules */
-    const char *text;    /* the source; pods with the same one ask for the same */
-    cJSON *parts;        /* what the others point into */
-    const char *of;      /* the namespace of its pods */
-    const cJSON *claims; /* names of PersistentVolumeClaims, an array; NULL: none */
-    const cJSON *own;    /* likewise, of this pod alone, by their names */
+    uint32_t refs, hash;  /* for the user of these rules */
+    const char *text;     /* the source; pods with the same one ask for the same */
+    cJSON *parts;         /* what the others point into */
+    const char *of;       /* the namespace of its pods */
+    const cJSON *claims;  /* names of PersistentVolumeClaims, an array; NULL: none */
+    const cJSON *own;     /* likewise, of this pod alone, by their names */
+    const cJSON *devices; /* [{"claim":NAME} or {"template":NAME}], ResourceClaims that may be of other
+                             drivers; NULL: none */
     struct gt_peer_port ports[GT_PEER_PORTS_MAX];
     struct gt_peer_term terms[GT_PEER_TERMS_MAX];
     unsigned port_count, term_count;
@@ -46,6 +48,8 @@ struct gt_pod_peers {
 
 /* Whether a volume of the pod is that of a PersistentVolumeClaim. */
 bool gt_pod_uses_claims(const cJSON *spec);
+/* Whether it has ResourceClaims beside the one that the webhook made for its GPUs. */
+bool gt_pod_uses_devices(const cJSON *spec);
 /* Whether one is of this pod alone: of a StatefulSet's pod, or ephemeral. `name`: "" where it has none yet.
  */
 bool gt_pod_has_own_claims(const cJSON *spec, const char *name);

@@ -49,6 +49,77 @@ static char *attach_limits(const cJSON *spec)
     return gt_buf_take(&text);
 }
 
+/* ---- devices ---- */
+
+static const cJSON *related_first(const cJSON *list)
+{
+    return cJSON_IsArray(list) ? list->child : NULL;
+}
+
+/* Requests whose number of devices is known. NULL without memory. */
+static char *device_requests(const cJSON *requests)
+{
+    struct gt_buf text = GT_BUF(1 << 16);
+    for (const cJSON *item = related_first(requests); item; item = item->next) {
+        const cJSON *exactly = gt_get(item, "exactly"), *count = gt_get(exactly, "count");
+        const char *class = gt_get_string(exactly, "deviceClassName");
+        uint64_t number = 1;
+        bool known = *class && strcmp(gt_get_string(exactly, "allocationMode"), "All") != 0 &&
+                     !cJSON_IsTrue(gt_get(exactly, "adminAccess")) &&
+                     (!count || gt_json_is_unsigned(count, INT16_MAX, &number));
+        if (known)
+            gt_buf_printf(&text, "%s=%" PRIu64 "\n", class, number);
+    }
+    return gt_buf_take(&text);
+}
+
+/* NULL without memory. */
+static char *allocated_devices(const cJSON *allocation)
+{
+    struct gt_buf text = GT_BUF(1 << 16);
+    for (const cJSON *item = related_first(gt_get_at(allocation, "devices", "results")); item;
+         item = item->next)
+        if (!cJSON_IsTrue(gt_get(item, "adminAccess")))
+            gt_buf_printf(&text, "%s=%s\n", gt_get_string(item, "driver"), gt_get_string(item, "pool"));
+    return gt_buf_take(&text);
+}
+
+/*
+ * The driver whose devices alone can be of the class; "" where its selectors do not say so in the usual way,
+ * `device.driver == "NAME"`, with or without `&& ...` behind it. NULL without memory.
+ */
+static char *driver_of_class(const cJSON *selectors)
+{
+    static const char begin[] = "device.driver == ";
+    for (const cJSON *item = related_first(selectors); item; item = item->next) {
+        const char *text = gt_get_string(gt_get(item, "cel"), "expression");
+        text += strspn(text, " \t\n");
+        if (strncmp(text, begin, strlen(begin)) != 0 || strstr(text, "||") || strchr(text, '?'))
+            continue;
+        text += strlen(begin);
+        char quote[] = {*text, '\0'};
+        size_t len = *text ? strcspn(text + 1, quote) : 0;
+        const char *after = len ? text + 1 + len : "";
+        if ((*quote != '"' && *quote != '\'') || *after != *quote)
+            continue;
+        after += 1 + strspn(after + 1, " \t\n");
+        if (!*after || strncmp(after, "&&", 2) == 0)
+            return strndup(text + 1, len);
+    }
+    return strdup("");
+}
+
+static void read_slice(const cJSON *spec, struct gt_related *ret)
+{
+    const cJSON *devices = gt_get(spec, "devices");
+    ret->driver = gt_get_string(spec, "driver");
+    ret->handle = gt_get_string(spec, "nodeName");
+    for (const cJSON *item = related_first(devices); item; item = item->next) {
+        ret->count++;
+        ret->is_many |= cJSON_IsTrue(gt_get(item, "allowMultipleAllocations"));
+    }
+}
+
 static char *what_it_is_of(enum gt_related_kind kind, const cJSON *object, const char *name)
 {
     const cJSON *spec = gt_get(object, "spec");
@@ -57,6 +128,14 @@ static char *what_it_is_of(enum gt_related_kind kind, const cJSON *object, const
         return gt_peer_labels_text(name, gt_get_at(object, "metadata", "labels"));
     if (kind == GT_RELATED_CSI_NODE)
         return attach_limits(spec);
+    const cJSON *allocation = gt_get_at(object, "status", "allocation");
+    if (kind == GT_RELATED_DEVICE_CLAIM)
+        return allocation ? allocated_devices(allocation)
+                          : device_requests(gt_get_at(spec, "devices", "requests"));
+    if (kind == GT_RELATED_DEVICE_TEMPLATE)
+        return device_requests(gt_get_at(spec, "spec", "devices", "requests"));
+    if (kind == GT_RELATED_DEVICE_SLICE)
+        return strdup(gt_get_string(gt_get(spec, "pool"), "name"));
     return strdup(*volume ? volume : gt_get_string(spec, "storageClassName"));
 }
 
@@ -74,16 +153,24 @@ int gt_related_read(enum gt_related_kind kind, const cJSON *object, struct gt_re
     ret->driver = kind == GT_RELATED_CLASS ? gt_get_string(object, "provisioner")
                                            : gt_get_string(gt_get(spec, "csi"), "driver");
     ret->handle = gt_get_string(gt_get(spec, "csi"), "volumeHandle");
+    if (kind == GT_RELATED_DEVICE_CLASS)
+        ret->driver = ret->class_driver = driver_of_class(gt_get(spec, "selectors"));
+    if (kind == GT_RELATED_DEVICE_SLICE)
+        read_slice(spec, ret);
+    ret->is_bound |= kind == GT_RELATED_DEVICE_CLAIM && gt_get_at(object, "status", "allocation");
     ret->made = has ? terms_of_topologies(topologies) : NULL;
     ret->nodes.terms = kind == GT_RELATED_VOLUME
                            ? gt_get_at(spec, "nodeAffinity", "required", "nodeSelectorTerms")
+                       : kind == GT_RELATED_DEVICE_CLAIM
+                           ? gt_get_at(object, "status", "allocation", "nodeSelector", "nodeSelectorTerms")
                            : ret->made;
     ret->nodes.has_terms = ret->nodes.terms;
-    return ret->of && (ret->made || !has) ? 0 : -ENOMEM;
+    return ret->of && ret->driver && (ret->made || !has) ? 0 : -ENOMEM;
 }
 
 void gt_related_done(struct gt_related *related)
 {
     free(related->of);
+    free(related->class_driver);
     cJSON_Delete(related->made);
 }

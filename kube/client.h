@@ -20,7 +20,7 @@ struct gt_kube_resource {
 extern const struct gt_kube_resource gt_kube_nodes, gt_kube_pods, gt_kube_configmaps, gt_kube_leases,
     gt_kube_services, gt_kube_events, gt_kube_resource_quotas, gt_kube_resource_claims,
     gt_kube_resource_claim_templates, gt_kube_resource_slices, gt_kube_volume_claims, gt_kube_volumes,
-    gt_kube_storage_classes, gt_kube_csi_nodes, gt_kube_namespaces, gt_kube_crds;
+    gt_kube_storage_classes, gt_kube_csi_nodes, gt_kube_device_classes, gt_kube_namespaces, gt_kube_crds;
 
 /* Our own kinds, and the kinds of others as which Supernodes are published. */
 extern const struct gt_kube_resource gt_kube_node_gpu_topologies, gt_kube_supernodes, gt_kube_gpu_placements,

@@ -16,6 +16,7 @@ const struct gt_kube_resource gt_kube_resource_claims = {"resource.k8s.io", "v1"
 const struct gt_kube_resource gt_kube_resource_claim_templates = {"resource.k8s.io", "v1",
                                                                   "resourceclaimtemplates", true};
 const struct gt_kube_resource gt_kube_resource_slices = {"resource.k8s.io", "v1", "resourceslices", false};
+const struct gt_kube_resource gt_kube_device_classes = {"resource.k8s.io", "v1", "deviceclasses", false};
 const struct gt_kube_resource gt_kube_namespaces = {"", "v1", "namespaces", false};
 const struct gt_kube_resource gt_kube_volume_claims = {"", "v1", "persistentvolumeclaims", true};
 const struct gt_kube_resource gt_kube_volumes = {"", "v1", "persistentvolumes", false};

@@ -98,8 +98,8 @@ void gt_cache_slice(struct gt_cache *cache, const cJSON *object);
 void gt_cache_slice_deleted(struct gt_cache *cache, const char *name);
 void gt_cache_slices_synced(struct gt_cache *cache);
 
-/* Objects that pods refer to. Volumes are read once a pod with GPUs uses a claim, Namespaces once some pod's
- * rules ask for their labels. */
+/* Objects that pods refer to. Volumes, or devices, are read once a pod with GPUs uses a claim of them,
+ * Namespaces once some pod's rules ask for their labels. */
 enum gt_cache_reading {
     GT_NOT_READ,   /* volumes restrict nothing, and Namespaces have no labels */
     GT_BEING_READ, /* pods that refer to some get no place yet */
@@ -108,10 +108,12 @@ enum gt_cache_reading {
 void gt_cache_related(struct gt_cache *cache, enum gt_related_kind kind, const cJSON *object);
 void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind, const char *namespace_,
                               const char *name);
-/* Of volumes; `kind` GT_RELATED_NAMESPACE: of Namespaces. */
+/* Of volumes; `kind` GT_RELATED_NAMESPACE, GT_RELATED_DEVICE_CLAIM: of Namespaces, of devices. */
 void gt_cache_set_related(struct gt_cache *cache, enum gt_related_kind kind, enum gt_cache_reading known);
 /* Whether they must be read, and are not: for this pod; for any. */
 bool gt_cache_wants_volumes(const struct gt_cache *cache, const struct gt_pod *pod);
+/* Likewise, whether ResourceClaims and what goes with them should be read. */
+bool gt_cache_wants_devices(const struct gt_cache *cache, const struct gt_pod *pod);
 bool gt_cache_wants_namespaces(const struct gt_cache *cache);
 
 /* ResourceClaimTemplates, of users and of the companion. */

@@ -236,9 +236,20 @@ void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod);
 void gt_cache_charges_done(struct gt_cache *cache);
 
-/* ---- volumes, cache_related.c ---- */
+/* ---- objects that pods refer to, cache_related.c ---- */
 
-struct gt_volume_rules { /* the nodes where the volumes of a pod can be used */
+struct cache_related { /* as struct gt_related; texts are shared */
+    enum gt_related_kind kind;
+    uint32_t hash;
+    const char *namespace_, *name, *of, *driver, *handle;
+    bool is_bound, is_late, is_many;
+    uint32_t count;
+    struct gt_pod_rules *nodes; /* NULL: all */
+};
+struct cache_related *gt_cache_find_related(const struct gt_cache *cache, enum gt_related_kind kind,
+                                            const char *namespace_, const char *name);
+
+struct gt_volume_rules { /* the nodes where the volumes and allocated devices of a pod can be used */
     bool unread;         /* none: they are not known yet */
     bool unbound;        /* none: a scheduler waits until a claim is there, and bound */
     unsigned count;
@@ -408,7 +419,7 @@ struct gt_cache {
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests, peers;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
     struct gt_table claim_templates, slices, related;
-    enum gt_cache_reading volumes_known, namespaces_known;
+    enum gt_cache_reading volumes_known, namespaces_known, devices_known;
     bool namespaces_wanted;    /* some pod has rules about their labels */
     uint32_t attach_limits;    /* CSINodes that have some */
     bool slices_known;         /* else NodeGPUTopologies alone say what claims can get */

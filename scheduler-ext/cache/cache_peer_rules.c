@@ -430,11 +430,11 @@ static void say_rules(const struct peer_work *work, struct gt_buf *to)
     if (work->volumes_unread)
         gt_buf_puts(to, "; volumes or Namespaces that its pods name have not been read yet");
     else if (work->volumes_unbound)
-        gt_buf_puts(to, "; volume claims of its pods are missing or not bound yet");
+        gt_buf_puts(to, "; claims of its pods, of volumes or devices, are missing or not bound yet");
     else if (work->volumes_bar)
-        gt_buf_puts(to, "; the volumes of its pods can be used on some nodes only");
+        gt_buf_puts(to, "; the volumes or devices of its pods can be used on some nodes only");
     if (work->attach_full)
-        gt_buf_printf(to, "; on %u node%s no such pod's volumes of %s can be attached beside those there",
+        gt_buf_printf(to, "; %u node%s cannot take what such a pod needs of %s beside what is in use there",
                       work->attach_full, gt_plural(work->attach_full), work->attach_driver);
     if (work->rules->incomplete)
         gt_buf_puts(to, "; it has more rules between pods than are looked at");
@@ -475,7 +475,7 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
     if (!work.set_count && !work.term_count)
         return 0;
     give_sorts(&work, count);
-    if (meet_all(&work) < 0 || gt_cache_peer_volumes(&work) < 0 || add_rules(&work) < 0)
+    if (meet_all(&work) < 0 || gt_cache_peer_claims(&work) < 0 || add_rules(&work) < 0)
         return gt_fail_sys(err, ENOMEM, "plan");
     gt_plan_rules_merge(work.rules, count);
     if (said)

@@ -43,7 +43,7 @@ struct peer_work {
     unsigned set_count, term_count, own_terms, key_count;
     uint32_t ports_taken[PEER_SETS_MAX]; /* nodes */
     bool volumes_unread, volumes_unbound, volumes_bar;
-    uint32_t attach_full; /* nodes without room for the volumes of a pod of its driver */
+    uint32_t attach_full; /* nodes without room for what a pod needs of its driver */
     const char *attach_driver;
     struct gt_plan_rules *rules;
 };
@@ -58,5 +58,5 @@ int gt_peer_bar(struct peer_work *work, uint64_t sorts, uint32_t node);
 /* NULL: there are too many, which is noted. */
 struct gt_plan_rule *gt_peer_add_rule(struct peer_work *work, enum gt_peer_kind kind, uint64_t who,
                                       uint64_t with);
-/* Rules by the volumes of the pods: where they can be used, and attached. */
-int gt_cache_peer_volumes(struct peer_work *work);
+/* Rules by the claims of the pods: where volumes can be used and attached, and where devices are left. */
+int gt_cache_peer_claims(struct peer_work *work);

@@ -96,7 +96,8 @@ bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_
         gt_cache_volume_rules(cache, own->rules, true, &volumes);
     if (own->rules &&
         (own->rules->port_count || own->rules->term_count || volumes.unread || volumes.unbound ||
-         volumes.count || (cache->attach_limits && (own->rules->claims || own->rules->own))))
+         volumes.count || (cache->attach_limits && (own->rules->claims || own->rules->own)) ||
+         (own->rules->devices && cache->devices_known == GT_IS_READ)))
         return true;
     if (!cache->peers_apart)
         return false;

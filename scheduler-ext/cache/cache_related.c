@@ -4,20 +4,14 @@
 #include <string.h>
 
 #include "api/pod_peers.h"
+#include "base/json_get.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /*
  * Objects that pods refer to. On which nodes pods can use their volumes: a claim names its volume, which
  * names nodes, as local disks do; one without a volume yet names its class, which names the places where
- * volumes are made. Which labels Namespaces have.
+ * volumes are made. Which labels Namespaces have. Which nodes have devices.
  */
-struct cache_related { /* as struct gt_related; texts are shared */
-    enum gt_related_kind kind;
-    uint32_t hash;
-    const char *namespace_, *name, *of, *driver, *handle;
-    bool is_bound, is_late;
-    struct gt_pod_rules *nodes; /* NULL: all */
-};
 
 static bool related_is(const void *item, const void *key)
 {
@@ -26,8 +20,8 @@ static bool related_is(const void *item, const void *key)
            strcmp(one->namespace_, wanted->namespace_) == 0;
 }
 
-static struct cache_related *related_find(const struct gt_cache *cache, enum gt_related_kind kind,
-                                          const char *namespace_, const char *name)
+struct cache_related *gt_cache_find_related(const struct gt_cache *cache, enum gt_related_kind kind,
+                                            const char *namespace_, const char *name)
 {
     const struct cache_related wanted = {.kind = kind, .namespace_ = namespace_, .name = name};
     return gt_table_find(&cache->related, gt_cache_pod_hash(cache, namespace_, name), related_is, &wanted);
@@ -69,7 +63,9 @@ static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const
                                   .driver = gt_cache_string(cache, read->driver),
                                   .handle = gt_cache_string(cache, read->handle),
                                   .is_bound = read->is_bound,
-                                  .is_late = read->is_late};
+                                  .is_late = read->is_late,
+                                  .is_many = read->is_many,
+                                  .count = read->count};
     gt_cache_related_deleted(cache, kind, read->namespace_, read->name);
     if (one->namespace_ && one->name && one->of && one->driver && one->handle && *one->name &&
         gt_cache_constraints_of(cache, &read->nodes, &one->nodes) == 0 &&
@@ -93,7 +89,7 @@ void gt_cache_related(struct gt_cache *cache, enum gt_related_kind kind, const c
 void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind, const char *namespace_,
                               const char *name)
 {
-    struct cache_related *gone = related_find(cache, kind, namespace_ ? namespace_ : "", name);
+    struct cache_related *gone = gt_cache_find_related(cache, kind, namespace_ ? namespace_ : "", name);
     if (!gone)
         return;
     gt_table_remove(&cache->related, gone->hash, gone);
@@ -104,7 +100,9 @@ void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind,
 
 void gt_cache_set_related(struct gt_cache *cache, enum gt_related_kind kind, enum gt_cache_reading known)
 {
-    *(kind == GT_RELATED_NAMESPACE ? &cache->namespaces_known : &cache->volumes_known) = known;
+    *(kind == GT_RELATED_NAMESPACE      ? &cache->namespaces_known
+      : kind == GT_RELATED_DEVICE_CLAIM ? &cache->devices_known
+                                        : &cache->volumes_known) = known;
     related_changed(cache);
 }
 
@@ -123,6 +121,12 @@ bool gt_cache_wants_volumes(const struct gt_cache *cache, const struct gt_pod *p
            gt_pod_uses_claims(pod->spec);
 }
 
+bool gt_cache_wants_devices(const struct gt_cache *cache, const struct gt_pod *pod)
+{
+    return cache->devices_known == GT_NOT_READ && pod->gpus.total && !pod->node_name &&
+           gt_pod_uses_devices(pod->spec);
+}
+
 bool gt_cache_wants_namespaces(const struct gt_cache *cache)
 {
     return cache->namespaces_wanted && cache->namespaces_known == GT_NOT_READ;
@@ -137,7 +141,7 @@ bool gt_cache_term_matches(const struct gt_cache *cache, const struct gt_pod_pee
     const struct cache_related *of = NULL;
     if (term->of_namespace && cache->namespaces_known == GT_IS_READ) {
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(labels, "\n"), labels);
-        of = related_find(cache, GT_RELATED_NAMESPACE, "", name);
+        of = gt_cache_find_related(cache, GT_RELATED_NAMESPACE, "", name);
     }
     return gt_peer_term_matches(peers, term, labels, of ? of->of : NULL);
 }
@@ -157,7 +161,8 @@ static void add_node_rule(const struct gt_pod_rules *nodes, struct gt_volume_rul
 /* What it is bound to, or made by; NULL: not known. */
 static const struct cache_related *maker_of(const struct gt_cache *cache, const struct cache_related *claim)
 {
-    return claim ? related_find(cache, claim->is_bound ? GT_RELATED_VOLUME : GT_RELATED_CLASS, "", claim->of)
+    return claim ? gt_cache_find_related(cache, claim->is_bound ? GT_RELATED_VOLUME : GT_RELATED_CLASS, "",
+                                         claim->of)
                  : NULL;
 }
 
@@ -166,7 +171,7 @@ static void add_claim_rules(const struct gt_cache *cache, const char *namespace_
 {
     for (const cJSON *name = names ? names->child : NULL; name; name = name->next) {
         const struct cache_related *claim =
-            related_find(cache, GT_RELATED_CLAIM, namespace_, cJSON_GetStringValue(name));
+            gt_cache_find_related(cache, GT_RELATED_CLAIM, namespace_, cJSON_GetStringValue(name));
         const struct cache_related *of = maker_of(cache, claim);
         to->unbound |= !of || (!claim->is_bound && !of->is_late); /* a volume may be told after its claim */
         if (of && of->nodes)
@@ -174,15 +179,32 @@ static void add_claim_rules(const struct gt_cache *cache, const char *namespace_
     }
 }
 
+/* Of ResourceClaims that have devices; one that is to be made for the pod may get any. */
+static void add_device_rules(const struct gt_cache *cache, const char *namespace_, const cJSON *devices,
+                             struct gt_volume_rules *to)
+{
+    for (const cJSON *item = devices ? devices->child : NULL; item; item = item->next) {
+        const char *name = gt_get_string(item, "claim");
+        const struct cache_related *claim =
+            gt_cache_find_related(cache, GT_RELATED_DEVICE_CLAIM, namespace_, name);
+        to->unbound |= *name && !claim;
+        if (claim && claim->nodes)
+            add_node_rule(claim->nodes, to);
+    }
+}
+
 void gt_cache_volume_rules(const struct gt_cache *cache, const struct gt_pod_peers *peers, bool own,
                            struct gt_volume_rules *to)
 {
-    to->unread = cache->volumes_known == GT_BEING_READ;
-    if (cache->volumes_known != GT_IS_READ)
-        return;
-    add_claim_rules(cache, peers->of, peers->claims, to);
-    if (own)
-        add_claim_rules(cache, peers->of, peers->own, to);
+    to->unread = ((peers->claims || peers->own) && cache->volumes_known == GT_BEING_READ) ||
+                 (peers->devices && cache->devices_known == GT_BEING_READ);
+    if (cache->volumes_known == GT_IS_READ) {
+        add_claim_rules(cache, peers->of, peers->claims, to);
+        if (own)
+            add_claim_rules(cache, peers->of, peers->own, to);
+    }
+    if (cache->devices_known == GT_IS_READ)
+        add_device_rules(cache, peers->of, peers->devices, to);
 }
 
 bool gt_cache_volumes_fit(const struct gt_volume_rules *rules, const struct cache_node *node)
@@ -196,7 +218,7 @@ bool gt_cache_volumes_fit(const struct gt_volume_rules *rules, const struct cach
 bool gt_cache_attached(const struct gt_cache *cache, const char *namespace_, const char *name,
                        const char **ret_driver, const void **ret_volume)
 {
-    const struct cache_related *claim = related_find(cache, GT_RELATED_CLAIM, namespace_, name);
+    const struct cache_related *claim = gt_cache_find_related(cache, GT_RELATED_CLAIM, namespace_, name);
     const struct cache_related *of = maker_of(cache, claim);
     if (!of || !*of->driver)
         return false;
@@ -208,7 +230,7 @@ bool gt_cache_attached(const struct gt_cache *cache, const char *namespace_, con
 uint32_t gt_cache_attach_limit(const struct gt_cache *cache, const struct cache_node *node,
                                const char *driver)
 {
-    const struct cache_related *of = related_find(cache, GT_RELATED_CSI_NODE, "", node->name);
+    const struct cache_related *of = gt_cache_find_related(cache, GT_RELATED_CSI_NODE, "", node->name);
     size_t len = strlen(driver);
     for (const char *line = of ? of->of : ""; *line; line += strcspn(line, "\n") + 1)
         if (strncmp(line, driver, len) == 0 && line[len] == '=')

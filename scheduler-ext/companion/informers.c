@@ -10,13 +10,11 @@
 #include "kube/informer.h"
 #include "scheduler-ext/decide/noted.h"
 
-enum {
-    TICK_MS = 5000,
-    PODS_MAX = 1 << 20,
-    VOLUME_KINDS = GT_INFORMER_CSI_NODES - GT_INFORMER_VOLUME_CLAIMS + 1
-};
+enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
 
 static const char no_volumes[] = "plans do not consider where pods can use their volumes";
+
+static const char no_devices[] = "plans do not consider which nodes have devices of other drivers";
 
 static const struct {
     const char *name;
@@ -44,6 +42,12 @@ static const struct {
                                "plans do not consider how many volumes a node can have attached"},
     [GT_INFORMER_NAMESPACES] = {"namespaces", &gt_kube_namespaces, NULL,
                                 "of Namespaces only the names are known to plans"},
+    [GT_INFORMER_DEVICE_CLAIMS] = {"resourceclaims", &gt_kube_resource_claims, NULL, no_devices},
+    [GT_INFORMER_DEVICE_TEMPLATES] = {"resourceclaimtemplates", &gt_kube_resource_claim_templates, NULL,
+                                      no_devices},
+    [GT_INFORMER_DEVICE_CLASSES] = {"deviceclasses", &gt_kube_device_classes, NULL, no_devices},
+    [GT_INFORMER_DEVICE_SLICES] = {"resourceslices of others", &gt_kube_resource_slices,
+                                   "spec.driver!=" GT_DRA_DRIVER, no_devices},
 };
 
 struct channel { /* the argument of an informer's callbacks */
@@ -128,6 +132,14 @@ static void cache_report(void *arg)
 static void follow_late(struct gt_informers *informers, enum gt_informer_kind first,
                         enum gt_informer_kind last);
 
+static void follow_devices(struct gt_informers *informers, const struct gt_pod *pod)
+{
+    if (follows(informers, GT_INFORMER_PLACEMENTS) && pod->gated &&
+        !informers->channels[GT_INFORMER_DEVICE_SLICES].informer &&
+        gt_cache_wants_devices(informers->cache, pod))
+        follow_late(informers, GT_INFORMER_DEVICE_CLAIMS, GT_INFORMER_DEVICE_SLICES);
+}
+
 static void came_pod(struct gt_informers *informers, const cJSON *object, bool is_new)
 {
     struct gt_pod pod; /* every handler gets the parsed object */
@@ -136,6 +148,7 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
         !informers->channels[GT_INFORMER_CSI_NODES].informer &&
         gt_cache_wants_volumes(informers->cache, &pod))
         follow_late(informers, GT_INFORMER_VOLUME_CLAIMS, GT_INFORMER_CSI_NODES);
+    follow_devices(informers, &pod);
     if (is_new && informers->synced)
         NOTIFY(informers, made_pod, informers->handlers[i_].arg, &pod);
     NOTIFY(informers, observe_pod, informers->handlers[i_].arg, &pod);
@@ -169,18 +182,24 @@ static void informers_came(void *arg, cJSON *object)
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim(informers->cache, object);
+        gt_cache_related(informers->cache, GT_RELATED_DEVICE_CLAIM, object);
         break;
     case GT_INFORMER_SLICES:
         gt_cache_slice(informers->cache, object);
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template(informers->cache, object);
+        gt_cache_related(informers->cache, GT_RELATED_DEVICE_TEMPLATE, object);
         break;
     case GT_INFORMER_VOLUME_CLAIMS:
     case GT_INFORMER_VOLUMES:
     case GT_INFORMER_CLASSES:
     case GT_INFORMER_CSI_NODES:
     case GT_INFORMER_NAMESPACES:
+    case GT_INFORMER_DEVICE_CLAIMS:
+    case GT_INFORMER_DEVICE_TEMPLATES:
+    case GT_INFORMER_DEVICE_CLASSES:
+    case GT_INFORMER_DEVICE_SLICES:
         gt_cache_related(informers->cache, related_kind(channel->kind), object);
         break;
     case GT_INFORMER_PODS:
@@ -224,18 +243,24 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim_deleted(informers->cache, namespace_, name);
+        gt_cache_related_deleted(informers->cache, GT_RELATED_DEVICE_CLAIM, namespace_, name);
         break;
     case GT_INFORMER_SLICES:
         gt_cache_slice_deleted(informers->cache, name);
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
         gt_cache_claim_template_deleted(informers->cache, namespace_, name);
+        gt_cache_related_deleted(informers->cache, GT_RELATED_DEVICE_TEMPLATE, namespace_, name);
         break;
     case GT_INFORMER_VOLUME_CLAIMS:
     case GT_INFORMER_VOLUMES:
     case GT_INFORMER_CLASSES:
     case GT_INFORMER_CSI_NODES:
     case GT_INFORMER_NAMESPACES:
+    case GT_INFORMER_DEVICE_CLAIMS:
+    case GT_INFORMER_DEVICE_TEMPLATES:
+    case GT_INFORMER_DEVICE_CLASSES:
+    case GT_INFORMER_DEVICE_SLICES:
         gt_cache_related_deleted(informers->cache, related_kind(channel->kind), namespace_, name);
         break;
     case GT_INFORMER_PODS:
@@ -248,21 +273,35 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
     }
 }
 
+/* What lists the objects of a kind: ResourceClaims may be followed for other reasons already. */
+static enum gt_informer_kind source_of(const struct gt_informers *informers, enum gt_informer_kind kind)
+{
+    bool claims = follows(informers, GT_INFORMER_CLAIMS);
+    return claims && kind == GT_INFORMER_DEVICE_CLAIMS      ? GT_INFORMER_CLAIMS
+           : claims && kind == GT_INFORMER_DEVICE_TEMPLATES ? GT_INFORMER_CLAIM_TEMPLATES
+                                                            : kind;
+}
+
+/* Once all of them are listed or refused. `all`: otherwise nothing is known, else without the first. */
+static void check_late(struct gt_informers *informers, enum gt_informer_kind first,
+                       enum gt_informer_kind last, bool all)
+{
+    unsigned known = 0, failing = 0;
+    for (enum gt_informer_kind kind = first; kind <= last; kind++) {
+        const struct channel *channel = &informers->channels[source_of(informers, kind)];
+        known += channel->synced;
+        failing += !channel->synced && channel->failing;
+    }
+    bool read = all ? !failing : informers->channels[first].synced;
+    if (informers->channels[last].informer && known + failing == last - first + 1)
+        gt_cache_set_related(informers->cache, related_kind(first), read ? GT_IS_READ : GT_NOT_READ);
+}
+
 static void check_synced(struct gt_informers *informers)
 {
-    const struct channel *volumes = &informers->channels[GT_INFORMER_VOLUME_CLAIMS];
-    unsigned known = 0, failing = 0;
-    for (unsigned i = 0; i < VOLUME_KINDS; i++) {
-        known += volumes[i].synced;
-        failing += !volumes[i].synced && volumes[i].failing;
-    }
-    if (volumes->informer &&
-        known + failing == VOLUME_KINDS) /* without volumes or classes, as far as claims tell */
-        gt_cache_set_related(informers->cache, GT_RELATED_VOLUME, volumes->synced ? GT_IS_READ : GT_NOT_READ);
-    const struct channel *namespaces = &informers->channels[GT_INFORMER_NAMESPACES];
-    if (namespaces->synced || namespaces->failing)
-        gt_cache_set_related(informers->cache, GT_RELATED_NAMESPACE,
-                             namespaces->synced ? GT_IS_READ : GT_NOT_READ);
+    check_late(informers, GT_INFORMER_VOLUME_CLAIMS, GT_INFORMER_CSI_NODES, false);
+    check_late(informers, GT_INFORMER_NAMESPACES, GT_INFORMER_NAMESPACES, true);
+    check_late(informers, GT_INFORMER_DEVICE_CLAIMS, GT_INFORMER_DEVICE_SLICES, true);
     if (informers->synced || !gt_informers_is_synced(informers, NULL))
         return;
     informers->synced = true;
@@ -363,6 +402,8 @@ static void follow_late(struct gt_informers *informers, enum gt_informer_kind fi
     gt_auto_err struct gt_err *err = NULL;
     int r = 0;
     for (enum gt_informer_kind kind = first; kind <= last && r >= 0; kind++) {
+        if (source_of(informers, kind) != kind)
+            continue;
         informers->spec.kinds |= 1U << kind;
         r = informers_follow(informers, kind, &err);
     }

@@ -74,11 +74,20 @@ static void take(struct gt_cache *cache, char kind, const struct line *line, uin
     case 'v':
     case 'o':
     case 'i':
+    case 'd':
+    case 'e':
+    case 'f':
+    case 'g':
         gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
+        gt_cache_set_related(cache, GT_RELATED_DEVICE_CLAIM, GT_IS_READ);
         gt_cache_related(cache,
                          kind == 'c'   ? GT_RELATED_CLAIM
                          : kind == 'v' ? GT_RELATED_VOLUME
                          : kind == 'i' ? GT_RELATED_CSI_NODE
+                         : kind == 'd' ? GT_RELATED_DEVICE_CLAIM
+                         : kind == 'e' ? GT_RELATED_DEVICE_TEMPLATE
+                         : kind == 'f' ? GT_RELATED_DEVICE_CLASS
+                         : kind == 'g' ? GT_RELATED_DEVICE_SLICE
                                        : GT_RELATED_CLASS,
                          object);
         break;

@@ -177,7 +177,7 @@ class Reasons(unittest.TestCase):
         self.add_claim("shared", volumeName="there")
         self.start()
         self.add_job("shared", 2, 16, volumes=[self.volume("shared")])
-        self.expect("shared", "PodRules", "the volumes of its pods can be used on some nodes only")
+        self.expect("shared", "PodRules", "the volumes or devices of its pods can be used on some nodes only")
         self.add_volume("here", "r2-n01", "r2-n07")
         self.add_claim("shared", volumeName="here")
         self.assertEqual({self.planned(f"shared-{i}") for i in range(2)}, {"r2-n01", "r2-n07"})
@@ -212,7 +212,7 @@ class Reasons(unittest.TestCase):
             {"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": ["r2-n04"]}]}])
         self.start()
         self.add_job("new", 1, 8, volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}])
-        self.expect("new", "PodRules", "volume claims of its pods are missing or not bound yet")
+        self.expect("new", "PodRules", "claims of its pods, of volumes or devices, are missing or not bound yet")
         self.add_claim("new-0-scratch", storageClassName="zonal")
         self.assertEqual(self.planned("new-0"), "r2-n04")
 
@@ -247,9 +247,39 @@ class Reasons(unittest.TestCase):
         self.add_claim("newer", storageClassName="disks")
         self.add_job("only", 1, 8, volumes=[{**self.volume(name), "name": name} for name in ("new", "newer")],
                      nodeSelector={"kubernetes.io/hostname": nodes[0]})
-        self.expect("only", "PodRules", "no such pod's volumes of disks.csi can be attached beside those there")
+        self.expect("only", "PodRules", "cannot take what such a pod needs of disks.csi beside what is in use there")
         self.api.remove("/api/v1/namespaces/ns/pods", "there")
         self.assertEqual(self.planned("only-0"), nodes[0])
+
+    def test_devices_of_another_driver(self):
+        """Two nodes have cards of another driver, two each; one is given away. Pods that get one each from a template fill the two nodes as far
+        as they have some, a further one waits, and a pod whose claim has its card goes there."""
+        claims = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
+        cards = {"devices": {"requests": [{"name": "card", "exactly": {"deviceClassName": "cards", "count": 1}}]}}
+        result = {"request": "card", "driver": "cards.example", "device": "a"}
+        self.api.add("/apis/resource.k8s.io/v1/deviceclasses", "cards", spec={"selectors": [
+            {"cel": {"expression": "device.driver == 'cards.example'"}}]})
+        for node in ("r1-n01", "r1-n02"):
+            self.api.add("/apis/resource.k8s.io/v1/resourceslices", node, spec={"driver": "cards.example", "nodeName": node, "pool": {
+                "name": node, "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "a"}, {"name": "b"}]})
+        self.api.add("/apis/resource.k8s.io/v1/namespaces/ns/resourceclaimtemplates", "card", spec={"spec": cards})
+        self.api.add(claims, "given", spec=cards, status={"allocation": {
+            "devices": {"results": [{**result, "pool": "r1-n02"}]}, "nodeSelector": {"nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["r1-n02"]}]}]}}})
+        self.start()
+        self.api.add(JOBS, "carded", spec={"completionMode": "Indexed", "completions": 3, "parallelism": 3, "template": template(2, 6)})
+        for i in range(3):
+            self.add_pod(f"carded-{i}", **indexed_pod("carded", i, gpus=2, group=6, resourceClaims=[
+                {"name": "card", "resourceClaimTemplateName": "card"}]))
+        self.assertEqual(sorted(self.planned(f"carded-{i}") for i in range(3)), ["r1-n01", "r1-n01", "r1-n02"])
+        self.add_job("late", 1, 8, resourceClaims=[{"name": "card", "resourceClaimTemplateName": "card"}])
+        self.expect("late", "PodRules", "64 nodes cannot take what such a pod needs of cards.example beside what is in use there")
+        self.api.add(JOBS, "there", spec={"completionMode": "Indexed", "completions": 1, "parallelism": 1, "template": template(2, 2)})
+        self.add_pod("there-0", **indexed_pod("there", 0, gpus=2, group=2, resourceClaims=[{"name": "card", "resourceClaimName": "given"}]))
+        self.assertEqual(self.planned("there-0"), "r1-n02")
+        self.api.add("/apis/resource.k8s.io/v1/resourceslices", "r2-n05", spec={"driver": "cards.example", "nodeName": "r2-n05", "pool": {
+            "name": "r2-n05", "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "a"}]})
+        self.assertEqual(self.planned("late-0"), "r2-n05")
 
     def test_labels_of_namespaces(self):
         """Anti-affinity to the pods of Namespaces with a label: r1-n01 has one, r1-n02 one of another Namespace."""

@@ -311,13 +311,90 @@ static void test_attached(void **state)
     assert_closed(cache, false, false);
 }
 
+static void give_device(struct gt_cache *cache, enum gt_related_kind kind, const char *name,
+                        const char *members)
+{
+    char text[1024];
+    bool spaced = kind == GT_RELATED_DEVICE_CLAIM || kind == GT_RELATED_DEVICE_TEMPLATE;
+    snprintf(text, sizeof(text), "{\"metadata\":{%s\"name\":\"%s\"},%s}",
+             spaced ? "\"namespace\":\"ns\"," : "", name, members);
+    give_volume(cache, kind, text);
+}
+
+#define REQUEST(class, count)                                                                                \
+    "\"devices\":{\"requests\":[{\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"" class "\","             \
+                                                                                           "\"count\""       \
+                                                                                           ":" count "}}]}"
+#define CLASS(expression) "\"spec\":{\"selectors\":[{\"cel\":{\"expression\":\"" expression "\"}}]}"
+#define RESULT            "{\"request\":\"r\",\"driver\":\"nic.example\",\"pool\":\"one\",\"device\":\"a\"}"
+
+/* Devices of another driver: where they are allocated, and where some are left. */
+static void test_devices(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_plain_node(cache, "n1");
+    give_plain_node(cache, "n2");
+    give_node(cache, NODE(.name = "n1", .labels = "{\"zone\":\"a\"}"));
+    give_pod(cache,
+             POD(.name = "p", .gpus = 1, .gated = true,
+                 .spec = "\"resourceClaims\":[{\"name\":\"x\",\"resourceClaimTemplateName\":\"two\"}],"));
+    assert_closed(cache, false, false); /* nobody reads them */
+    gt_cache_set_related(cache, GT_RELATED_DEVICE_CLAIM, GT_BEING_READ);
+    assert_closed(cache, true, true);
+    gt_cache_set_related(cache, GT_RELATED_DEVICE_CLAIM, GT_IS_READ);
+    const struct gt_cache_pod *pod = pod_of(cache, "p");
+    const struct {
+        const char *class;
+        bool known;
+    } classes[] = {
+        {CLASS("device.driver == 'nic.example'"), true},
+        {CLASS(" device.driver == 'nic.example' && device.attributes['nic.example'].speed > 100"), true},
+        {CLASS("device.driver == 'nic.example' || true"), false},
+        {CLASS("device.attributes['nic.example'].speed > 100"), false},
+        {CLASS("device.driver == 'nic.example'"), true},
+    };
+    give_device(cache, GT_RELATED_DEVICE_TEMPLATE, "two", "\"spec\":{\"spec\":{" REQUEST("nic", "2") "}}");
+    assert_false(gt_cache_peers_bar(cache, pod, 0)); /* nothing is known of the class */
+    give_device(cache, GT_RELATED_DEVICE_SLICE, "one",
+                "\"spec\":{\"driver\":\"nic.example\",\"nodeName\":\"n1\",\"pool\":{\"name\":\"one\"},"
+                "\"devices\":[{\"name\":\"a\"},{\"name\":\"b\"}]}");
+    for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++) {
+        give_device(cache, GT_RELATED_DEVICE_CLASS, "nic", classes[i].class);
+        assert_false(gt_cache_peers_bar(cache, pod, gt_cluster_find_node(gt_cache_cluster(cache), "n1")));
+        assert_int_equal(gt_cache_peers_bar(cache, pod, gt_cluster_find_node(gt_cache_cluster(cache), "n2")),
+                         classes[i].known);
+    }
+    give_device(
+        cache, GT_RELATED_DEVICE_CLAIM, "other",
+        "\"spec\":{},\"status\":{\"allocation\":{\"devices\":{\"results\":[" RESULT "]},\"nodeSelector\":{"
+        "\"nodeSelectorTerms\":[{\"matchExpressions\":[" EXPRESSION("zone", "In", "[\"a\"]") "]}]}}}");
+    assert_closed(cache, true, true); /* one of the two is given away */
+    give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true,
+                        .spec = "\"resourceClaims\":[{\"name\":\"x\",\"resourceClaimName\":\"other\"}],"));
+    assert_false(
+        gt_cache_peers_bar(cache, pod_of(cache, "p"), gt_cluster_find_node(gt_cache_cluster(cache), "n1")));
+    assert_true(
+        gt_cache_peers_bar(cache, pod_of(cache, "p"), gt_cluster_find_node(gt_cache_cluster(cache), "n2")));
+    gt_cache_related_deleted(cache, GT_RELATED_DEVICE_CLAIM, "ns", "other");
+    assert_closed(cache, true, true); /* it is missing */
+    give_device(cache, GT_RELATED_DEVICE_CLAIM, "other", "\"spec\":{" REQUEST("nic", "2") "}");
+    assert_true(
+        gt_cache_peers_bar(cache, pod_of(cache, "p"), gt_cluster_find_node(gt_cache_cluster(cache), "n2")));
+    give_device(cache, GT_RELATED_DEVICE_SLICE, "everywhere",
+                "\"spec\":{\"driver\":\"nic.example\",\"allNodes\":true,\"pool\":{\"name\":\"all\"},"
+                "\"devices\":[{\"name\":\"c\"}]}");
+    assert_false(
+        gt_cache_peers_bar(cache, pod_of(cache, "p"), gt_cluster_find_node(gt_cache_cluster(cache), "n2")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_labels),   cmocka_unit_test(test_taints),
         cmocka_unit_test(test_bound),    cmocka_unit_test(test_bound_with_too_much),
         cmocka_unit_test(test_shared),   cmocka_unit_test(test_volumes),
-        cmocka_unit_test(test_attached),
+        cmocka_unit_test(test_attached), cmocka_unit_test(test_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
