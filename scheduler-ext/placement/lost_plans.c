@@ -200,6 +200,32 @@ static void report_lost(struct reconcile *reconcile, const struct gt_job_view_me
     record->lost_reported = true;
 }
 
+/*
+ * A scheduler that refuses the pods of a job says so one after the other. The new plan is to avoid all of
+ * their nodes, so it waits until the other pods are bound, or refused as long; but not longer than that
+ * again.
+ */
+static bool await_verdicts(struct reconcile *reconcile)
+{
+    uint64_t limit = reconcile->placement->spec.options.unschedulable_ms, first = UINT64_MAX;
+    bool open = false;
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        if (member->state != GT_MEMBER_LIFTED)
+            continue;
+        const struct gt_pod_meta *meta = &member->pod->meta;
+        const struct record *record = gt_record_find(reconcile->placement, meta->namespace_, meta->name);
+        uint64_t since = record ? record->unschedulable_ms : 0;
+        first = since && since < first ? since : first;
+        open |= !(member->pod->refused || (since && reconcile->now >= since + limit) ||
+                  gt_node_set_has(&reconcile->refused, member->pod->plan_node));
+    }
+    if (!open || first == UINT64_MAX || reconcile->now >= first + 2 * limit)
+        return false;
+    gt_placement_due(reconcile->pjob, first + 2 * limit);
+    return true;
+}
+
 void gt_lost_plans_handle(struct reconcile *reconcile)
 {
     char text[LOSS_TEXT_MAX], first[LOSS_TEXT_MAX] = "";
@@ -224,6 +250,7 @@ void gt_lost_plans_handle(struct reconcile *reconcile)
     }
     if (first_reason)
         set_stalled(reconcile, first_reason, first);
+    reconcile->verdicts_open = reconcile->may_replan && await_verdicts(reconcile);
     gt_placement_list(reconcile->pjob, PJOBS_LOST, reconcile->lost > 0);
 }
 
@@ -277,7 +304,8 @@ bool gt_lost_plans_replan(struct reconcile *reconcile)
     bool leaves = false;
     if (has_run(reconcile) && !pjob->move.replans)
         gt_backoff_forget_replans(&reconcile->placement->backoffs, pjob->job->key);
-    if (!pjob->move.replans && (!reconcile->may_replan || replan_obstacle(reconcile, why, sizeof(why))))
+    if (!pjob->move.replans &&
+        (!reconcile->may_replan || reconcile->verdicts_open || replan_obstacle(reconcile, why, sizeof(why))))
         return false;
     if (!pjob->move.replans)
         begin_replan(reconcile);

@@ -159,6 +159,7 @@ struct reconcile {
     uint64_t gpus_max;            /* most GPUs to plan now, by the room of its queue; 0: no limit */
     unsigned lost;                /* members whose plan is lost, or refused by the scheduler */
     unsigned may_replan;          /* of them: those whom another plan may help */
+    bool verdicts_open;           /* the scheduler may soon refuse more of its nodes */
     uint64_t now;
 };
 

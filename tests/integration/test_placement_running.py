@@ -378,6 +378,23 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.condition("a-0")["reason"] != "PlannedAgain"))
         self.assertIn("its scheduler has refused 2 nodes", self.condition("a-0")["message"])
 
+    def test_planned_again_once_all_refusing_nodes_are_known(self):
+        """The scheduler refuses all pods, one after the other: the new plan has none of their nodes, and there is one."""
+        self.world(1, nodes_each=8)
+        self.start(unschedulable=600, eviction=100)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        old = {planned_node(self.pod(name)) for name in names}
+        for name in names:
+            self.refuse(name, "0/8 nodes are available: 1 node(s) had a rule that nobody reads")
+            time.sleep(0.1)
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.api.evicted)
+        for name in names:
+            self.end(name)
+            self.add_pod(name, indexed_pod("a", int(name[-1]), group=32))
+        self.wait_lifted(*names)
+        self.assertFalse(old & {planned_node(self.pod(name)) for name in names})
+
     def test_a_rule_is_not_met_node_by_node(self):
         """After the third refusal for the same reason, whatever the numbers in it, the pause is long."""
         self.world(3)
