@@ -191,6 +191,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
 static void on_rescan(void *arg)
 {
     struct gt_agent *agent = arg;
+    gt_agent_configz_ask(agent);
     gt_scanner_request(agent->scanner, GT_SCAN_FULL);
 }
 
@@ -226,6 +227,7 @@ static void on_hangup(void *arg, int signal)
     gt_info("scanning again as asked");
     read_faults_again(agent);
     gt_agent_shares_check(agent);
+    gt_agent_configz_ask(agent);
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
     agent->republish = true;
 }

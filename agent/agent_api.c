@@ -46,6 +46,7 @@ static int agent_api_read_config(const struct gt_agent_options *options, struct 
 
 static void agent_api_disconnect(struct gt_agent *agent)
 {
+    gt_kube_cancel(gt_steal(agent->configz_call));
     gt_agent_shares_stop(agent);
     gt_agent_isolation_unfollow(agent);
     gt_agent_publish_stop(gt_steal(agent->publish));
@@ -77,6 +78,7 @@ static int agent_api_connect_to(struct gt_agent *agent, struct gt_err **err)
         r = gt_agent_isolation_follow(agent, err);
     if (r < 0)
         agent_api_disconnect(agent);
+    gt_agent_configz_ask(agent);
     return r;
 }
 

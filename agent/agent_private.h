@@ -70,6 +70,7 @@ struct gt_agent {
     struct gt_shares shares; /* whether the vendor's plugin shares the GPUs */
     struct gt_source *node_timer;
     struct gt_kube_call *node_call;
+    struct gt_kube_call *configz_call;
 
     struct gt_kube *kube; /* NULL: no API server is used, or it is not found yet */
     struct gt_source *api_timer;
@@ -158,6 +159,10 @@ int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_sync_stop(struct gt_agent *agent);
 /* These sources have answered, or need not. */
 void gt_agent_synced(struct gt_agent *agent, unsigned sources);
+
+/* agent_configz.c: asks for the kubelet's configuration, where that is configured; scans once it is another.
+ */
+void gt_agent_configz_ask(struct gt_agent *agent);
 
 /* agent_shares.c: the signs that the vendor's plugin shares the GPUs. agent_usage.c passes those of the
  * kubelet; the Node's annotation is read if there is an API server. */

@@ -30,6 +30,7 @@ struct gt_agent_options {
     const char *root; /* NULL: "/" */
     const char *dev_root, *kubelet_dir, *resource, *cdi_dir;
     const char *kubelet_config; /* NULL: config.yaml in kubelet_dir */
+    bool kubelet_configz;       /* ask the kubelet through the API server, too */
     const char *probe;          /* a program or a socket; "none"; NULL: the program beside the agent's own */
     const char *probe_resource; /* NULL: none */
     const char *http;           /* NULL: off */

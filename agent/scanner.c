@@ -34,6 +34,7 @@ struct gt_scanner {
     struct gt_in_use *in_use;          /* under lock; NULL unknown */
     struct gt_fault_table faults_next; /* under lock, as those up to `result` */
     struct gt_isolations isolations_next[GT_ISOLATION_SOURCES];
+    struct gt_kubelet kubelet_next; /* zeroed: it was not asked */
     bool stores_isolations;
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
@@ -49,10 +50,11 @@ struct gt_scanner {
     bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
     struct gt_isolations isolations[GT_ISOLATION_SOURCES];
-    uint64_t digest;      /* of the vendor's answers that `last` was made from, 0: none */
-    bool begun;           /* the first scan was */
-    uint64_t reported_ms; /* when a scan last kept no link of before, 0 never */
-    int64_t reported_s;   /* the same as Unix time */
+    struct gt_kubelet kubelet; /* as it has said */
+    uint64_t digest;           /* of the vendor's answers that `last` was made from, 0: none */
+    bool begun;                /* the first scan was */
+    uint64_t reported_ms;      /* when a scan last kept no link of before, 0 never */
+    int64_t reported_s;        /* the same as Unix time */
 };
 
 static uint64_t in_ms(unsigned milliseconds)
@@ -150,15 +152,24 @@ static int keep_links(struct gt_scanner *scanner, struct gt_node *node, struct g
     return r;
 }
 
-/* What a recording says of its own node stays, unless there is a file. */
+/* What a recording says of its own node stays, unless the kubelet has said something, or there is a file. */
 static void scanner_read_kubelet(const struct gt_scanner *scanner, struct gt_node *node)
 {
     struct gt_kubelet kubelet;
     if (!scanner->options.scan.from)
         gt_numa_nodes_read(scanner->options.scan.root, node);
-    if (scanner->options.kubelet_config &&
-        (gt_kubelet_config_read(scanner->options.kubelet_config, &kubelet) >= 0 || !node->kubelet.policy[0]))
-        node->kubelet = kubelet;
+    bool has_file = false;
+    if (scanner->kubelet.policy[0]) {
+        node->kubelet = scanner->kubelet;
+        return;
+    }
+    if (scanner->options.kubelet_config) {
+        has_file = gt_kubelet_config_read(scanner->options.kubelet_config, &kubelet) >= 0;
+        if (has_file || !node->kubelet.policy[0])
+            node->kubelet = kubelet;
+    }
+    if (!has_file && !node->kubelet.policy[0] && scanner->kubelet.unknown[0])
+        node->kubelet = scanner->kubelet;
 }
 
 static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret,
@@ -359,6 +370,7 @@ static void *scanner_run(void *arg)
         scanner->wanted &= ~requests;
         scanner->faults = scanner->faults_next;
         memcpy(scanner->isolations, scanner->isolations_next, sizeof(scanner->isolations));
+        scanner->kubelet = scanner->kubelet_next;
         bool stores = scanner->stores_isolations;
         scanner->stores_isolations = false;
         pthread_mutex_unlock(&scanner->lock);
@@ -408,6 +420,18 @@ void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source sou
     scanner->wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
+}
+
+bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kubelet)
+{
+    pthread_mutex_lock(&scanner->lock);
+    const struct gt_kubelet *was = &scanner->kubelet_next;
+    bool changed = strcmp(was->policy, kubelet->policy) != 0 || strcmp(was->scope, kubelet->scope) != 0 ||
+                   strcmp(was->cpu_policy, kubelet->cpu_policy) != 0 ||
+                   strcmp(was->unknown, kubelet->unknown) != 0;
+    scanner->kubelet_next = *kubelet;
+    pthread_mutex_unlock(&scanner->lock);
+    return changed;
 }
 
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use)

@@ -73,6 +73,10 @@ void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *
 void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
                         const struct gt_isolations *isolations, bool store);
 
+/* What the kubelet said of its configuration, from the next scan on; before what the file says, unless it is
+ * not known. Returns whether it is another one. */
+bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kubelet);
+
 /* Sets the devices in use; returns whether they are different than before. Until the first call they are
  * unknown. */
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use);

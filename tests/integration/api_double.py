@@ -340,6 +340,7 @@ class ApiDouble:
     def __init__(self, folder, address="127.0.0.1", tokens=("token-1",), bookmark_interval=60.0):
         self.folder, self.address = folder, address
         self.tokens = set(tokens)
+        self.configz = {}  # what the kubelets of nodes answer; of others nobody may ask
         self.bookmark_interval = bookmark_interval
         self.gone_as_status = False
         self.dropped = set()  # fields of a spec that it does not know
@@ -458,7 +459,7 @@ class ApiDouble:
     @staticmethod
     def place(path):
         """(collection, name, subresource) of a path; a collection without namespace holds all of them."""
-        found = re.fullmatch(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([^/]+)(?:/([^/]+))?(?:/([^/]+))?",
+        found = re.fullmatch(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([^/]+)(?:/([^/]+))?(?:/(.+))?",
                              urllib.parse.unquote(path))
         if not found:
             raise ApiError(404, f"no path {path}")
@@ -565,6 +566,10 @@ class ApiDouble:
                 return self.apply(collection, name, request)
             if obj is None:
                 raise ApiError(404, f'{collection[2]} "{name}" not found')
+            if sub == "proxy/configz":
+                if name not in self.configz:
+                    raise ApiError(403, f'nodes "{name}" is forbidden: cannot get resource "nodes/proxy"', "Forbidden")
+                return 200, self.configz[name]
             if request.method == "GET":
                 return 200, self.shape(obj, request.headers.get("Accept"))
             if request.method == "PUT":

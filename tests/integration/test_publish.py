@@ -367,6 +367,41 @@ class SharedGpus(Case):
         self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 0), "nor is anything planned there")
 
 
+class KubeletConfiguration(Case):
+    """What the kubelet says of itself through the API server (--kubelet-configz); files: unit/kubelet_config."""
+
+    def said(self):
+        return self.status().get("kubelet", {})
+
+    def test_it_is_asked_where_that_is_switched_on(self):
+        self.kubelet()
+        self.api.configz["n1"] = {"kubeletconfig": {"topologyManagerPolicy": "single-numa-node", "cpuManagerPolicy": "static"}}
+        agent = self.start("--no-device-plugin")
+        self.assertTrue(wait_for(agent.is_current), agent.lines)
+        self.assertNotIn("single-numa-node", str(self.said()), "off by default")
+        self.end(agent)
+        agent = self.start("--no-device-plugin", "--kubelet-configz")
+        self.assertTrue(wait_for(lambda: self.said().get("topologyManagerPolicy") == "single-numa-node"), (self.said(), agent.lines))
+        self.assertEqual((self.said()["topologyManagerScope"], self.said()["cpuManagerPolicy"]), ("container", "static"))
+        self.api.configz["n1"] = {"kubeletconfig": {"topologyManagerPolicy": "restricted"}}
+        agent.hangup()
+        self.assertTrue(wait_for(lambda: self.said().get("topologyManagerPolicy") == "restricted"), (self.said(), agent.lines))
+        self.api.configz["n1"] = {"kubeletconfig": {"topologyManagerPolicy": "strict"}}
+        agent.hangup()
+        self.expect("NUMAAlignment", "Unknown", "PolicyUnknown", 'topologyManagerPolicy: "strict" does not exist')
+
+    def test_where_it_may_not_be_asked(self):
+        """The file counts; without one it is not known, and both the log and the object say why."""
+        self.kubelet()
+        agent = self.start("--no-device-plugin", "--kubelet-configz")
+        self.expect("NUMAAlignment", "Unknown", "PolicyUnknown", 'nodes "n1" is forbidden: cannot get resource "nodes/proxy"')
+        self.end(agent)
+        with open(f"{self.directory}/config.yaml", "w", encoding="ascii") as file:
+            file.write("kind: KubeletConfiguration\ntopologyManagerPolicy: restricted\n")
+        agent = self.start("--no-device-plugin", "--kubelet-configz")
+        self.assertTrue(wait_for(lambda: self.said().get("topologyManagerPolicy") == "restricted"), (self.said(), agent.lines))
+
+
 class Conditions(Case):
     """Reasons that docs/troubleshooting.md lists."""
 
