@@ -302,6 +302,40 @@ size_t gt_pod_peers_bytes(const struct gt_pod_peers *peers)
     return sizeof(*peers) + 16 * strlen(peers->text);
 }
 
+static bool are_equal(const cJSON *a, const cJSON *b)
+{
+    return a == b || (a && b && cJSON_Compare(a, b, true));
+}
+
+/* Of one pod: it wants to be where such pods are, and where none is. */
+static bool are_opposed(const struct gt_peer_term *a, const struct gt_peer_term *b)
+{
+    return a->kind == GT_PEER_TERM_TOGETHER && b->kind == GT_PEER_TERM_APART && strcmp(a->key, b->key) == 0 &&
+           a->selector && are_equal(a->selector, b->selector) && are_equal(a->namespaces, b->namespaces) &&
+           are_equal(a->of_namespace, b->of_namespace);
+}
+
+bool gt_pod_peers_contradict(const struct gt_pod_peers *peers, struct gt_buf *to)
+{
+    for (unsigned i = 0; i < peers->term_count; i++) {
+        const struct gt_peer_term *term = &peers->terms[i];
+        if (term->kind == GT_PEER_TERM_SPREAD && !term->skew) {
+            gt_buf_printf(to, "a spread constraint by %.100s has no maxSkew of 1 or more", term->key);
+            return true;
+        }
+        for (unsigned k = 0; k < peers->term_count; k++)
+            if (are_opposed(term, &peers->terms[k])) {
+                gt_buf_printf(
+                    to,
+                    "required affinity and required anti-affinity by %.100s mean the same pods: at most "
+                    "one of its pods can be placed",
+                    term->key);
+                return true;
+            }
+    }
+    return false;
+}
+
 bool gt_peer_ports_conflict(const struct gt_pod_peers *a, const struct gt_pod_peers *b)
 {
     for (unsigned i = 0; a && b && i < a->port_count; i++)

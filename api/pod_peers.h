@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 /*
  * What a pod's spec asks of the pods around it, as far as a scheduler refuses nodes for it: host ports,
  * required affinity and anti-affinity between pods, spread constraints with DoNotSchedule. Preferred rules
@@ -66,6 +68,10 @@ int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const char *nam
 int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret);
 void gt_pod_peers_free(struct gt_pod_peers *peers);
 size_t gt_pod_peers_bytes(const struct gt_pod_peers *peers); /* about what it takes */
+
+/* Appends a sentence for the author of the rules where they contradict each other, whatever the cluster;
+ * false: they do not. */
+bool gt_pod_peers_contradict(const struct gt_pod_peers *peers, struct gt_buf *to);
 
 /* Whether pods with these ports cannot be on one node. */
 bool gt_peer_ports_conflict(const struct gt_pod_peers *a, const struct gt_pod_peers *b);

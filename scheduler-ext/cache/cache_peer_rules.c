@@ -418,6 +418,9 @@ static void say_rules(const struct peer_work *work, struct gt_buf *to)
 {
     for (unsigned i = 0; i < work->set_count; i++) {
         const struct gt_pod_peers *peers = work->sets[i];
+        gt_auto_buf struct gt_buf wrong = GT_BUF(512);
+        if (gt_pod_peers_contradict(peers, &wrong))
+            gt_buf_printf(to, "; its rules contradict each other: %s", wrong.data ? wrong.data : "");
         if (peers->port_count)
             gt_buf_printf(to, "; its pods have host port %u, so a node holds one of them",
                           peers->ports[0].port);

@@ -502,6 +502,21 @@ static void warn_of_ungrouped(const struct gt_owner *owner, struct gt_key_warnin
                                     gt_pod_key_text(keys[k]));
 }
 
+/* Rules between pods of a template that contradict each other; pods are made all the same, and the API server
+ * or the scheduler then refuses them. */
+static void warn_of_peers(void *arg, cJSON *spec)
+{
+    struct gt_key_warnings *to = arg;
+    struct gt_pod_peers *peers = NULL;
+    gt_auto_free char *text = NULL;
+    gt_auto_buf struct gt_buf wrong = GT_BUF(512);
+    if (gt_pod_peers_text(spec, "", NULL, NULL, &text) < 0 || !text || gt_pod_peers_read(text, &peers) < 0)
+        return;
+    if (gt_pod_peers_contradict(peers, &wrong) && wrong.data)
+        gt_key_warnings_add(to, "%s", wrong.data);
+    gt_pod_peers_free(peers);
+}
+
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review, enum gt_job_kind kind,
                         struct review_verdict *verdict)
 {
@@ -531,6 +546,7 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
         if (warning)
             gt_key_warnings_add(&verdict->warnings, "%s", warning);
         warn_of_never(webhook, review, owner, verdict);
+        gt_owner_each_template((cJSON *)(uintptr_t)review->object, warn_of_peers, &verdict->warnings);
     }
     if (!update || !verdict->refusal)
         return;

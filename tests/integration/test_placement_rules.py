@@ -242,6 +242,16 @@ class PlacementRulesTest(PlacementCase):
         self.wait_lifted(*names)
         self.assertEqual(self.count_of(names), [2, 2])
 
+    def test_rules_that_contradict_each_other(self):
+        """The job waits and says which; it is planned as far as that is possible: alone."""
+        self.world(1)
+        self.start(retry=LONG)
+        mine = term(HOSTNAME, {"app": "a"})
+        rules = {"affinity": {**apart(mine)["affinity"], **together(mine)["affinity"]}}
+        self.gang("job-a", 2, labels={"app": "a"}, **rules)
+        self.wait_waits("job-a", f"required affinity and required anti-affinity by {HOSTNAME} mean the same pods: at most one of its pods can be placed")
+        self.wait_lifted(*self.gang("job-b", 1, labels={"app": "a"}, **rules))
+
     def test_too_many_rules_are_said(self):
         self.world(1)
         self.start(retry=LONG)
