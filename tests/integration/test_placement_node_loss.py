@@ -243,6 +243,22 @@ class NodeLoss(PlacementCase):
         self.wait_settled(lambda places: home not in {p[:2] for p in places})
         self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
 
+    def test_recreate_does_not_step_around_a_budget(self):
+        """It deletes pods that are on no node; one that its budget keeps stays on the lost node until it may go."""
+        self.world(2)
+        self.api.budget = lambda name: "Cannot evict pod as it would violate the pod's disruption budget."
+        self.begin(recreate=1)
+        self.play()
+        home = self.first["a-0"][:2]
+        self.break_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: "disruption budget" in self.host.job("ns/Job/a")["text"]), self.host.job("ns/Job/a"))
+        time.sleep(QUIET)
+        self.assertEqual(self.names, ["a-0", "a-1", "a-2", "a-3"])
+        self.assertFalse([name for name in self.names if "deletionTimestamp" in self.pod(name)["metadata"]])
+        self.api.budget = None
+        self.wait_settled(lambda places: home not in {p[:2] for p in places})
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
+
     def test_a_new_leader_goes_on(self):
         """What the last one began stands in the object: nobody is evicted twice, and no other unit."""
         self.world(3)
