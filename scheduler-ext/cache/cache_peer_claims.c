@@ -252,7 +252,7 @@ static int use_devices(struct attach_work *work, unsigned sort, const struct gt_
             work->who[driver] |= UINT64_C(1) << sort;
             work->own[driver][sort] += own ? count : 0;
             if (!own) {
-                share_volume(work, driver, claim, count);
+                share_volume(work, driver, at, count); /* by its request: a claim may have several */
                 bind_together(work, sort, claim);
             }
         }
@@ -276,8 +276,7 @@ static int meet_asked_devices(struct attach_work *work, const struct cache_pod *
              at && r >= 0 && (at = next_request(cache, at, &name, &count));) {
             unsigned driver = attach_driver(work, name, true);
             if (driver < work->driver_count)
-                r = note_attached(work, pod->plan->node->id, driver, own ? (const void *)own_claim++ : claim,
-                                  count);
+                r = note_attached(work, pod->plan->node->id, driver, own ? own_claim++ : at, count);
         }
     }
     return r;

@@ -280,6 +280,12 @@ class Reasons(unittest.TestCase):
         self.api.add("/apis/resource.k8s.io/v1/resourceslices", "r2-n05", spec={"driver": "cards.example", "nodeName": "r2-n05", "pool": {
             "name": "r2-n05", "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "a"}]})
         self.assertEqual(self.planned("late-0"), "r2-n05")
+        for node in ("r2-n09", "r2-n10"):
+            self.api.add("/apis/resource.k8s.io/v1/resourceslices", node, spec={"driver": "cards.example", "nodeName": node, "pool": {
+                "name": node, "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "a"}]})
+        self.api.add(claims, "both", spec=cards)  # two pods that fill a node each share it: its card can be on one node only
+        self.add_job("pair", 2, 16, resourceClaims=[{"name": "card", "resourceClaimName": "both"}])
+        self.expect("pair", "PodRules", "on nodes where rules of pods do not allow it")
 
     def test_labels_of_namespaces(self):
         """Anti-affinity to the pods of Namespaces with a label: r1-n01 has one, r1-n02 one of another Namespace."""

@@ -43,7 +43,7 @@ static void make_rule(struct ruled *ruled, unsigned at, uint64_t *random)
                                   .skew = 1 + draw(random, 2),
                                   .fewest = draw(random, 4)};
     bool takes = rule->kind == GT_PEER_TAKE;
-    bool by_node = takes || (rule->kind != GT_PEER_TOGETHER && draw(random, 3) == 0);
+    bool by_node = takes || draw(random, 3) == 0;
     unsigned domains = by_node ? ruled->nodes : ZONES;
     for (unsigned n = 0; n < ruled->nodes; n++)
         ruled->domain[at][n] = by_node ? n : draw(random, 9) ? draw(random, ZONES) : GT_NONE;
