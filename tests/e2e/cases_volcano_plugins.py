@@ -201,6 +201,34 @@ class VolcanoPluginCases:
         after = self.check_units("volcano.sh/job-name=stay", 4, 4)
         same({rack_of(pod["spec"]["nodeName"]) for pod in after}, {rack}, "its rack")
 
+    def unit_moves(self):
+        """A GPU of a unit is unhealthy for five minutes, and the rest of its rack is taken: the unit moves as a whole, as its job allows, and who
+        is beside it stays."""
+        holder, lossy = "volcano.sh/job-name=holder", "volcano.sh/job-name=lossy"
+        self.placed.create(vcjob("holder", task("t", 4, pod_template(8, group=32, nodeSelector={"rack": "4"})), minAvailable=4))
+        stay = {pod["metadata"]["uid"] for pod in self.check_units(holder, 4, 4)}
+        template = pod_template(8, group=32)
+        template["metadata"]["annotations"]["metax-tech.com/on-node-loss"] = "unit"
+        self.placed.create(vcjob("lossy", task("t", 4, template), minAvailable=4, policies=[{"event": "PodEvicted", "action": "RestartPod"}]))
+        pods = self.check_units(lossy, 4, 4)
+        same({rack_of(pod["spec"]["nodeName"]) for pod in pods}, {"4"}, "the rack of the unit")
+        before, node = {pod["metadata"]["uid"] for pod in pods}, pods[1]["spec"]["nodeName"]
+
+        def others():
+            now = self.placed.pods(lossy)
+            new = [pod for pod in now.values() if pod["metadata"]["uid"] not in before and pod["status"].get("phase") == "Running"]
+            return len(new) == len(now) == 4 or (False, self.placed.summary(now))
+        self.placed.hollow.set_health(node, 0, False)
+        try:
+            until("the next pods of the unit to run", others, 480)
+            said = self.placed.event("UnitMoves", node)
+            racks = {rack_of(pod["spec"]["nodeName"]) for pod in self.check_units(lossy, 4, 4)}
+            same("4" in racks, False, f"the unit is in rack 4 still: {racks}")
+            same({pod["metadata"]["uid"] for pod in self.placed.pods(holder).values()}, stay, "the pods beside it")
+        finally:
+            self.placed.hollow.set_health(node, 0, True)
+        return said
+
     def as_files(self):
         """The two plugins as files, in a scheduler that Volcano's own make has built: both are in it once, and see the same."""
         files, host = built("volcano-plugins")
@@ -453,6 +481,7 @@ class VolcanoPluginCases:
         case("minAvailable of one unit: it starts, and grows", self.part)
         case("the scheduler is killed in the middle of gangs", self.killed)
         case("the successor of a pod of a unit comes home", self.replaced)
+        case("a GPU is unhealthy for five minutes, and its rack is full: the unit moves, as its job allows", self.unit_moves)
         case("preempt: nobody goes for nothing, then one rack's pods, and their places are reserved", self.preempted)
         case("reclaim: likewise for a queue below its share", self.reclaimed)
         case("Kubeflow's training operator runs", self.operators.prepare)
