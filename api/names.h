@@ -89,6 +89,9 @@
 #define GT_ANNOTATION_MOVE_TO        "metax-tech.com/move-to"
 #define GT_USER_PREFIX               "metax-tech.com/" /* of the annotations of users */
 
+/* On a Namespace: how its jobs without units lie. */
+#define GT_ANNOTATION_DEFAULT_TOPOLOGY "metax-tech.com/default-job-topology"
+
 /* Volcano: a pod's PodGroup, and the default name of its scheduler. */
 #define GT_ANNOTATION_POD_GROUP "scheduling.k8s.io/group-name"
 #define GT_SCHEDULER_VOLCANO    "volcano"

@@ -7,9 +7,12 @@
 #include <string.h>
 
 #include "api/meta.h"
+#include "api/names.h"
 #include "api/pod_peers.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_get.h"
+#include "base/text.h"
 
 /* allowedTopologies as terms of a node affinity; NULL without memory. */
 static cJSON *terms_of_topologies(const cJSON *topologies)
@@ -33,6 +36,24 @@ static cJSON *terms_of_topologies(const cJSON *topologies)
         }
     }
     return terms;
+}
+
+int gt_namespace_closeness(const cJSON *object, enum gt_closeness *ret, struct gt_err **err)
+{
+    static const char *const words[] = {[GT_CLOSENESS_UNSAID] = "", "preferred", "none"};
+    const char *text =
+        gt_get_string(gt_get_at(object, "metadata", "annotations"), GT_ANNOTATION_DEFAULT_TOPOLOGY);
+    unsigned word = 0;
+    while (word < GT_COUNT(words) && strcmp(text, words[word]) != 0)
+        word++;
+    if (word == GT_COUNT(words)) {
+        const char *meant = gt_text_meant(text, &words[1], GT_COUNT(words) - 1);
+        return gt_fail(err, EINVAL,
+                       GT_ANNOTATION_DEFAULT_TOPOLOGY ": \"%.60s\" is none of preferred, none%s%s%s", text,
+                       meant ? "; " : "", meant ? meant : "", meant ? " is meant" : "");
+    }
+    *ret = (enum gt_closeness)word;
+    return 0;
 }
 
 /* NULL without memory. */
@@ -157,6 +178,8 @@ int gt_related_read(enum gt_related_kind kind, const cJSON *object, struct gt_re
         ret->driver = ret->class_driver = driver_of_class(gt_get(spec, "selectors"));
     if (kind == GT_RELATED_DEVICE_SLICE)
         read_slice(spec, ret);
+    if (kind == GT_RELATED_NAMESPACE)
+        gt_namespace_closeness(object, &ret->closeness, NULL); /* a wrong one says nothing */
     ret->is_bound |= kind == GT_RELATED_DEVICE_CLAIM && gt_get_at(object, "status", "allocation");
     ret->made = has ? terms_of_topologies(topologies) : NULL;
     ret->nodes.terms = kind == GT_RELATED_VOLUME

@@ -18,6 +18,8 @@ enum gt_related_kind {
     GT_RELATED_DEVICE_SLICE, /* ResourceSlice */
 };
 
+enum gt_closeness { GT_CLOSENESS_UNSAID, GT_CLOSENESS_PREFERRED, GT_CLOSENESS_NONE };
+
 struct gt_related {
     const char *namespace_, *name; /* borrowed; namespace_: "" where it is in none */
     char *of;           /* of a claim: its volume, else its class, "" where it has none; of a Namespace:
@@ -31,10 +33,15 @@ struct gt_related {
     bool is_late;       /* a class: its claims are bound when their pods are */
     bool is_many;       /* a slice: a device of it may be given several times */
     uint32_t count;     /* of a slice: devices */
-    struct gt_pod_where nodes; /* a volume, devices: which nodes have it; a class: where volumes are made */
-    cJSON *made;               /* what `nodes` points into */
-    char *class_driver;        /* what `driver` points to */
+    enum gt_closeness closeness; /* a Namespace: gt_namespace_closeness() */
+    struct gt_pod_where nodes;   /* a volume, devices: which nodes have it; a class: where volumes are made */
+    cJSON *made;                 /* what `nodes` points into */
+    char *class_driver;          /* what `driver` points to */
 };
 /* -ENOMEM; gt_related_done() frees it. */
 int gt_related_read(enum gt_related_kind kind, const cJSON *object, struct gt_related *ret);
 void gt_related_done(struct gt_related *related);
+
+/* How the jobs of a Namespace are to lie that do not say so themselves. -EINVAL, with the sentence: its
+ * annotation is no such word. */
+int gt_namespace_closeness(const cJSON *object, enum gt_closeness *ret, struct gt_err **err);

@@ -99,7 +99,7 @@ void gt_cache_slice_deleted(struct gt_cache *cache, const char *name);
 void gt_cache_slices_synced(struct gt_cache *cache);
 
 /* Objects that pods refer to. Volumes, or devices, are read once a pod with GPUs uses a claim of them,
- * Namespaces once some pod's rules ask for their labels. */
+ * Namespaces once some pod's rules ask for their labels, or where nodes are scored. */
 enum gt_cache_reading {
     GT_NOT_READ,   /* volumes restrict nothing, and Namespaces have no labels */
     GT_BEING_READ, /* pods that refer to some get no place yet */
@@ -115,6 +115,8 @@ bool gt_cache_wants_volumes(const struct gt_cache *cache, const struct gt_pod *p
 /* Likewise, whether ResourceClaims and what goes with them should be read. */
 bool gt_cache_wants_devices(const struct gt_cache *cache, const struct gt_pod *pod);
 bool gt_cache_wants_namespaces(const struct gt_cache *cache);
+/* What that Namespace says of its jobs (gt_namespace_closeness()), as far as it is known. */
+enum gt_closeness gt_cache_namespace_closeness(const struct gt_cache *cache, const char *name);
 
 /* ResourceClaimTemplates, of users and of the companion. */
 void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);

@@ -243,6 +243,7 @@ struct cache_related { /* as struct gt_related; texts are shared */
     uint32_t hash;
     const char *namespace_, *name, *of, *driver, *handle;
     bool is_bound, is_late, is_many;
+    enum gt_closeness closeness;
     uint32_t count;
     struct gt_pod_rules *nodes; /* NULL: all */
 };

@@ -65,6 +65,7 @@ static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const
                                   .is_bound = read->is_bound,
                                   .is_late = read->is_late,
                                   .is_many = read->is_many,
+                                  .closeness = read->closeness,
                                   .count = read->count};
     gt_cache_related_deleted(cache, kind, read->namespace_, read->name);
     if (one->namespace_ && one->name && one->of && one->driver && one->handle && *one->name &&
@@ -133,6 +134,12 @@ bool gt_cache_wants_namespaces(const struct gt_cache *cache)
 }
 
 /* ---- questions ---- */
+
+enum gt_closeness gt_cache_namespace_closeness(const struct gt_cache *cache, const char *name)
+{
+    const struct cache_related *found = gt_cache_find_related(cache, GT_RELATED_NAMESPACE, "", name);
+    return found ? found->closeness : GT_CLOSENESS_UNSAID;
+}
 
 bool gt_cache_term_matches(const struct gt_cache *cache, const struct gt_pod_peers *peers,
                            const struct gt_peer_term *term, const char *labels)

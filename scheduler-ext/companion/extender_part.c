@@ -80,7 +80,7 @@ static bool extender_part_take(void *self, const struct gt_http_request *request
 const struct gt_part gt_extender_part = {
     .name = "extender",
     .help = "scores nodes for kube-scheduler and Volcano",
-    .kinds = GT_INFORMER_CLUSTER,
+    .kinds = GT_INFORMER_CLUSTER | 1U << GT_INFORMER_NAMESPACES,
     .new = extender_part_new,
     .free = extender_part_free,
     .ready = extender_part_ready,

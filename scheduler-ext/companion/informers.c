@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "api/meta.h"
 #include "api/names.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -41,7 +42,7 @@ static const struct {
     [GT_INFORMER_CSI_NODES] = {"csinodes", &gt_kube_csi_nodes, NULL,
                                "plans do not consider how many volumes a node can have attached"},
     [GT_INFORMER_NAMESPACES] = {"namespaces", &gt_kube_namespaces, NULL,
-                                "of Namespaces only the names are known to plans"},
+                                "of Namespaces only the names are known"},
     [GT_INFORMER_DEVICE_CLAIMS] = {"resourceclaims", &gt_kube_resource_claims, NULL, no_devices},
     [GT_INFORMER_DEVICE_TEMPLATES] = {"resourceclaimtemplates", &gt_kube_resource_claim_templates, NULL,
                                       no_devices},
@@ -158,6 +159,15 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
         follow_late(informers, GT_INFORMER_NAMESPACES, GT_INFORMER_NAMESPACES);
 }
 
+static void tell_wrong_default(const cJSON *namespace_)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    enum gt_closeness closeness;
+    if (gt_namespace_closeness(namespace_, &closeness, &err) < 0)
+        gt_warning("an annotation of a Namespace says nothing", GT_STR("namespace", gt_meta_name(namespace_)),
+                   GT_STR("why", gt_err_text(err)));
+}
+
 static enum gt_related_kind related_kind(enum gt_informer_kind kind)
 {
     return (enum gt_related_kind)(kind - GT_INFORMER_VOLUME_CLAIMS);
@@ -201,6 +211,8 @@ static void informers_came(void *arg, cJSON *object)
     case GT_INFORMER_DEVICE_CLASSES:
     case GT_INFORMER_DEVICE_SLICES:
         gt_cache_related(informers->cache, related_kind(channel->kind), object);
+        if (channel->kind == GT_INFORMER_NAMESPACES)
+            tell_wrong_default(object);
         break;
     case GT_INFORMER_PODS:
         came_pod(informers, object, false);
@@ -418,6 +430,8 @@ int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
         if (follows(informers, kind))
             GT_TRY(informers_follow(informers, kind, err));
+    if (follows(informers, GT_INFORMER_NAMESPACES))
+        gt_cache_set_related(informers->cache, GT_RELATED_NAMESPACE, GT_BEING_READ);
     gt_source_arm(informers->tick, TICK_MS);
     return 0;
 }

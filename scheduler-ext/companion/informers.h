@@ -28,7 +28,7 @@ enum gt_informer_kind {
     GT_INFORMER_VOLUMES,
     GT_INFORMER_CLASSES,
     GT_INFORMER_CSI_NODES,
-    GT_INFORMER_NAMESPACES,    /* once rules of a pod ask for their labels, likewise */
+    GT_INFORMER_NAMESPACES, /* likewise, once rules of a pod ask for their labels; with the extender always */
     GT_INFORMER_DEVICE_CLAIMS, /* of any driver, once a pod that is placed has some; likewise */
     GT_INFORMER_DEVICE_TEMPLATES,
     GT_INFORMER_DEVICE_CLASSES,

@@ -137,6 +137,8 @@ static int read_seconds(const struct gt_option *option, const char *value, void 
     return 0;
 }
 
+static const char *const unannotated_words[] = {"leave", "prefer", NULL};
+
 static const char *const close_words[] = {"room", "prefer", NULL};
 
 static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
@@ -195,9 +197,11 @@ static const struct gt_option table[] = {
     {"loss-weight", "NUMBER",
      "of the free bandwidth that the pod does not get: higher, less fragmentation (0.5)", gt_option_real,
      COMPANION_FIELD(weights.loss_weight), .max = SCORE_WEIGHT_MAX},
-    {"closeness-weight", "NUMBER",
-     "of the nearness to pods of the same job that have a place, without units (0)", gt_option_real,
-     COMPANION_FIELD(weights.closeness_weight), .max = SCORE_WEIGHT_MAX},
+    {"closeness-weight", "NUMBER", "of the nearness to pods of the same job, above 0; see --unannotated (1)",
+     read_weight, COMPANION_FIELD(weights.closeness_weight), .max = SCORE_WEIGHT_MAX},
+    {"unannotated", "HOW",
+     "jobs that do not say how they lie: leave, or prefer nodes near their pods that have a place (leave)",
+     gt_option_word, COMPANION_FIELD(weights.close), .words = unannotated_words},
     {"chain", "LIST", "sizes of units, in GPUs, that room is left for, ascending (those of the jobs seen)",
      gt_chain_option, COMPANION_FIELD(chain)},
     {"close", "HOW",

@@ -38,7 +38,8 @@ struct gt_aware_weights {
     double weight;           /* > 0 */
     double score_weight;     /* >= 0, default 1 */
     double loss_weight;      /* >= 0 */
-    double closeness_weight; /* >= 0: of siblings that have a place (gt_node_values_near()) */
+    double closeness_weight; /* >= 0: of siblings that have a place (gt_node_values_near()); 0: 1 */
+    unsigned close;          /* 1: jobs without units lie close; 0: those that ask for it do */
 };
 
 enum {

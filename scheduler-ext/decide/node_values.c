@@ -130,11 +130,32 @@ static uint32_t count_siblings(const struct gt_cluster *cluster, const struct gt
     return count;
 }
 
+static bool is_kept_close(const struct gt_cache *cache, const struct gt_aware_weights *weights,
+                          const struct gt_cache_pod *pod)
+{
+    const char *said = gt_pod_annotation(&pod->meta, GT_KEY_JOB_TOPOLOGY);
+    enum gt_closeness closeness = gt_cache_namespace_closeness(cache, pod->namespace_->name);
+    return pod->plan == GT_CACHE_PLAN_NONE && comes_as_a_gang(pod) &&
+           (said                               ? strcmp(said, "none") != 0
+            : closeness != GT_CLOSENESS_UNSAID ? closeness == GT_CLOSENESS_PREFERRED
+                                               : weights->close);
+}
+
+struct gt_aware_weights gt_node_weights(const struct gt_cache *cache, const struct gt_aware_weights *weights,
+                                        const struct gt_cache_pod *pod)
+{
+    struct gt_aware_weights ret = *weights;
+    ret.closeness_weight = !pod || !is_kept_close(cache, weights, pod) ? 0
+                           : weights->closeness_weight > 0             ? weights->closeness_weight
+                                                                       : 1;
+    return ret;
+}
+
 void gt_node_values_near(struct gt_cache *cache, const struct gt_aware_weights *weights,
                          const struct gt_cache_pod *pod, const uint32_t *ids, uint32_t count, double *values)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
-    if (!pod || !(weights->closeness_weight > 0) || pod->plan != GT_CACHE_PLAN_NONE || !comes_as_a_gang(pod))
+    if (!(weights->closeness_weight > 0))
         return;
     gt_auto_free uint32_t *siblings = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*siblings));
     uint32_t all = siblings ? count_siblings(cluster, pod, siblings) : 0;

@@ -31,11 +31,14 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
                     const char *const *names, const int32_t *left, uint32_t count, double *ret_values,
                     uint32_t *ret_ids);
 
+/* The weights for a pod: closeness has one where it has no plan, its owner makes its pods as a gang, and its
+ * annotation job-topology, else its Namespace, else `weights` asks for closeness. `pod` NULL: it has none. */
+struct gt_aware_weights gt_node_weights(const struct gt_cache *cache, const struct gt_aware_weights *weights,
+                                        const struct gt_cache_pod *pod);
 /*
- * Adds to the values how near each node is to the pods of its job that have a place already, for a pod
- * without a plan whose owner makes its pods as a gang: weight x closeness_weight x nearness. The nearness to
- * a pod is 1 in its supernode, an eighth less with each tier of the lowest supernode that has both, and 0
- * without one; that to several is the mean. `pod` NULL: nothing is added.
+ * Adds to the values how near each node is to the pods of its job that have a place already: weight x
+ * closeness_weight x nearness; `weights` as above. The nearness to a pod is 1 in its supernode, an eighth
+ * less with each tier of the lowest supernode that has both, and 0 without one; that to several is the mean.
  */
 void gt_node_values_near(struct gt_cache *cache, const struct gt_aware_weights *weights,
                          const struct gt_cache_pod *pod, const uint32_t *ids, uint32_t count, double *values);

@@ -381,7 +381,8 @@ static void add_best(const struct gt_debug_view *view, const struct gt_feasible_
 void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                            const struct gt_feasible_nodes *nodes, struct gt_buf *to)
 {
-    const struct gt_aware_weights *weights = &view->weights;
+    const struct gt_aware_weights of_pod = gt_node_weights(view->cache, &view->weights, pod),
+                                  *weights = &of_pod;
     struct gt_cache_counters counters;
     gt_cache_counters(view->cache, &counters);
     gt_buf_printf(to, "\n%" PRIu32 " node%s could hold a pod of %u GPU%s now", nodes->feasible,

@@ -158,9 +158,10 @@ static void prioritize(struct gt_extender *e, const struct gt_wire_request *requ
     struct gt_extender_pod pod = extender_pod(e, request);
     gt_node_values(e->spec.cache, &pod.asked, pod.planned, request->nodes, NULL, request->count, e->values,
                    e->ids);
-    gt_node_values_near(e->spec.cache, &e->spec.weights, pod.known, e->ids, request->count, e->values);
-    gt_score_kube_scheduler(gt_cache_cluster(e->spec.cache), &e->spec.weights, e->values, e->ids,
-                            request->count, e->tens);
+    const struct gt_aware_weights weights = gt_node_weights(e->spec.cache, &e->spec.weights, pod.known);
+    gt_node_values_near(e->spec.cache, &weights, pod.known, e->ids, request->count, e->values);
+    gt_score_kube_scheduler(gt_cache_cluster(e->spec.cache), &weights, e->values, e->ids, request->count,
+                            e->tens);
     gt_prioritize_answer(to, request, e->tens);
 }
 
@@ -186,8 +187,9 @@ static void score(struct gt_extender *e, const struct gt_wire_request *request, 
     struct gt_extender_pod pod = extender_pod(e, request);
     gt_node_values(e->spec.cache, &pod.asked, pod.planned, request->nodes, request->idle, request->count,
                    e->values, e->ids);
-    gt_node_values_near(e->spec.cache, &e->spec.weights, pod.known, e->ids, request->count, e->values);
-    gt_volcano_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, request->count, e->values);
+    const struct gt_aware_weights weights = gt_node_weights(e->spec.cache, &e->spec.weights, pod.known);
+    gt_node_values_near(e->spec.cache, &weights, pod.known, e->ids, request->count, e->values);
+    gt_volcano_scores(e->spec.cache, &weights, e->values, e->ids, request->count, e->values);
     gt_node_score_answer(to, request, e->values);
 }
 

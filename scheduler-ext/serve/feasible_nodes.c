@@ -227,11 +227,10 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
         return gt_fail(err, ENOMEM, "no memory for %u nodes", gt_cluster_nodes(cluster));
     sort_out(view, pod, &feasible, ret);
     ret->feasible = feasible.count;
-    gt_node_values_near(view->cache, &view->weights, pod, feasible.ids, feasible.count, feasible.values);
-    gt_score_kube_scheduler(cluster, &view->weights, feasible.values, feasible.ids, feasible.count,
-                            feasible.tens);
-    gt_volcano_scores(view->cache, &view->weights, feasible.values, feasible.ids, feasible.count,
-                      feasible.sums);
+    const struct gt_aware_weights weights = gt_node_weights(view->cache, &view->weights, pod);
+    gt_node_values_near(view->cache, &weights, pod, feasible.ids, feasible.count, feasible.values);
+    gt_score_kube_scheduler(cluster, &weights, feasible.values, feasible.ids, feasible.count, feasible.tens);
+    gt_volcano_scores(view->cache, &weights, feasible.values, feasible.ids, feasible.count, feasible.sums);
     for (uint32_t i = 0; i < feasible.count; i++)
         feasible_nodes_insert(cluster,
                               &(struct gt_assessed_node){.id = feasible.ids[i],

@@ -21,6 +21,7 @@ enum volcano_resource {
     VOLCANO_NODES,
     VOLCANO_PODS,
     VOLCANO_LEASES,
+    VOLCANO_NAMESPACES,
     VOLCANO_OWNERS, /* the first of the kinds of owners */
     VOLCANO_RESOURCES = VOLCANO_OWNERS + GT_JOB_KINDS,
 };

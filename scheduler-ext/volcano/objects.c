@@ -5,6 +5,7 @@
 #include "api/meta.h"
 #include "api/names.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "scheduler-ext/volcano/engine.h"
 
 /* Passes objects of the API server to the cache and to the owners. */
@@ -20,6 +21,8 @@ static const struct gt_volcano_resource fixed[VOLCANO_OWNERS] = {
     [VOLCANO_PODS] = {"", "v1", "pods", "status.phase!=Succeeded,status.phase!=Failed", 1, ""},
     [VOLCANO_LEASES] = {"coordination.k8s.io", "v1", "leases", "metadata.name=" GT_COMPANION_NAME, 0,
                         "places that gputopo-scheduler has reserved for pods to come are taken for free"},
+    [VOLCANO_NAMESPACES] = {"", "v1", "namespaces", "", 0,
+                            "no Namespace is known to ask that its jobs lie close"},
 };
 
 /* GT_JOB_KINDS: it is none of them. */
@@ -66,6 +69,8 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
 {
     if (volcano->session.open)
         return gt_volcano_say(error, -EBUSY, "objects are handed in between sessions");
+    gt_auto_err struct gt_err *err = NULL;
+    enum gt_closeness closeness;
     cJSON *object = len <= GT_VOLCANO_OBJECT_MAX ? cJSON_ParseWithLength(json, len) : NULL;
     if (!cJSON_IsObject(object) || resource >= VOLCANO_RESOURCES) {
         cJSON_Delete(object);
@@ -87,12 +92,16 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
     case VOLCANO_LEASES:
         gt_volcano_put_lease(volcano, object);
         break;
+    case VOLCANO_NAMESPACES:
+        gt_cache_related(volcano->cache, GT_RELATED_NAMESPACE, object);
+        gt_namespace_closeness(object, &closeness, &err);
+        break;
     default:
         gt_owners_put(volcano->owners, kind_of_resource(resource), object);
     }
     know(volcano, resource, object);
     cJSON_Delete(object);
-    return 0;
+    return err ? gt_volcano_say(error, -gt_err_code(err), gt_err_text(err)) : 0;
 }
 
 static void volcano_objects_forget(struct gt_volcano *volcano, unsigned resource, const char *namespace_,
@@ -114,6 +123,9 @@ static void volcano_objects_forget(struct gt_volcano *volcano, unsigned resource
         break;
     case VOLCANO_LEASES:
         gt_volcano_remove_lease(volcano, namespace_);
+        break;
+    case VOLCANO_NAMESPACES:
+        gt_cache_related_deleted(volcano->cache, GT_RELATED_NAMESPACE, "", name);
         break;
     default:
         gt_owners_remove(volcano->owners, kind_of_resource(resource), namespace_, name);

@@ -146,6 +146,7 @@ int gt_volcano_set_arguments(struct gt_volcano *volcano, const char *json, size_
         take_arguments(arguments, &weights, &told);
     if (gt_score_set_weights(gt_cache_cluster(volcano->cache), &weights, &err) < 0)
         return say_error(error, err);
+    weights.close = weights.closeness_weight > 0;
     volcano->weights = weights;
     return tell_once(volcano, &told, error);
 }
@@ -338,8 +339,9 @@ int gt_volcano_score_nodes(struct gt_volcano *volcano, uint32_t number, const ui
     gt_cache_asked(volcano->cache, task->pod, &asked);
     gt_node_values(volcano->cache, &asked, planned, session->asked_names, NULL, count, ret,
                    session->asked_ids);
-    gt_node_values_near(volcano->cache, &volcano->weights, task->pod, session->asked_ids, count, ret);
-    gt_volcano_scores(volcano->cache, &volcano->weights, ret, session->asked_ids, count, ret);
+    const struct gt_aware_weights weights = gt_node_weights(volcano->cache, &volcano->weights, task->pod);
+    gt_node_values_near(volcano->cache, &weights, task->pod, session->asked_ids, count, ret);
+    gt_volcano_scores(volcano->cache, &weights, ret, session->asked_ids, count, ret);
     return 0;
 }
 

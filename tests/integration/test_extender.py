@@ -97,6 +97,43 @@ class Case(unittest.TestCase):
         return self.companion.metrics()[f'gputopo_extender_requests_total{{path="{path}",result="{result}"}}']
 
 
+class KeptClose(Case):
+    """Pods of jobs without annotations, beside one that has a place; both nodes are alike."""
+
+    def setUp(self):
+        super().setUp()
+        for name, supernode in (("n1", "s1"), ("n2", "s2"), ("n3", "s1")):
+            self.add_node(name)
+        self.api.add(SUPERNODES, "s1", status=supernode_status(["n1", "n3"]))
+        self.api.add(SUPERNODES, "s2", status=supernode_status(["n2"]))
+        labels = {"batch.kubernetes.io/job-name": "gang"}
+        for index, node in ((0, "n1"), (1, None)):
+            self.api.add(PODS, f"gang-{index}", metadata={"uid": f"uid-of-gang-{index}", "labels": {
+                **labels, "batch.kubernetes.io/job-completion-index": str(index)}},
+                spec={**pod_spec(4, gated=False), **({"nodeName": node} if node else {})}, status={"phase": "Pending"})
+
+    def draws(self):
+        scores = self.scores(asking_pod("gang-1", gpus=4), "n2", "n3")
+        return scores["n3"] > scores["n2"]
+
+    def annotate(self, value):
+        self.api.add("/api/v1/namespaces", "ns", metadata={"annotations": {"metax-tech.com/default-job-topology": value}})
+
+    def test_a_namespace_asks_for_it(self):
+        self.api.add("/api/v1/namespaces", "ns")
+        self.start()
+        self.assertFalse(self.draws())
+        self.annotate("preferred")
+        self.assertTrue(wait_for(self.draws))
+        self.annotate("prefered")
+        self.assertTrue(wait_for(lambda: not self.draws()))
+        self.assertTrue(wait_for(lambda: any("preferred is meant" in line.get("why", "") for line in self.companion.lines)), self.companion.lines)
+
+    def test_an_option_asks_for_it(self):
+        self.start("--unannotated=prefer", "--closeness-weight=0.5")
+        self.assertTrue(self.draws())
+
+
 class Answers(Case):
     def setUp(self):
         super().setUp()

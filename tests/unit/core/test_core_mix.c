@@ -174,7 +174,7 @@ static void an_exact_fit_stays_first(void **state)
         assert_int_equal(gt_mix_new(&mix, NULL), 0);
         struct gt_cluster *cluster = world_new();
         struct gt_aware_weights weights = {1 + rand() % 3, 0.5 * (1 + rand() % 4), 0.25 * (1 + rand() % 80),
-                                           0};
+                                           0, 0};
         assert_int_equal(gt_score_set_weights(cluster, &weights, NULL), 0);
         struct gt_aware_range range = gt_score_range(&weights);
         uint32_t class = world_class(cluster, 8, 1U << rand() % 4);

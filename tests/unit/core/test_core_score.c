@@ -230,9 +230,12 @@ static void bad_questions(void **state)
         assert_false(gt_score_one(cluster, 0, k, &parts));
     }
     assert_false(gt_score_one(cluster, 1, 1, &parts));
-    static const struct gt_aware_weights bad[] = {
-        {-1, 1, 1, 0}, {1, -0.5, 1, 0}, {1, 1, -1, 0}, {(double)NAN, 1, 1, 0}, {1, (double)INFINITY, 1, 0},
-        {1, 1, 1, -1}};
+    static const struct gt_aware_weights bad[] = {{-1, 1, 1, 0, 0},
+                                                  {1, -0.5, 1, 0, 0},
+                                                  {1, 1, -1, 0, 0},
+                                                  {(double)NAN, 1, 1, 0, 0},
+                                                  {1, (double)INFINITY, 1, 0, 0},
+                                                  {1, 1, 1, -1, 0}};
     for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         assert_true(gt_score_set_weights(cluster, &bad[i], NULL) < 0);
     assert_true(gt_score_set_weights(cluster, &bad[2], &err) < 0);
@@ -441,7 +444,7 @@ static void loss_falls_with_its_weight(void **state)
 
         reshuffle(&world, &random);
         for (unsigned i = 0; i < sizeof(weights) / sizeof(*weights); i++) {
-            struct gt_aware_weights w = {1, 1, weights[i], 0};
+            struct gt_aware_weights w = {1, 1, weights[i], 0, 0};
             struct gt_score_parts parts;
 
             assert_int_equal(gt_score_set_weights(world.cluster, &w, NULL), 0);
@@ -470,7 +473,7 @@ static struct lost fragmentation(const unsigned *meshes, double loss_weight, uin
     enum { EACH = 10, LIVE = 90, STEPS = 1600, MEASURED = 8 };
     static const unsigned sizes[] = {1, 2, 3, 4, 5, 6, 8};
     struct gt_cluster *cluster = world_new();
-    struct gt_aware_weights weights = {1, 1, loss_weight, 0};
+    struct gt_aware_weights weights = {1, 1, loss_weight, 0, 0};
     struct {
         uint32_t node;
         uint64_t mask;

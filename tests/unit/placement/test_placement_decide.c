@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
+#include "base/json.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/node_values.h"
 
@@ -242,7 +243,7 @@ static void test_too_big_says_why_and_changes_nothing(void **state)
 static void test_nearness_to_siblings(void **state)
 {
     (void)state;
-    const struct gt_aware_weights weights = {.weight = 2, .score_weight = 1, .closeness_weight = 3};
+    const struct gt_aware_weights all = {.weight = 2, .score_weight = 1, .closeness_weight = 3, .close = 1};
     for (unsigned round = 0; round < 3; round++) {
         struct gt_cache *cache = new_cache(NULL);
         const char *const nodes[] = {"same", "beside", "far"};
@@ -268,10 +269,51 @@ static void test_nearness_to_siblings(void **state)
                                                           : NULL,
                                 .labels = round < 2 ? labels : NULL, .job = round < 2 ? NULL : "p"));
         }
+        const struct gt_aware_weights weights = gt_node_weights(cache, &all, pod_of(cache, "p-0"));
         gt_node_values_near(cache, &weights, pod_of(cache, "p-0"), ids, 3, values);
         const double sum[3][3] = {{6, 6 * 0.75, 0}, {3, 3 * 0.75, 3}, {0, 0, 0}};
         for (unsigned n = 0; n < 3; n++)
             assert_true(values[n] == 1 + sum[round][n]);
+        gt_cache_free(cache);
+    }
+}
+
+/* Who asks for closeness: the pod, else its Namespace, else the options. Only then it has a weight. */
+static void test_who_is_kept_close(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *of_pod, *of_namespace; /* annotations */
+        unsigned all;
+        double given, expected;
+    } cases[] = {
+        {NULL, NULL, 0, 3, 0},        {NULL, NULL, 1, 3, 3},        {NULL, NULL, 1, 0, 1},
+        {NULL, "preferred", 0, 3, 3}, {NULL, "preferred", 0, 0, 1}, {NULL, "none", 1, 3, 0},
+        {NULL, "prefered", 0, 3, 0},  {NULL, "far", 1, 3, 3},       {"none", "preferred", 1, 3, 0},
+        {"preferred", NULL, 0, 3, 3},
+    };
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        struct gt_cache *cache = new_cache(NULL);
+        const struct gt_aware_weights weights = {
+            .weight = 1, .closeness_weight = cases[i].given, .close = cases[i].all};
+        char text[160], annotations[80];
+        snprintf(annotations, sizeof(annotations), "\"metax-tech.com/job-topology\":\"%s\",",
+                 cases[i].of_pod ? cases[i].of_pod : "");
+        snprintf(text, sizeof(text),
+                 "{\"metadata\":{\"name\":\"ns\",\"annotations\":{\"metax-tech.com/"
+                 "default-job-topology\":\"%s\"}}}",
+                 cases[i].of_namespace ? cases[i].of_namespace : "");
+        gt_auto_json cJSON *object =
+            cJSON_Parse(cases[i].of_namespace ? text : "{\"metadata\":{\"name\":\"ns\"}}");
+        gt_cache_related(cache, GT_RELATED_NAMESPACE, object);
+        give_pod(cache, POD(.name = "p", .gpus = 1, .annotations = cases[i].of_pod ? annotations : NULL,
+                            .labels = "\"batch.kubernetes.io/job-name\":\"p\","
+                                      "\"batch.kubernetes.io/job-completion-index\":\"0\""));
+        assert_true(gt_node_weights(cache, &weights, pod_of(cache, "p")).closeness_weight ==
+                    cases[i].expected);
+        assert_true(gt_node_weights(cache, &weights, NULL).closeness_weight == 0);
+        gt_cache_related_deleted(cache, GT_RELATED_NAMESPACE, NULL, "ns");
+        assert_int_equal(gt_cache_namespace_closeness(cache, "ns"), GT_CLOSENESS_UNSAID);
         gt_cache_free(cache);
     }
 }
@@ -805,6 +847,7 @@ int main(void)
         cmocka_unit_test(test_place_of_a_pod_that_left_ends),
         cmocka_unit_test(test_many_places),
         cmocka_unit_test(test_nearness_to_siblings),
+        cmocka_unit_test(test_who_is_kept_close),
         cmocka_unit_test(test_a_required_tier_holds_the_job_back),
         cmocka_unit_test(test_places_end),
         cmocka_unit_test(test_reservations_give_way),

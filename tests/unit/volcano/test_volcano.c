@@ -49,15 +49,35 @@ static void test_scores_follow_the_free_gpus(void **state)
 
 static int set_arguments(struct gt_volcano *volcano, const char *json);
 
-/* Pods of a job without units come near to those that have a place, if closeness has a weight. */
+/* Passes a Namespace that says how its jobs lie. */
+static int put_namespace(struct gt_volcano *volcano, const char *name, const char *topology)
+{
+    char text[200];
+    snprintf(
+        text, sizeof(text),
+        "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"metax-tech.com/default-job-topology\":\"%s\"}}}",
+        name, topology);
+    return gt_volcano_put(volcano, number_of("namespaces"), text, strlen(text), volcano_error);
+}
+
+/* Pods of a job without units come near to those that have a place, if closeness has a weight, or if their
+ * Namespace asks for it. */
 static void test_siblings_attract(void **state)
 {
     (void)state;
     struct gt_volcano *volcano = new_world();
     uint32_t nodes[2] = {1, NODES_EACH}; /* beside the first pod, and in another rack; as good without it */
-    for (unsigned round = 0; round < 3; round++) {
+    for (unsigned round = 0; round < 5; round++) {
         struct session session;
         double scores[2];
+        bool close = round == 1 || round == 3;
+        if (round == 3)
+            assert_int_equal(put_namespace(volcano, "ns", "preferred"), 0);
+        if (round == 4) {
+            assert_int_equal(put_namespace(volcano, "ns", "prefered"), -EINVAL);
+            assert_string_equal(volcano_error, "metax-tech.com/default-job-topology: \"prefered\" is none of "
+                                               "preferred, none; preferred is meant");
+        }
         PUT_POD(volcano, .job = "kept", .gpus = 8);
         PUT_POD(volcano, .job = "kept", .index = 1, .gpus = 8);
         begin(&session);
@@ -68,8 +88,8 @@ static void test_siblings_attract(void **state)
         assert_true(scores[0] > 0 && scores[0] == scores[1]); /* no sibling has a place */
         gt_volcano_allocated(volcano, task, 0);
         assert_int_equal(gt_volcano_score_nodes(volcano, task + 1, nodes, 2, scores, volcano_error), 0);
-        assert_int_equal(scores[0] > scores[1], round == 1);
-        assert_int_equal(scores[0] == scores[1], round != 1);
+        assert_int_equal(scores[0] > scores[1], close);
+        assert_int_equal(scores[0] == scores[1], !close);
         gt_volcano_deallocated(volcano, task);
         gt_volcano_close(volcano);
     }
