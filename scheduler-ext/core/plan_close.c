@@ -122,6 +122,138 @@ static void close_move(struct job *job, struct gt_plan_unit *unit, const struct 
     gt_place_in_super(job, place->to, unit->gpus, unit->first, unit->pods);
 }
 
+/* ---- units that are made again ---- */
+
+enum { CLOSE_AGAIN_MAX = 256, CLOSE_AGAIN_STEPS = 1 << 20, CLOSE_RETURNS_MAX = 8 };
+
+/*
+ * Which of the noted units gets which of the chosen places where other units of the job have theirs: in rank
+ * order the job leaves a domain only once, as far as that is found.
+ */
+struct close_again {
+    const struct job *job;
+    uint32_t count;                    /* of noted units, and of places: a seat for each */
+    uint32_t super[CLOSE_AGAIN_MAX];   /* [seat] */
+    uint32_t of_unit[CLOSE_AGAIN_MAX]; /* [nth] its seat */
+    bool taken[CLOSE_AGAIN_MAX];       /* [seat] */
+    const struct gt_plan_unit *said;
+    uint32_t steps; /* so many are left */
+};
+
+static uint32_t close_domain_at(const struct gt_cluster *cluster, uint32_t super, unsigned tier)
+{
+    while (super != GT_NONE && cluster->supers[super].tier < tier)
+        super = cluster->supers[super].parent;
+    return super != GT_NONE && cluster->supers[super].tier == tier ? super : GT_NONE;
+}
+
+/* Where a unit lies already; GT_NONE: nowhere yet. */
+static uint32_t close_place_of(const struct close_again *again, uint32_t unit)
+{
+    const struct job *job = again->job;
+    uint32_t first = job->units[unit].first;
+    bool lies = again->said[unit].supernode == GT_NONE && job->pods[first].node != GT_NONE;
+    return lies ? gt_pod_super(job, first) : GT_NONE;
+}
+
+/* Whether the job has to come back to that domain for a seat, or for a unit from `unit` on. */
+static bool close_must_return(struct close_again *again, uint32_t domain, unsigned tier, uint32_t unit)
+{
+    const struct gt_cluster *cluster = again->job->cluster;
+    bool must = false;
+    for (uint32_t seat = 0; seat < again->count && !must; seat++)
+        must = !again->taken[seat] && close_domain_at(cluster, again->super[seat], tier) == domain;
+    uint32_t cost = again->count;
+    for (; unit < again->job->unit_count && !must; unit++, cost++)
+        must = close_domain_at(cluster, close_place_of(again, unit), tier) == domain;
+    again->steps -= again->steps < cost ? again->steps : cost;
+    return must;
+}
+
+/* How often it has to come back if unit `unit` lies in `to` and the one before in `from`. */
+static unsigned close_returns(struct close_again *again, uint32_t from, uint32_t to, uint32_t unit)
+{
+    const struct gt_cluster *cluster = again->job->cluster;
+    unsigned returns = 0;
+    for (unsigned tier = 1; from != GT_NONE && from != to && tier <= GT_TIERS_MAX; tier++) {
+        uint32_t left = cluster->tiers[tier] ? close_domain_at(cluster, from, tier) : GT_NONE;
+        if (left != GT_NONE && left != close_domain_at(cluster, to, tier))
+            returns += close_must_return(again, left, tier, unit);
+    }
+    return returns;
+}
+
+static void close_take_seat(struct close_again *again, uint32_t n, uint32_t seat)
+{
+    again->taken[seat] = true;
+    again->of_unit[n] = seat;
+}
+
+static uint32_t close_next_seat(const struct close_again *again, uint32_t seat)
+{
+    while (seat < again->count && again->taken[seat])
+        seat++;
+    return seat;
+}
+
+/* Gives seats to the units from `unit` on, of which the nth noted one is the next. `from`: where the unit
+ * before lies; so often may the job come back to a domain. */
+static bool close_give_seats(struct close_again *again, uint32_t unit, uint32_t n, uint32_t from,
+                             unsigned returns)
+{
+    for (; unit < again->job->unit_count; unit++) {
+        uint32_t to = close_place_of(again, unit), seat = close_next_seat(again, 0);
+        if (again->said[unit].supernode == GT_NONE) {
+            unsigned more = to == GT_NONE ? 0 : close_returns(again, from, to, unit);
+            if (more > returns)
+                return false;
+            returns -= more;
+            from = to == GT_NONE ? from : to;
+            continue;
+        }
+        while (seat < again->count && again->super[seat] != from)
+            seat = close_next_seat(again, seat + 1);
+        if (seat < again->count) {
+            close_take_seat(again, n++, seat);
+            continue;
+        }
+        for (seat = close_next_seat(again, 0); seat < again->count && again->steps;) {
+            bool taken[CLOSE_AGAIN_MAX];
+            memcpy(taken, again->taken, sizeof(taken));
+            to = again->super[seat];
+            close_take_seat(again, n, seat);
+            unsigned more = close_returns(again, from, to, unit + 1);
+            if (more <= returns && close_give_seats(again, unit + 1, n + 1, to, returns - more))
+                return true;
+            memcpy(again->taken, taken, sizeof(taken));
+            while (seat < again->count && again->super[seat] == to)
+                seat = close_next_seat(again, seat + 1);
+        }
+        return false;
+    }
+    return true;
+}
+
+/* `order`: [seat] the unit that the rule wanted there, along the tree; out: [nth noted unit] likewise. */
+static void close_order_again(const struct job *job, const struct gt_plan_unit *said,
+                              const struct gt_close_place *places, uint32_t count, uint32_t *order)
+{
+    struct close_again again = {.job = job, .count = count, .said = said, .steps = CLOSE_AGAIN_STEPS};
+    uint32_t along[CLOSE_AGAIN_MAX];
+    bool found = false;
+    if (!job->any_running || count > CLOSE_AGAIN_MAX)
+        return;
+    for (uint32_t seat = 0; seat < count; seat++)
+        again.super[seat] = places[job->cluster->scratch[said[order[seat]].supernode]].to;
+    for (unsigned returns = 0; returns < CLOSE_RETURNS_MAX && again.steps && !found; returns++) {
+        memset(again.taken, 0, sizeof(again.taken));
+        found = close_give_seats(&again, 0, 0, GT_NONE, returns);
+    }
+    memcpy(along, order, count * sizeof(*order));
+    for (uint32_t n = 0; n < count && found; n++)
+        order[n] = along[again.of_unit[n]];
+}
+
 void gt_close_whole(struct job *job, const struct gt_plan_unit *kind, const struct room *room)
 {
     struct gt_cluster *cluster = job->cluster;
@@ -161,6 +293,8 @@ void gt_close_whole(struct job *job, const struct gt_plan_unit *kind, const stru
     for (uint32_t u = from; u < end; u++)
         if (said[u].supernode != GT_NONE)
             order[equal ? places[cluster->scratch[said[u].supernode]].first++ : at++] = u;
+    if (equal)
+        close_order_again(job, said, places, units, order);
     at = 0;
     for (uint32_t u = from; u < end; u++)
         if (said[u].supernode != GT_NONE)

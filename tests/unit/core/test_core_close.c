@@ -326,13 +326,130 @@ static void missing_units_come_to_the_others(void **state)
     gt_cluster_free(cluster);
 }
 
+/* ---- restarts ---- */
+
+enum { HALLS = 2, LEAVES_EACH = 3, IN_LEAF = 4, PODS_EACH = 2, ALL_SUPERS = HALLS * LEAVES_EACH * IN_LEAF };
+
+/* Halls of leaves; `order`: in which the objects come, as after a restart. Returns the supernodes, by number.
+ */
+static struct gt_cluster *make_halls(const unsigned *order, uint32_t *ret)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 4), halls[HALLS], leaves[HALLS * LEAVES_EACH];
+    char name[16];
+
+    for (unsigned i = 0; i < HALLS; i++)
+        halls[i] = GT_NONE;
+    for (unsigned i = 0; i < HALLS * LEAVES_EACH; i++)
+        leaves[i] = GT_NONE;
+    for (unsigned i = 0; i < ALL_SUPERS; i++) {
+        unsigned s = order[i], leaf = s / IN_LEAF, hall = leaf / LEAVES_EACH;
+
+        snprintf(name, sizeof(name), "h%u", hall);
+        if (halls[hall] == GT_NONE)
+            halls[hall] = world_super(cluster, name, 3, GT_NONE);
+        snprintf(name, sizeof(name), "l%u", leaf);
+        if (leaves[leaf] == GT_NONE)
+            leaves[leaf] = world_super(cluster, name, 2, halls[hall]);
+        snprintf(name, sizeof(name), "s%u", s);
+        ret[s] = world_super(cluster, name, 1, leaves[leaf]);
+        world_nodes(cluster, name, PODS_EACH, class, ret[s]);
+    }
+    return cluster;
+}
+
+static void close_super(struct gt_cluster *cluster, unsigned super)
+{
+    for (unsigned n = 0; n < PODS_EACH; n++) {
+        char name[16];
+        snprintf(name, sizeof(name), "s%u-%u", super, n);
+        gt_cluster_set_free(cluster, gt_cluster_find_node(cluster, name), 0);
+    }
+}
+
+static uint32_t same_node(const struct gt_cluster *of, uint32_t node, const struct gt_cluster *in)
+{
+    struct gt_cluster_node info;
+
+    assert_true(gt_cluster_get_node(of, node, &info));
+    return gt_cluster_find_node(in, info.name);
+}
+
+static void shuffle(unsigned *order, uint64_t *random)
+{
+    for (unsigned i = 0; i < ALL_SUPERS; i++)
+        order[i] = i;
+    for (unsigned i = ALL_SUPERS; i > 1; i--) {
+        unsigned other = (unsigned)(random_next(random) % i), kept = order[i - 1];
+        order[i - 1] = order[other];
+        order[other] = kept;
+    }
+}
+
+/* Units are lost and made again, and the program has restarted, so that it got the objects in another order:
+ * the domains stay in the order of the ranks, in the room that was the job's. */
+static void restarts_keep_the_order(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned several = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(2000); round++) {
+        unsigned order[ALL_SUPERS], units = 2 + (unsigned)(random_next(&random) % 10);
+        uint32_t supers[ALL_SUPERS], again_supers[ALL_SUPERS];
+        bool free[ALL_SUPERS];
+        struct world_job job, again;
+
+        shuffle(order, &random);
+        struct gt_cluster *cluster = make_halls(order, supers);
+        for (unsigned s = 0; s < ALL_SUPERS; s++) {
+            free[s] = random_next(&random) % 8 < 5;
+            if (!free[s])
+                close_super(cluster, s);
+        }
+        world_job(&job, units, PODS_EACH, GPUS, 0);
+        if (world_plan(cluster, &job)) {
+            expect_contiguous(cluster, &job);
+            shuffle(order, &random);
+            struct gt_cluster *restarted = make_halls(order, again_supers);
+            bool own[ALL_SUPERS] = {false};
+            unsigned set = 0, lost = 0;
+
+            world_job(&again, units, PODS_EACH, GPUS, 0);
+            for (unsigned u = 0; u < units; u++) {
+                bool stays = random_next(&random) % 2;
+                lost += !stays;
+                for (unsigned p = u * PODS_EACH; p < (u + 1) * PODS_EACH; p++) {
+                    again.pods[p].running = stays;
+                    if (stays) {
+                        again.pods[p].node = same_node(cluster, job.pods[p].node, restarted);
+                        gt_cluster_set_free(restarted, again.pods[p].node, 0);
+                    }
+                }
+                for (unsigned s = 0; s < ALL_SUPERS; s++)
+                    own[s] |= super_of_pod(cluster, &job.pods[u * PODS_EACH]) == supers[s];
+            }
+            for (unsigned s = 0; s < ALL_SUPERS; s++) {
+                if (!own[s])
+                    close_super(restarted, s);
+                set += own[s];
+            }
+            assert_true(world_plan(restarted, &again));
+            expect_contiguous(restarted, &again);
+            several += set > IN_LEAF && lost > 1 && lost < units;
+            gt_cluster_free(restarted);
+        }
+        gt_cluster_free(cluster);
+    }
+    assert_true(several > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(closest_of_all_equal_choices),
-        cmocka_unit_test(fewest_leaves),
-        cmocka_unit_test(whole_leaves_are_kept),
-        cmocka_unit_test(missing_units_come_to_the_others),
+        cmocka_unit_test(closest_of_all_equal_choices), cmocka_unit_test(fewest_leaves),
+        cmocka_unit_test(whole_leaves_are_kept),        cmocka_unit_test(missing_units_come_to_the_others),
+        cmocka_unit_test(restarts_keep_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
