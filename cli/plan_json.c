@@ -135,6 +135,9 @@ void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
         gt_json_add_text(to, "reason", plan->reason.data ? plan->reason.data : "");
     gt_json_add_text(to, "policy", plan->aware ? "gpu-aware" : "gpu-podaffinity");
     gt_json_add_text_if(to, "warning", plan->warning);
+    gt_auto_buf struct gt_buf crossing = GT_BUF(4096);
+    cli_plan_crossing(plan, &crossing);
+    gt_json_add_text_if(to, "crossing", crossing.len ? crossing.data : NULL);
     plan_json_add_units(to, plan, 2);
     if (plan->advise && !plan->placed)
         plan_json_add_advice(to, plan);

@@ -217,7 +217,8 @@ static int new_super(struct gt_cluster *cluster, unsigned tier, uint32_t parent,
             GT_TRY(grow_supers(cluster, err));
         id = cluster->super_count++;
     }
-    cluster->supers[id] = (struct super){parent, GT_NONE, 0, self, GT_NONE, GT_NONE, GT_NONE, (uint8_t)tier};
+    cluster->supers[id] =
+        (struct super){parent, GT_NONE, 0, self, GT_NONE, GT_NONE, GT_NONE, (uint8_t)tier, 0};
     cluster->total[id] = 0;
     link_super(cluster, id);
     for (unsigned t = 0; t < cluster->slot_sizes; t++)

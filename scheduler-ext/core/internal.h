@@ -40,6 +40,7 @@ struct super {
     uint32_t first_below, next_beside,
         previous_beside; /* lists of what lies directly in one, descending ids */
     uint8_t tier;        /* 0: not in use */
+    float gbps;          /* crossing.h; 0: not known */
 };
 
 /* The value of each mask for one (class, k), filled on demand. Above 16 GPUs a cache by mask. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/core/plan_nodes.h"
 
 /* Begins a plan: the job has only its running pods. */
@@ -140,13 +141,6 @@ struct close_again {
     uint32_t steps; /* so many are left */
 };
 
-static uint32_t close_domain_at(const struct gt_cluster *cluster, uint32_t super, unsigned tier)
-{
-    while (super != GT_NONE && cluster->supers[super].tier < tier)
-        super = cluster->supers[super].parent;
-    return super != GT_NONE && cluster->supers[super].tier == tier ? super : GT_NONE;
-}
-
 /* Where a unit lies already; GT_NONE: nowhere yet. */
 static uint32_t close_place_of(const struct close_again *again, uint32_t unit)
 {
@@ -162,10 +156,10 @@ static bool close_must_return(struct close_again *again, uint32_t domain, unsign
     const struct gt_cluster *cluster = again->job->cluster;
     bool must = false;
     for (uint32_t seat = 0; seat < again->count && !must; seat++)
-        must = !again->taken[seat] && close_domain_at(cluster, again->super[seat], tier) == domain;
+        must = !again->taken[seat] && gt_cluster_domain(cluster, again->super[seat], tier) == domain;
     uint32_t cost = again->count;
     for (; unit < again->job->unit_count && !must; unit++, cost++)
-        must = close_domain_at(cluster, close_place_of(again, unit), tier) == domain;
+        must = gt_cluster_domain(cluster, close_place_of(again, unit), tier) == domain;
     again->steps -= again->steps < cost ? again->steps : cost;
     return must;
 }
@@ -176,8 +170,8 @@ static unsigned close_returns(struct close_again *again, uint32_t from, uint32_t
     const struct gt_cluster *cluster = again->job->cluster;
     unsigned returns = 0;
     for (unsigned tier = 1; from != GT_NONE && from != to && tier <= GT_TIERS_MAX; tier++) {
-        uint32_t left = cluster->tiers[tier] ? close_domain_at(cluster, from, tier) : GT_NONE;
-        if (left != GT_NONE && left != close_domain_at(cluster, to, tier))
+        uint32_t left = cluster->tiers[tier] ? gt_cluster_domain(cluster, from, tier) : GT_NONE;
+        if (left != GT_NONE && left != gt_cluster_domain(cluster, to, tier))
             returns += close_must_return(again, left, tier, unit);
     }
     return returns;

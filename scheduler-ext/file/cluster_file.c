@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "scheduler-ext/core/chain.h"
+#include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/file/reader.h"
 
 /* cJSON stores no positions. The text is valid JSON, so only strings and brackets matter; the end is checked
@@ -177,16 +178,43 @@ static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
     return 0;
 }
 
+/* What the nodes of a tier have to nodes in its other supernodes. */
+static int read_tiers(struct cluster_reader *reader, const cJSON *array)
+{
+    struct gt_cluster *cluster = reader->file->cluster;
+    uint32_t i = 0;
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
+        struct gt_cluster_supernode supernode;
+        unsigned tier = 0;
+        double gbps = 0;
+        char path[READER_PATH_SIZE];
+        snprintf(path, sizeof(path), "tiers[%u]", i++);
+        struct gt_at at = {READER_SOURCE, path, reader->err};
+        GT_TRY(gt_reader_object(&at, item));
+        GT_TRY(gt_get_unsigned(&at, item, "tier", GT_TIERS_MAX, &tier));
+        GT_TRY(gt_get_number(&at, item, "bandwidthGBps", GT_BANDWIDTH_MAX, &gbps));
+        if (!tier)
+            return gt_at_fail(&at, "tier", "expected 1 (best performance) to %d", GT_TIERS_MAX);
+        if (!(gbps > 0))
+            return gt_at_fail(&at, "bandwidthGBps", "expected GB/s, above 0");
+        for (uint32_t s = 0; s < gt_cluster_supernodes(cluster); s++)
+            if (gt_cluster_get_supernode(cluster, s, &supernode) && supernode.tier == tier)
+                gt_cluster_set_bandwidth(cluster, s, gbps);
+    }
+    return 0;
+}
+
 static int cluster_file_read_all(struct cluster_reader *reader, const cJSON *json)
 {
     struct gt_at at = {READER_SOURCE, "", reader->err};
     GT_TRY(gt_reader_object(&at, json));
-    const cJSON *supernodes, *nodes, *pods, *sizes;
-    unsigned supernode_count, node_count, pod_count, size_count;
+    const cJSON *supernodes, *nodes, *pods, *sizes, *tiers;
+    unsigned supernode_count, node_count, pod_count, size_count, tier_count;
     GT_TRY(gt_get_array(&at, json, "supernodes", GT_CLUSTER_SUPERNODES_MAX, &supernodes, &supernode_count));
     GT_TRY(gt_get_array(&at, json, "nodes", GT_CLUSTER_NODES_MAX, &nodes, &node_count));
     GT_TRY(gt_get_array(&at, json, "pods", GT_CLUSTER_PODS_MAX, &pods, &pod_count));
     GT_TRY(gt_get_array(&at, json, "unitSizes", GT_CHAIN_SEEN_MAX, &sizes, &size_count));
+    GT_TRY(gt_get_array(&at, json, "tiers", GT_TIERS_MAX, &tiers, &tier_count));
     if (!nodes)
         return gt_at_fail(&at, "nodes", "is missing; this is no cluster");
     reader->supernodes_given = supernodes;
@@ -195,6 +223,7 @@ static int cluster_file_read_all(struct cluster_reader *reader, const cJSON *jso
         return gt_fail_sys(reader->err, ENOMEM, "nodes");
     GT_TRY(gt_reader_supernodes(reader, supernodes, supernode_count));
     GT_TRY(gt_reader_nodes(reader, nodes));
+    GT_TRY(read_tiers(reader, tiers));
     GT_TRY(read_unit_sizes(reader, sizes));
     reader->sizes_given = sizes;
     return gt_reader_pods(reader, pods, pod_count);

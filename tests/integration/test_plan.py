@@ -277,6 +277,30 @@ class Answers(PlanCase):
         answer = self.plan(cluster, "--pods", 2, "--group-size", 16, *args)
         self.assertEqual(answer["units"][0]["tier"], 1)
 
+    def test_crossing(self):
+        """What boundaries a job crosses, at which bandwidth, and who would have to move for fewer."""
+        full = {"b2-0": [0, 1, 2, 3], "a2-0": []}
+        cluster = {
+            "supernodes": [{"name": f"leaf{i}", "tier": 2} for i in (1, 2, 3, 4)] +
+                          [{"name": f"{name}{i}", "parent": f"leaf{leaf}"} for leaf, name in enumerate("abcd", 1) for i in (1, 2)],
+            "nodes": [{"name": f"{name}{i}-0", "supernode": f"{name}{i}", "gpus": 8,
+                       **({"free": full[f"{name}{i}-0"]} if f"{name}{i}-0" in full else {})} for name in "abcd" for i in (1, 2) if (name, i) != ("d", 2)],
+        }
+        args = ("--gpus", 8, "--group-size", 8, "--explain", "--pods")
+        crossing = lambda pods: self.plan(cluster, *args, pods).get("crossing")
+        self.assertIsNone(crossing(1))
+        self.assertEqual(crossing(2), "2 of 8 supernodes")
+        self.assertEqual(crossing(4), "3 of 4 leaves, 4 of 8 supernodes")
+        cluster["tiers"] = [{"tier": 1, "bandwidthGBps": 50}, {"tier": 2, "bandwidthGBps": 12.5}]
+        self.assertEqual(crossing(2), "2 of 8 supernodes; slowest step 50 GB/s, between c2 and c1")
+        self.assertEqual(crossing(4), "3 of 4 leaves, 4 of 8 supernodes; slowest step 12.5 GB/s, between leaf4 and leaf1")
+        cluster["pods"] = [{"name": f"t/x-{i}", "node": "b2-0", "gpus": [4 + 2 * i, 5 + 2 * i], "movable": True, "job": "team-b"} for i in (0, 1)]
+        self.assertTrue(crossing(4).endswith("; 2 leaves would do if 2 pods of team-b moved"), crossing(4))
+        text = self.done("plan", "--cluster", self.path("cluster.json"), *map(str, args), "4")
+        self.assertIn("  3 of 4 leaves, 4 of 8 supernodes; slowest step", text)
+        cluster["pods"][0]["movable"] = False
+        self.assertNotIn("moved", crossing(4))
+
     def test_required_tiers(self):
         """The whole job, or each unit, in one supernode of a tier; and closeness before room."""
         cluster = {
