@@ -86,6 +86,7 @@ static int supernode_read_status(const struct gt_at *at, const cJSON *status, st
     GT_TRY(supernode_read_count(at, status, "capacity", &to->capacity));
     GT_TRY(supernode_read_count(at, status, "free", &to->free));
     GT_TRY(supernode_read_count(at, status, "spares", &to->spares));
+    GT_TRY(gt_get_number(at, status, "bandwidthGBps", GT_SUPERNODE_GBPS_MAX, &to->gbps));
     GT_TRY(gt_get_bool(at, status, "linksHealthy", &links));
     GT_TRY(supernode_read_members(at, status, to));
     if (gt_get(status, "linksHealthy"))
@@ -183,6 +184,8 @@ void gt_supernode_object_write_status(const struct gt_supernode_object *supernod
     write_count("capacity", supernode->capacity, to);
     write_count("free", supernode->free, to);
     write_count("spares", supernode->spares, to);
+    if (supernode->gbps > 0)
+        gt_json_add_real(to, "bandwidthGBps", supernode->gbps, 9);
     if (supernode->links_healthy != GT_CONDITION_UNKNOWN)
         gt_json_add_bool(to, "linksHealthy", supernode->links_healthy == GT_CONDITION_TRUE);
     gt_conditions_write(supernode->conditions, condition_names, GT_SUPERNODE_CONDITIONS, to);

@@ -8,7 +8,8 @@
 /* Supernode: a set of nodes whose GPUs have direct links to each other, or, of a higher tier, a set of
  * supernodes. */
 enum {
-    GT_SUPERNODE_TIERS_MAX = 8,      /* tiers are 1 (the best performance) to this */
+    GT_SUPERNODE_TIERS_MAX = 8, /* tiers are 1 (the best performance) to this */
+    GT_SUPERNODE_GBPS_MAX = 100000,
     GT_SUPERNODE_MEMBERS_MAX = 8192, /* members that are listed; there may be more */
 };
 
@@ -35,8 +36,9 @@ struct gt_supernode_object {
     const char *parent;           /* "" none */
     const struct gt_supernode_member *members;
     unsigned member_count;
-    int64_t nodes, capacity, free;          /* including those of the supernodes below; -1 not known */
-    int64_t spares;                         /* nodes that are reserved to replace lost ones; -1: not given */
+    int64_t nodes, capacity, free; /* including those of the supernodes below; -1 not known */
+    int64_t spares;                /* nodes that are reserved to replace lost ones; -1: not given */
+    double gbps; /* GB/s that a node has to nodes in other supernodes of the tier; 0 not known */
     enum gt_condition_status links_healthy; /* whether all links are healthy */
     struct gt_condition conditions[GT_SUPERNODE_CONDITIONS];
 };

@@ -65,6 +65,31 @@ static void begin_list(struct gt_buf *to, const char *key)
     gt_json_begin(to, key, '[');
 }
 
+/* As far as Supernodes tell; the last one of a tier counts. */
+static void view_json_add_tiers(const struct cli_view *view, struct gt_buf *to)
+{
+    double gbps[GT_SUPERNODE_TIERS_MAX + 1] = {0};
+    bool any = false;
+    for (uint32_t i = 0; i < view->picture.supernode_count; i++) {
+        const struct gt_supernode_object *object =
+            &view->supernodes[view->picture.supernodes[i].source].object;
+        gbps[object->tier] = object->gbps > 0 ? object->gbps : gbps[object->tier];
+    }
+    for (unsigned tier = 1; tier <= GT_SUPERNODE_TIERS_MAX; tier++) {
+        if (!(gbps[tier] > 0))
+            continue;
+        if (!any)
+            begin_list(to, "tiers");
+        any = true;
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_unsigned(to, "tier", tier);
+        gt_json_add_real(to, "bandwidthGBps", gbps[tier], 9);
+        gt_json_end(to, '}');
+    }
+    if (any)
+        gt_json_end(to, ']');
+}
+
 void cli_view_json(const struct cli_view *view, struct gt_buf *to)
 {
     const struct gt_picture *picture = &view->picture;
@@ -81,6 +106,7 @@ void cli_view_json(const struct cli_view *view, struct gt_buf *to)
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
+    view_json_add_tiers(view, to);
     begin_list(to, "nodes");
     view_json_add_nodes(view, to);
     gt_json_end(to, ']');

@@ -290,6 +290,7 @@ struct cache_supernode {
     struct cache_membership *claims;
     uint32_t claim_count;
     int64_t spare_nodes;  /* -1: not given */
+    double gbps;          /* as in gt_supernode_object */
     bool spares_reported; /* it was reported that they are more than its nodes */
 };
 

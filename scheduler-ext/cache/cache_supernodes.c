@@ -3,6 +3,7 @@
 
 #include "api/supernode.h"
 #include "scheduler-ext/cache/cache_internal.h"
+#include "scheduler-ext/core/crossing.h"
 
 /*
  * Supernode objects come in any order. A record has the contents of its object. Its position in the cluster
@@ -81,6 +82,7 @@ static void cache_supernodes_put_in(struct gt_cache *cache, struct cache_superno
         return;
     }
     supernode->above = above;
+    gt_cluster_set_bandwidth(cache->cluster, supernode->id, supernode->gbps);
     members_follow(cache, supernode);
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
         cache_supernodes_put_in(cache, child);
@@ -237,6 +239,9 @@ static void cache_supernodes_take(struct gt_cache *cache, const struct gt_supern
         cache->room = true;
         cache->reports_changed = true;
     }
+    supernode->gbps = object->gbps;
+    if (supernode->id != GT_NONE)
+        gt_cluster_set_bandwidth(cache->cluster, supernode->id, supernode->gbps);
     bool moves = !supernode->known || supernode->tier != object->tier || supernode->parent != parent;
     bool same = same_members(supernode, claims, object->member_count);
     if (moves)

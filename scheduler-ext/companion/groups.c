@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "api/supernode.h"
 #include "base/text.h"
 #include "kube/yaml.h"
 
@@ -188,10 +189,40 @@ static int read_group(struct gt_groups *groups, uint32_t number, const cJSON *en
     return r;
 }
 
+/* What is known of tiers. */
+static void groups_read_tiers(const cJSON *list, struct gt_groups *groups)
+{
+    const cJSON *entry;
+    unsigned number = 0;
+    if (!list || cJSON_IsNull(list))
+        return;
+    if (!cJSON_IsArray(list)) {
+        groups_note(groups, "tiers: a list is expected");
+        return;
+    }
+    cJSON_ArrayForEach(entry, list)
+    {
+        const char *tier = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "tier"));
+        const char *gbps = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "bandwidthGBps"));
+        uint64_t at = 0;
+        double value = 0;
+        if (!tier || !gt_text_to_unsigned(tier, GT_JOIN_TIERS_MAX, &at) || !at)
+            groups_note(groups, "tiers[%u]: tier: a number from 1 to %d is expected", number,
+                        GT_JOIN_TIERS_MAX);
+        else if (!gbps || !gt_text_to_real(gbps, &value) || !(value > 0) || value > GT_SUPERNODE_GBPS_MAX)
+            groups_note(groups, "tiers[%u]: bandwidthGBps: GB/s above 0, at most %d, are expected", number,
+                        GT_SUPERNODE_GBPS_MAX);
+        else
+            groups->gbps[at] = value;
+        number++;
+    }
+}
+
 static int groups_read_all(const cJSON *root, struct gt_groups *groups, struct gt_err **err)
 {
     const cJSON *entry, *list = cJSON_GetObjectItemCaseSensitive(root, "groups");
     uint32_t number = 0, left = GT_GROUPS_NODES_MAX;
+    groups_read_tiers(cJSON_GetObjectItemCaseSensitive(root, "tiers"), groups);
     if (cJSON_IsNull(root) || cJSON_IsNull(list))
         return 0;
     if (!cJSON_IsArray(list))

@@ -9,6 +9,8 @@
  *
  *     groups:
  *     - {name: rack-1, tier: 1, parent: hall, nodes: [n01, "n[02-16]"]}
+ *     tiers:
+ *     - {tier: 1, bandwidthGBps: 50}
  *
  * A name may have one range of numbers in brackets; the text before and after the brackets stays, and numbers
  * are padded to the width of the first one. Invalid parts are left out and noted.
@@ -22,6 +24,7 @@ enum {
 struct gt_groups {
     struct gt_join_group *items; /* owned, with all their texts */
     uint32_t count;
+    double gbps[GT_JOIN_TIERS_MAX + 1]; /* [tier] of gt_supernode_object; 0: not given */
     /* A sentence for each invalid part, owned; those beyond the limit are dropped. */
     char *notes[GT_GROUPS_NOTES_MAX];
     uint32_t note_count;

@@ -38,6 +38,8 @@ static void supernodes_recover_visit(void *arg, const char *name, enum gt_apply_
     gt_auto_supernode_object struct gt_supernode_object object = {.source = "", .parent = ""};
     gt_auto_json cJSON *json = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
     int r = gt_supernode_object_read_status(name, json, &object, NULL);
+    if (r >= 0 && object.tier)
+        groups->gbps[object.tier] = object.gbps;
     if (r >= 0 && object.tier && strcmp(object.source, "config") == 0 && groups->count < recovery->room) {
         struct gt_join_group *group = &groups->items[groups->count++];
         *group = (struct gt_join_group){.name = strdup(name),

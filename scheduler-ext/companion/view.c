@@ -137,6 +137,7 @@ int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, s
     gt_auto_view struct gt_view *view = calloc(1, sizeof(*view));
     if (!view)
         return gt_fail_sys(err, ENOMEM, "supernodes");
+    view->groups = groups;
     view->reports = gt_cache_reports(cache, &view->node_count);
     if (!view->reports)
         return gt_fail_sys(err, ENOMEM, "supernodes");

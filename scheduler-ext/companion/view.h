@@ -22,7 +22,8 @@ struct gt_view {
     const struct gt_cache_report **reports; /* [node], by name */
     uint32_t node_count;
     struct gt_join *join;
-    struct gt_sum *sums; /* [supernode] */
+    struct gt_sum *sums;            /* [supernode] */
+    const struct gt_groups *groups; /* NULL: no configuration */
     /* The problems of supernode s: join->problems[problems[i]] for i from problem_first[s] to below
      * problem_first[s + 1]. */
     uint32_t *problem_first, *problems;

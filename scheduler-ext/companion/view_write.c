@@ -91,6 +91,7 @@ void gt_view_write_supernode(const struct gt_view *view, uint32_t s, const struc
         .capacity = sum->gpus,
         .free = sum->free,
         .spares = sum->spares ? (int64_t)sum->spares : -1,
+        .gbps = view->groups ? view->groups->gbps[supernode->tier] : 0,
         .links_healthy = !links_known      ? GT_CONDITION_UNKNOWN
                          : sum->links_down ? GT_CONDITION_FALSE
                                            : GT_CONDITION_TRUE,

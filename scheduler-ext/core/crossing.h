@@ -7,9 +7,8 @@
 /* Which boundaries of domains a job crosses: what people are told of a plan. */
 
 /* The bandwidth of a tier is what a node has to nodes in other supernodes of this tier. */
-#define GT_BANDWIDTH_MAX 1e5 /* GB/s */
 
-/* Of one supernode; 0: not known. */
+/* Of one supernode, in GB/s; 0: not known. */
 void gt_cluster_set_bandwidth(struct gt_cluster *cluster, uint32_t supernode, double gbps);
 
 struct gt_crossing {

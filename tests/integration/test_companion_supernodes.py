@@ -148,6 +148,9 @@ class Configuration(Case):
         self.assertEqual((rack["parent"], rack["source"], rack["capacity"]), ("hall", "config", 16))
         for status in (hall, rack):
             jsonschema.validate(status, status_schema("supernodes"))
+        self.configure(GROUPS + "\ntiers: [{tier: 1, bandwidthGBps: 12.5}, {tier: 3, bandwidthGBps: fast}]")
+        self.wait(lambda: {n: s.get("bandwidthGBps") for n, s in self.statuses().items()} == {"hall": None, "rack-1": 12.5, "rack-2": 12.5})
+        jsonschema.validate(self.statuses()["rack-1"], status_schema("supernodes"))
         # a change, and then nothing at all
         self.configure("groups: [{name: rack-2, nodes: [n1, n2, n3]}]")
         self.wait_members({"rack-2": ["n1", "n2", "n3"]})

@@ -140,6 +140,8 @@ cJSON *world_supernode(const struct world_supernode *supernode)
                   supernode->name, supernode->tier);
     if (supernode->parent)
         gt_buf_printf(&to, "\"parent\":\"%s\",", supernode->parent);
+    if (supernode->gbps > 0)
+        gt_buf_printf(&to, "\"bandwidthGBps\":%g,", supernode->gbps);
     gt_buf_puts(&to, "\"source\":\"config\",\"members\":[");
     for (unsigned i = 0; i < GT_COUNT(supernode->members) && supernode->members[i]; i++)
         gt_buf_printf(&to, "%s{\"node\":\"%s\"}", i ? "," : "", supernode->members[i]);

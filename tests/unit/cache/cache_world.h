@@ -45,6 +45,7 @@ struct world_node {
 struct world_supernode {
     const char *name, *parent;
     unsigned tier;
+    double gbps; /* 0: not given */
     const char *members[16];
 };
 

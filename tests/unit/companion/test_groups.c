@@ -70,6 +70,26 @@ static void test_good(void **state)
     assert_int_equal(null->count, 0);
 }
 
+static void test_tiers(void **state)
+{
+    (void)state;
+    gt_auto_groups struct gt_groups *groups = parse(
+        "tiers: [{tier: 1, bandwidthGBps: 50}, {tier: 3, bandwidthGBps: '7.6'}, 7, {tier: 9, bandwidthGBps: "
+        "1},\n"
+        " {tier: 2, bandwidthGBps: 0}, {tier: 4, bandwidthGBps: 1e9}, {tier: 5, bandwidthGBps: fast}]\n");
+    const double expected[GT_JOIN_TIERS_MAX + 1] = {[1] = 50, [3] = 7.6};
+    for (unsigned tier = 0; tier <= GT_JOIN_TIERS_MAX; tier++)
+        assert_true(groups->gbps[tier] == expected[tier]);
+    assert_int_equal(groups->note_count, 5);
+    expect_note(groups, "tiers[2]: tier: a number from 1 to 8 is expected");
+    expect_note(groups, "tiers[3]: tier");
+    expect_note(groups, "tiers[4]: bandwidthGBps: GB/s above 0, at most 100000, are expected");
+    expect_note(groups, "tiers[5]: bandwidthGBps");
+    expect_note(groups, "tiers[6]: bandwidthGBps");
+    gt_auto_groups struct gt_groups *other = parse("tiers: 7\ngroups: []\n");
+    expect_note(other, "tiers: a list is expected");
+}
+
 static void test_mistakes(void **state)
 {
     (void)state;
@@ -121,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),
+        cmocka_unit_test(test_tiers),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_errors),
     };

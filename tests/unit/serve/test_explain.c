@@ -231,6 +231,41 @@ static void test_pods_of_a_job(void **state)
     cJSON_Delete(json);
 }
 
+static void test_boundaries_that_a_job_crosses(void **state)
+{
+    struct gt_cache *cache = *state;
+    char name[8], annotations[128];
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(name, sizeof(name), "n%u", i);
+        give_plain_node(cache, name);
+    }
+    give_supernode(cache, SUPERNODE(.name = "leaf1", .tier = 2, .gbps = 12.5));
+    give_supernode(cache, SUPERNODE(.name = "leaf2", .tier = 2));
+    give_supernode(cache, SUPERNODE(.name = "leaf3", .tier = 2));
+    give_supernode(cache,
+                   SUPERNODE(.name = "s0", .tier = 1, .parent = "leaf1", .gbps = 50, .members = {"n0"}));
+    give_supernode(cache,
+                   SUPERNODE(.name = "s1", .tier = 1, .parent = "leaf1", .gbps = 50, .members = {"n1"}));
+    give_supernode(cache, SUPERNODE(.name = "s2", .tier = 1, .parent = "leaf2", .members = {"n2"}));
+    for (unsigned i = 0; i < 2; i++) {
+        char pod[8];
+        snprintf(name, sizeof(name), "n%u", i);
+        snprintf(pod, sizeof(pod), "w-%u", i);
+        snprintf(annotations, sizeof(annotations), "\"" GT_PLAN_ANNOTATION_RANK "\":\"%u\",", i);
+        give_pod(cache, POD(.name = pod, .job = "j", .gpus = 8, .plan_node = name, .plan_mask = 0xff,
+                            .annotations = annotations));
+    }
+    assert_says(cache, "job=ns/j", 200,
+                "It lies in 2 of 4 supernodes; slowest step 50 GB/s, between s1 and s0\n");
+    give_pod(cache, POD(.name = "w-2", .job = "j", .gpus = 8, .plan_node = "n2", .plan_mask = 0xff,
+                        .annotations = "\"" GT_PLAN_ANNOTATION_RANK "\":\"2\","));
+    assert_says(
+        cache, "job=ns/j", 200,
+        "It lies in 2 of 3 leaves, 3 of 4 supernodes; slowest step 12.5 GB/s, between leaf2 and leaf1\n");
+    give_supernode(cache, SUPERNODE(.name = "leaf1", .tier = 2));
+    assert_says(cache, "job=ns/j", 200, "slowest step 50 GB/s, between");
+}
+
 static void test_plans_that_went_wrong(void **state)
 {
     struct gt_cache *cache = *state;
@@ -381,6 +416,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_scores_and_refusals, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_only_the_best_are_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pods_of_a_job, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_boundaries_that_a_job_crosses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_plans_that_went_wrong, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nodes_with_too_little_else, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nodes_that_are_not_as_reported, set_up, tear_down),
