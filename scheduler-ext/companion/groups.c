@@ -223,7 +223,7 @@ static int groups_read_all(const cJSON *root, struct gt_groups *groups, struct g
     const cJSON *entry, *list = cJSON_GetObjectItemCaseSensitive(root, "groups");
     uint32_t number = 0, left = GT_GROUPS_NODES_MAX;
     groups_read_tiers(cJSON_GetObjectItemCaseSensitive(root, "tiers"), groups);
-    if (cJSON_IsNull(root) || cJSON_IsNull(list))
+    if (cJSON_IsNull(root) || cJSON_IsNull(list) || (!list && cJSON_HasObjectItem(root, "tiers")))
         return 0;
     if (!cJSON_IsArray(list))
         return gt_fail(err, EINVAL, "a mapping with a list \"groups\" is expected");

@@ -8,6 +8,8 @@
 
 /* The bandwidth of a tier is what a node has to nodes in other supernodes of this tier. */
 
+enum { GT_GBPS_MAX = 100000 };
+
 /* Of one supernode, in GB/s; 0: not known. */
 void gt_cluster_set_bandwidth(struct gt_cluster *cluster, uint32_t supernode, double gbps);
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/supernode.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "scheduler-ext/core/chain.h"
@@ -193,7 +192,7 @@ static int read_tiers(struct cluster_reader *reader, const cJSON *array)
         struct gt_at at = {READER_SOURCE, path, reader->err};
         GT_TRY(gt_reader_object(&at, item));
         GT_TRY(gt_get_unsigned(&at, item, "tier", GT_TIERS_MAX, &tier));
-        GT_TRY(gt_get_number(&at, item, "bandwidthGBps", GT_SUPERNODE_GBPS_MAX, &gbps));
+        GT_TRY(gt_get_number(&at, item, "bandwidthGBps", GT_GBPS_MAX, &gbps));
         if (!tier)
             return gt_at_fail(&at, "tier", "expected 1 (best performance) to %d", GT_TIERS_MAX);
         if (!(gbps > 0))
