@@ -325,6 +325,12 @@ class Page(unittest.TestCase):
             self.assertEqual((self.count("#cluster .node"), self.count("#cluster .g")), (45, 360))
             self.assertEqual(self.count("#cluster .frame"), 7)
             self.assertEqual(self.count("#cluster .frame.inner > .frames > .frame"), 5)
+            edges = self.browser.evaluate("[...document.querySelectorAll('#cluster .frame')].map((f) => [!!f.querySelector(':scope > .frames'),"
+                                          " getComputedStyle(f).borderTopColor, f.querySelector('.tier')?.innerText || ''])")
+            above = [edge for inner, edge, _ in edges if inner]
+            self.assertEqual(len(set(above)), len(above), edges)
+            self.assertFalse({edge for inner, edge, _ in edges if not inner} & set(above), edges)
+            self.assertEqual({tier for inner, _, tier in edges if inner}, {"leaf, tier 2"})
             self.assertIn("atoms of 64 GPUs needed", self.text("#waiting-jobs li.waits"))
             self.assertIn("not a multiple", self.text("#waiting-jobs li.refused"))
             self.assertEqual(self.count("#cluster .g.unhealthy"), 2)
@@ -363,6 +369,9 @@ class Page(unittest.TestCase):
             self.assertEqual(units, "0,1,2,3")
             self.browser.wait_for("document.querySelector('#about pre').innerText.includes('llama-70b-worker-3')")
             self.assertEqual(self.count("#jobs button[aria-pressed=true]"), 1)
+            domains = self.browser.evaluate("[...document.querySelectorAll('.frame.on')].map((f) => f.querySelector('h3').innerText).sort().join()")
+            self.assertEqual(domains, "hall-1,rack-a,rack-b")
+            self.assertEqual(self.text("#about .domains"), "in 1 of 2 leaves, 2 of 5 supernodes")
             self.picture("job")
             self.browser.key("Escape")
             self.assertEqual(self.count("#cluster.picked"), 0)

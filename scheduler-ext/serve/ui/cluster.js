@@ -58,10 +58,18 @@ function shortName(name) {
 
 // ---- frames ----
 
+const tierName = (tier) => (TIERS[tier - 1] ? `${TIERS[tier - 1]}, tier ${tier}` : `tier ${tier}`);
+
+// Neighbours of one tier get colours far from each other.
+function tint(frame, tier, number) {
+  if (tier > 1) frame.style.setProperty("--tint", `${(number * 137 + tier * 60) % 360}`);
+}
+
 function makeFrame(title, tier, names, children) {
   const frame = make("section", `frame${children.length ? " inner" : ""}`), head = make("div", "head");
   head.append(make("h3", "", title));
-  if (tier) head.append(make("span", "tier", `tier ${tier}`));
+  if (tier) head.append(make("span", "tier", tier > 1 ? tierName(tier) : `tier ${tier}`));
+  frame.tier = tier;
   frame.sum = make("span", "sum");
   head.append(frame.sum);
   frame.append(head);
@@ -106,11 +114,14 @@ function buildFrames(model) {
   }
   page.rows.clear();
   page.frames = [];
+  const counted = [];
   const build = (parent, depth) =>
     (depth > 9 ? [] : below.get(parent) || []).sort((a, b) => order(a.name, b.name)).map((supernode) => {
       const names = supernode.nodes.filter((name) => page.nodes.has(name) && !placed.has(name));
       names.forEach((name) => placed.add(name));
       const frame = makeFrame(supernode.name, supernode.tier, names, build(supernode.name, depth + 1));
+      counted[supernode.tier] = (counted[supernode.tier] || 0) + 1;
+      tint(frame, supernode.tier, counted[supernode.tier]);
       page.frames.push(frame);
       return frame;
     });

@@ -8,13 +8,14 @@ const STATES = {
   gathers: "not planned yet", waits: "waits for room", refused: "refused", writes: "plan is being written", placed: "placed",
   "plan-lost": "plan lost", gated: "gated", pending: "waits for the scheduler", starting: "starting", running: "running",
 };
+const TIERS = ["supernode", "leaf", "spine", "hall"];
 const $ = (id) => document.getElementById(id);
 const order = new Intl.Collator("en", { numeric: true }).compare;
 
 const page = {
   model: null, jobs: new Map(), nodes: new Map(), // by key, by name
   shape: "", rows: new Map(), cells: new Map(), // name: row; job key: its cells
-  hues: 0, slots: new Map(), meaning: new Map(), // colours of jobs; job key: its colour; state of a GPU: words
+  hues: 0, palette: [], slots: new Map(), meaning: new Map(), // colours of jobs; job key: its colour; state of a GPU: words
   picked: null, shown: null, // a job's key; {node} or {job} in the details
   words: [], gotAt: 0, nextAt: 0, failures: 0, patience: 40, why: "", timer: 0,
 };
@@ -57,6 +58,7 @@ function hash(text) {
 function learn(legend) {
   if (page.hues) return;
   page.hues = legend.jobColors.length;
+  page.palette = legend.jobColors;
   page.meaning = new Map(legend.gpus.map(({ name, text }) => [name, text]));
   legend.jobColors.forEach((value, i) => document.styleSheets[0].insertRule(`.h${i} { --c: ${value}; }`));
   $("legend").prepend(...legend.gpus.map(({ name, text }) => {

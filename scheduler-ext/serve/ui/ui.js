@@ -110,11 +110,30 @@ function applyFilter() {
   return there;
 }
 
+const isIn = (job, frame) => job !== null && frame.names.some((name) => page.nodes.get(name)?.gpus.some((group) => group.job === job));
+
+// "2 of 3 leaves, 1 of 2 halls": where a job is, the highest tier first.
+function domainsOf(job) {
+  const all = [], used = [];
+  for (const frame of page.frames || []) {
+    if (!frame.tier) continue;
+    all[frame.tier] = (all[frame.tier] || 0) + 1;
+    used[frame.tier] = (used[frame.tier] || 0) + isIn(job, frame);
+  }
+  return all.map((count, tier) => (used[tier] ? `${used[tier]} of ${count} ${tier === 2 ? "leaves" : tier <= TIERS.length ? `${TIERS[tier - 1]}s` : `domains of tier ${tier}`}` : ""))
+    .filter(Boolean).reverse().join(", ");
+}
+
 function applyPick() {
   if (page.picked && !page.jobs.has(page.picked)) page.picked = null;
   $("cluster").classList.toggle("picked", page.picked !== null);
   for (const row of page.rows.values())
     for (const cell of row.querySelectorAll(".g")) cell.classList.toggle("on", page.picked !== null && cell.dataset.job === page.picked);
+  const slot = page.slots.get(page.picked);
+  for (const frame of page.frames || []) {
+    frame.classList.toggle("on", frame.tier > 0 && isIn(page.picked, frame));
+    frame.style.setProperty("--job", slot === undefined ? "" : page.palette[slot % page.hues]);
+  }
   for (const button of document.querySelectorAll("button.job")) button.setAttribute("aria-pressed", String(button.dataset.job === page.picked));
 }
 
@@ -174,6 +193,7 @@ function showJob(key) {
   if (!job) return;
   const about = [make("h2", "", `Job ${job.name}`), make("p", "quiet", `${job.kind} in ${job.namespace} · ${STATES[job.state] || job.state}`)];
   if (job.text) about.push(make("p", "", job.reason ? `${job.reason}: ${job.text}` : job.text));
+  if (domainsOf(key)) about.push(make("p", "domains", `in ${domainsOf(key)}`));
   const text = make("pre", "", "asking…");
   show({ job: key }, ...about, text);
   explain(`job=${encodeURIComponent(key)}`, text);
