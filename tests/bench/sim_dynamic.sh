@@ -69,9 +69,12 @@ for setting in "kinds mix:1,2,3,4,6,8,16 10x1x16+40x1x8+60x1x4" "kinds helios 20
 done
 
 # Leaves and spines above the supernodes.
-for setting in "mix:8,16,32,64,128 64x2x8 8 4" "helios 64x2x8 8 4" "kalos 128x2x8 16 4"; do
+for setting in "mix:8,16,32,64,128 64x2x8 8 4" "mix:64,128,256,512 64x8x8 8 4" "helios 64x2x8 8 4" "kalos 128x2x8 16 4" \
+    "seren 128x4x8 8 4"; do
     set -- $setting
-    run leaf "$1-$2" "$2" "$1" $few,volcano 20000 0.9 --queue none --leaf "$3" --spine "$4" --seed 1142
+    run leaf "$1-$2" "$2" "$1" gputopo,kueue,kueue-preferred,volcano,kai,first-fit 20000 0.9 --queue none --leaf "$3" --spine "$4" \
+        --seed 1142
+    run pool-leaf "$1-$2" "$2" "$1" first-fit 20000 0.9 --queue none --pool --seed 1142
 done
 
 waits() { # cluster trace
@@ -177,7 +180,8 @@ best_peer_table("none", "occupancy", "Rejection: occupancy, %", sums=True)
 domains_table("none", "jobsInOne", "jobSupernodes",
               ("gputopo", "kueue-preferred", "slurm-block", "huawei", "volcano", "best-fit"))
 for one, many in (("jobsInOne", "jobSupernodes"), ("jobsInOneLeaf", "jobLeaves"), ("jobsInOneSpine", "jobSpines")):
-    domains_table("leaf", one, many, ("gputopo", "kueue", "kueue-preferred", "volcano", "first-fit"))
+    domains_table("leaf", one, many, ("gputopo", "kueue", "kueue-preferred", "volcano", "kai", "first-fit"))
+best_peer_table("leaf", "occupancy", "The same runs: occupancy, %")
 best_peer_table("backfill", "served", "Backfill, load 1.1: GPU time served, %")
 waiting_table("calm", "Backfill, load 0.8: waiting")
 best_peer_table("fifo", "served", "FIFO, load 1.1: GPU time served, %")

@@ -5,8 +5,8 @@
 
 /* The rules of other schedulers, rebuilt to be compared with the product's, each in a small file. */
 extern const struct gt_group_policy gt_group_kueue, gt_group_kueue_slices, gt_group_kueue_preferred,
-    gt_group_slurm_block, gt_group_huawei, gt_group_volcano, gt_group_first_fit, gt_group_best_fit,
-    gt_group_worst_fit, gt_group_random, gt_group_least_allocated, gt_group_most_allocated,
+    gt_group_slurm_block, gt_group_huawei, gt_group_kai, gt_group_volcano, gt_group_first_fit,
+    gt_group_best_fit, gt_group_worst_fit, gt_group_random, gt_group_least_allocated, gt_group_most_allocated,
     gt_group_kueue_most, gt_group_kueue_first, gt_group_kueue_preferred_first, gt_group_huawei_most,
     gt_group_huawei_first, gt_group_volcano_most, gt_group_volcano_first;
 

@@ -192,6 +192,28 @@ static void test_jobs_of_units(void **state)
     close_bench(&bench);
 }
 
+/* Four units of 2 in leaves of two supernodes: KAI takes the leaf where they are the largest part of the free
+ * GPUs, although it counts pods: 3 + 5 hold three units, and the next leaf is tried. */
+static void test_leaves_of_kai(void **state)
+{
+    (void)state;
+    static const unsigned free[SUPERS] = {9, 2, 3, 5};
+    struct bench bench;
+    uint32_t supers[4];
+    open_bench(&bench, "kai", free, chain124, 3);
+    bench.site->upper[0] = 2;
+    assert_true(put(&bench, 1, 2, supers)); /* the supernode with the least room */
+    assert_int_equal(supers[0], 1);
+    close_bench(&bench);
+    open_bench(&bench, "kai", (const unsigned[SUPERS]){7, 2, 3, 5}, chain124, 3);
+    bench.site->upper[0] = 2;
+    assert_true(put(&bench, 4, 2, supers));
+    assert_int_equal(supers[0], 1); /* unit by unit, the least room first */
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(supers[i], 0);
+    close_bench(&bench);
+}
+
 /* Room that no larger unit can use goes first: of 12 slots 12 mod 8 = 4 are such for the size 8. */
 static void test_churn_fills_the_remainder(void **state)
 {
@@ -256,10 +278,15 @@ static void test_allocated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_and_four),   cmocka_unit_test(test_two_of_four_and_six),
-        cmocka_unit_test(test_ties),           cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_jobs_of_units),  cmocka_unit_test(test_churn_fills_the_remainder),
-        cmocka_unit_test(test_all_or_nothing), cmocka_unit_test(test_allocated),
+        cmocka_unit_test(test_one_and_four),
+        cmocka_unit_test(test_two_of_four_and_six),
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_jobs_of_units),
+        cmocka_unit_test(test_leaves_of_kai),
+        cmocka_unit_test(test_churn_fills_the_remainder),
+        cmocka_unit_test(test_all_or_nothing),
+        cmocka_unit_test(test_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
