@@ -32,7 +32,7 @@ struct gt_supernode_object {
     const char *resource_version; /* "" not known */
     int64_t spare_nodes;          /* GT_ANNOTATION_SPARES; -1: not given, INT64_MAX: invalid */
     unsigned tier;                /* 0: the object has no status yet; everything below is then empty */
-    const char *source;           /* "report", "config", "label"; "" not known */
+    const char *source;           /* "config", "label", "network", "report"; "" not known */
     const char *parent;           /* "" none */
     const struct gt_supernode_member *members;
     unsigned member_count;

@@ -46,7 +46,9 @@ struct gt_cache_spec {
     /* Keys of labels that name a node's supernode, separated by commas; the first one that a node has counts.
      * NULL: none. Borrowed. */
     const char *supernode_labels;
-    bool claims;       /* ResourceClaims are added, too */
+    const char
+        *network_labels; /* keys of labels that name a node's place in the network, the lowest tier first */
+    bool claims;         /* ResourceClaims are added, too */
     bool reports_only; /* only reports are needed: the cluster stays empty, and Nodes may be added as metadata
                           alone */
     /* All may be NULL. They are called after the change is made, and must not add objects. */
@@ -349,6 +351,7 @@ uint32_t gt_cache_outlived_nodes(const struct gt_cache *cache);
 struct gt_cache_report {
     const char *name;
     const char *label; /* the label's value, which names its supernode; NULL: none */
+    const char *tiers; /* the values of network_labels, separated by commas; NULL: it has none of them */
     /* From the NodeGPUTopology; the members below are not set while it is not filled. */
     bool is_filled;
     const char *server_uuid;    /* NULL: not known */

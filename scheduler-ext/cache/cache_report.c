@@ -25,7 +25,8 @@ void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node)
     if (!report->is_filled)
         return;
     drop_report(cache, report);
-    *report = (struct gt_cache_report){.name = report->name, .label = report->label, .gpus = -1, .free = -1};
+    *report = (struct gt_cache_report){
+        .name = report->name, .label = report->label, .tiers = report->tiers, .gpus = -1, .free = -1};
     cache->reports_changed = true;
 }
 
@@ -67,6 +68,7 @@ bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
     struct gt_cache_report news = {
         .name = node->report.name,
         .label = node->report.label,
+        .tiers = node->report.tiers,
         .is_filled = true,
         .gpus = (int)reported->gpu_count,
         .free = topology->use_known ? (int)gt_bit_count(topology->free) : -1,
@@ -88,6 +90,24 @@ bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
     return true;
 }
 
+/* The values of a list of labels; *whole is false without memory. */
+static const char *values_of(struct gt_cache *cache, const struct gt_node_object *object, const char *keys,
+                             bool *whole)
+{
+    gt_auto_buf struct gt_buf values = GT_BUF(GT_CACHE_LABEL_KEY_SIZE * 16);
+    char key[GT_CACHE_LABEL_KEY_SIZE];
+    bool has_one = false;
+    for (const char *at = keys; at;) {
+        const char *value =
+            gt_text_next_listed(&at, key, sizeof(key)) ? gt_node_object_label(object, key) : NULL;
+        has_one |= value && *value;
+        gt_buf_printf(&values, "%s%s", value ? value : "", at ? "," : "");
+    }
+    const char *made = has_one && !values.failed ? gt_cache_string(cache, values.data) : NULL;
+    *whole = made || !has_one || values.failed;
+    return made;
+}
+
 bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *node,
                                   const struct gt_node_object *object)
 {
@@ -100,7 +120,12 @@ bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *nod
     cache->reports_changed |= !node->has_node || label != node->report.label;
     gt_cache_string_drop(cache, node->report.label);
     node->report.label = label;
-    return label || !value || !*value;
+    bool whole;
+    const char *tiers = values_of(cache, object, cache->spec.network_labels, &whole);
+    cache->reports_changed |= tiers != node->report.tiers;
+    gt_cache_string_drop(cache, node->report.tiers);
+    node->report.tiers = tiers;
+    return whole && (label || !value || !*value);
 }
 
 /* ---- for building supernodes ---- */

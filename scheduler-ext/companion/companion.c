@@ -142,7 +142,8 @@ static int make_informers(struct gt_companion *companion, struct gt_err **err)
     const struct gt_companion_options *options = companion->options;
     struct gt_informers_spec spec = {.gpu_attributes = options->project_nodefeatures,
                                      .lease_namespace = own_namespace(companion),
-                                     .supernode_labels = options->supernode_label};
+                                     .supernode_labels = options->supernode_label,
+                                     .network_labels = options->network_labels};
     for (unsigned i = 0; i < gt_part_count; i++)
         if (options->parts >> i & 1) {
             spec.kinds |= gt_parts[i]->kinds;

@@ -371,6 +371,7 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
     struct gt_cache_spec spec = {.reports = wanted->reports,
                                  .gpu_attributes = wanted->gpu_attributes,
                                  .supernode_labels = wanted->supernode_labels,
+                                 .network_labels = wanted->network_labels,
                                  .claims = follows(informers, GT_INFORMER_CLAIMS),
                                  .reports_only = !follows(informers, GT_INFORMER_PODS),
                                  .on_pod = cache_pod,

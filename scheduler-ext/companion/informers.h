@@ -42,8 +42,8 @@ enum {
 struct gt_informers_spec {
     unsigned kinds; /* a bit for each that is needed */
     bool reports, gpu_attributes;
-    const char *lease_namespace;  /* where that Lease would be */
-    const char *supernode_labels; /* these three as in gt_cache_spec */
+    const char *lease_namespace;                   /* where that Lease would be */
+    const char *supernode_labels, *network_labels; /* as in gt_cache_spec, as reports and gpu_attributes */
 };
 
 enum { GT_INFORMERS_HANDLERS_MAX = 4 };

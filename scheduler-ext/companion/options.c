@@ -267,6 +267,13 @@ static const struct gt_option table[] = {
     {"supernodes-config", "WHAT",
      "ConfigMap of supernodes, a file where it has a slash, or none (gputopo-supernodes)",
      read_supernodes_config, COMPANION_FIELD(supernodes_config), .max = OBJECT_NAME_MAX},
+    {"network", "WHAT",
+     "ConfigMap of the network: a table, ibnetdiscover's output, or Slurm's topology; a file where it has a "
+     "slash, or none (none)",
+     read_supernodes_config, COMPANION_FIELD(network), .max = OBJECT_NAME_MAX},
+    {"network-labels", "KEYS",
+     "node labels that name its leaf, spine and so on, the lowest first, or none (none)", read_label_keys,
+     COMPANION_FIELD(network_labels)},
     {"project", "WHAT",
      "what else to write: hypernodes, nodefeatures; adds up, none starts an empty list (none)",
      .read = read_project},

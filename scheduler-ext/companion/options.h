@@ -29,6 +29,8 @@ struct gt_companion_options {
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */
     const char *supernode_label;   /* keys of node labels, see gt_cache_spec; NULL: no labels */
     const char *supernodes_config; /* name of a ConfigMap; a path if it has a slash; NULL: none */
+    const char *network;           /* likewise */
+    const char *network_labels;    /* keys of node labels, the lowest tier first; NULL: none */
     bool project_hypernodes, project_nodefeatures;
     bool leader_elect;
     bool lift_gates; /* without the part "placement" */

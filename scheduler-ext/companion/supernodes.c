@@ -28,21 +28,34 @@ static bool knows_enough(const struct gt_supernodes *self)
     const struct gt_informers *informers = self->env->informers;
     return gt_informers_has_listed(informers, GT_INFORMER_NODES, NULL) &&
            gt_informers_has_listed(informers, GT_INFORMER_TOPOLOGIES, NULL) &&
-           gt_groups_source_is_known(self->source) && gt_apply_set_is_synced(self->set);
+           gt_config_source_is_known(self->source) && gt_config_source_is_known(self->network) &&
+           gt_apply_set_is_synced(self->set);
 }
 
 /* ---- one round ---- */
 
 static const struct gt_groups *groups_of(struct gt_supernodes *self)
 {
-    const struct gt_groups *groups = gt_groups_source_get(self->source);
-    if (groups || !gt_groups_source_error(self->source)[0]) {
+    const struct gt_groups *groups = gt_config_source_get(self->source);
+    if (groups || !gt_config_source_error(self->source)[0]) {
         gt_groups_free(gt_steal(self->recovered));
         return groups;
     }
     if (!self->recovered)
         self->recovered = gt_supernodes_recover(self->set);
     return self->recovered;
+}
+
+static const struct gt_network *network_of(struct gt_supernodes *self)
+{
+    const struct gt_network *network = gt_config_source_get(self->network);
+    if (network || !gt_config_source_error(self->network)[0]) {
+        gt_network_free(gt_steal(self->recovered_network));
+        return network;
+    }
+    if (!self->recovered_network)
+        self->recovered_network = gt_supernodes_recover_network(self->set);
+    return self->recovered_network;
 }
 
 static bool apply_supernodes(struct gt_supernodes *self, const struct gt_view *view,
@@ -140,8 +153,14 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     gt_auto_free struct gt_projected *projected = NULL;
     if (!self->knows_servers)
         gt_apply_set_each(self->set, gt_servers_learn, self->servers);
-    GT_TRY(gt_view_make(gt_informers_cache(self->env->informers), groups_of(self), self->servers,
-                        (uint32_t)self->env->options->placement.spare_nodes, &view, err));
+    const struct gt_view_spec spec = {
+        .groups = groups_of(self),
+        .network = network_of(self),
+        .network_labels = self->env->options->network_labels,
+        .servers = self->servers,
+        .spare_nodes = (uint32_t)self->env->options->placement.spare_nodes,
+    };
+    GT_TRY(gt_view_make(gt_informers_cache(self->env->informers), &spec, &view, err));
     self->knows_servers = self->leads; /* published objects of others may have changed */
     bool whole = true;
     if (self->hypernodes) {
@@ -228,8 +247,10 @@ static void supernodes_free(void *arg)
     gt_apply_set_free(self->set);
     gt_apply_set_free(self->hypernodes);
     gt_apply_set_free(self->nodefeatures);
-    gt_groups_source_free(self->source);
+    gt_config_source_free(self->source);
+    gt_config_source_free(self->network);
     gt_groups_free(self->recovered);
+    gt_network_free(self->recovered_network);
     gt_servers_free(self->servers);
     gt_source_free(self->timer);
     free(self);
@@ -283,8 +304,10 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     self->env = env;
     GT_TRY(gt_loop_add_timer(env->loop, supernodes_run, self, &self->timer, err));
     GT_TRY(gt_servers_new(&self->servers, err));
-    GT_TRY(gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
-                                supernodes_changed, self, &self->source, err));
+    GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
+                                &gt_config_groups, supernodes_changed, self, &self->source, err));
+    GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->network, &gt_config_network,
+                                supernodes_changed, self, &self->network, err));
     GT_TRY(start_apply_set(self, err));
     gt_informers_add_handlers(env->informers,
                               &(struct gt_cache_handlers){.observe = supernodes_observe,
@@ -312,9 +335,11 @@ static bool supernodes_ready(const void *arg, struct gt_buf *why)
         gt_buf_printf(why, "%s not known yet%s%s", kinds[i].what, *error ? ": " : "", error);
         return false;
     }
-    if (!gt_groups_source_is_known(self->source))
+    if (!gt_config_source_is_known(self->source))
         gt_buf_puts(why, "the configuration of supernodes not known yet");
-    return gt_groups_source_is_known(self->source);
+    else if (!gt_config_source_is_known(self->network))
+        gt_buf_puts(why, "the network not known yet");
+    return gt_config_source_is_known(self->source) && gt_config_source_is_known(self->network);
 }
 
 static void supernodes_lead(void *arg, bool leads)

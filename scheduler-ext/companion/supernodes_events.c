@@ -29,14 +29,14 @@ static void supernodes_events_add(struct gt_supernodes *self, const struct gt_ev
 }
 
 /* The Event's object: the ConfigMap, where the configuration is one. */
-static struct gt_event_object about_config(const struct gt_supernodes *self)
+static struct gt_event_object about_config(const struct gt_supernodes *self, bool is_network)
 {
     struct gt_event_object event = {.warning = true, .action = "Join"};
-    if (gt_groups_source_is_configmap(self->source)) {
+    if (gt_config_source_is_configmap(is_network ? self->network : self->source)) {
         event.api_version = "v1";
         event.kind = "ConfigMap";
         event.namespace_ = self->env->namespace_;
-        event.name = self->env->options->supernodes_config;
+        event.name = is_network ? self->env->options->network : self->env->options->supernodes_config;
     }
     return event;
 }
@@ -50,24 +50,42 @@ static struct gt_event_object about_supernode(const char *name)
                                     .action = "Join"};
 }
 
-static void report_config(struct gt_supernodes *self)
+static void report_notes(struct gt_supernodes *self, bool is_network, char *const *notes, uint32_t count)
 {
-    const struct gt_groups *groups = gt_groups_source_get(self->source);
-    struct gt_event_object event = about_config(self);
-    const char *error = gt_groups_source_error(self->source);
+    struct gt_event_object event = about_config(self, is_network);
+    event.reason = "BadConfiguration";
+    for (uint32_t i = 0; i < count; i++) {
+        event.note = notes[i];
+        supernodes_events_add(self, &event);
+    }
+}
+
+static void supernodes_report_unread(struct gt_supernodes *self, bool is_network)
+{
+    struct gt_event_object event = about_config(self, is_network);
+    const char *error = gt_config_source_error(is_network ? self->network : self->source);
     char note[700];
-    if (error[0]) {
-        snprintf(note, sizeof(note),
-                 "the configuration of supernodes cannot be read, the one before it stays: %s", error);
-        event.reason = "BadConfiguration";
-        event.note = note;
-        supernodes_events_add(self, &event);
-    }
-    for (uint32_t i = 0; groups && i < groups->note_count; i++) {
-        event.reason = "BadConfiguration";
-        event.note = groups->notes[i];
-        supernodes_events_add(self, &event);
-    }
+    if (!error[0])
+        return;
+    snprintf(note, sizeof(note), "the %s cannot be read, the one before it stays: %s",
+             is_network ? "network" : "configuration of supernodes", error);
+    event.reason = "BadConfiguration";
+    event.note = note;
+    supernodes_events_add(self, &event);
+}
+
+static void report_config(struct gt_supernodes *self, const struct gt_view *view)
+{
+    const struct gt_groups *groups = gt_config_source_get(self->source);
+    const struct gt_network *network = gt_config_source_get(self->network);
+    supernodes_report_unread(self, false);
+    supernodes_report_unread(self, true);
+    if (groups)
+        report_notes(self, false, groups->notes, groups->note_count);
+    if (network)
+        report_notes(self, true, network->notes, network->note_count);
+    if (view->network)
+        report_notes(self, true, view->network->notes, view->network->note_count);
 }
 
 static void report_problem(struct gt_supernodes *self, const struct gt_view *view,
@@ -75,7 +93,7 @@ static void report_problem(struct gt_supernodes *self, const struct gt_view *vie
 {
     struct gt_event_object event;
     if (problem->in_config)
-        event = about_config(self);
+        event = about_config(self, problem->kind == GT_JOIN_CABLING);
     else if (problem->node != GT_JOIN_NONE) {
         const struct gt_cache_report *report = view->reports[problem->node];
         /* As in the kubelet's events: `kubectl describe node` searches events by the name in place of the
@@ -99,7 +117,7 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
 {
     const struct gt_join *join = view->join;
     self->now_count = 0;
-    report_config(self);
+    report_config(self, view);
     for (uint32_t i = 0; i < join->problem_count; i++)
         report_problem(self, view, &join->problems[i]);
     for (uint32_t s = 0; s < join->supernode_count; s++) {

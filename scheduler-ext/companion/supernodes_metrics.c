@@ -62,7 +62,7 @@ void gt_supernodes_metrics(const void *arg, struct gt_buf *to)
                       gt_join_problem_name((enum gt_join_problem_kind)kind), stats->problems[kind]);
     gt_prom_number(to, "gputopo_supernode_config_error", "gauge",
                    "1 while the operator's configuration of supernodes cannot be read.",
-                   gt_groups_source_error(self->source)[0] != '\0');
+                   gt_config_source_error(self->source)[0] || gt_config_source_error(self->network)[0]);
     gt_prom_head(to, "gputopo_nodes", "gauge",
                  "Nodes: in a supernode, alone, and of both those that have reported no GPUs.");
     gt_buf_printf(to,

@@ -11,30 +11,41 @@
 #include "scheduler-ext/companion/servers.h"
 
 /*
- * The source of the operator's groups: the key GT_GROUPS_KEY of a ConfigMap, which is watched, or a file,
- * which is read every 10 seconds. Where the text cannot be read as a whole the last groups stay, and
- * gt_groups_source_error() says what is wrong. A missing ConfigMap or file means that there are no groups.
+ * The source of something that the operator configures: a key of a ConfigMap, which is watched, or a file,
+ * which is read every 10 seconds. Where the text cannot be read as a whole the last value stays, and
+ * gt_config_source_error() says what is wrong. A missing ConfigMap or file means that there is none.
  */
-struct gt_groups_source;
+struct gt_config_source;
 
 #define GT_GROUPS_KEY "supernodes.yaml"
 
-/* `what`: the name of a ConfigMap in `namespace_`, or a path if it has a slash; NULL: there are never groups.
- * Both texts must outlive the source. `on_change` is called when the groups or the error change, and when
+struct gt_config_kind {
+    const char *what;        /* for the log */
+    const char *const *keys; /* of the ConfigMap, the first that is there; ends with NULL */
+    size_t text_max;         /* of a file */
+    int (*read)(const char *text, void **ret, struct gt_err **err);
+    void (*free)(void *value);
+};
+/* config_kinds.c */
+extern const struct gt_config_kind gt_config_groups;  /* struct gt_groups */
+extern const struct gt_config_kind gt_config_network; /* struct gt_network */
+
+/* `what`: the name of a ConfigMap in `namespace_`, or a path if it has a slash; NULL: there is never a value.
+ * Both texts must outlive the source. `on_change` is called when the value or the error change, and when
  * they become known. */
-int gt_groups_source_new(struct gt_loop *loop, struct gt_kube *kube, const char *namespace_, const char *what,
-                         void (*on_change)(void *arg), void *arg, struct gt_groups_source **ret,
-                         struct gt_err **err);
-void gt_groups_source_free(struct gt_groups_source *source);
-GT_DEFINE_CLEANUP(struct gt_groups_source *, gt_groups_source_free)
+int gt_config_source_new(struct gt_loop *loop, struct gt_kube *kube, const char *namespace_, const char *what,
+                         const struct gt_config_kind *kind, void (*on_change)(void *arg), void *arg,
+                         struct gt_config_source **ret, struct gt_err **err);
+void gt_config_source_free(struct gt_config_source *source);
+GT_DEFINE_CLEANUP(struct gt_config_source *, gt_config_source_free)
 
 /* Whether it was read once, with any result. */
-bool gt_groups_source_is_known(const struct gt_groups_source *source);
+bool gt_config_source_is_known(const struct gt_config_source *source);
 /* NULL: none, or none that could be read so far (then there is an error). */
-const struct gt_groups *gt_groups_source_get(const struct gt_groups_source *source);
+const void *gt_config_source_get(const struct gt_config_source *source);
 /* "" where all is well. */
-const char *gt_groups_source_error(const struct gt_groups_source *source);
-bool gt_groups_source_is_configmap(const struct gt_groups_source *source);
+const char *gt_config_source_error(const struct gt_config_source *source);
+bool gt_config_source_is_configmap(const struct gt_config_source *source);
 
 struct gt_supernodes_stats {
     uint64_t joins;
@@ -50,8 +61,9 @@ enum { GT_PROBLEMS_MAX = 1 << 13 }; /* of a round; more are counted only */
 /* The part's state. */
 struct gt_supernodes {
     const struct gt_part_env *env;
-    struct gt_groups_source *source;
+    struct gt_config_source *source, *network;
     struct gt_groups *recovered; /* from the published Supernodes, while the configuration cannot be read */
+    struct gt_network *recovered_network;                 /* likewise */
     struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two are NULL where not wanted */
     struct gt_servers *servers;
     bool knows_servers; /* it has learned the holders that were published before this replica led */
@@ -75,3 +87,5 @@ void gt_supernodes_metrics(const void *self, struct gt_buf *to);
 
 /* supernodes_recover.c: the groups of the published Supernodes. NULL: none, or no memory. */
 struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set);
+/* The same of the network. */
+struct gt_network *gt_supernodes_recover_network(const struct gt_apply_set *set);

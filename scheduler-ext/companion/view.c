@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void gt_view_free(struct gt_view *view)
 {
     if (!view)
         return;
     gt_join_free(view->join);
+    gt_network_free(view->network);
     free(view->reports);
     free(view->sums);
     free(view->problem_first);
@@ -16,26 +19,63 @@ void gt_view_free(struct gt_view *view)
     free(view);
 }
 
-static int companion_view_join(struct gt_view *view, const struct gt_groups *groups,
-                               struct gt_servers *servers, struct gt_err **err)
+/* The labels as a table, which is read as the operator's is. */
+static int companion_view_labels(struct gt_view *view, const char *keys, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf table = GT_BUF(GT_NETWORK_TEXT_MAX);
+    char key[GT_CACHE_LABEL_KEY_SIZE];
+    gt_buf_puts(&table, "node");
+    for (const char *at = keys; at;) {
+        gt_text_next_listed(&at, key, sizeof(key));
+        const char *slash = strrchr(key, '/');
+        gt_buf_printf(&table, ",%s", slash ? slash + 1 : key);
+    }
+    gt_buf_puts(&table, "\n");
+    for (uint32_t i = 0; i < view->node_count; i++)
+        if (view->reports[i]->tiers &&
+            gt_network_find(view->network, false, 0, view->reports[i]->name) == GT_NETWORK_NONE)
+            gt_buf_printf(&table, "%s,%s\n", view->reports[i]->name, view->reports[i]->tiers);
+    GT_TRY(gt_buf_check(&table, "labels of the network", err));
+    return gt_network_read(view->network, table.data, table.len, err);
+}
+
+/* What the operator says of a node's place counts, then its labels. */
+static int companion_view_network(struct gt_view *view, const struct gt_view_spec *spec, struct gt_err **err)
+{
+    bool has_labels = false;
+    for (uint32_t i = 0; i < view->node_count; i++)
+        has_labels |= view->reports[i]->tiers != NULL;
+    if (!has_labels)
+        return 0;
+    GT_TRY(gt_network_new(&view->network, err));
+    if (spec->network)
+        GT_TRY(gt_network_add(view->network, spec->network, err));
+    return companion_view_labels(view, spec->network_labels, err);
+}
+
+static int companion_view_join(struct gt_view *view, const struct gt_view_spec *spec, struct gt_err **err)
 {
     gt_auto_free struct gt_join_node *nodes = calloc((size_t)view->node_count + 1, sizeof(*nodes));
+    const struct gt_groups *groups = spec->groups;
     if (!nodes)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    if (servers) {
-        GT_TRY(gt_servers_settle(servers, view->reports, view->node_count, err));
+    if (spec->servers) {
+        GT_TRY(gt_servers_settle(spec->servers, view->reports, view->node_count, err));
     }
+    GT_TRY(companion_view_network(view, spec, err));
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct gt_cache_report *report = view->reports[i];
-        nodes[i] = (struct gt_join_node){.name = report->name,
-                                         .server_uuid = report->server_uuid,
-                                         .remotes = report->remotes,
-                                         .remote_count = report->remote_count,
-                                         .label = report->label,
-                                         .uuid_holder = gt_servers_holder(servers, report->server_uuid)};
+        nodes[i] =
+            (struct gt_join_node){.name = report->name,
+                                  .server_uuid = report->server_uuid,
+                                  .remotes = report->remotes,
+                                  .remote_count = report->remote_count,
+                                  .label = report->label,
+                                  .uuid_holder = gt_servers_holder(spec->servers, report->server_uuid)};
     }
     return gt_join_supernodes(nodes, view->node_count, groups ? groups->items : NULL,
-                              groups ? groups->count : 0, &view->join, err);
+                              groups ? groups->count : 0, view->network ? view->network : spec->network,
+                              &view->join, err);
 }
 
 static void companion_view_add_node(struct gt_sum *sum, const struct gt_cache_report *report, uint32_t node)
@@ -131,23 +171,23 @@ static void sort_problems(struct gt_view *view)
     view->problem_first[joined->supernode_count] = total;
 }
 
-int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, struct gt_servers *servers,
-                 uint32_t spare_nodes, struct gt_view **ret, struct gt_err **err)
+int gt_view_make(const struct gt_cache *cache, const struct gt_view_spec *spec, struct gt_view **ret,
+                 struct gt_err **err)
 {
     gt_auto_view struct gt_view *view = calloc(1, sizeof(*view));
     if (!view)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    view->groups = groups;
+    view->groups = spec->groups;
     view->reports = gt_cache_reports(cache, &view->node_count);
     if (!view->reports)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    GT_TRY(companion_view_join(view, groups, servers, err));
+    GT_TRY(companion_view_join(view, spec, err));
     view->sums = calloc((size_t)view->join->supernode_count + 1, sizeof(*view->sums));
     view->problem_first = calloc((size_t)view->join->supernode_count + 2, sizeof(uint32_t));
     view->problems = calloc((size_t)view->join->problem_count * 3 + 1, sizeof(uint32_t));
     if (!view->sums || !view->problem_first || !view->problems)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    sum_up(view, cache, spare_nodes);
+    sum_up(view, cache, spec->spare_nodes);
     sort_problems(view);
     *ret = gt_steal(view);
     return 0;

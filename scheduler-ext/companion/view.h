@@ -19,6 +19,8 @@ struct gt_sum {
 };
 
 struct gt_view {
+    struct gt_network
+        *network; /* of the nodes' labels and reports, and with the operator's; NULL: only that */
     const struct gt_cache_report **reports; /* [node], by name */
     uint32_t node_count;
     struct gt_join *join;
@@ -29,10 +31,15 @@ struct gt_view {
     uint32_t *problem_first, *problems;
 };
 
-/* `groups` NULL: no configuration. `servers` is updated; NULL: no holders of UUIDs are known. `spare_nodes`:
- * the default for supernodes without the annotation. */
-int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, struct gt_servers *servers,
-                 uint32_t spare_nodes, struct gt_view **ret, struct gt_err **err);
+struct gt_view_spec {
+    const struct gt_groups *groups;   /* the operator's; NULL: none */
+    const struct gt_network *network; /* likewise */
+    const char *network_labels;       /* the keys of the labels, see gt_cache_spec; NULL: none */
+    struct gt_servers *servers;       /* updated; NULL: no holders of UUIDs are known */
+    uint32_t spare_nodes;             /* the default for supernodes without the annotation */
+};
+int gt_view_make(const struct gt_cache *cache, const struct gt_view_spec *spec, struct gt_view **ret,
+                 struct gt_err **err);
 void gt_view_free(struct gt_view *view);
 GT_DEFINE_CLEANUP(struct gt_view *, gt_view_free)
 #define gt_auto_view GT_CLEANUP(gt_view_free)

@@ -7,30 +7,7 @@
 
 #include "base/digest.h"
 #include "base/err.h"
-
-/*
- * Names and UUIDs are looked up in sorted indexes. While joining, each node has the number of its supernode;
- * the lists of members are made at the end.
- */
-struct join_work {
-    const struct gt_join_node *nodes;
-    uint32_t node_count;
-    const struct gt_join_group *groups;
-    uint32_t group_count;
-    struct gt_join *join;
-    uint32_t *by_name; /* nodes, by name */
-    uint32_t *by_uuid; /* nodes with a server UUID, by UUID; the holder first */
-    uint32_t uuid_count;
-    uint32_t *groups_by_name;
-    uint32_t *group_super; /* [group]: its supernode, GT_JOIN_NONE: left out */
-    uint32_t *root;        /* [node]: union-find of the reports */
-};
-
-/* What a problem concerns; GT_JOIN_NONE: nothing. */
-struct join_about {
-    uint32_t supernode, node, other;
-    bool in_config;
-};
+#include "scheduler-ext/supernodes/join_internal.h"
 
 static struct join_about join_about_group(uint32_t supernode)
 {
@@ -55,10 +32,8 @@ static bool join_holds_uuid(const struct gt_join_node *node)
 /* Indexes of nodes and groups are sorted by it. */
 typedef const char *join_text(const struct join_work *work, uint32_t item);
 
-__attribute__((format(printf, 4, 5))) static void join_problem(struct join_work *work,
-                                                               enum gt_join_problem_kind kind,
-                                                               struct join_about about, const char *format,
-                                                               ...)
+void gt_join_tell(struct join_work *work, enum gt_join_problem_kind kind, struct join_about about,
+                  const char *format, ...)
 {
     struct gt_join *join = work->join;
     if (join->problem_count == GT_JOIN_PROBLEMS_MAX)
@@ -75,7 +50,7 @@ __attribute__((format(printf, 4, 5))) static void join_problem(struct join_work 
     va_end(args);
 }
 
-static uint32_t join_add(struct join_work *work, const char *name, unsigned tier, enum gt_join_source source)
+uint32_t gt_join_make(struct join_work *work, const char *name, unsigned tier, enum gt_join_source source)
 {
     struct gt_join *join = work->join;
     uint32_t id = join->supernode_count++;
@@ -180,16 +155,16 @@ static void add_groups(struct join_work *work)
         const struct gt_join_group *group = &work->groups[i];
         work->group_super[i] = GT_JOIN_NONE;
         if (!join_config_is_name(group->name))
-            join_problem(work, GT_JOIN_BAD_NAME, join_about_group(GT_JOIN_NONE),
+            gt_join_tell(work, GT_JOIN_BAD_NAME, join_about_group(GT_JOIN_NONE),
                          "group \"%.64s\": the name of a group is 1 to 63 of a-z, 0-9 and -", group->name);
         else if (group->tier < 1 || group->tier > GT_JOIN_TIERS_MAX)
-            join_problem(work, GT_JOIN_BAD_TIER, join_about_group(GT_JOIN_NONE),
+            gt_join_tell(work, GT_JOIN_BAD_TIER, join_about_group(GT_JOIN_NONE),
                          "group %s: tier %u, expected 1 to %d", group->name, group->tier, GT_JOIN_TIERS_MAX);
         else if (join_find(work, work->groups_by_name, work->group_count, group->name, join_group_name) != i)
-            join_problem(work, GT_JOIN_GROUP_TWICE, join_about_group(GT_JOIN_NONE),
+            gt_join_tell(work, GT_JOIN_GROUP_TWICE, join_about_group(GT_JOIN_NONE),
                          "group %s: there are two groups of that name, the first one counts", group->name);
         else
-            work->group_super[i] = join_add(work, group->name, group->tier, GT_JOIN_CONFIG);
+            work->group_super[i] = gt_join_make(work, group->name, group->tier, GT_JOIN_CONFIG);
     }
 }
 
@@ -204,10 +179,10 @@ static void link_groups(struct join_work *work)
         uint32_t parent =
             join_find(work, work->groups_by_name, work->group_count, group->parent, join_group_name);
         if (parent == GT_JOIN_NONE || work->group_super[parent] == GT_JOIN_NONE)
-            join_problem(work, GT_JOIN_UNKNOWN_PARENT, join_about_group(id),
+            gt_join_tell(work, GT_JOIN_UNKNOWN_PARENT, join_about_group(id),
                          "group %s: there is no group %.64s to be its parent", group->name, group->parent);
         else if (work->groups[parent].tier <= group->tier)
-            join_problem(work, GT_JOIN_BAD_TIER, join_about_group(id),
+            gt_join_tell(work, GT_JOIN_BAD_TIER, join_about_group(id),
                          "group %s of tier %u: its parent %s is of tier %u, expected a higher one",
                          group->name, group->tier, group->parent, work->groups[parent].tier);
         else
@@ -223,7 +198,7 @@ static void place_by_config(struct join_work *work)
         if (id == GT_JOIN_NONE)
             continue;
         if (group->tier > 1 && group->node_count) {
-            join_problem(work, GT_JOIN_BAD_TIER, join_about_group(id),
+            gt_join_tell(work, GT_JOIN_BAD_TIER, join_about_group(id),
                          "group %s of tier %u has nodes, expected them in groups of tier 1", group->name,
                          group->tier);
             continue;
@@ -231,10 +206,10 @@ static void place_by_config(struct join_work *work)
         for (uint32_t n = 0; n < group->node_count; n++) {
             uint32_t node = join_find(work, work->by_name, work->node_count, group->nodes[n], join_node_name);
             if (node == GT_JOIN_NONE)
-                join_problem(work, GT_JOIN_UNKNOWN_NODE, join_about_group(id),
+                gt_join_tell(work, GT_JOIN_UNKNOWN_NODE, join_about_group(id),
                              "group %s: there is no node %.128s", group->name, group->nodes[n]);
             else if (work->join->supernode_of[node] != GT_JOIN_NONE)
-                join_problem(work, GT_JOIN_NODE_TWICE, (struct join_about){id, node, GT_JOIN_NONE, true},
+                gt_join_tell(work, GT_JOIN_NODE_TWICE, (struct join_about){id, node, GT_JOIN_NONE, true},
                              "group %s: node %s is in group %s already, which counts", group->name,
                              group->nodes[n], work->join->supernodes[work->join->supernode_of[node]].name);
             else
@@ -280,7 +255,7 @@ static void join_by_label(struct join_work *work, uint32_t *order)
         if (join_config_is_name(work->nodes[i].label))
             order[count++] = i;
         else
-            join_problem(
+            gt_join_tell(
                 work, GT_JOIN_BAD_NAME, join_about_nodes(i, GT_JOIN_NONE),
                 "node %s: its label \"%.64s\" is no name for a supernode, expected 1 to 63 of a-z, 0-9 and -",
                 work->nodes[i].name, work->nodes[i].label);
@@ -291,12 +266,12 @@ static void join_by_label(struct join_work *work, uint32_t *order)
         if (i == 0 || strcmp(label, work->nodes[order[i - 1]].label) != 0) {
             id = join_config_find_supernode(work, label, 0);
             if (id != GT_JOIN_NONE && id < configured && join->supernodes[id].tier > 1) {
-                join_problem(work, GT_JOIN_BAD_TIER, (struct join_about){id, order[i], GT_JOIN_NONE, false},
+                gt_join_tell(work, GT_JOIN_BAD_TIER, (struct join_about){id, order[i], GT_JOIN_NONE, false},
                              "label %s: the group of that name is of tier %u, expected 1", label,
                              join->supernodes[id].tier);
                 id = GT_JOIN_NONE;
             } else if (id == GT_JOIN_NONE)
-                id = join_add(work, label, 1, GT_JOIN_LABEL);
+                id = gt_join_make(work, label, 1, GT_JOIN_LABEL);
         }
         join->supernode_of[order[i]] = id;
     }
@@ -336,13 +311,13 @@ static void find_same_uuids(struct join_work *work)
         const struct gt_join_node *a = i ? &work->nodes[before] : NULL, *b = &work->nodes[node];
         if (b->uuid_holder) {
             if (!join_holds_uuid(b))
-                join_problem(work, GT_JOIN_TAKEN_UUID,
+                gt_join_tell(work, GT_JOIN_TAKEN_UUID,
                              join_about_nodes(node, join_find(work, work->by_name, work->node_count,
                                                               b->uuid_holder, join_node_name)),
                              "node %s reports server UUID %.64s, which is that of node %s", b->name,
                              b->server_uuid, b->uuid_holder);
         } else if (a && strcmp(a->server_uuid, b->server_uuid) == 0) {
-            join_problem(work, GT_JOIN_SAME_UUID, join_about_nodes(before, node),
+            gt_join_tell(work, GT_JOIN_SAME_UUID, join_about_nodes(before, node),
                          "nodes %s and %s both report server UUID %.64s", a->name, b->name, a->server_uuid);
         }
     }
@@ -375,7 +350,7 @@ static void join_reports(struct join_work *work)
                 uint32_t a = root_of(work, i), b = root_of(work, other);
                 work->root[a > b ? a : b] = a > b ? b : a;
             } else
-                join_problem(work, GT_JOIN_ASYMMETRIC, join_about_nodes(i, other),
+                gt_join_tell(work, GT_JOIN_ASYMMETRIC, join_about_nodes(i, other),
                              "%s sees %s over MetaXLink, but %s does not see %s", node->name,
                              work->nodes[other].name, work->nodes[other].name, node->name);
         }
@@ -444,9 +419,9 @@ static void make_supernodes(struct join_work *work, uint32_t *size, uint32_t *or
         bool part = i && strcmp(least[root], least[order[i - 1]]) == 0;
         char name[GT_JOIN_NAME_SIZE];
         join_reports_make_name(join, others, part ? work->nodes[root].server_uuid : least[root], name);
-        size[root] = join_add(work, name, 1, GT_JOIN_REPORT); /* its number from here on */
+        size[root] = gt_join_make(work, name, 1, GT_JOIN_REPORT); /* its number from here on */
         if (part)
-            join_problem(work, GT_JOIN_SPLIT, (struct join_about){size[root], root, order[i - 1], false},
+            gt_join_tell(work, GT_JOIN_SPLIT, (struct join_about){size[root], root, order[i - 1], false},
                          "the servers of node %s and of node %s both see server %.64s, but not one another",
                          work->nodes[root].name, work->nodes[order[i - 1]].name, least[root]);
     }
@@ -470,6 +445,9 @@ static void work_done(struct join_work *work)
     free(work->groups_by_name);
     free(work->group_super);
     free(work->root);
+    free(work->made);
+    gt_network_places_free(work->places);
+    gt_table_done(&work->taken);
 }
 static void work_done_p(struct join_work *work)
 {
@@ -507,15 +485,19 @@ static void count_out_members(struct gt_join *join)
 }
 
 int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
-                       const struct gt_join_group *groups, uint32_t group_count, struct gt_join **ret,
-                       struct gt_err **err)
+                       const struct gt_join_group *groups, uint32_t group_count,
+                       const struct gt_network *network, struct gt_join **ret, struct gt_err **err)
 {
     if (node_count > GT_JOIN_NODES_MAX || group_count > GT_JOIN_GROUPS_MAX)
         return gt_fail(err, E2BIG, "supernodes: %u nodes in %u groups, at most %d and %d are joined",
                        node_count, group_count, GT_JOIN_NODES_MAX, GT_JOIN_GROUPS_MAX);
     gt_auto_join struct gt_join *join = calloc(1, sizeof(*join));
-    __attribute__((cleanup(work_done_p))) struct join_work work = {
-        .nodes = nodes, .node_count = node_count, .groups = groups, .group_count = group_count, .join = join};
+    __attribute__((cleanup(work_done_p))) struct join_work work = {.nodes = nodes,
+                                                                   .node_count = node_count,
+                                                                   .groups = groups,
+                                                                   .group_count = group_count,
+                                                                   .join = join,
+                                                                   .network = network};
     size_t room = (size_t)node_count + 1, group_room = (size_t)group_count + 1;
     gt_auto_free uint32_t *order = calloc(room, sizeof(*order));
     gt_auto_free const char **least = calloc(room, sizeof(*least));
@@ -525,8 +507,9 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
     work.groups_by_name = calloc(group_room, sizeof(uint32_t));
     work.group_super = calloc(group_room, sizeof(uint32_t));
     if (join) {
-        /* At most one supernode for each node, besides those of the groups. */
-        join->supernodes = calloc(room + group_count, sizeof(*join->supernodes));
+        /* At most one supernode for each node, besides those of the groups and of the network. */
+        join->supernodes =
+            calloc(room + group_count + (network ? network->point_count : 0), sizeof(*join->supernodes));
         join->members = calloc(room, sizeof(*join->members));
         join->supernode_of = malloc(room * sizeof(*join->supernode_of));
         join->problems = calloc(GT_JOIN_PROBLEMS_MAX, sizeof(*join->problems));
@@ -541,8 +524,10 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
     join_index(&work);
     join_by_config(&work);
     join_by_label(&work, order);
+    GT_TRY(gt_join_by_network(&work, err));
     memset(order, 0, room * sizeof(*order));
     join_by_report(&work, order, join->members, least);
+    GT_TRY(gt_join_tiers(&work, err));
     count_out_members(join);
     *ret = gt_steal(join);
     return 0;
@@ -550,7 +535,7 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
 
 const char *gt_join_source_name(enum gt_join_source source)
 {
-    static const char *const names[] = {"config", "label", "report"};
+    static const char *const names[] = {"config", "label", "network", "report"};
     return names[source];
 }
 
@@ -558,6 +543,6 @@ const char *gt_join_problem_name(enum gt_join_problem_kind kind)
 {
     static const char *const names[] = {"Asymmetric", "NodeTwice",  "UnknownNode", "UnknownParent",
                                         "BadTier",    "GroupTwice", "SameUUID",    "BadName",
-                                        "Split",      "TakenUUID"};
+                                        "Split",      "TakenUUID",  "Cabling"};
     return names[kind];
 }

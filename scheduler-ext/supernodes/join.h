@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "scheduler-ext/supernodes/network.h"
 
 struct gt_err;
 
@@ -13,7 +14,9 @@ struct gt_err;
  * them, from reports of nodes, the operator's configuration and labels.
  *
  * Priority, node by node: the configuration; where that does not name the node, its label; where it has none,
- * its report. A node without any of these is a supernode by itself, which is not listed.
+ * the network's tier 1, and then its report. A node without any of these is a supernode by itself, which is
+ * listed only where the network has a higher tier for it. Higher tiers of the network are parents of the
+ * supernodes that have none, and lie where more than half of the members do.
  *
  * Reports are joined by server UUID: two nodes are together when each one's library sees the other over
  * MetaXLink. A link that only one side sees is ignored and reported as a problem. A UUID belongs to one node:
@@ -50,7 +53,7 @@ struct gt_join_group { /* the operator's, one supernode each */
     uint32_t node_count;
 };
 
-enum gt_join_source { GT_JOIN_CONFIG, GT_JOIN_LABEL, GT_JOIN_REPORT };
+enum gt_join_source { GT_JOIN_CONFIG, GT_JOIN_LABEL, GT_JOIN_NETWORK, GT_JOIN_REPORT };
 
 struct gt_supernode {
     char name[GT_JOIN_NAME_SIZE];
@@ -71,6 +74,7 @@ enum gt_join_problem_kind {
     GT_JOIN_BAD_NAME,       /* a name or label that is not a valid name of an object */
     GT_JOIN_SPLIT,          /* two supernodes see the same server, but not each other */
     GT_JOIN_TAKEN_UUID,     /* a node reports the server UUID that another node holds */
+    GT_JOIN_CABLING,        /* a cable, or a place in the network, that contradicts the others */
     GT_JOIN_PROBLEM_KINDS,
 };
 
@@ -84,7 +88,7 @@ struct gt_join_problem {
 
 struct gt_join {
     struct gt_supernode
-        *supernodes; /* in a stable order: configuration, labels, reports; by name within each */
+        *supernodes; /* in a stable order: configuration, labels, network, reports, tiers of the network */
     uint32_t supernode_count;
     uint32_t *members;
     uint32_t *supernode_of; /* [node]: index, GT_JOIN_NONE: a supernode of itself */
@@ -93,15 +97,16 @@ struct gt_join {
     uint32_t problem_count; /* those beyond GT_JOIN_PROBLEMS_MAX are dropped */
 };
 
-/* Invalid input is not an error: it is left out and reported as a problem. Errors are -E2BIG and -ENOMEM.
+/* `network` NULL: nothing is known of it. Invalid input is not an error: it is left out and reported as a
+ * problem. Errors are -E2BIG and -ENOMEM.
  * *ret borrows no texts; gt_join_free() frees it. */
 int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
-                       const struct gt_join_group *groups, uint32_t group_count, struct gt_join **ret,
-                       struct gt_err **err);
+                       const struct gt_join_group *groups, uint32_t group_count,
+                       const struct gt_network *network, struct gt_join **ret, struct gt_err **err);
 void gt_join_free(struct gt_join *join);
 GT_DEFINE_CLEANUP(struct gt_join *, gt_join_free)
 #define gt_auto_join GT_CLEANUP(gt_join_free)
 
-/* "config", "label", "report"; "Asymmetric", "NodeTwice"...: the reasons in conditions. */
+/* "config", "label", "network", "report"; "Asymmetric", "NodeTwice"...: the reasons in conditions. */
 const char *gt_join_source_name(enum gt_join_source source);
 const char *gt_join_problem_name(enum gt_join_problem_kind kind);

@@ -38,7 +38,7 @@ OPTIONS = {  # each option of the programs, another value than the default
               "log-level=debug", "log-format=text", "honour-plan=false", "heartbeat=60"),
     "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "extender-clients={mine,scheduler.example}", "weight=2.5", "score-weight=0", "loss-weight=1", "chain={8,24,72}", "patience=5",
                   "unschedulable=10", "reserve=60", "reserve-yield=7", "reserve-waiting-percent=80", "reserve-gpus=64", "supernode-label=example.com/rack",
-                  "supernodes-config=racks", "project={hypernodes,nodefeatures}", "leader-elect=false", "log-level=error",
+                  "supernodes-config=racks", "network=fabric", "network-labels={example.com/leaf,example.com/spine}", "project={hypernodes,nodefeatures}", "leader-elect=false", "log-level=error",
                   "log-format=text"),
 }
 OPTION_SETS = tuple(f"{who}.options.{one}" for who, all_of in OPTIONS.items() for one in all_of)

@@ -94,7 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while ((piece = next_piece(&pieces)))
         hand_in(cache, servers, holders, piece);
     gt_holders_end(holders);
-    if (gt_view_make(cache, groups, servers, 1, &view, NULL) >= 0)
+    if (gt_view_make(cache, &(struct gt_view_spec){.groups = groups, .servers = servers, .spare_nodes = 1},
+                     &view, NULL) >= 0)
         write_all(view, holders);
     return 0;
 }

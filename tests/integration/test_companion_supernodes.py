@@ -256,6 +256,66 @@ class Configuration(Case):
         self.assertFalse(self.api.asked(path=CONFIGMAPS))
 
 
+class Network(Case):
+    """Tiers above supernodes, from what describes the network."""
+
+    def tiers(self):
+        return {name: (s.get("tier"), s.get("parent", ""), s.get("source")) for name, s in self.statuses().items()}
+
+    def give(self, **keys):
+        self.api.add(CONFIGMAPS, "gputopo-network", data={key.replace("_", "."): text for key, text in keys.items()})
+
+    def test_a_table_and_its_mistakes(self):
+        self.add_mesh("n1", "n2")
+        self.add_mesh("n3", "n4")
+        self.add_node("n5")
+        self.add_report("n5")
+        self.give(network_csv="node,leaf,hall\nn1,l1,h1\nn2,l1,h1\nn3,l2,h1\nn4,l2,h1\nn5,l2,h1\nn5,l1,h1\nn6,l2\n")
+        companion = self.start("--network=gputopo-network")
+        self.wait(lambda: len(self.tiers()) == 6 and all(t[0] for t in self.tiers().values()))
+        tiers = self.tiers()
+        self.assertEqual({name: tier for name, tier in tiers.items() if not name.startswith("mx-")},
+                         {"n5": (1, "l2", "network"), "l1": (2, "h1", "network"), "l2": (2, "h1", "network"),
+                          "h1": (3, "", "network")})
+        self.assertEqual(sorted(t for name, t in tiers.items() if name.startswith("mx-")),
+                         [(1, "l1", "report"), (1, "l2", "report")])
+        for name, obj in self.objects().items():
+            jsonschema.validate(obj["status"], status_schema("supernodes"))
+        self.wait(lambda: {"line 7: node n5 is in line 6 already, which counts",
+                           "line 8: 2 fields, expected 3: is the table complete?"} <= {
+            e["note"] for e in self.told_events()
+            if (e["reason"], e["regarding"]["name"]) == ("BadConfiguration", "gputopo-network")})
+        # an unreadable one changes nothing, even after a restart
+        written = len(self.written())
+        self.give(network_csv="<html>")
+        self.wait(lambda: any("the network cannot be read" in e["note"] for e in self.told_events()))
+        companion.stop()
+        again = self.start("--network=gputopo-network")
+        self.wait(lambda: [r for r, _ in again.said() if r == "BadConfiguration"])
+        self.assertEqual((self.tiers(), len(self.written())), (tiers, written))
+        self.give(network_csv="node,leaf\nn1,new\nn2,new\n")
+        self.wait(lambda: "l1" not in self.tiers() and self.tiers().get("new") == (2, "", "network"))
+
+    def test_labels_and_wrong_cables(self):
+        keys = [f"network.topology.nvidia.com/{what}" for what in ("leaf", "spine")]
+        for i in range(4):
+            self.api.add(NODES, f"n{i}", metadata={"labels": dict(zip(keys, ("l9", "s9")))})
+        lines = []
+        for rail in range(3):
+            lines.append(f'Switch\t41 "S-{rail}"\t# "MF0;rail-{rail}:MQM8700/U1" enhanced port 0 lid 5 lmc 0')
+            lines += [f'[{n + 1}]\t"H-{n}{p}"[1]({n}{p})\t# "n{n} mlx5_{p}" lid 1 4xHDR' for n in range(3) for p in range(3)
+                      if rail == {(2, 1): 2}.get((n, p), p)]
+        self.give(ibnetdiscover="\n".join(lines))
+        self.start("--network=gputopo-network", f"--network-labels={','.join(keys)}")
+        self.wait(lambda: self.tiers() == {**{f"n{i}": (1, "rail-0", "network") for i in range(3)}, "n3": (1, "l9", "network"),
+                                           "rail-0": (2, "", "network"), "l9": (2, "s9", "network"),
+                                           "s9": (3, "", "network")})
+        told = "node n2: port mlx5_1 is at switch rail-2, expected rail-1, as of 2 of 3 nodes"
+        self.wait(lambda: ("Cabling", "Node", "n2", told) in {
+            (e["reason"], e["regarding"]["kind"], e["regarding"]["name"], e["note"]) for e in self.told_events()})
+        self.assertEqual(self.condition("n2"), ("True", "Cabling", told))
+
+
 class Conflicts(Case):
     def test_asymmetric_split_and_same_server(self):
         self.add_mesh("a1", "a2")

@@ -16,7 +16,7 @@ FLOORS = {
     "deviceplugin": {"base", "topology/model", "proto"},
     "agent": {"base", "topology/model", "topology/probe", "topology/discovery", "http", "deviceplugin", "kube", "api"},
     "kube": {"base", "api"},
-    "scheduler-ext/supernodes": {"base"},
+    "scheduler-ext/supernodes": {"base", "kube"},
     "scheduler-ext/core": {"base", "topology/model"},
     "scheduler-ext/picture": {"base", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/jobs": {"base", "api", "topology/model", "scheduler-ext/core"},

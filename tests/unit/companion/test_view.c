@@ -82,7 +82,7 @@ static void test_sums(void **state)
         " {name: ab, tier: 2, parent: top}, {name: top, tier: 5}, {name: none}, {name: high, tier: 3}]");
     gt_auto_view struct gt_view *view = NULL;
     (void)state;
-    assert_int_equal(gt_view_make(cache, groups, NULL, 0, &view, NULL), 0);
+    assert_int_equal(gt_view_make(cache, &(struct gt_view_spec){.groups = groups}, &view, NULL), 0);
     cJSON *a = status_of(view, "a", NULL), *b = status_of(view, "b", NULL),
           *top = status_of(view, "top", NULL), *none = status_of(view, "none", NULL),
           *high = status_of(view, "high", NULL);
@@ -124,7 +124,7 @@ static void test_conflicts(void **state)
         gt_buf_printf(&text, ", ghost%02u", i);
     gt_buf_puts(&text, "]}, {name: c, nodes: [n02]}]");
     gt_auto_groups struct gt_groups *groups = groups_of(text.data);
-    assert_int_equal(gt_view_make(cache, groups, NULL, 0, &view, NULL), 0);
+    assert_int_equal(gt_view_make(cache, &(struct gt_view_spec){.groups = groups}, &view, NULL), 0);
     cJSON *a = status_of(view, "a", &projected), *b = status_of(view, "b", NULL),
           *c = status_of(view, "c", NULL);
     expect_condition(a, "Conflict", "True", "NodeTwice", "group b: node n00 is in group a already");
@@ -143,7 +143,7 @@ static void test_nodefeature(void **state)
     gt_auto_groups struct gt_groups *groups = groups_of("groups: [{name: a, nodes: [n00]}]");
     gt_auto_view struct gt_view *view = NULL;
     (void)state;
-    assert_int_equal(gt_view_make(cache, groups, NULL, 0, &view, NULL), 0);
+    assert_int_equal(gt_view_make(cache, &(struct gt_view_spec){.groups = groups}, &view, NULL), 0);
     for (uint32_t i = 0; i < 5; i++) {
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
         gt_view_write_nodefeature(view, i, &text);

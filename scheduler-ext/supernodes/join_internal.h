@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "scheduler-ext/supernodes/join.h"
+
+/*
+ * Names and UUIDs are looked up in sorted indexes. While joining, each node has the number of its supernode;
+ * the lists of members are made at the end.
+ */
+struct join_work {
+    const struct gt_join_node *nodes;
+    uint32_t node_count;
+    const struct gt_join_group *groups;
+    uint32_t group_count;
+    struct gt_join *join;
+    uint32_t *by_name; /* nodes, by name */
+    uint32_t *by_uuid; /* nodes with a server UUID, by UUID; the holder first */
+    uint32_t uuid_count;
+    uint32_t *groups_by_name;
+    uint32_t *group_super;            /* [group]: its supernode, GT_JOIN_NONE: left out */
+    uint32_t *root;                   /* [node]: union-find of the reports */
+    const struct gt_network *network; /* NULL: none */
+    struct gt_network_places *places; /* of it */
+    uint32_t *made;                   /* [domain]: its supernode, GT_JOIN_NONE */
+    struct gt_table taken;            /* supernodes by name, while domains get theirs */
+};
+
+/* What a problem concerns; GT_JOIN_NONE: nothing. */
+struct join_about {
+    uint32_t supernode, node, other;
+    bool in_config;
+};
+
+void gt_join_tell(struct join_work *work, enum gt_join_problem_kind kind, struct join_about about,
+                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Appends a supernode; returns its number. */
+uint32_t gt_join_make(struct join_work *work, const char *name, unsigned tier, enum gt_join_source source);
+
+/* join_network.c: places nodes by the network that no configuration and no label has placed. */
+int gt_join_by_network(struct join_work *work, struct gt_err **err);
+/* After all nodes are placed: the tiers of the network above the supernodes. */
+int gt_join_tiers(struct join_work *work, struct gt_err **err);
