@@ -357,6 +357,9 @@ struct gt_cache_report {
     const char *server_uuid;    /* NULL: not known */
     const char *const *remotes; /* servers that it sees */
     uint32_t remote_count;
+    /* Its ports whose switch is known: "port\nswitch\nport of the switch\n", one after the other; NULL: none.
+     */
+    const char *ports;
     int gpus, free; /* -1: not known */
     enum gt_condition_status links;
     const char *gpu_attributes; /* JSON: [{"attributes":{"index":"0",...}},...]; NULL: not kept */

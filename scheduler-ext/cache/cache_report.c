@@ -17,6 +17,7 @@ static void drop_report(struct gt_cache *cache, struct gt_cache_report *report)
         gt_cache_string_drop(cache, report->remotes[i]);
     gt_cache_release(&cache->bytes, (void *)(uintptr_t)report->remotes);
     gt_cache_string_drop(cache, report->gpu_attributes);
+    gt_cache_string_drop(cache, report->ports);
 }
 
 void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node)
@@ -52,12 +53,24 @@ static bool add_remotes(struct gt_cache *cache, const struct gt_node *node, stru
     return remotes;
 }
 
+/* False without memory. */
+static bool cache_report_ports(struct gt_cache *cache, const struct gt_node *node, struct gt_cache_report *to)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(64 << 10);
+    for (unsigned i = 0; i < node->nic_count; i++)
+        if (node->nics[i].peer[0])
+            gt_buf_printf(&text, "%s\n%s\n%s\n", node->nics[i].name, node->nics[i].peer,
+                          node->nics[i].peer_port);
+    to->ports = text.len ? gt_cache_string(cache, text.data) : NULL;
+    return !text.failed && (to->ports || !text.len);
+}
+
 /* Whether two texts are equal; equal texts are shared. */
 static bool cache_report_is_same(const struct gt_cache_report *a, const struct gt_cache_report *b)
 {
     return a->is_filled == b->is_filled && a->gpus == b->gpus && a->free == b->free && a->links == b->links &&
            a->server_uuid == b->server_uuid && a->gpu_attributes == b->gpu_attributes &&
-           a->remote_count == b->remote_count &&
+           a->ports == b->ports && a->remote_count == b->remote_count &&
            (!a->remote_count || memcmp(a->remotes, b->remotes, a->remote_count * sizeof(*a->remotes)) == 0);
 }
 
@@ -76,7 +89,7 @@ bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
     };
     gt_auto_free char *attributes = cache->spec.gpu_attributes ? attributes_of(reported) : NULL;
     bool whole =
-        add_remotes(cache, reported, &news) &&
+        add_remotes(cache, reported, &news) && cache_report_ports(cache, reported, &news) &&
         (!reported->server_uuid[0] || (news.server_uuid = gt_cache_string(cache, reported->server_uuid))) &&
         (!cache->spec.gpu_attributes ||
          (attributes && (news.gpu_attributes = gt_cache_string(cache, attributes))));

@@ -39,18 +39,51 @@ static int companion_view_labels(struct gt_view *view, const char *keys, struct 
     return gt_network_read(view->network, table.data, table.len, err);
 }
 
-/* What the operator says of a node's place counts, then its labels. */
+/* The next line of a text of gt_cache_report.ports; *at moves behind it. */
+static void companion_view_line(const char **at, char to[static GT_NETWORK_NAME_MAX])
+{
+    size_t len = strcspn(*at, "\n");
+    snprintf(to, GT_NETWORK_NAME_MAX, "%.*s", (int)len, *at);
+    *at += len + ((*at)[len] == '\n');
+}
+
+/* What a node's agent has observed of its switches. One that the operator has named as a leaf is that leaf. */
+static int companion_view_ports(struct gt_view *view, const struct gt_cache_report *report,
+                                struct gt_err **err)
+{
+    char port[GT_NETWORK_NAME_MAX], name[GT_NETWORK_NAME_MAX], their_port[GT_NETWORK_NAME_MAX];
+    uint32_t node;
+    if (!report->ports || gt_network_find(view->network, false, 0, report->name) != GT_NETWORK_NONE)
+        return 0;
+    GT_TRY(gt_network_node(view->network, report->name, &node, err));
+    for (const char *at = report->ports; *at;) {
+        companion_view_line(&at, port);
+        companion_view_line(&at, name);
+        companion_view_line(&at, their_port);
+        uint32_t high = gt_network_find(view->network, true, GT_NETWORK_LEAF_TIER, name);
+        if (high == GT_NETWORK_NONE)
+            GT_TRY(gt_network_switch(view->network, 0, name, name, &high, err));
+        GT_TRY(gt_network_connect(view->network, node, port, high, their_port, err));
+    }
+    return 0;
+}
+
+/* What the operator says of a node's place counts, then its labels, then what its agent has observed. */
 static int companion_view_network(struct gt_view *view, const struct gt_view_spec *spec, struct gt_err **err)
 {
-    bool has_labels = false;
+    bool says_more = false;
     for (uint32_t i = 0; i < view->node_count; i++)
-        has_labels |= view->reports[i]->tiers != NULL;
-    if (!has_labels)
+        says_more |= view->reports[i]->tiers || view->reports[i]->ports;
+    if (!says_more)
         return 0;
     GT_TRY(gt_network_new(&view->network, err));
     if (spec->network)
         GT_TRY(gt_network_add(view->network, spec->network, err));
-    return companion_view_labels(view, spec->network_labels, err);
+    if (spec->network_labels)
+        GT_TRY(companion_view_labels(view, spec->network_labels, err));
+    for (uint32_t i = 0; i < view->node_count; i++)
+        GT_TRY(companion_view_ports(view, view->reports[i], err));
+    return 0;
 }
 
 static int companion_view_join(struct gt_view *view, const struct gt_view_spec *spec, struct gt_err **err)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -16,7 +15,7 @@
  */
 enum { TABLE_COLUMNS_MAX = 32 };
 
-struct table {
+struct network_table {
     struct gt_network *network;
     const char *names[TABLE_COLUMNS_MAX]; /* of columns, from the header */
     unsigned columns, first_tier;
@@ -30,7 +29,7 @@ struct table {
     uint32_t vote_count, vote_room;
 };
 
-static void table_done(struct table *table)
+static void table_done(struct network_table *table)
 {
     free(table->rows);
     free(table->votes);
@@ -61,7 +60,7 @@ static bool table_is_supernode(const char *name)
            strcasecmp(name, "accelerator") == 0;
 }
 
-static int table_header(struct table *table, char *line, struct gt_err **err)
+static int table_header(struct network_table *table, char *line, struct gt_err **err)
 {
     char *fields[TABLE_COLUMNS_MAX];
     unsigned count = table_split(line, fields);
@@ -78,7 +77,7 @@ static int table_header(struct table *table, char *line, struct gt_err **err)
     return 0;
 }
 
-static int table_vote(struct table *table, uint32_t low, uint32_t high, struct gt_err **err)
+static int table_vote(struct network_table *table, uint32_t low, uint32_t high, struct gt_err **err)
 {
     if (table->vote_count == table->vote_room) {
         uint32_t room = table->vote_room ? table->vote_room * 2 : 256;
@@ -93,7 +92,7 @@ static int table_vote(struct table *table, uint32_t low, uint32_t high, struct g
 }
 
 /* False: the node has a row already, or no memory. */
-static bool table_is_new(struct table *table, uint32_t node)
+static bool table_is_new(struct network_table *table, uint32_t node)
 {
     if (node >= table->row_room) {
         uint32_t room = node + 1024;
@@ -113,7 +112,7 @@ static bool table_is_new(struct table *table, uint32_t node)
     return true;
 }
 
-static int table_row(struct table *table, char *line, struct gt_err **err)
+static int table_row(struct network_table *table, char *line, struct gt_err **err)
 {
     char *fields[TABLE_COLUMNS_MAX] = {0};
     unsigned count = table_split(line, fields);
@@ -152,7 +151,7 @@ static int table_compare_votes(const void *a, const void *b)
     return x->high != y->high ? (x->high < y->high ? -1 : 1) : (x->line > y->line) - (x->line < y->line);
 }
 
-static uint32_t table_count_votes(struct table *table)
+static uint32_t table_count_votes(struct network_table *table)
 {
     uint32_t count = 0;
     if (table->vote_count)
@@ -168,7 +167,7 @@ static uint32_t table_count_votes(struct table *table)
 }
 
 /* A domain is within the one that most rows say; of equals within the first. */
-static int table_connect(struct table *table, struct gt_err **err)
+static int table_connect(struct network_table *table, struct gt_err **err)
 {
     struct gt_network *network = table->network;
     uint32_t count = table_count_votes(table);
@@ -191,7 +190,7 @@ static int table_connect(struct table *table, struct gt_err **err)
     return 0;
 }
 
-static int table_read(struct table *table, char *text, struct gt_err **err)
+static int table_read(struct network_table *table, char *text, struct gt_err **err)
 {
     for (char *line; (line = gt_network_line(&text));) {
         table->line++;
@@ -205,7 +204,7 @@ static int table_read(struct table *table, char *text, struct gt_err **err)
 
 int gt_network_read_table(struct gt_network *network, char *text, struct gt_err **err)
 {
-    struct table table = {.network = network};
+    struct network_table table = {.network = network};
     int r = table_read(&table, text, err);
     table_done(&table);
     return r;

@@ -296,6 +296,26 @@ class Network(Case):
         self.give(network_csv="node,leaf\nn1,new\nn2,new\n")
         self.wait(lambda: "l1" not in self.tiers() and self.tiers().get("new") == (2, "", "network"))
 
+    def test_what_agents_have_heard(self):
+        """Names and tiers follow the cables; a table names the leaves above which there are halls."""
+        def hear(node, leaf):
+            nics = [{"name": f"mlx5_{i}", "bdf": f"0000:{0xc0 + i:02x}:00.0", "numaNode": 0, "locality": []} for i in range(2)]
+            self.api.add(TOPOLOGIES, node, status={**report(f"uuid-{node}", gpus=0, free=0), "nics": nics, "network": [
+                {"port": nic["name"], "switch": leaf, "switchPort": f"Eth{i}"} for i, nic in enumerate(nics)]})
+        for i in range(4):
+            self.add_node(f"n{i}")
+            hear(f"n{i}", "leaf-a" if i < 2 else "leaf-b")
+        self.start("--network=gputopo-network")
+        want = {**{f"n{i}": (1, "leaf-a" if i < 2 else "leaf-b", "network") for i in range(4)},
+                "leaf-a": (2, "", "network"), "leaf-b": (2, "", "network")}
+        self.wait(lambda: self.tiers() == want)
+        self.give(network_csv="node,leaf,hall\nx,leaf-a,h1\ny,leaf-b,h1\n")
+        want.update({"leaf-a": (2, "h1", "network"), "leaf-b": (2, "h1", "network"), "h1": (3, "", "network")})
+        self.wait(lambda: self.tiers() == want)
+        hear("n1", "leaf-b")
+        want["n1"] = (1, "leaf-b", "network")
+        self.wait(lambda: self.tiers() == want)
+
     def test_labels_and_wrong_cables(self):
         keys = [f"network.topology.nvidia.com/{what}" for what in ("leaf", "spine")]
         for i in range(4):

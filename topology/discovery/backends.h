@@ -12,6 +12,11 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
 /* The details of a device from its attributes in sysfs; `rootfd` is the root. Missing attributes stay
  * unknown. */
 void gt_sysfs_fill(int rootfd, struct gt_fact *fact);
+/* The switch that a network device is connected to; `dirfd` is its directory in sysfs. */
+void gt_lldp_fill(int rootfd, int dirfd, struct gt_fact *fact);
+/* The first neighbour of such a file, and its port ("" not known); false: it has none. */
+bool gt_lldp_neighbour(const void *data, size_t len, char peer[static GT_PEER_SIZE],
+                       char port[static GT_PEER_SIZE]);
 /* Attributes of the GPUs' kernel module. */
 void gt_sysfs_fill_module(int rootfd, struct gt_facts *facts);
 

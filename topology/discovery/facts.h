@@ -24,11 +24,12 @@ struct gt_fact {
     char cpu_set[256];
     struct gt_pcie_link now, max;
     struct gt_pcie_path path;
-    char driver[32];                                /* "" none */
-    bool virtual_function;                          /* of SR-IOV */
-    int drm_card, drm_render;                       /* -1 none */
-    char rdma[32], net[32];                         /* "mlx5_0", "eth0"; "" none */
-    char product[64], uuid[GT_ID_SIZE], serial[64]; /* as hwloc reports them for GPUs of other makers */
+    char driver[32];                                  /* "" none */
+    bool virtual_function;                            /* of SR-IOV */
+    int drm_card, drm_render;                         /* -1 none */
+    char rdma[32], net[32];                           /* "mlx5_0", "eth0"; "" none */
+    char peer[GT_PEER_SIZE], peer_port[GT_PEER_SIZE]; /* its switch, and the port there; "" not known */
+    char product[64], uuid[GT_ID_SIZE], serial[64];   /* as hwloc reports them for GPUs of other makers */
 };
 
 /* A direct link between two devices, in MB/s in one direction. */

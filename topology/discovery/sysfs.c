@@ -138,6 +138,7 @@ void gt_sysfs_fill(int rootfd, struct gt_fact *fact)
     fact->virtual_function = readlinkat(dirfd, "physfn", text, sizeof(text)) > 0;
     first_entry(dirfd, "infiniband", fact->rdma, sizeof(fact->rdma));
     first_entry(dirfd, "net", fact->net, sizeof(fact->net));
+    gt_lldp_fill(rootfd, dirfd, fact);
     fill_path(rootfd, fact);
     fill_drm(rootfd, dirfd, fact);
 }

@@ -23,7 +23,8 @@ enum {
     GT_REMOTES_MAX = 128,
     GT_MISSING_MAX = 64,
     GT_NUMA_NODES_MAX = 64,
-    GT_ID_SIZE = 97,  /* a UUID with its NUL; the kubelet documents at most 63 characters for a device ID */
+    GT_ID_SIZE = 97, /* a UUID with its NUL; the kubelet documents at most 63 characters for a device ID */
+    GT_PEER_SIZE = 64,
     GT_BDF_SIZE = 17, /* "0000:0e:00.0", domains of up to 32 bits */
 };
 
@@ -97,6 +98,7 @@ struct gt_nic {
     char bdf[GT_BDF_SIZE];
     int numa_node; /* -1 unknown */
     struct gt_pcie_path path;
+    char peer[GT_PEER_SIZE], peer_port[GT_PEER_SIZE]; /* its switch, and the port there; "" not known */
     enum gt_link_kind kind[GT_GPUS_MAX]; /* locality to each GPU; set by gt_node_finish if it is UNKNOWN */
 };
 

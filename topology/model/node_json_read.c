@@ -238,6 +238,30 @@ static int read_nic(struct node_reader *r, unsigned i, const cJSON *json)
     return 0;
 }
 
+/* Where the ports of the NICs go. */
+static int read_network(struct node_reader *r, const struct gt_at *document, const cJSON *json)
+{
+    const cJSON *array;
+    unsigned count, i = 0;
+    GT_TRY(gt_get_array(document, json, "network", GT_NICS_MAX, &array, &count));
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
+        char path[32], name[sizeof(r->node->nics->name)] = "";
+        snprintf(path, sizeof(path), "network[%u]", i);
+        struct gt_at place = {r->source, path, r->err}, *at = &place;
+        struct gt_nic *nic = NULL;
+        GT_TRY(need_object(at, item));
+        GT_TRY(gt_get_text(at, item, "port", name, sizeof(name)));
+        for (unsigned n = 0; n < r->node->nic_count && !nic; n++)
+            if (strcmp(r->node->nics[n].name, name) == 0)
+                nic = &r->node->nics[n];
+        if (!nic)
+            return gt_at_fail(at, "port", "there is no NIC \"%s\"", name);
+        GT_TRY(gt_get_text(at, item, "switch", nic->peer, sizeof(nic->peer)));
+        GT_TRY(gt_get_text(at, item, "switchPort", nic->peer_port, sizeof(nic->peer_port)));
+    }
+    return 0;
+}
+
 static int node_json_read_state(const struct gt_at *at, const cJSON *object, enum gt_link_state *ret)
 {
     char text[32] = "";
@@ -391,6 +415,7 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
     unsigned i = 0;
     for (const cJSON *item = nics ? nics->child : NULL; item; item = item->next)
         GT_TRY(read_nic(&reader, i++, item));
+    GT_TRY(read_network(&reader, at, json));
     gt_node_sort(node);
     GT_TRY(node_json_read_lists(&reader, at, json));
     r = gt_node_finish(node, err);

@@ -119,6 +119,27 @@ static void write_nic(struct gt_buf *to, const struct gt_node *node, const struc
     gt_json_end(to, '}');
 }
 
+/* The ports whose switch is known. */
+static void write_network(struct gt_buf *to, const struct gt_node *node)
+{
+    bool begun = false;
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        const struct gt_nic *nic = &node->nics[i];
+        if (!nic->peer[0])
+            continue;
+        if (!begun)
+            gt_json_begin(to, "network", '[');
+        begun = true;
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "port", nic->name);
+        gt_json_add_text(to, "switch", nic->peer);
+        gt_json_add_text_if(to, "switchPort", nic->peer_port);
+        gt_json_end(to, '}');
+    }
+    if (begun)
+        gt_json_end(to, ']');
+}
+
 static void write_link(struct gt_buf *to, const struct gt_link *link)
 {
     gt_json_begin(to, NULL, '{');
@@ -178,6 +199,7 @@ void gt_node_add_json(const struct gt_node *node, const char *name, struct gt_bu
     for (unsigned i = 0; i < node->nic_count; i++)
         write_nic(to, node, &node->nics[i]);
     gt_json_end(to, ']');
+    write_network(to, node);
     gt_json_begin(to, "links", '[');
     for (unsigned i = 0; i < node->link_count; i++)
         write_link(to, &node->links[i]);
