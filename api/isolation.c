@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/meta.h"
 #include "base/err.h"
@@ -49,6 +50,19 @@ static int isolation_read_link(const struct gt_at *at, const cJSON *item, struct
     return link ? gt_read_text(at, "link[1]", link->child->next, to->peer, sizeof(to->peer)) : 0;
 }
 
+/* `bad`, the default, has no grade here. */
+static int isolation_read_grade(const struct gt_at *at, const cJSON *item, struct gt_isolation *to)
+{
+    const char *grade = gt_get_string(item, "grade"), *value = "";
+    GT_TRY(gt_api_text(at, item, "value", REASON_BYTES_MAX, &value));
+    gt_text_cut(to->value, sizeof(to->value), value);
+    if (*grade && strcmp(grade, GT_GRADE_BAD) != 0 && !gt_gpu_grade_by_name(grade, &to->grade))
+        return gt_at_fail(at, "grade", "'%.40s' is none of bad, slow, suspect", grade);
+    return to->grade && (to->peer[0] || to->evicts)
+               ? gt_at_fail(at, "grade", "'%s' is for GPUs that stay in use: without link and evict", grade)
+               : 0;
+}
+
 static int isolation_read_entry(const struct gt_at *at, const cJSON *item, struct gt_isolation *to)
 {
     const char *reason = "", *until = gt_get_string(item, "until");
@@ -60,6 +74,7 @@ static int isolation_read_entry(const struct gt_at *at, const cJSON *item, struc
     GT_TRY(gt_api_text(at, item, "reason", REASON_BYTES_MAX, &reason));
     if (all == (to->gpu[0] != '\0'))
         return gt_at_fail(at, "", "expected one of gpu, link and all");
+    GT_TRY(isolation_read_grade(at, item, to));
     gt_text_cut(to->reason, sizeof(to->reason), *reason ? reason : "no reason is given");
     to->until_s = gt_time_of_text(until);
     return *until && !to->until_s ? gt_at_fail(at, "until", "'%.40s' is no time", until) : 0;
@@ -131,6 +146,8 @@ void gt_isolations_write(const struct gt_isolations *isolations, struct gt_buf *
             gt_json_add_text(to, "gpu", isolation->gpu);
         else
             gt_json_add_bool(to, "all", true);
+        gt_json_add_text_if(to, "grade", gt_gpu_grade_name(isolation->grade));
+        gt_json_add_text_if(to, "value", isolation->value);
         gt_json_add_text(to, "reason", isolation->reason);
         if (isolation->evicts)
             gt_json_add_bool(to, "evict", true);

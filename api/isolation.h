@@ -8,8 +8,11 @@
 
 /*
  * `spec.isolated` of a NodeGPUTopology, which people and programs write: a list of
- * {gpu | link: [two GPUs] | all: true, reason, evict, by, since, until}. A GPU is named by UUID or index.
+ * {gpu | link: [two GPUs] | all: true, grade, value, reason, evict, by, since, until}. A GPU is named by UUID
+ * or index.
  */
+
+#define GT_GRADE_BAD "bad" /* the grade of an entry that takes GPUs out of use, the default */
 
 /* The entries as they stand there, an array; NULL: the object has no list. */
 const cJSON *gt_isolated_entries(const cJSON *object);

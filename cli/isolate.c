@@ -17,13 +17,16 @@
 
 enum { CONFLICTS_MAX = 5, SPAN_MAX_S = 366 * 86400 };
 
+static const char *const isolate_grades[] = {GT_GRADE_BAD, "slow", "suspect", NULL};
+
 static const struct gt_kube_resource self_reviews = {"authentication.k8s.io", "v1", "selfsubjectreviews",
                                                      false};
 
 struct isolate_options {
     struct cli_parse parse;
     struct cli_api_options api;
-    const char *reason;
+    const char *reason, *value;
+    unsigned grade;  /* in isolate_grades */
     uint64_t span_s; /* 0: until it is released */
     bool link, evict;
     unsigned format;
@@ -153,6 +156,10 @@ static cJSON *isolate_add(cJSON *list, const struct isolated_target *target, uns
         cJSON_AddStringToObject(entry, "gpu", target->gpus[i]);
     else
         cJSON_AddTrueToObject(entry, "all");
+    if (options->grade)
+        cJSON_AddStringToObject(entry, "grade", isolate_grades[options->grade]);
+    if (options->value)
+        cJSON_AddStringToObject(entry, "value", options->value);
     cJSON_AddStringToObject(entry, "reason", options->reason);
     if (options->evict)
         cJSON_AddTrueToObject(entry, "evict");
@@ -315,10 +322,14 @@ static void isolated_text(const cJSON *rows, struct gt_buf *to)
     cJSON_ArrayForEach(row, rows)
     {
         const char *by = gt_get_string(row, "by"), *since = gt_get_string(row, "since");
-        const char *until = gt_get_string(row, "until");
-        gt_buf_printf(to, "%-*s  %-*s  until %s%s%s%s%s: %s\n", (int)node_width, gt_get_string(row, "node"),
-                      (int)what_width, gt_get_string(row, "what"), *until ? until : "released",
-                      *by ? ", by " : "", by, *since ? ", since " : "", since, gt_get_string(row, "reason"));
+        const char *until = gt_get_string(row, "until"), *grade = gt_get_string(row, "grade");
+        const char *value = gt_get_string(row, "value");
+        bool graded = *grade && strcmp(grade, GT_GRADE_BAD) != 0;
+        gt_buf_printf(to, "%-*s  %-*s  %s%suntil %s%s%s%s%s: %s%s%s\n", (int)node_width,
+                      gt_get_string(row, "node"), (int)what_width, gt_get_string(row, "what"),
+                      graded ? grade : "", graded ? ", " : "", *until ? until : "released",
+                      *by ? ", by " : "", by, *since ? ", since " : "", since, value, *value ? ": " : "",
+                      gt_get_string(row, "reason"));
     }
     if (!cJSON_GetArraySize(rows))
         gt_buf_puts(to, "nothing is isolated\n");
@@ -376,6 +387,11 @@ static const struct gt_option isolate_own_options[] = {
      GT_OPTION_FIELD(struct isolate_options, reason)},
     {"for", "TIME", "how long: 90m, 12h, 3d (default: until it is released)", isolate_read_span,
      GT_OPTION_FIELD(struct isolate_options, span_s)},
+    {"grade", "GRADE",
+     "bad: out of use (default); slow, suspect: in use, and last for jobs that other GPUs would do for",
+     gt_option_word, GT_OPTION_FIELD(struct isolate_options, grade), .words = isolate_grades},
+    {"value", "TEXT", "how slow, 'memory bandwidth 70 %'; at most 40 characters", gt_option_text,
+     GT_OPTION_FIELD(struct isolate_options, value)},
     {"evict", NULL, "running pods are treated as on a broken GPU; else they stay", gt_option_set,
      GT_OPTION_FIELD(struct isolate_options, evict)},
     ISOLATE_LINK_OPTION,
@@ -463,6 +479,11 @@ static int isolate_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "--reason: say why");
     if (options.reason && (characters_of(options.reason) > 100 || !gt_text_is_printable(options.reason)))
         return cli_usage(verb->name, "--reason: longer than 100 characters, or not printable");
+    if (options.value && (characters_of(options.value) > 40 || !gt_text_is_printable(options.value)))
+        return cli_usage(verb->name, "--value: longer than 40 characters, or not printable");
+    if (options.grade && (options.link || options.evict))
+        return cli_usage(verb->name, "--grade %s: such a GPU stays in use, without --link and --evict",
+                         isolate_grades[options.grade]);
     if (verb != &cli_isolated)
         return isolate_do(verb, argv[first], &options);
     gt_auto_err struct gt_err *err = NULL;

@@ -66,6 +66,10 @@ static void write_problems(const struct gt_node_gpu_topology *topology, int64_t 
             gt_picture_add_note(
                 to, "GPU %u unhealthy%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
                 wired->gpus[i].unhealthy_reason, wired->gpus[i].unhealthy_reason[0] ? ")" : "");
+    for (unsigned i = 0; i < wired->gpu_count; i++)
+        if (gt_gpu_usable(&wired->gpus[i]) && wired->gpus[i].grade)
+            gt_picture_add_note(to, "GPU %u %s (%.60s)", i, gt_gpu_grade_name(wired->gpus[i].grade),
+                                wired->gpus[i].grade_reason);
     if (node->unknown) {
         gt_auto_buf struct gt_buf list = GT_BUF(PROBLEMS_TEXT_MAX);
         gt_text_add_mask(&list, node->unknown);

@@ -110,7 +110,7 @@ _gputopo()
         ;;
     cluster | supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
-    isolate) _gputopo_words "--reason --for --evict --link --kubeconfig --context --help" "$current" ;;
+    isolate) _gputopo_words "--reason --grade --value --for --evict --link --kubeconfig --context --help" "$current" ;;
     release) _gputopo_words "--link --kubeconfig --context --help" "$current" ;;
     isolated) _gputopo_words "-o --output --kubeconfig --context --help" "$current" ;;
     apply-crds) _gputopo_words "--kubeconfig --context --help" "$current" ;;

@@ -30,6 +30,8 @@ complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes expl
 complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated withdraw apply-crds" -l context -x -d "Which context of that file"
 complete -c gputopo -n "__fish_seen_subcommand_from apply-crds" -F
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l reason -x -d "Why"
+complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l grade -x -a "bad slow suspect" -d "How bad"
+complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l value -x -d "How slow"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l for -x -d "How long: 90m, 12h, 3d"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l evict -d "Running pods leave"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate release" -l link -d "The link between two GPUs"

@@ -102,6 +102,22 @@ class Isolated(Case):
         self.assertEqual(self.done("isolated"), "nothing is isolated\n")
         self.assertTrue(wait_for(lambda: self.seen()["status"] == "True"))
 
+    def test_a_slow_gpu_stays_in_use(self):
+        self.begin()
+        said = self.done("isolate", "n1/3", "--reason", "burn-in", "--grade", "slow", "--value", "memory bandwidth 70 %")
+        self.assertRegex(said, f"^n1  GPU 3 .{self.uuid(3)}.  slow, until released.*: memory bandwidth 70 %: burn-in\n$")
+        self.assertTrue(wait_for(lambda: self.status()["gpus"][3].get("grade") == "slow"), self.status())
+        self.assertEqual(self.status()["gpus"][3]["gradeReason"], "memory bandwidth 70 %: burn-in")
+        self.assertEqual((self.status()["healthyCount"], self.status()["freeCount"], self.sick()), (8, 8, {}))
+        with open(CRD, encoding="utf-8") as file:
+            schema = yaml.safe_load(file)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        jsonschema.validate(self.spec(), schema["properties"]["spec"]["properties"]["isolated"])
+        self.done("isolate", "n1/3", "--reason", "now bad")
+        self.healthy(7)
+        self.done("release", "n1/3")
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: "grade" not in self.status()["gpus"][3]))
+
     def test_a_second_word_replaces_the_first(self):
         self.begin()
         self.done("isolate", "n1/3", "--reason", "first")

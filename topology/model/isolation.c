@@ -16,8 +16,21 @@ static bool keeps_pods(const struct gt_gpu *gpu)
     return strncmp(gpu->unhealthy_reason, GT_ISOLATED, strlen(GT_ISOLATED)) == 0;
 }
 
+static void grade_gpu(const struct gt_isolation *isolation, struct gt_gpu *gpu)
+{
+    if (isolation->grade <= gpu->grade)
+        return;
+    gpu->grade = isolation->grade;
+    snprintf(gpu->grade_reason, sizeof(gpu->grade_reason), "%.*s%s%s", GT_ISOLATION_VALUE_SIZE - 1,
+             isolation->value, isolation->value[0] ? ": " : "", isolation->reason);
+}
+
 static void isolate_gpu(const struct gt_isolation *isolation, struct gt_gpu *gpu)
 {
+    if (isolation->grade) {
+        grade_gpu(isolation, gpu);
+        return;
+    }
     if (!gt_gpu_usable(gpu) && !(isolation->evicts && keeps_pods(gpu)))
         return;
     gpu->health = GT_GPU_UNHEALTHY;
@@ -63,8 +76,9 @@ bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolatio
     bool equal = a->count == b->count && strcmp(a->object, b->object) == 0;
     for (unsigned i = 0; equal && i < a->count; i++) {
         const struct gt_isolation *x = &a->of[i], *y = &b->of[i];
-        equal = x->until_s == y->until_s && x->evicts == y->evicts && strcmp(x->gpu, y->gpu) == 0 &&
-                strcmp(x->peer, y->peer) == 0 && strcmp(x->reason, y->reason) == 0;
+        equal = x->until_s == y->until_s && x->evicts == y->evicts && x->grade == y->grade && strcmp(x->gpu, y->gpu) == 0 &&
+                strcmp(x->peer, y->peer) == 0 && strcmp(x->reason, y->reason) == 0 &&
+                strcmp(x->value, y->value) == 0;
     }
     return equal;
 }

@@ -3,9 +3,10 @@
 
 #include "topology/model/node.h"
 
-/* What people and programs keep out of use by hand: GPUs, links between two GPUs, or all of a node. */
+/* What people and programs keep out of use by hand: GPUs, links between two GPUs, or all of a node. An entry
+ * with a grade takes no GPU out of use: it says that the GPU is slow or suspect. */
 
-enum { GT_ISOLATIONS_MAX = 64, GT_ISOLATION_REASON_SIZE = 110 };
+enum { GT_ISOLATIONS_MAX = 64, GT_ISOLATION_REASON_SIZE = 110, GT_ISOLATION_VALUE_SIZE = 64 };
 
 /* The start of the reason of a GPU that is unhealthy only because it is isolated: pods on it stay, or leave.
  */
@@ -17,6 +18,8 @@ struct gt_isolation {
      * every GPU of the node. */
     char gpu[GT_ID_SIZE], peer[GT_ID_SIZE];
     char reason[GT_ISOLATION_REASON_SIZE];
+    enum gt_gpu_grade grade;             /* of GPUs; NONE: they are taken out of use */
+    char value[GT_ISOLATION_VALUE_SIZE]; /* how slow, "memory bandwidth 70 %"; "" not said */
     bool evicts;     /* pods on such GPUs are treated as on a broken GPU */
     int64_t until_s; /* Unix time at which it ends; 0: it does not end by itself */
 };
@@ -27,8 +30,8 @@ struct gt_isolations {
     struct gt_isolation of[GT_ISOLATIONS_MAX];
 };
 
-/* The node as these isolations leave it: such GPUs are unhealthy, unless they are that already, and such
- * links are down. The node must not be shared yet. A name that the node has no GPU for has no effect, nor
+/* The node as these isolations leave it: such GPUs are unhealthy, unless they are that already, or have a
+ * grade, the worst that is said; such links are down. The node must not be shared yet. A name that the node has no GPU for has no effect, nor
  * has a pair without a direct link. */
 int gt_isolations_apply(const struct gt_isolations *isolations, int64_t now_s, struct gt_node *node,
                         struct gt_err **err);

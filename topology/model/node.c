@@ -148,6 +148,15 @@ uint64_t gt_node_with_health(const struct gt_node *node, enum gt_gpu_health heal
     return mask;
 }
 
+uint64_t gt_node_graded(const struct gt_node *node)
+{
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].grade)
+            mask |= UINT64_C(1) << i;
+    return mask & gt_node_usable(node);
+}
+
 uint64_t gt_node_usable(const struct gt_node *node)
 {
     return gt_node_all(node) & ~gt_node_with_health(node, GT_GPU_UNHEALTHY);

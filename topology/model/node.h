@@ -58,6 +58,13 @@ enum gt_gpu_health {
     GT_GPU_UNHEALTHY,
 };
 
+/* What people and programs say of a GPU that may be used all the same (isolation.h). */
+enum gt_gpu_grade {
+    GT_GRADE_NONE,
+    GT_GRADE_SUSPECT, /* it may have a fault */
+    GT_GRADE_SLOW,
+};
+
 struct gt_pcie_link {
     double speed;   /* GT/s per lane, 0 unknown */
     unsigned width; /* lanes, 0 unknown */
@@ -87,6 +94,8 @@ struct gt_gpu {
     enum gt_gpu_mode mode;
     enum gt_gpu_health health;
     char unhealthy_reason[128]; /* "" unless unhealthy */
+    enum gt_gpu_grade grade;
+    char grade_reason[128];     /* "" without a grade */
     enum gt_signal cause;       /* of being unhealthy; GT_SIGNALS: it is not, or it is held back */
     /* signs of faults that this check found; health.h derives the health from it */
     struct gt_evidence evidence;
@@ -206,6 +215,8 @@ static inline bool gt_gpu_usable(const struct gt_gpu *gpu)
 uint64_t gt_node_all(const struct gt_node *node);
 uint64_t gt_node_usable(const struct gt_node *node);
 uint64_t gt_node_with_health(const struct gt_node *node, enum gt_gpu_health health);
+/* Those that may be given to containers, and are slow or suspect. */
+uint64_t gt_node_graded(const struct gt_node *node);
 
 /* Makes a GPU that is bound to VFIO unhealthy in any case: containers cannot use it. */
 void gt_gpu_withhold_vfio(struct gt_gpu *gpu);
@@ -247,6 +258,10 @@ bool gt_link_kind_by_name(const char *name, enum gt_link_kind *ret);
 const char *gt_link_state_name(enum gt_link_state state);
 const char *gt_gpu_mode_name(enum gt_gpu_mode mode);
 const char *gt_gpu_health_name(enum gt_gpu_health health);
+/* "", "suspect", "slow". */
+const char *gt_gpu_grade_name(enum gt_gpu_grade grade);
+/* False, *ret untouched, for any other name, and for "". */
+bool gt_gpu_grade_by_name(const char *name, enum gt_gpu_grade *ret);
 
 /* The device ID that the kubelet sees: the UUID if it can be served (printable ASCII without space and comma,
  * at most 63 characters, not beginning with "PCI-"), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */

@@ -84,6 +84,7 @@ static void make_texts_printable(struct gt_node *node)
         gt_text_make_printable(gpu->serial);
         gt_text_make_printable(gpu->cpu_set);
         gt_text_make_printable(gpu->unhealthy_reason);
+        gt_text_make_printable(gpu->grade_reason);
     }
     for (unsigned i = 0; i < node->nic_count; i++)
         gt_text_make_printable(node->nics[i].name);

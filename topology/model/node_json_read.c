@@ -139,6 +139,15 @@ static int read_health(const struct gt_at *at, const cJSON *object, enum gt_gpu_
     return 0;
 }
 
+static int read_grade(const struct gt_at *at, const cJSON *json, struct gt_gpu *gpu)
+{
+    char text[16] = "";
+    GT_TRY(gt_get_text(at, json, "grade", text, sizeof(text)));
+    if (text[0] && !gt_gpu_grade_by_name(text, &gpu->grade))
+        return gt_at_fail(at, "grade", "\"%s\" is none of slow, suspect", text);
+    return gt_get_text(at, json, "gradeReason", gpu->grade_reason, sizeof(gpu->grade_reason));
+}
+
 /* gpu->index is the file's index until the GPUs are sorted. */
 static int node_json_read_gpu(const struct node_reader *r, unsigned i, const cJSON *json)
 {
@@ -166,6 +175,7 @@ static int node_json_read_gpu(const struct node_reader *r, unsigned i, const cJS
     GT_TRY(read_mode(at, json, &gpu->mode));
     GT_TRY(read_health(at, json, &gpu->health));
     GT_TRY(gt_get_text(at, json, "unhealthyReason", gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason)));
+    GT_TRY(read_grade(at, json, gpu));
     if (gpu->health == GT_GPU_HEALTHY)
         gt_evidence_absent(&gpu->evidence, GT_SIGNAL_RECORDED);
     else if (gpu->health == GT_GPU_UNHEALTHY) {

@@ -101,6 +101,8 @@ static void node_json_write_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
     gt_json_add_text_if(to, "health", gt_gpu_health_name(gpu->health));
     gt_json_add_bool(to, "healthy", gt_gpu_usable(gpu)); /* deprecated: as it was before `health` */
     gt_json_add_text_if(to, "unhealthyReason", gt_gpu_usable(gpu) ? NULL : gpu->unhealthy_reason);
+    gt_json_add_text_if(to, "grade", gt_gpu_usable(gpu) ? gt_gpu_grade_name(gpu->grade) : NULL);
+    gt_json_add_text_if(to, "gradeReason", gt_gpu_usable(gpu) && gpu->grade ? gpu->grade_reason : NULL);
     gt_json_add_unsigned(to, "zone", gpu->zone);
     gt_json_end(to, '}');
 }

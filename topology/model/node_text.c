@@ -52,6 +52,21 @@ const char *gt_gpu_health_name(enum gt_gpu_health health)
     return health == GT_GPU_HEALTHY ? "healthy" : health == GT_GPU_UNHEALTHY ? "unhealthy" : "unknown";
 }
 
+const char *gt_gpu_grade_name(enum gt_gpu_grade grade)
+{
+    return grade == GT_GRADE_SLOW ? "slow" : grade == GT_GRADE_SUSPECT ? "suspect" : "";
+}
+
+bool gt_gpu_grade_by_name(const char *name, enum gt_gpu_grade *ret)
+{
+    for (enum gt_gpu_grade grade = GT_GRADE_SUSPECT; grade <= GT_GRADE_SLOW; grade++)
+        if (strcmp(name, gt_gpu_grade_name(grade)) == 0) {
+            *ret = grade;
+            return true;
+        }
+    return false;
+}
+
 /* Reads min to max hex digits; false for fewer, the text after them in *text. */
 static bool read_hex(const char **text, unsigned min, unsigned max, unsigned *ret)
 {

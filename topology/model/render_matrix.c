@@ -74,8 +74,9 @@ static void health_cell(const struct gt_gpu *gpu, char *to)
 {
     const char *mode = gpu->mode == GT_GPU_NATIVE ? "" : gt_gpu_mode_name(gpu->mode);
     if (gt_gpu_usable(gpu))
-        snprintf(to, CELL_MAX, "%s%s%s", gpu->health == GT_GPU_HEALTHY ? "ok" : "unknown", *mode ? ", " : "",
-                 mode);
+        snprintf(to, CELL_MAX, "%s%s%s%s%s%s%s", gpu->health == GT_GPU_HEALTHY ? "ok" : "unknown",
+                 *mode ? ", " : "", mode, gpu->grade ? ", " : "", gt_gpu_grade_name(gpu->grade),
+                 gpu->grade ? ": " : "", gpu->grade ? gpu->grade_reason : "");
     else
         snprintf(to, CELL_MAX, "UNHEALTHY%s%s%s%s", *mode ? ", " : "", mode,
                  gpu->unhealthy_reason[0] ? ": " : "", gpu->unhealthy_reason);

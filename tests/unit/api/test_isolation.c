@@ -31,7 +31,7 @@ static void what_is_read_is_written(void **state)
     gt_auto_json cJSON *json = NULL;
     assert_int_equal(
         read_text("[{\"gpu\": \"GPU-1\", \"reason\": \"x\", \"until\": \"2026-01-01T00:00:00Z\"},"
-                  " {\"link\": [\"0\", \"1\"], \"reason\": \"y\"},"
+                  " {\"link\": [\"0\", \"1\"], \"reason\": \"y\", \"grade\": \"bad\"},"
                   " {\"all\": true, \"reason\": \"z\", \"evict\": true}]",
                   &made, NULL),
         1);
@@ -43,6 +43,39 @@ static void what_is_read_is_written(void **state)
     assert_true(gt_isolations_equal(&made, &again));
     again.of[2].evicts = false;
     assert_false(gt_isolations_equal(&made, &again));
+}
+
+static void a_grade_takes_nothing_out(void **state)
+{
+    (void)state;
+    struct gt_isolations made, again;
+    gt_auto_node struct gt_node *node = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(16384);
+    gt_auto_json cJSON *json = NULL;
+    assert_int_equal(
+        read_text("[{\"all\": true, \"grade\": \"suspect\", \"reason\": \"old firmware\"},"
+                  " {\"gpu\": \"1\", \"grade\": \"slow\", \"value\": \"70 %\", \"reason\": \"x\"},"
+                  " {\"gpu\": \"1\", \"grade\": \"suspect\", \"reason\": \"y\"},"
+                  " {\"gpu\": \"2\", \"reason\": \"z\"}]",
+                  &made, NULL),
+        1);
+    gt_isolations_write(&made, &text);
+    assert_int_equal(gt_json_parse(text.data, text.len, "test", &json, NULL), 0);
+    assert_int_equal(gt_isolations_read(json, &again, NULL), 1);
+    again.object[0] = made.object[0];
+    assert_true(gt_isolations_equal(&made, &again));
+    again.of[1].grade = GT_GRADE_SUSPECT;
+    assert_false(gt_isolations_equal(&made, &again));
+    assert_int_equal(gt_node_new(3, 0, &node, NULL), 0);
+    for (unsigned i = 0; i < 3; i++)
+        snprintf(node->gpus[i].bdf, sizeof(node->gpus[i].bdf), "0000:0%u:00.0", i);
+    assert_int_equal(gt_isolations_apply(&made, 10, node, NULL), 0);
+    assert_int_equal(gt_node_usable(node), 3);
+    assert_int_equal(gt_node_graded(node), 3);
+    assert_int_equal(node->gpus[0].grade, GT_GRADE_SUSPECT);
+    assert_string_equal(node->gpus[0].grade_reason, "old firmware");
+    assert_int_equal(node->gpus[1].grade, GT_GRADE_SLOW);
+    assert_string_equal(node->gpus[1].grade_reason, "70 %: x");
 }
 
 /* The API server counts characters: 100 of three bytes each are no reason to refuse the list. */
@@ -86,6 +119,8 @@ static void what_is_wrong_is_named(void **state)
         {"[{\"link\": [\"1\", 2]}]", "link[1]"},
         {"[{\"all\": true, \"until\": \"soon\"}]", "'soon' is no time"},
         {"[{\"all\": 1}]", "spec.isolated[0].all"},
+        {"[{\"all\": true, \"grade\": \"slwo\"}]", "'slwo' is none of bad, slow, suspect"},
+        {"[{\"all\": true, \"grade\": \"slow\", \"evict\": true}]", "without link and evict"},
     };
     for (size_t i = 0; i < GT_COUNT(wrong); i++) {
         gt_auto_err struct gt_err *err = NULL;
@@ -228,6 +263,7 @@ int main(void)
         cmocka_unit_test(only_those_whose_pods_stay),
         cmocka_unit_test(links_that_there_are),
         cmocka_unit_test(the_stricter_of_two_counts),
+        cmocka_unit_test(a_grade_takes_nothing_out),
         cmocka_unit_test(a_reason_in_another_language),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
