@@ -39,15 +39,17 @@ void gt_cluster_free(struct gt_cluster *cluster)
         free(cluster->slots[t]);
         free(cluster->whole[t]);
     }
-    void *const arrays[] = {
-        cluster->free,        cluster->healthy,  cluster->total,         cluster->assumed,
-        cluster->available,   cluster->count,    cluster->size,          cluster->usable,
-        cluster->class,       cluster->super,    cluster->next,          cluster->previous,
-        cluster->same,        cluster->eligible, cluster->first_promise, cluster->node_gaps,
-        cluster->supers,      cluster->mark,     cluster->super_gaps,    cluster->heap,
-        cluster->scratch,     cluster->promises, cluster->draft_changed, cluster->draft_available,
-        cluster->draft_count, cluster->touched,  cluster->touched_unit,  cluster->leaves,
-        cluster->close[0],    cluster->close[1], cluster->close[2],      cluster};
+    void *const arrays[] = {cluster->free,        cluster->healthy,       cluster->total,
+                            cluster->assumed,     cluster->available,     cluster->count,
+                            cluster->size,        cluster->usable,        cluster->class,
+                            cluster->super,       cluster->next,          cluster->previous,
+                            cluster->same,        cluster->eligible,      cluster->first_promise,
+                            cluster->node_gaps,   cluster->supers,        cluster->mark,
+                            cluster->super_gaps,  cluster->heap,          cluster->scratch,
+                            cluster->promises,    cluster->draft_changed, cluster->draft_available,
+                            cluster->draft_count, cluster->touched,       cluster->touched_unit,
+                            cluster->leaves,      cluster->close[0],      cluster->close[1],
+                            cluster->close[2],    cluster->slow,          cluster};
     for (size_t i = 0; i < GT_COUNT(arrays); i++)
         free(arrays[i]);
 }
@@ -69,13 +71,14 @@ static int grow_nodes(struct gt_cluster *cluster, struct gt_err **err)
     void *grown_array;
     if (old == GT_CLUSTER_NODES_MAX)
         return gt_fail(err, E2BIG, "cluster: more than %d nodes", GT_CLUSTER_NODES_MAX);
-    if (RESIZE(free, old, new) || RESIZE(healthy, old, new) || RESIZE(assumed, old, new) ||
-        RESIZE(available, old, new) || RESIZE(count, old, new) || RESIZE(size, old, new) ||
-        RESIZE(usable, old, new) || RESIZE(class, old, new) || RESIZE(same, old, new) ||
-        RESIZE(super, old, new) || RESIZE(next, old, new) || RESIZE(previous, old, new) ||
-        RESIZE(eligible, old, new) || RESIZE(node_gaps, old, new) || RESIZE(first_promise, old, new) ||
-        RESIZE(draft_changed, gt_core_words(old), gt_core_words(new)) || RESIZE(draft_available, old, new) ||
-        RESIZE(draft_count, old, new) || gt_names_grow(&cluster->node_names, old, new) < 0)
+    if (RESIZE(free, old, new) || RESIZE(healthy, old, new) || RESIZE(slow, old, new) ||
+        RESIZE(assumed, old, new) || RESIZE(available, old, new) || RESIZE(count, old, new) ||
+        RESIZE(size, old, new) || RESIZE(usable, old, new) || RESIZE(class, old, new) ||
+        RESIZE(same, old, new) || RESIZE(super, old, new) || RESIZE(next, old, new) ||
+        RESIZE(previous, old, new) || RESIZE(eligible, old, new) || RESIZE(node_gaps, old, new) ||
+        RESIZE(first_promise, old, new) || RESIZE(draft_changed, gt_core_words(old), gt_core_words(new)) ||
+        RESIZE(draft_available, old, new) || RESIZE(draft_count, old, new) ||
+        gt_names_grow(&cluster->node_names, old, new) < 0)
         return gt_fail_sys(err, ENOMEM, "cluster");
     cluster->node_capacity = new;
     return 0;
@@ -362,7 +365,7 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     unsigned gpus = gt_class_gpus(cluster->classes[class]);
     cluster->size[id] = (uint8_t)gpus;
     cluster->free[id] = cluster->healthy[id] = gt_core_all(cluster, id);
-    cluster->assumed[id] = cluster->available[id] = 0;
+    cluster->assumed[id] = cluster->available[id] = cluster->slow[id] = 0;
     cluster->class[id] = (uint16_t) class;
     cluster->eligible[id] = true;
     cluster->first_promise[id] = GT_NONE;
@@ -402,6 +405,7 @@ void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
     cluster->numa_nodes -= gt_class_numa(cluster->classes[cluster->class[node]])->count > 0;
     if (--cluster->class_nodes[cluster->class[node]] == 0)
         cluster->generation++;
+    gt_cluster_set_slow(cluster, node, 0);
     gt_names_remove(&cluster->node_names, node);
     cluster->free[node] = 0;
     cluster->node_gaps[cluster->node_gap_count++] = node;
@@ -473,6 +477,7 @@ bool gt_cluster_get_node(const struct gt_cluster *cluster, uint32_t node, struct
         .healthy = cluster->healthy[node],
         .assumed = cluster->assumed[node],
         .available = cluster->available[node],
+        .slow = cluster->slow[node],
         .eligible = cluster->eligible[node],
     };
     return true;
@@ -523,7 +528,7 @@ bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t 
 size_t gt_cluster_bytes(const struct gt_cluster *cluster)
 {
     size_t per_node =
-        5 * sizeof(uint64_t) + 7 * sizeof(uint32_t) + sizeof(uint16_t) + 4 * sizeof(uint8_t) + sizeof(bool);
+        6 * sizeof(uint64_t) + 7 * sizeof(uint32_t) + sizeof(uint16_t) + 4 * sizeof(uint8_t) + sizeof(bool);
     size_t per_super = sizeof(struct super) + sizeof(uint64_t) + (6 + SUPER_SCRATCH) * sizeof(uint32_t) +
                        2 * (size_t)cluster->slot_sizes * sizeof(uint32_t);
     return sizeof(*cluster) + cluster->node_capacity * per_node + cluster->super_capacity * per_super +

@@ -55,6 +55,13 @@ GT_DEFINE_CLEANUP(struct gt_cluster *, gt_cluster_free)
  */
 enum gt_rule { GT_RULE_CHURN, GT_RULE_STATIC };
 
+/* How a job or a pod uses slow GPUs. */
+enum gt_slow_use {
+    GT_SLOW_AVOID, /* only where others do not do, or would cost room */
+    GT_SLOW_NEVER,
+    GT_SLOW_ANY, /* like all others */
+};
+
 /* Sets the rule; GT_RULE_CHURN at the start. */
 void gt_cluster_set_rule(struct gt_cluster *cluster, enum gt_rule rule);
 
@@ -93,6 +100,9 @@ void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node);
 /* Set the state of a node. Bits beyond its GPUs are ignored. */
 void gt_cluster_set_free(struct gt_cluster *cluster, uint32_t node, uint64_t mask);
 void gt_cluster_set_healthy(struct gt_cluster *cluster, uint32_t node, uint64_t mask);
+/* Those that work, and are slow or suspect: jobs keep off them (plan_slow.h). */
+void gt_cluster_set_slow(struct gt_cluster *cluster, uint32_t node, uint64_t mask);
+bool gt_cluster_has_slow(const struct gt_cluster *cluster);
 void gt_cluster_set_eligible(struct gt_cluster *cluster, uint32_t node, bool eligible);
 
 uint32_t gt_cluster_find_node(const struct gt_cluster *cluster, const char *name); /* GT_NONE: unknown */
@@ -107,6 +117,7 @@ struct gt_cluster_node {
     const struct gt_class *class;
     uint32_t supernode; /* its tier-1 supernode */
     uint64_t all, free, healthy, assumed, available;
+    uint64_t slow; /* whatever their health */
     bool eligible;
 };
 /* False for a removed node or an id that does not exist. */

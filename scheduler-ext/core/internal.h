@@ -65,6 +65,8 @@ struct gt_cluster {
     /* nodes, [id] */
     uint32_t node_count, node_capacity;
     uint64_t *free, *healthy, *assumed, *available;
+    uint64_t *slow;      /* plan_slow.h */
+    uint32_t slow_nodes; /* nodes with a bit of `slow` */
     uint8_t *count;  /* bits of available */
     uint8_t *size;   /* GPUs that it has */
     uint8_t *usable; /* bits of healthy; 0 where the node is not eligible */

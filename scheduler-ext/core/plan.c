@@ -3,6 +3,7 @@
 
 #include "scheduler-ext/core/plan_close.h"
 #include "scheduler-ext/core/plan_nodes.h"
+#include "scheduler-ext/core/plan_slow.h"
 #include "scheduler-ext/core/plan_within.h"
 
 /* ---- runs with running pods ---- */
@@ -135,6 +136,8 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
 {
     if (gt_plan_has_tier(cluster, request))
         return gt_plan_within(cluster, request, gt_plan_job, ret_failure);
+    if (gt_plan_minds_slow(cluster, request))
+        return gt_plan_slow(cluster, request, ret_failure);
     struct job job = gt_plan_begin(cluster, request);
     bool mixed = false, unequal = job.any_running;
     for (uint32_t u = 1; u < job.unit_count; u++) {
@@ -163,6 +166,8 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
             return false;
         }
     }
+    if (job.slow == GT_SLOW_AVOID && !request->rules)
+        gt_slow_trade(&job);
     gt_plan_finish(&job);
     return true;
 }

@@ -94,6 +94,7 @@ struct gt_plan_failure {
     uint32_t needed; /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
     uint32_t together;   /* runs that `available` GPUs would hold without regard to supernodes */
     uint32_t numa_nodes; /* nodes with enough free GPUs for such a pod that their kubelets would refuse */
+    bool keeps_off; /* it would fit with slow GPUs, which it never takes */
     bool could_fit; /* all such runs would fit if the nodes were empty that are eligible and not excluded */
     /* The job must lie in one supernode of this tier; those that lack the fewest runs, and how many there are
      * in all. */
@@ -127,6 +128,8 @@ struct gt_plan_request {
     /* Its pods have several containers with GPUs: a kubelet that judges each container by itself is not
      * predicted. */
     bool several;
+    enum gt_slow_use slow;
+    bool settled;    /* of plan_slow.c: no other plan is looked for */
     bool flat;       /* without regard to tiers above the supernode */
     unsigned within; /* the whole job lies in one supernode of this tier; 0: it need not (plan_within.h) */
     bool chosen;     /* its nodes are those of one domain: no other is looked for */
@@ -138,6 +141,9 @@ struct gt_plan_request {
  */
 bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
                  struct gt_plan_failure *ret_failure);
+
+/* Whether a plan gives its pods a slow or suspect GPU. */
+bool gt_plan_has_slow(const struct gt_cluster *cluster, const struct gt_plan_request *request);
 
 /* Splits a pod's GPUs among its containers so that well-connected GPUs stay together; counts[container] must
  * add up to the GPUs of the mask. Writes ret_masks[container]. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_work.h"
+#include "scheduler-ext/core/plan_slow.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
  * plan's pod sizes are copied and corrected for these nodes.
  */
 
-static void set_available(struct job *job, uint32_t node, uint64_t mask, unsigned after)
+void gt_draft_set(struct job *job, uint32_t node, uint64_t mask, unsigned after)
 {
     struct gt_cluster *cluster = job->cluster;
     unsigned before = cluster->draft_count[node], size = cluster->size[node];
@@ -37,7 +37,7 @@ static void set_available(struct job *job, uint32_t node, uint64_t mask, unsigne
 
 void gt_draft_take(struct job *job, uint32_t node, unsigned gpus)
 {
-    set_available(job, node, gt_draft_available(job, node), gt_draft_count(job, node) - gpus);
+    gt_draft_set(job, node, gt_draft_available(job, node), gt_draft_count(job, node) - gpus);
 }
 
 /* Sets up the nodes that differ from the cluster's state. */
@@ -110,7 +110,7 @@ static void draft_numa(struct job *job)
             continue;
         unsigned most = numa_room(job, n, sizes, count);
         if (most < count)
-            set_available(job, n, gt_draft_available(job, n), most);
+            gt_draft_set(job, n, gt_draft_available(job, n), most);
     }
 }
 
@@ -134,27 +134,32 @@ void gt_draft_begin(struct job *job)
     for (uint32_t n = 0; job->freed && n < cluster->node_count; n++)
         if (job->freed[n] && cluster->usable[n]) {
             uint64_t mask = (cluster->free[n] | job->freed[n]) & cluster->healthy[n] & ~cluster->assumed[n];
-            set_available(job, n, mask, gt_core_bits(mask));
+            gt_draft_set(job, n, mask, gt_core_bits(mask));
         }
+    if (job->slow == GT_SLOW_NEVER)
+        gt_slow_draft(job);
     draft_numa(job);
     /* Fewer may be used than are available: which of them a pod gets is decided later. */
     for (uint32_t i = 0; i < job->limit_count; i++) {
         const struct gt_plan_limit *limit = &job->limits[i];
         if (gt_core_has_node(cluster, limit->node) && gt_draft_count(job, limit->node) > limit->gpus)
-            set_available(job, limit->node, gt_draft_available(job, limit->node), limit->gpus);
+            gt_draft_set(job, limit->node, gt_draft_available(job, limit->node), limit->gpus);
     }
     for (uint32_t n = next_excluded(job, 0); n != GT_NONE; n = next_excluded(job, n + 1))
-        set_available(job, n, 0, 0);
+        gt_draft_set(job, n, 0, 0);
 }
 
-/* The room of whole supernodes without excluded nodes. */
+/* The room of whole supernodes without excluded nodes, and without slow GPUs where the job takes none. */
 static const uint32_t *without_excluded(const struct job *job, const uint32_t *whole, unsigned gpus,
                                         uint32_t *to)
 {
     uint32_t node = next_excluded(job, 0);
-    if (node == GT_NONE)
+    bool never = job->slow == GT_SLOW_NEVER;
+    if (node == GT_NONE && !never)
         return whole;
     memcpy(to, whole, job->cluster->super_count * sizeof(*to));
+    if (never)
+        gt_slow_whole(job, gpus, to);
     for (; node != GT_NONE; node = next_excluded(job, node + 1))
         to[job->cluster->super[node]] -= gt_core_slots(gpus, job->cluster->usable[node]);
     return to;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan_nodes.h"
 
+#include "scheduler-ext/core/plan_slow.h"
 #include "scheduler-ext/core/pod_gpus.h"
 
 /* The last step of a plan: every pod has a node; on each node the GPUs of all its pods are chosen
@@ -72,6 +73,14 @@ static void sort_batches(struct pod_gpus_query *query, uint32_t *first)
         }
 }
 
+static unsigned plan_gpus_count(const struct pod_gpus_query *query)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < query->batches; i++)
+        count += (unsigned)query->batch[i].pods * query->batch[i].gpus;
+    return count;
+}
+
 static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
 {
     struct gt_cluster *cluster = job->cluster;
@@ -81,6 +90,8 @@ static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
     find_batches(job, first_pod, &query, first);
     query.held &= gt_core_all(cluster, node) & ~query.free;
     sort_batches(&query, first);
+    if (job->slow == GT_SLOW_AVOID)
+        query.free = gt_slow_least(cluster, node, query.free, plan_gpus_count(&query));
     gt_choose_pod_gpus(cluster, &query, masks);
     for (unsigned q = 0; q < query.batches; q++) {
         uint32_t i = first[q];

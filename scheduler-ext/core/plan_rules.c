@@ -155,6 +155,7 @@ static bool plan_by_limits(struct rule_work *work, struct gt_plan_failure *ret_f
         limited.limit_count =
             merge_limits(work->request, nodes, of, limits, rule_limits(work, sort, gpus, limits));
         limited.limits = limits;
+        limited.rules = *ret_exact ? NULL : limited.rules; /* the limits say it all */
     }
     gt_rule_work_done(work);
     bool fits = made, kept = false;

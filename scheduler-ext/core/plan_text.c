@@ -89,8 +89,8 @@ static void add_stuck(const struct gt_cluster *cluster, const struct gt_plan_fai
     add_inexact(failure, to);
 }
 
-void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
-                          struct gt_buf *to)
+static void plan_text_add_reason(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
+                                 struct gt_buf *to)
 {
     const char *what = failure->atoms ? "atom" : "unit";
     if (failure->bound && failure->listed)
@@ -136,6 +136,14 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
         add_stuck(cluster, failure, to);
         return;
     }
+}
+
+void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
+                          struct gt_buf *to)
+{
+    plan_text_add_reason(cluster, failure, to);
+    if (failure->keeps_off)
+        gt_buf_puts(to, "; it would fit with GPUs that are slow or suspect, which it never takes");
 }
 
 static void plan_text_add_lost(unsigned lost, struct gt_buf *to)

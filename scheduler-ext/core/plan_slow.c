@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/plan_slow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler-ext/core/plan_close.h"
+#include "scheduler-ext/core/slots.h"
+
+enum { SLOW_TRIES = 32 }; /* supernodes that a single unit is tried in */
+
+void gt_cluster_set_slow(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    if (!gt_core_has_node(cluster, node))
+        return;
+    mask &= gt_core_all(cluster, node);
+    cluster->slow_nodes += (mask != 0) - (cluster->slow[node] != 0);
+    cluster->slow[node] = mask;
+}
+
+bool gt_cluster_has_slow(const struct gt_cluster *cluster)
+{
+    return cluster->slow_nodes > 0;
+}
+
+/* ---- never ---- */
+
+/* The next node with slow GPUs that may be used. */
+static uint32_t slow_next(const struct gt_cluster *cluster, uint32_t from)
+{
+    while (from < cluster->node_count && !(cluster->usable[from] && gt_slow_of(cluster, from)))
+        from++;
+    return from < cluster->node_count ? from : GT_NONE;
+}
+
+void gt_slow_draft(struct job *job)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    for (uint32_t n = slow_next(cluster, 0); n != GT_NONE; n = slow_next(cluster, n + 1)) {
+        uint64_t mask = gt_draft_available(job, n) & ~cluster->slow[n];
+        gt_draft_set(job, n, mask, gt_core_bits(mask));
+    }
+}
+
+void gt_slow_whole(const struct job *job, unsigned gpus, uint32_t *whole)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    for (uint32_t n = slow_next(cluster, 0); n != GT_NONE; n = slow_next(cluster, n + 1))
+        if (!gt_node_set_has(job->excluded, n))
+            whole[cluster->super[n]] -=
+                gt_core_slots(gpus, cluster->usable[n]) -
+                gt_core_slots(gpus, gt_core_bits(cluster->healthy[n] & ~cluster->slow[n]));
+}
+
+/* ---- GPUs on a node ---- */
+
+uint64_t gt_slow_least(const struct gt_cluster *cluster, uint32_t node, uint64_t free, unsigned count)
+{
+    uint64_t slow = gt_slow_of(cluster, node) & free, good = free & ~slow;
+    unsigned there = gt_core_bits(good);
+    struct gt_choice choice;
+    if (!slow || there >= count)
+        return slow ? good : free;
+    return gt_choose(cluster->classes[cluster->class[node]], free, good, count, 0, &choice) ? choice.mask
+                                                                                            : free;
+}
+
+/* ---- nodes that are alike ---- */
+
+struct slow_place {
+    uint32_t node;
+    uint16_t class;
+    uint8_t before, left,
+        available; /* GPUs: usable in the draft before and after the job, available at all */
+    uint8_t good;  /* of the available ones: not slow */
+};
+
+struct slow_trade {
+    struct job *job;
+    uint8_t *taken; /* [node] GPUs of pods that may move; UINT8_MAX: a pod of the job runs there */
+    uint32_t *to;   /* [node] where its pods go; GT_NONE: they stay */
+    struct slow_place *places, *sorted;
+};
+
+static int slow_compare_kind(const struct slow_place *a, const struct slow_place *b)
+{
+    return a->class != b->class     ? (a->class > b->class) - (a->class < b->class)
+           : a->before != b->before ? a->before - b->before
+                                    : a->available - b->available;
+}
+
+/* Kinds beside each other; of a kind the most that is taken first. */
+static int slow_by_taken(const void *left, const void *right)
+{
+    const struct slow_place *a = left, *b = right;
+    int kind = slow_compare_kind(a, b);
+    if (kind || a->left != b->left)
+        return kind ? kind : a->left - b->left;
+    return (a->node > b->node) - (a->node < b->node);
+}
+
+/* Kinds beside each other; of a kind the best nodes first. */
+static int slow_by_good(const void *left, const void *right)
+{
+    const struct slow_place *a = left, *b = right;
+    int kind = slow_compare_kind(a, b);
+    return kind || a->good == b->good ? slow_by_taken(left, right) : b->good - a->good;
+}
+
+/* Slow GPUs that pods with so many GPUs need there. */
+static unsigned slow_needs(const struct slow_place *place, unsigned taken)
+{
+    return taken > place->good ? taken - place->good : 0;
+}
+
+/* The kubelet of such a node judges which GPUs they are, unless it is idle. */
+static bool slow_is_open(const struct job *job, uint32_t node, unsigned before)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    return before &&
+           (before == cluster->size[node] || !gt_class_numa(cluster->classes[cluster->class[node]])->count);
+}
+
+/* The nodes of a supernode; what is taken most goes where most are good. That is best: what a pair costs is
+ * convex in the difference. */
+static void slow_trade_in(struct slow_trade *trade, uint32_t super)
+{
+    const struct gt_cluster *cluster = trade->job->cluster;
+    uint32_t count = 0, now = 0, then = 0;
+    for (uint32_t n = cluster->supers[super].first_node; n != GT_NONE; n = cluster->next[n]) {
+        unsigned taken = trade->taken[n], left = gt_draft_count(trade->job, n);
+        uint64_t available = gt_draft_available(trade->job, n);
+        if (taken != UINT8_MAX && slow_is_open(trade->job, n, left + taken))
+            trade->places[count++] =
+                (struct slow_place){.node = n,
+                                    .class = cluster->class[n],
+                                    .before = (uint8_t)(left + taken),
+                                    .left = (uint8_t)left,
+                                    .available = (uint8_t)gt_core_bits(available),
+                                    .good = (uint8_t)gt_core_bits(available & ~gt_slow_of(cluster, n))};
+    }
+    memcpy(trade->sorted, trade->places, count * sizeof(*trade->places));
+    qsort(trade->places, count, sizeof(*trade->places), slow_by_taken);
+    qsort(trade->sorted, count, sizeof(*trade->sorted), slow_by_good);
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned taken = trade->taken[trade->places[i].node];
+        now += slow_needs(&trade->places[i], taken);
+        then += slow_needs(&trade->sorted[i], taken);
+    }
+    for (uint32_t i = 0; i < count && then < now; i++)
+        if (trade->taken[trade->places[i].node])
+            trade->to[trade->places[i].node] = trade->sorted[i].node;
+}
+
+/* Counts what the job takes of each node; says whether it takes a slow GPU anywhere. */
+static bool slow_count(struct slow_trade *trade)
+{
+    const struct job *job = trade->job;
+    bool any = false;
+    memset(trade->taken, 0, job->cluster->node_count);
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        for (uint32_t i = job->units[u].first; i < job->units[u].first + job->units[u].pods; i++) {
+            uint32_t node = job->pods[i].node;
+            if (gt_core_has_node(job->cluster, node) && trade->taken[node] != UINT8_MAX)
+                trade->taken[node] =
+                    job->pods[i].running ? UINT8_MAX : (uint8_t)(trade->taken[node] + job->units[u].gpus);
+        }
+    for (uint32_t n = slow_next(job->cluster, 0); n != GT_NONE && !any; n = slow_next(job->cluster, n + 1))
+        any = trade->taken[n] && trade->taken[n] != UINT8_MAX &&
+              trade->taken[n] > gt_core_bits(gt_draft_available(job, n) & ~job->cluster->slow[n]);
+    return any;
+}
+
+void gt_slow_trade(struct job *job)
+{
+    struct gt_cluster *cluster = job->cluster;
+    size_t nodes = cluster->node_count;
+    struct slow_trade trade = {.job = job};
+    trade.places = gt_close_memory(cluster, 0, nodes * (2 * sizeof(*trade.places) + sizeof(*trade.to) + 1));
+    if (!trade.places)
+        return;
+    trade.sorted = trade.places + nodes;
+    trade.to = (uint32_t *)(trade.sorted + nodes);
+    trade.taken = (uint8_t *)(trade.to + nodes);
+    if (!slow_count(&trade))
+        return;
+    memset(trade.to, 0xff, nodes * sizeof(*trade.to));
+    uint32_t stamp = gt_core_stamp(cluster);
+    for (uint32_t n = slow_next(cluster, 0); n != GT_NONE; n = slow_next(cluster, n + 1)) {
+        if (!trade.taken[n] || cluster->mark[cluster->super[n]] == stamp)
+            continue;
+        cluster->mark[cluster->super[n]] = stamp;
+        slow_trade_in(&trade, cluster->super[n]);
+    }
+    for (uint32_t i = 0; i < job->pod_count; i++) {
+        struct gt_plan_pod *pod = &job->pods[i];
+        if (pod->running || trade.to[pod->node] == GT_NONE)
+            continue;
+        pod->node = trade.to[pod->node];
+        pod->mask = gt_draft_available(job, pod->node);
+    }
+}
+
+/* ---- the whole job ---- */
+
+/* What a plan leaves, and how far apart it lies. */
+struct slow_worth {
+    uint64_t places[GT_CHAIN_MAX];
+    uint64_t supernodes, tiers;
+};
+
+/* Whether single nodes hold such a size. */
+static bool slow_fits_node(const struct gt_cluster *cluster, uint32_t size)
+{
+    bool fits = false;
+    for (uint32_t n = size; n <= GT_GPUS_MAX && !fits; n++)
+        fits = cluster->nodes_of[n] > 0;
+    return fits;
+}
+
+/* Places of a size: on nodes; of sizes that need several, in the whole nodes of supernodes. */
+static uint64_t slow_places(const struct job *job, uint32_t size)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    uint32_t *whole = cluster->scratch;
+    uint64_t places = 0;
+    bool on_nodes = slow_fits_node(cluster, size);
+    memset(whole, 0, cluster->super_count * sizeof(*whole));
+    for (uint32_t n = 0; n < cluster->node_count; n++) {
+        unsigned left = gt_draft_count(job, n);
+        if (on_nodes)
+            places += left / size;
+        else if (left && left == cluster->size[n])
+            whole[cluster->super[n]] += left;
+    }
+    for (uint32_t s = 0; s < cluster->super_count; s++)
+        places += whole[s] / size;
+    return places;
+}
+
+static void slow_judge(struct gt_cluster *cluster, const struct gt_plan_request *request,
+                       struct slow_worth *ret)
+{
+    struct job job = gt_plan_begin(cluster, request);
+    *ret = (struct slow_worth){0};
+    job.slow = GT_SLOW_ANY;
+    gt_draft_begin(&job);
+    for (uint32_t u = 0; u < job.unit_count; u++) {
+        const struct gt_plan_unit *unit = &job.units[u];
+        ret->supernodes += unit->supernodes;
+        ret->tiers += unit->tier;
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+            if (!job.pods[i].running && gt_draft_count(&job, job.pods[i].node) >= unit->gpus)
+                gt_draft_take(&job, job.pods[i].node, unit->gpus);
+    }
+    for (unsigned i = 0; i < cluster->chain.sizes.count; i++)
+        ret->places[i] = slow_places(&job, cluster->chain.sizes.size[i]);
+}
+
+static bool slow_is_no_worse(const struct slow_worth *a, const struct slow_worth *than)
+{
+    bool no_worse = a->supernodes <= than->supernodes && a->tiers <= than->tiers;
+    for (unsigned i = 0; i < GT_CHAIN_MAX; i++)
+        no_worse &= a->places[i] >= than->places[i];
+    return no_worse;
+}
+
+bool gt_plan_has_slow(const struct gt_cluster *cluster, const struct gt_plan_request *request)
+{
+    bool has = false;
+    for (uint32_t i = 0; cluster->slow_nodes && i < request->pod_count && !has; i++) {
+        const struct gt_plan_pod *pod = &request->pods[i];
+        has = !pod->running && gt_core_has_node(cluster, pod->node) &&
+              (pod->mask & gt_slow_of(cluster, pod->node));
+    }
+    return has;
+}
+
+/* Plans in one supernode alone; false also where that would be worse. */
+static bool slow_try_in(struct gt_cluster *cluster, const struct gt_plan_request *request, uint32_t super,
+                        const struct slow_worth *first)
+{
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set outside = {0};
+    struct gt_plan_request within = *request;
+    struct gt_plan_failure failure;
+    struct slow_worth worth;
+    for (uint32_t n = cluster->node_count; n-- > 0;)
+        if (gt_core_has_node(cluster, n) &&
+            (cluster->super[n] != super || gt_node_set_has(request->excluded, n)) &&
+            gt_node_set_add(&outside, n, NULL) < 0)
+            return false;
+    within.excluded = &outside;
+    if (!gt_plan_job(cluster, &within, &failure))
+        return false;
+    slow_judge(cluster, request, &worth);
+    return slow_is_no_worse(&worth, first);
+}
+
+/* Plans without slow GPUs, at no cost. */
+static bool slow_try(struct gt_cluster *cluster, const struct gt_plan_request *request,
+                     const struct slow_worth *first)
+{
+    struct gt_plan_failure failure;
+    struct slow_worth worth;
+    if (!gt_plan_job(cluster, request, &failure))
+        return false;
+    slow_judge(cluster, request, &worth);
+    bool taken = slow_is_no_worse(&worth, first), one = request->unit_count == 1 && !request->units->atom;
+    for (uint32_t s = 0, tried = 0; one && !taken && s < cluster->super_count && tried < SLOW_TRIES; s++) {
+        if (cluster->supers[s].tier != 1 || cluster->total[s] < request->units->pods * request->units->gpus)
+            continue;
+        taken = slow_try_in(cluster, request, s, first);
+        tried++;
+    }
+    return taken;
+}
+
+bool gt_plan_slow(struct gt_cluster *cluster, const struct gt_plan_request *request,
+                  struct gt_plan_failure *ret_failure)
+{
+    struct gt_plan_request own = *request;
+    struct gt_plan_failure other;
+    struct slow_worth first;
+    own.settled = true;
+    if (request->slow == GT_SLOW_NEVER) {
+        bool placed = gt_plan_job(cluster, &own, ret_failure);
+        own.slow = GT_SLOW_ANY;
+        if (!placed)
+            ret_failure->keeps_off = gt_plan_job(cluster, &own, &other);
+        return placed;
+    }
+    if (!gt_plan_job(cluster, &own, ret_failure))
+        return false;
+    if (!gt_plan_has_slow(cluster, &own))
+        return true;
+    slow_judge(cluster, &own, &first);
+    own.slow = GT_SLOW_NEVER;
+    if (slow_try(cluster, &own, &first))
+        return true;
+    own.slow = GT_SLOW_AVOID;
+    return gt_plan_job(cluster, &own, ret_failure);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/cleanup.h"
+#include "scheduler-ext/core/chain.h"
+#include "tests/unit/core/core_world.h"
+
+/* Slow GPUs: what plans keep off them, against all ways to place a unit. */
+
+enum { GPUS = 4, SUPERS = 4, NODES = 5 };
+
+static unsigned draw(uint64_t *random, unsigned below)
+{
+    return (unsigned)(random_next(random) % below);
+}
+
+static void set_rule(struct gt_cluster *cluster)
+{
+    const struct gt_chain_sizes chain = {4, {GPUS, 2 * GPUS, 4 * GPUS, 8 * GPUS}};
+    gt_cluster_set_rule(cluster, GT_RULE_STATIC);
+    assert_int_equal(gt_chain_set(cluster, &chain, NULL), 0);
+}
+
+/* Supernodes of some nodes, of which some are full or partly used and some have slow GPUs. */
+static struct gt_cluster *make_site(unsigned supers, bool whole, uint64_t *random)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 2);
+    set_rule(cluster);
+    for (unsigned s = 0; s < supers; s++) {
+        char name[16];
+        snprintf(name, sizeof(name), "s%u", s);
+        uint32_t id = world_super(cluster, name, 1, GT_NONE), first = gt_cluster_nodes(cluster);
+        unsigned nodes = 1 + draw(random, NODES);
+        world_nodes(cluster, name, nodes, class, id);
+        for (unsigned n = first; n < first + nodes; n++) {
+            if (draw(random, 3) == 0)
+                gt_cluster_set_free(cluster, n, whole ? 0 : world_mask(draw(random, GPUS), GPUS, random));
+            if (draw(random, 2))
+                gt_cluster_set_slow(cluster, n, world_mask(1 + draw(random, GPUS), GPUS, random));
+        }
+    }
+    return cluster;
+}
+
+static bool plan_as(struct gt_cluster *cluster, struct world_job *job, enum gt_slow_use slow)
+{
+    struct gt_plan_request request = world_request(job);
+    request.slow = slow;
+    job->placed = gt_plan_job(cluster, &request, &job->failure);
+    return job->placed;
+}
+
+static unsigned slow_of(const struct gt_cluster *cluster, const struct world_job *job)
+{
+    unsigned slow = 0;
+    uint64_t given[SUPERS * NODES] = {0};
+    for (uint32_t i = 0; i < job->pod_count; i++) {
+        struct gt_cluster_node node;
+        assert_true(gt_cluster_get_node(cluster, job->pods[i].node, &node));
+        assert_int_equal(job->pods[i].mask & ~node.available, 0);
+        assert_int_equal(job->pods[i].mask & given[job->pods[i].node], 0);
+        assert_int_equal(gt_bit_count(job->pods[i].mask), job->units[0].gpus);
+        given[job->pods[i].node] |= job->pods[i].mask;
+        slow += gt_bit_count(job->pods[i].mask & node.slow);
+    }
+    return slow;
+}
+
+/* ---- all ways ---- */
+
+/* How many free GPUs each node has, and how many of them are not slow. */
+struct counts {
+    unsigned nodes, left[SUPERS * NODES], good[SUPERS * NODES], supers;
+    uint32_t super[SUPERS * NODES];
+};
+
+static struct counts counts_of(const struct gt_cluster *cluster)
+{
+    struct counts counts = {.nodes = gt_cluster_nodes(cluster), .supers = gt_cluster_supernodes(cluster)};
+    for (unsigned n = 0; n < counts.nodes; n++) {
+        struct gt_cluster_node node;
+        assert_true(gt_cluster_get_node(cluster, n, &node));
+        counts.left[n] = gt_bit_count(node.available);
+        counts.good[n] = gt_bit_count(node.available & ~node.slow);
+        counts.super[n] = node.supernode;
+    }
+    return counts;
+}
+
+/* Places of each size of the chain in idle nodes. */
+static void places_of(const struct counts *counts, unsigned ret[static 4])
+{
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned size = GPUS << i, idle[2 * SUPERS * NODES] = {0};
+        ret[i] = 0;
+        for (unsigned n = 0; n < counts->nodes; n++)
+            idle[counts->super[n]] += counts->left[n] == GPUS ? GPUS : 0;
+        for (unsigned s = 0; s < counts->supers; s++)
+            ret[i] += idle[s] / size;
+    }
+}
+
+static bool has_places(const struct counts *counts, const unsigned *at_least)
+{
+    unsigned places[4];
+    bool has = true;
+    places_of(counts, places);
+    for (unsigned i = 0; i < 4; i++)
+        has = has && places[i] >= at_least[i];
+    return has;
+}
+
+static void take(struct counts *counts, const struct world_job *job)
+{
+    for (uint32_t i = 0; i < job->pod_count; i++)
+        counts->left[job->pods[i].node] -= job->units[0].gpus;
+}
+
+/* The least number of slow GPUs of all ways to place `pods` more pods of whole nodes in a supernode, from
+ * node `from` on, that leave so many places. */
+static unsigned least_whole(struct counts *counts, uint32_t super, unsigned from, unsigned pods,
+                            const unsigned *places)
+{
+    unsigned least = UINT32_MAX;
+    if (!pods)
+        return has_places(counts, places) ? 0 : UINT32_MAX;
+    for (unsigned n = from; n < counts->nodes; n++) {
+        if (counts->super[n] != super || counts->left[n] != GPUS)
+            continue;
+        counts->left[n] = 0;
+        unsigned rest = least_whole(counts, super, n + 1, pods - 1, places);
+        counts->left[n] = GPUS;
+        if (rest != UINT32_MAX && rest + GPUS - counts->good[n] < least)
+            least = rest + GPUS - counts->good[n];
+    }
+    return least;
+}
+
+static void whole_nodes_are_chosen_exactly(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned found = 0, avoided = 0;
+    (void)state;
+    for (unsigned round = 0; round < test_rounds(3000); round++) {
+        unsigned places[4], supers = 1 + draw(&random, SUPERS), pods = 1 << draw(&random, 3);
+        struct gt_cluster *cluster = make_site(supers, true, &random);
+        struct world_job job;
+        world_job(&job, 1, pods, GPUS, 0);
+        if (plan_as(cluster, &job, GT_SLOW_ANY)) {
+            struct counts before = counts_of(cluster), after = before;
+            struct gt_cluster_node node;
+            unsigned any = slow_of(cluster, &job), anywhere = UINT32_MAX;
+            assert_true(gt_cluster_get_node(cluster, job.pods[0].node, &node));
+            take(&after, &job);
+            places_of(&after, places);
+            unsigned there = least_whole(&before, node.supernode, 0, pods, places);
+            for (unsigned s = 0; s < before.supers; s++) {
+                unsigned least = least_whole(&before, s, 0, pods, places);
+                anywhere = least < anywhere ? least : anywhere;
+            }
+            assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
+            assert_int_equal(slow_of(cluster, &job), anywhere ? there : 0);
+            after = before;
+            take(&after, &job);
+            assert_true(has_places(&after, places));
+            avoided += any > slow_of(cluster, &job);
+            found++;
+            world_bind(cluster, &job, 1);
+        }
+        gt_cluster_free(cluster);
+    }
+    assert_true(avoided > found / 10);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const unsigned *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* What is left on the nodes, by how many GPUs were free there. */
+static void kinds_of(const struct counts *start, const struct counts *counts, unsigned *ret)
+{
+    for (unsigned n = 0; n < counts->nodes; n++)
+        ret[n] = start->left[n] * 100 + counts->left[n];
+    qsort(ret, counts->nodes, sizeof(*ret), by_number);
+}
+
+/* The least number of slow GPUs of all ways to place the pods so that nodes that are equally full keep these
+ * numbers of free GPUs. */
+static unsigned least_alike(struct counts *counts, const struct counts *start, unsigned from, unsigned pods,
+                            unsigned gpus, const unsigned *wanted)
+{
+    unsigned least = UINT32_MAX;
+    if (from == counts->nodes) {
+        unsigned left[SUPERS * NODES];
+        kinds_of(start, counts, left);
+        return pods || memcmp(left, wanted, counts->nodes * sizeof(*left)) != 0 ? UINT32_MAX : 0;
+    }
+    for (unsigned here = 0; here <= pods && here * gpus <= start->left[from]; here++) {
+        counts->left[from] = start->left[from] - here * gpus;
+        unsigned rest = least_alike(counts, start, from + 1, pods - here, gpus, wanted);
+        unsigned slow = here * gpus > start->good[from] ? here * gpus - start->good[from] : 0;
+        if (rest != UINT32_MAX && rest + slow < least)
+            least = rest + slow;
+    }
+    counts->left[from] = start->left[from];
+    return least;
+}
+
+static void parts_of_nodes_are_chosen_exactly(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned none = 0, some = 0;
+    (void)state;
+    for (unsigned round = 0; round < test_rounds(2000); round++) {
+        struct gt_cluster *cluster = make_site(1, false, &random);
+        struct world_job job;
+        world_job(&job, 1, 1 + draw(&random, 6), 1 + draw(&random, 3), 0);
+        gt_cluster_set_rule(cluster, draw(&random, 2) ? GT_RULE_CHURN : GT_RULE_STATIC);
+        if (plan_as(cluster, &job, GT_SLOW_ANY)) {
+            struct counts before = counts_of(cluster), after = before;
+            take(&after, &job);
+            struct counts scratch = before;
+            unsigned wanted[SUPERS * NODES];
+            kinds_of(&before, &after, wanted);
+            unsigned least = least_alike(&scratch, &before, 0, job.pod_count, job.units[0].gpus, wanted);
+            assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
+            unsigned slow = slow_of(cluster, &job);
+            assert_true(slow == least || slow == 0);
+            none += slow == 0;
+            some += slow > 0;
+        }
+        gt_cluster_free(cluster);
+    }
+    assert_true(none && some);
+}
+
+/* ---- what it costs ---- */
+
+/* Jobs one after the other, none ends: as many are accepted as by a cluster that does not mind. */
+static void nothing_is_refused_for_it(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned accepted = 0, slow[2] = {0};
+    (void)state;
+    for (unsigned round = 0; round < test_rounds(300); round++) {
+        uint64_t seed = random_next(&random), other = seed;
+        struct gt_cluster *clusters[] = {make_site(SUPERS, true, &seed), make_site(SUPERS, true, &other)};
+        for (unsigned j = 0; j < 12; j++) {
+            unsigned pods = 1 << draw(&random, 4);
+            bool fits[2];
+            for (unsigned i = 0; i < 2; i++) {
+                struct world_job job;
+                world_job(&job, 1, pods, GPUS, 0);
+                fits[i] = plan_as(clusters[i], &job, i ? GT_SLOW_AVOID : GT_SLOW_ANY);
+                slow[i] += fits[i] ? slow_of(clusters[i], &job) : 0;
+                if (fits[i])
+                    world_bind(clusters[i], &job, j);
+            }
+            assert_int_equal(fits[0], fits[1]);
+            accepted += fits[0];
+        }
+        gt_cluster_free(clusters[0]);
+        gt_cluster_free(clusters[1]);
+    }
+    print_message(
+        "%u jobs accepted with avoid and with any, cost to acceptance 0; slow GPUs in them %u and %u\n",
+        accepted, slow[1], slow[0]);
+    assert_true(slow[1] <= slow[0]);
+}
+
+static void never_is_never(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 2), super = world_super(cluster, "s", 1, GT_NONE);
+    struct world_job job;
+    gt_auto_buf struct gt_buf text = GT_BUF(1000);
+    (void)state;
+    world_nodes(cluster, "n", 3, class, super);
+    gt_cluster_set_slow(cluster, 0, 1);
+    world_job(&job, 1, 2, GPUS, 0);
+    assert_true(plan_as(cluster, &job, GT_SLOW_NEVER));
+    assert_int_equal(slow_of(cluster, &job), 0);
+    world_job(&job, 1, 3, GPUS, 0);
+    assert_false(plan_as(cluster, &job, GT_SLOW_NEVER));
+    assert_true(job.failure.keeps_off && !job.failure.could_fit);
+    gt_plan_failure_text(cluster, &job.failure, &text);
+    assert_non_null(
+        strstr(text.data, "; it would fit with GPUs that are slow or suspect, which it never takes"));
+    assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
+    assert_int_equal(slow_of(cluster, &job), 1);
+    world_job(&job, 1, 3, GPUS - 1, 0);
+    assert_true(plan_as(cluster, &job, GT_SLOW_NEVER));
+    assert_int_equal(slow_of(cluster, &job), 0);
+    world_job(&job, 1, 4, GPUS, 0);
+    assert_false(plan_as(cluster, &job, GT_SLOW_NEVER));
+    assert_false(job.failure.keeps_off);
+    gt_cluster_remove_node(cluster, 0);
+    world_job(&job, 1, 2, GPUS, 0);
+    assert_true(plan_as(cluster, &job, GT_SLOW_NEVER));
+    gt_cluster_free(cluster);
+}
+
+/* Units of several supernodes, and pods that run, keep their places. */
+static void running_pods_stay(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 2), super = world_super(cluster, "s", 1, GT_NONE);
+    struct world_job job;
+    (void)state;
+    world_nodes(cluster, "n", 4, class, super);
+    gt_cluster_set_slow(cluster, 0, 3);
+    gt_cluster_set_free(cluster, 0, 0);
+    gt_cluster_set_slow(cluster, 1, 1);
+    world_job(&job, 1, 3, GPUS, 0);
+    job.pods[0] = (struct gt_plan_pod){.running = true, .node = 0, .mask = 15};
+    assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
+    assert_int_equal(job.pods[0].node, 0);
+    assert_true(job.pods[1].node > 1 && job.pods[2].node > 1);
+    gt_cluster_free(cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_nodes_are_chosen_exactly),
+        cmocka_unit_test(parts_of_nodes_are_chosen_exactly),
+        cmocka_unit_test(nothing_is_refused_for_it),
+        cmocka_unit_test(never_is_never),
+        cmocka_unit_test(running_pods_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
