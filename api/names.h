@@ -29,6 +29,7 @@
 #define GT_REASON_GPU_LOST          "GPULost"
 #define GT_REASON_GPU_UNHEALTHY     "GPUUnhealthy"
 #define GT_REASON_NO_DEVICE_PLUGIN  "NoDevicePlugin"
+#define GT_REASON_SLOW_GPUS         "SlowGPUs"         /* of an Event of a pod */
 #define GT_REASON_BY_CLAIMS         "DriverRegistered" /* claims give its GPUs, no device plugin does */
 
 /* The extended resource of whole GPUs, unless another is configured. */
@@ -80,6 +81,7 @@
 #define GT_ANNOTATION_SPREAD         "metax-tech.com/spread"
 #define GT_ANNOTATION_JOB_TOPOLOGY   "metax-tech.com/job-topology"
 #define GT_ANNOTATION_GROUP_TOPOLOGY "metax-tech.com/gpu-group-topology"
+#define GT_ANNOTATION_SLOW           "metax-tech.com/slow-gpus"
 #define GT_ANNOTATION_JOB_NAME       "metax-tech.com/job-name"
 #define GT_ANNOTATION_JOB_PODS       "metax-tech.com/job-pods"
 /* On pods alone: whether it may move for others, what a restart costs it, and the node that it is to move to.

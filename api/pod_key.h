@@ -14,6 +14,7 @@ enum gt_pod_key {
     GT_KEY_SPREAD,
     GT_KEY_JOB_TOPOLOGY,
     GT_KEY_GROUP_TOPOLOGY,
+    GT_KEY_SLOW,
     GT_KEY_SIZES, /* so many */
     GT_KEY_PLAN_UNIT = GT_KEY_SIZES,
     GT_KEY_PLAN_RANK,

@@ -97,9 +97,11 @@ static void resource_slice_write_attributes(const struct gt_resource_slice *slic
                                             const struct gt_slice_device *device, struct gt_buf *to)
 {
     const struct gt_gpu *first = resource_slice_first_of(slice, device);
+    enum gt_gpu_grade grade = GT_GRADE_NONE; /* the worst */
     bool product = true, zone = first->zone, root = true, numa = first->numa_node >= 0;
     for (uint64_t rest = device->gpus; rest; rest &= rest - 1) {
         const struct gt_gpu *gpu = &slice->node->gpus[gt_bit_first(rest)];
+        grade = gpu->grade > grade ? gpu->grade : grade;
         product = product && strcmp(gpu->product, first->product) == 0;
         zone = zone && gpu->zone == first->zone; /* one without direct links matches no other */
         root = root && strcmp(gpu->path.root, first->path.root) == 0;
@@ -113,6 +115,7 @@ static void resource_slice_write_attributes(const struct gt_resource_slice *slic
     add_string(to, "", "product", product ? first->product : "");
     if (zone)
         add_int(to, "", "linkZone", first->zone);
+    add_string(to, "", "grade", gt_gpu_grade_name(grade));
     add_string(to, "", "supernode", slice->supernode);
     add_string(to, "", "serverUUID", slice->node->server_uuid);
     add_string(to, "", "driverVersion", slice->node->driver_version);

@@ -13,11 +13,12 @@
 enum { WALK_DEPTH = 12, VALUE_SIZE = 64 };
 
 /* The first ones are also those of templates and of the objects that have them. */
-enum { TEMPLATE_KEYS = 7 };
+enum { TEMPLATE_KEYS = 8 };
 static const char *const user_keys[] = {
     GT_ANNOTATION_GROUP,    GT_ANNOTATION_ATOMIC,       GT_ANNOTATION_LOSS,           GT_ANNOTATION_UNPLACED,
-    GT_ANNOTATION_SPREAD,   GT_ANNOTATION_JOB_TOPOLOGY, GT_ANNOTATION_GROUP_TOPOLOGY, GT_ANNOTATION_JOB_NAME,
-    GT_ANNOTATION_JOB_PODS, GT_ANNOTATION_MOVABLE,      GT_ANNOTATION_COST,           GT_ANNOTATION_MOVE_TO};
+    GT_ANNOTATION_SPREAD,   GT_ANNOTATION_JOB_TOPOLOGY, GT_ANNOTATION_GROUP_TOPOLOGY, GT_ANNOTATION_SLOW,
+    GT_ANNOTATION_JOB_NAME, GT_ANNOTATION_JOB_PODS,     GT_ANNOTATION_MOVABLE,        GT_ANNOTATION_COST,
+    GT_ANNOTATION_MOVE_TO};
 
 void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, ...)
 {
@@ -133,10 +134,10 @@ void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to)
     }
 }
 
-bool gt_user_keys_any(const cJSON *object)
+const char *gt_user_keys_any(const cJSON *object)
 {
     for (size_t i = 0; i < TEMPLATE_KEYS; i++)
         if (find_below(object, user_keys[i], NULL, WALK_DEPTH))
-            return true;
-    return false;
+            return user_keys[i];
+    return NULL;
 }

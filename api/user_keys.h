@@ -26,5 +26,6 @@ void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, .
 /* Checks the keys of an object and of all pod templates in it. */
 void gt_user_keys_check(const cJSON *object, struct gt_key_warnings *to);
 
-/* Whether its own metadata, or a pod template's, has a key that users write for jobs, as an annotation. */
-bool gt_user_keys_any(const cJSON *object);
+/* A key that users write for jobs, as an annotation of its own metadata or of a pod template's; NULL: it has
+ * none. */
+const char *gt_user_keys_any(const cJSON *object);

@@ -88,7 +88,7 @@ enum { GPUS_OF_POD_MAX = 1024 };
 
 struct plan_options {
     struct cli_parse parse;
-    const char *cluster, *group, *atomic, *topology, *unit_topology;
+    const char *cluster, *group, *atomic, *topology, *unit_topology, *slow;
     unsigned close;
     uint64_t pods, gpus;
     struct gt_chain_sizes chain; /* none: it is learned */
@@ -116,6 +116,8 @@ static const struct gt_option own_options[] = {
      gt_option_any_text, PLAN_FIELD(topology)},
     {"gpu-group-topology", "HOW", "with atoms: required=TIER, each unit in one supernode of this tier",
      gt_option_any_text, PLAN_FIELD(unit_topology)},
+    {"slow-gpus", "HOW", "how the job uses slow GPUs: avoid (default), never, any", gt_option_any_text,
+     PLAN_FIELD(slow)},
     {"close", "HOW", "whether the job lies close only where that costs no room (room), or always (prefer)",
      gt_option_word, PLAN_FIELD(close), .words = close_words},
     {"chain", "LIST", "unit sizes to leave room for, ascending (default: those of the job and of the pods)",
@@ -179,7 +181,8 @@ static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options 
                                  .of = {[GT_KEY_GROUP] = options->group,
                                         [GT_KEY_ATOMIC] = options->atomic,
                                         [GT_KEY_JOB_TOPOLOGY] = options->topology,
-                                        [GT_KEY_GROUP_TOPOLOGY] = options->unit_topology}};
+                                        [GT_KEY_GROUP_TOPOLOGY] = options->unit_topology,
+                                        [GT_KEY_SLOW] = options->slow}};
     GT_TRY(gt_job_sizes_read(&texts, 1, &plan->sizes, err));
     gt_auto_free struct gt_job_pod *pods = calloc(plan->pod_count, sizeof(*pods));
     if (!pods)
@@ -234,17 +237,19 @@ static void say_no_node(struct cli_plan *plan)
 static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
 {
     __attribute__((cleanup(gt_score_rank_free_p))) struct gt_score_rank *rank = NULL;
-    int r = gt_score_rank_new(plan->cluster, plan->gpus, &rank, err);
+    int r = gt_score_rank_new(plan->cluster, plan->gpus, plan->sizes.slow, &rank, err);
     plan->placed = true;
     for (uint32_t i = 0; i < plan->pod_count && plan->placed && r >= 0; i++) {
         struct gt_score_parts parts;
         struct gt_promise_id promise;
         uint32_t node = gt_score_rank_best(rank);
-        plan->placed = node != GT_NONE && gt_score_one(plan->cluster, node, plan->gpus, &parts);
+        struct gt_cluster_node n;
+        plan->placed = gt_cluster_get_node(plan->cluster, node, &n) &&
+                       ((plan->sizes.slow != GT_SLOW_ANY &&
+                         gt_score_left(plan->cluster, node, ~n.slow, plan->gpus, &parts)) ||
+                        gt_score_one(plan->cluster, node, plan->gpus, &parts));
         if (!plan->placed)
             break;
-        struct gt_cluster_node n;
-        gt_cluster_get_node(plan->cluster, node, &n);
         plan->pods[i] = (struct gt_plan_pod){.node = node, .mask = parts.choice.mask};
         plan->losses[i] = parts.choice.loss;
         plan->units[i].supernode = n.supernode;
@@ -269,6 +274,7 @@ static int cli_plan_place(struct cli_plan *plan, struct gt_err **err)
                                             .pods = plan->pods,
                                             .pod_count = plan->pod_count,
                                             .flat = plan->sizes.flat,
+                                            .slow = plan->sizes.slow,
                                             .within = plan->sizes.within};
     struct gt_plan_failure failure;
     plan->placed = gt_plan_job(plan->cluster, &request, &failure);
@@ -447,6 +453,11 @@ static int cli_plan_answer(struct gt_cluster_file *file, const struct plan_optio
     if (r >= 0 && advise && ((*ret)->sizes.within || (*ret)->sizes.unit_within)) {
         *ret_exit = CLI_USAGE;
         return gt_fail(err, EINVAL, "--%s does not know of tiers that are required",
+                       options->advise ? "advise" : "relocate");
+    }
+    if (r >= 0 && advise && (*ret)->sizes.slow == GT_SLOW_NEVER && gt_cluster_has_slow(file->cluster)) {
+        *ret_exit = CLI_USAGE;
+        return gt_fail(err, EINVAL, "--%s does not know of jobs that never take slow GPUs",
                        options->advise ? "advise" : "relocate");
     }
     return r >= 0 && advise ? find_advice(*ret, options, err) : r;

@@ -80,8 +80,12 @@ unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *c
     unsigned wanted = size - answer.count + gt_bit_count(must_mask);
     if (wanted > gt_bit_count(free_mask))
         wanted = gt_bit_count(free_mask);
+    /* Slow ones last: none where others suffice, else all others. */
+    uint64_t good = free_mask & (~gt_node_graded(inventory->node) | must_mask);
+    bool suffices = gt_bit_count(good) >= wanted;
     if (answer.count < size && inventory->class && wanted &&
-        gt_choose(inventory->class, free_mask, must_mask, wanted, 0, &choice))
+        gt_choose(inventory->class, suffices ? good : free_mask, suffices ? must_mask : good, wanted, 0,
+                  &choice))
         for (uint64_t rest = choice.mask & ~must_mask; rest; rest &= rest - 1) {
             int gpu = gt_bit_first(rest);
             prefer_add(&answer, id_of[gpu], &inventory->devices[gpu]);

@@ -58,6 +58,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from plan" -l group-size -x -d "G
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l atomic-group-size -x -d "GPUs of an atom"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l job-topology -x -a "required=leaf required=spine preferred none" -d "Where the job lies"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l gpu-group-topology -x -a "required=leaf required=spine" -d "Where a unit lies"
+complete -c gputopo -n "__fish_seen_subcommand_from plan" -l slow-gpus -x -a "avoid never any" -d "How it uses slow GPUs"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l close -x -a "room prefer" -d "Closeness or room"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l chain -x -d "Unit sizes to leave room for"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l explain -d "Say why, and the bounds"

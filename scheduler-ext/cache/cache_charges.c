@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "scheduler-ext/cache/cache_internal.h"
+#include "scheduler-ext/jobs/rules.h"
 
 /* What takes other resources of nodes: pods on them, plans of pods, and holds. Each has its node and the
  * request that was taken there, so that exactly this is given back. */
@@ -157,7 +158,8 @@ const struct gt_cache_request *gt_cache_pod_request(const struct gt_cache_pod *p
 
 void gt_cache_asked(const struct gt_cache *cache, const struct gt_cache_pod *pod, struct gt_mix_amounts *ret)
 {
-    *ret = (struct gt_mix_amounts){.gpus = pod->gpus};
+    *ret = (struct gt_mix_amounts){.gpus = pod->gpus,
+                                   .slow = gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW))};
     gt_cache_request_amounts(cache, gt_cache_pod_request(pod), ret);
 }
 

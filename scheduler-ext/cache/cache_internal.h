@@ -109,6 +109,7 @@ struct cache_node {
     uint32_t devices_version;
     uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: used by named pods */
     uint64_t health_unknown;       /* of the healthy ones */
+    uint64_t slow;                 /* of them: slow or suspect */
     uint64_t isolated; /* unhealthy ones whose pods stay: no fault, somebody keeps them out of use */
     struct cache_owner *owners;
     uint32_t owner_count;

@@ -475,6 +475,8 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     forget_holds(&scene);
     gt_cluster_set_free(cache->cluster, node->id, sliced & ~(node->used | claimed));
     gt_cluster_set_healthy(cache->cluster, node->id, node->healthy);
+    cache->room = cache->room || at.slow & ~node->slow; /* a job that never takes them may fit */
+    gt_cluster_set_slow(cache->cluster, node->id, node->slow);
     recompute_assume_holds(&scene);
     hold_foreign(&scene, node->foreign & scene.room);
     gt_cluster_set_eligible(cache->cluster, node->id, is_eligible(node));

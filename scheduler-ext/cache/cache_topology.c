@@ -198,7 +198,7 @@ static void cache_topology_commit(struct gt_cache *cache, struct cache_node *nod
     uint64_t observed_ms = node->observed_ms;
     uint32_t versions = node->devices_version;
     uint64_t healthy = node->has_topology ? node->healthy : 0,
-             isolated = node->has_topology ? node->isolated : 0;
+             isolated = node->has_topology ? node->isolated : 0, slow = node->has_topology ? node->slow : 0;
     bool same = same_ids(node, facts);
     if (node->class && node->class != facts->class)
         note_rewired(cache, node);
@@ -222,9 +222,10 @@ static void cache_topology_commit(struct gt_cache *cache, struct cache_node *nod
     node->owner_count = facts->owner_count;
     node->healthy = gt_node_usable(topology->node);
     node->isolated = gt_node_isolated(topology->node);
+    node->slow = gt_node_graded(topology->node);
     if (!same || (healthy | isolated) & ~(node->healthy | node->isolated))
         node->unhealthy_ms = cache->now_ms;
-    if (!same || healthy != node->healthy || isolated != node->isolated)
+    if (!same || healthy != node->healthy || isolated != node->isolated || slow != node->slow)
         gt_cache_node_changed(cache, node);
     node->health_unknown = gt_node_with_health(topology->node, GT_GPU_HEALTH_UNKNOWN);
     node->owned = topology->owned;

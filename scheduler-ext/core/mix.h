@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cleanup.h"
+#include "scheduler-ext/core/cluster.h"
 
 struct gt_err;
 
@@ -36,6 +36,7 @@ enum {
 /* What a pod asks for, or what is left on a node. INT64_MAX: the node does not report it. */
 struct gt_mix_amounts {
     unsigned gpus;
+    enum gt_slow_use slow;        /* of a pod */
     int64_t of[GT_MIX_RESOURCES]; /* thousandths of a core, bytes */
 };
 

@@ -67,6 +67,11 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret);
 uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *ids, uint32_t count,
                       double *ret);
 
+/* The value as a pod uses slow GPUs: where k of the GPUs `left` are not slow, that of these; else below all
+ * such values, NAN for GT_SLOW_NEVER. */
+double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+                     enum gt_slow_use use, double value);
+
 /* The stranded part, and `value` changed by it; NAN stays NAN. */
 double gt_score_stranded_part(struct gt_mix *mix, const struct gt_mix_amounts *left,
                               const struct gt_mix_amounts *pod);
@@ -100,8 +105,8 @@ void gt_score_kube_scheduler(const struct gt_cluster *cluster, const struct gt_a
  * are evaluated only once. After a call only the returned node may change, and only to fewer available GPUs.
  */
 struct gt_score_rank;
-int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, struct gt_score_rank **ret,
-                      struct gt_err **err);
+int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, enum gt_slow_use use,
+                      struct gt_score_rank **ret, struct gt_err **err);
 uint32_t gt_score_rank_best(struct gt_score_rank *rank); /* GT_NONE: none is feasible */
 void gt_score_rank_free(struct gt_score_rank *rank);
 GT_DEFINE_CLEANUP(struct gt_score_rank *, gt_score_rank_free)

@@ -11,6 +11,7 @@
 struct gt_score_rank {
     struct gt_cluster *cluster;
     unsigned k;
+    enum gt_slow_use use;
     double *value;   /* [node] */
     uint32_t *order; /* the heap */
     uint32_t size;
@@ -41,12 +42,13 @@ static void sift_down(struct gt_score_rank *rank, uint32_t at)
     order[at] = moving;
 }
 
-int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, struct gt_score_rank **ret, struct gt_err **err)
+int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, enum gt_slow_use use,
+                      struct gt_score_rank **ret, struct gt_err **err)
 {
     size_t nodes = cluster->node_count;
     struct gt_score_rank *rank = calloc(1, sizeof(*rank));
     if (rank) {
-        *rank = (struct gt_score_rank){.cluster = cluster, .k = k};
+        *rank = (struct gt_score_rank){.cluster = cluster, .k = k, .use = use};
         rank->value = malloc((nodes + 1) * sizeof(*rank->value));
         rank->order = malloc((nodes + 1) * sizeof(*rank->order));
     }
@@ -55,6 +57,8 @@ int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, struct gt_score_ra
         return gt_fail_sys(err, ENOMEM, "cluster");
     }
     gt_score_all(cluster, k, rank->value);
+    for (uint32_t node = 0; node < nodes && cluster->slow_nodes; node++)
+        rank->value[node] = gt_score_slow(cluster, node, UINT64_MAX, k, use, rank->value[node]);
     for (uint32_t node = 0; node < nodes; node++)
         if (!isnan(rank->value[node]))
             rank->order[rank->size++] = node;
@@ -69,9 +73,9 @@ uint32_t gt_score_rank_best(struct gt_score_rank *rank)
     struct gt_score_parts parts;
     if (rank->asked && rank->size) {
         uint32_t node = rank->order[0];
-        if (gt_score_one(rank->cluster, node, rank->k, &parts))
-            rank->value[node] = parts.value;
-        else
+        double value = gt_score_one(rank->cluster, node, rank->k, &parts) ? parts.value : (double)NAN;
+        rank->value[node] = gt_score_slow(rank->cluster, node, UINT64_MAX, rank->k, rank->use, value);
+        if (isnan(rank->value[node]))
             rank->order[0] = rank->order[--rank->size];
         if (rank->size)
             sift_down(rank, 0);

@@ -18,6 +18,19 @@ struct gt_aware_range gt_score_range(const struct gt_aware_weights *weights)
                                    weights->closeness_weight)};
 }
 
+double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+                     enum gt_slow_use use, double value)
+{
+    struct gt_aware_range range = gt_score_range(&cluster->weights);
+    struct gt_score_parts parts;
+    if (use == GT_SLOW_ANY || isnan(value) || !gt_core_has_node(cluster, node) ||
+        !(cluster->slow[node] & cluster->available[node]))
+        return value;
+    if (gt_score_left(cluster, node, left & ~cluster->slow[node], k, &parts))
+        return parts.value;
+    return use == GT_SLOW_NEVER ? (double)NAN : value - (range.most - range.least);
+}
+
 double gt_score_stranded_part(struct gt_mix *mix, const struct gt_mix_amounts *left,
                               const struct gt_mix_amounts *pod)
 {

@@ -212,6 +212,7 @@ struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const 
                                     .excluded = &attempt->excluded,
                                     .rules = attempt->rules,
                                     .flat = view->job->sizes.flat,
+                                    .slow = view->job->sizes.slow,
                                     .within = view->job->sizes.within,
                                     .several = gt_job_view_has_several(view)};
 }

@@ -61,14 +61,18 @@ static double node_values_of(struct gt_cache *cache, const struct gt_mix_amounts
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_mix_amounts left;
     struct gt_cluster_node node;
+    uint64_t mask = UINT64_MAX;
     gt_cache_left(cache, id, &left);
     if (has_left >= 0 && (unsigned)has_left < left.gpus && gt_cluster_get_node(cluster, id, &node)) {
         struct gt_score_parts parts;
         left.gpus = (unsigned)has_left;
-        value = !pod->gpus                                                                      ? value
-                : gt_score_left(cluster, id, what_is_left(&node, left.gpus), pod->gpus, &parts) ? parts.value
-                                                                                                : (double)NAN;
+        mask = what_is_left(&node, left.gpus);
+        value = !pod->gpus                                            ? value
+                : gt_score_left(cluster, id, mask, pod->gpus, &parts) ? parts.value
+                                                                      : (double)NAN;
     }
+    if (pod->gpus)
+        value = gt_score_slow(cluster, id, mask, pod->gpus, pod->slow, value);
     return isnan(value) ? value : gt_score_strand(cluster, gt_cache_mix(cache), &left, pod, value);
 }
 

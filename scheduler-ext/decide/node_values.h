@@ -43,7 +43,7 @@ struct gt_aware_weights gt_node_weights(const struct gt_cache *cache, const stru
 void gt_node_values_near(struct gt_cache *cache, const struct gt_aware_weights *weights,
                          const struct gt_cache_pod *pod, const uint32_t *ids, uint32_t count, double *values);
 
-/* Changes the value of a node from score.h by what it has left of CPU and memory. */
+/* Changes the value of a node from score.h by its slow GPUs and by what it has left of CPU and memory. */
 double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value);
 
 /*

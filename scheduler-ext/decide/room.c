@@ -128,7 +128,8 @@ int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
         return gt_fail_sys(err, ENOMEM, "moves");
     *ret = found;
     if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0 ||
-        !gt_advise_job_of(&request, &relocate.job))
+        !gt_advise_job_of(&request, &relocate.job) ||
+        (request.slow == GT_SLOW_NEVER && gt_cluster_has_slow(cluster))) /* which this search does not know */
         return 0;
     relocate.job_avoids = request.excluded;
     GT_TRY(gt_relocate(cluster, spec->pods, spec->count, &relocate, &found, err));

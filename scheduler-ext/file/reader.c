@@ -240,7 +240,7 @@ static int file_nodes_check_order(const struct gt_at *at, const cJSON *gpus, con
 
 /* The node has the wiring of an earlier node of the file; only the unhealthy GPUs may differ. */
 static int read_like(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
-                     uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
+                     uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy, uint64_t *ret_slow)
 {
     struct gt_cluster *cluster = reader->file->cluster;
     char name[READER_NAME_SIZE];
@@ -255,17 +255,18 @@ static int read_like(struct cluster_reader *reader, const struct gt_at *at, cons
     *ret_count = gt_class_gpus(other.class);
     uint64_t unhealthy;
     GT_TRY(reader_gpus(at, json, "unhealthy", *ret_count, &unhealthy));
+    GT_TRY(reader_gpus(at, json, "slow", *ret_count, ret_slow));
     *ret_healthy = ~unhealthy;
     return gt_reader_wrap(at, gt_cluster_add_class(cluster, other.class, ret_class, reader->err));
 }
 
 /* The hardware of a node: its class, how many GPUs, which are healthy. */
 static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
-                         uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
+                         uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy, uint64_t *ret_slow)
 {
     const cJSON *topology;
     if (gt_get(json, "like"))
-        return read_like(reader, at, json, ret_class, ret_count, ret_healthy);
+        return read_like(reader, at, json, ret_class, ret_count, ret_healthy, ret_slow);
     GT_TRY(gt_get_object(at, json, "topology", &topology));
     if (topology && gt_get(json, "gpus"))
         return gt_at_fail(at, "gpus", "there is a topology too, expected one of them");
@@ -276,6 +277,7 @@ static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, 
             return gt_at_fail(at, "", "expected gpus (a number), topology (a node) or like (a name)");
         *ret_count = n;
         *ret_healthy = ~UINT64_C(0);
+        GT_TRY(reader_gpus(at, json, "slow", n, ret_slow));
         return class_of_count(reader, at, n, ret_class);
     }
     char source[READER_PATH_SIZE + 32];
@@ -287,6 +289,7 @@ static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, 
     gt_weights_of(node, &weights);
     *ret_count = node->gpu_count;
     *ret_healthy = gt_node_usable(node);
+    *ret_slow = gt_node_graded(node);
     return file_nodes_add_class(reader, at, &weights, ret_class);
 }
 
@@ -320,15 +323,16 @@ static int file_nodes_read(struct cluster_reader *reader, const cJSON *json)
         return gt_at_fail(&at, "name", "\"%.100s\" is the name of nodes[%u] already", name, twice);
     uint32_t supernode, class, id;
     unsigned count;
-    uint64_t healthy, free;
+    uint64_t healthy, slow, free;
     GT_TRY(read_supernode(reader, &at, json, &supernode));
-    GT_TRY(read_hardware(reader, &at, json, &class, &count, &healthy));
+    GT_TRY(read_hardware(reader, &at, json, &class, &count, &healthy, &slow));
     reader->free_given[reader->node_count] = gt_get(json, "free");
     GT_TRY(reader_gpus(&at, json, "free", count, &free));
     GT_TRY(gt_reader_wrap(&at, gt_cluster_add_node(cluster, name, class, supernode, &id, reader->err)));
     if (reader->free_given[reader->node_count])
         gt_cluster_set_free(cluster, id, free);
     gt_cluster_set_healthy(cluster, id, healthy);
+    gt_cluster_set_slow(cluster, id, slow);
     reader->node_count++;
     return 0;
 }

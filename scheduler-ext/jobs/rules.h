@@ -32,11 +32,15 @@ struct gt_job_sizes {
     bool of_group;          /* the job is a group of a larger one, and sentences say so */
     enum gt_on_node_loss loss;
     bool spread; /* the jobs of its object lie in different supernodes where they can */
-    bool flat;   /* the job is not brought together above the supernode */
+    enum gt_slow_use slow;
+    bool flat; /* the job is not brought together above the supernode */
     unsigned within,
         unit_within; /* tiers: the job, or each of its units, lies in one such supernode; 0: not asked */
     bool recreate;   /* where its pods run without a plan, all of them are evicted and it is placed again */
 };
+
+/* What a pod alone says of slow GPUs; AVOID where that is not known. */
+enum gt_slow_use gt_job_slow_use(const char *text);
 
 /* An annotation on one template counts for the whole job; templates must not contradict each other. */
 int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,

@@ -121,9 +121,12 @@ static int sizes_read_word(const struct word_rule *rule, const struct gt_job_tex
             continue;
         while (word < GT_COUNT(rule->words) && !(rule->words[word] && strcmp(text, rule->words[word]) == 0))
             word++;
-        if (word == GT_COUNT(rule->words))
-            return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is none of %s", short_name(rule->key),
-                           texts[i].where[0] ? " of " : "", texts[i].where, text, rule->list);
+        if (word == GT_COUNT(rule->words)) {
+            const char *meant = gt_text_meant(text, rule->words, rule->words[2] ? 3 : 2);
+            return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is none of %s%s%s%s", short_name(rule->key),
+                           texts[i].where[0] ? " of " : "", texts[i].where, text, rule->list,
+                           meant ? "; " : "", meant ? meant : "", meant ? " is meant" : "");
+        }
         if (first && word != *ret)
             return gt_fail(err, EINVAL, "%s differs within the job: %s on %s, %s on %s",
                            short_name(rule->key), rule->words[*ret], first->where, rule->words[word],
@@ -191,6 +194,19 @@ static int sizes_read_tier(enum gt_pod_key key, const char *const *words, unsign
     return 0;
 }
 
+static const struct word_rule slow_rule = {
+    GT_KEY_SLOW,
+    {[GT_SLOW_AVOID] = "avoid", [GT_SLOW_NEVER] = "never", [GT_SLOW_ANY] = "any"},
+    "avoid, never, any"};
+
+enum gt_slow_use gt_job_slow_use(const char *text)
+{
+    unsigned use = 0;
+    while (text && use < GT_COUNT(slow_rule.words) && strcmp(text, slow_rule.words[use]) != 0)
+        use++;
+    return use < GT_COUNT(slow_rule.words) ? (enum gt_slow_use)use : GT_SLOW_AVOID;
+}
+
 int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,
                       struct gt_err **err)
 {
@@ -202,7 +218,7 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
     static const struct word_rule spreads = {GT_KEY_SPREAD, {"none", "supernode"}, "none, supernode"};
     static const char *const closeness[] = {"preferred", "none"};
     struct gt_job_sizes sizes = {0};
-    unsigned loss = 0, again = 0, spread = 0, flat = 0, none;
+    unsigned loss = 0, again = 0, spread = 0, flat = 0, slow = 0, none;
     GT_TRY(read_key(GT_KEY_GROUP, texts, count, &sizes.group, &sizes.whole, err));
     GT_TRY(read_key(GT_KEY_ATOMIC, texts, count, &sizes.atomic, NULL, err));
     GT_TRY(sizes_read_word(&losses, texts, count, &loss, err));
@@ -211,6 +227,8 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
     GT_TRY(sizes_read_tier(GT_KEY_JOB_TOPOLOGY, closeness, GT_COUNT(closeness), texts, count, &sizes.within,
                            &flat, err));
     GT_TRY(sizes_read_tier(GT_KEY_GROUP_TOPOLOGY, NULL, 0, texts, count, &sizes.unit_within, &none, err));
+    GT_TRY(sizes_read_word(&slow_rule, texts, count, &slow, err));
+    sizes.slow = (enum gt_slow_use)slow;
     sizes.flat = flat;
     sizes.loss = (enum gt_on_node_loss)loss;
     sizes.recreate = again;

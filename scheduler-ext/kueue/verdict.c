@@ -287,6 +287,7 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
                                             .pod_count = places->count,
                                             .excluded = &excluded,
                                             .flat = job->sizes.flat,
+                                            .slow = job->sizes.slow,
                                             .within = job->sizes.within};
     struct gt_plan_failure failure, without;
     if (!gt_demands_plan(spec->cache, &demands, &request, &failure)) {

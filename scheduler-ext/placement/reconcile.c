@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/time_text.h"
 #include "scheduler-ext/cache/peers.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/part.h"
+#include "scheduler-ext/decide/slow.h"
 #include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
@@ -16,7 +18,8 @@
  * its pods' objects. */
 
 enum { REPORT_AFTER_MS = 800 }; /* people see within a second why a job does not go on */
-enum { RECONCILE_REST = 16 };   /* pause after a reconcile: so many times the duration of making the view */
+enum { SLOW_TEXT_MAX = 1000 };
+enum { RECONCILE_REST = 16 }; /* pause after a reconcile: so many times the duration of making the view */
 
 static void leave_queue(struct pjob *pjob)
 {
@@ -264,6 +267,7 @@ static uint64_t shape_of(const struct reconcile *reconcile)
     }
     shape = gt_digest_number(shape, view->minimum);
     shape = gt_digest_number(shape, view->job->sizes.within);
+    shape = gt_digest_number(shape, view->job->sizes.slow);
     if (reconcile->placement->jobs.reserving) /* what others have to give up depends on it */
         shape = gt_digest_number(shape, (uintptr_t)reconcile->pjob->tenant);
     for (uint32_t u = 0; u < view->job->units.count; u++) {
@@ -365,9 +369,21 @@ static void report_rest(struct reconcile *reconcile)
     gt_placement_report(pjob, reconcile->view, reconcile->owner, true);
 }
 
+/* An Event, once for each change. */
+static void report_slow(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    gt_auto_buf struct gt_buf text = GT_BUF(SLOW_TEXT_MAX);
+    uint64_t digest = gt_slow_job_text(pjob->placement->spec.cache, pjob->job, &text);
+    if (digest && digest != pjob->report.slow_digest && text.data)
+        gt_placement_event(pjob, pjob->job->pods, true, GT_REASON_SLOW_GPUS, "Place", text.data);
+    pjob->report.slow_digest = digest;
+}
+
 static void bring_in(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
+    report_slow(reconcile);
     leave_queue(pjob);
     gt_reconcile_hint(reconcile);
     if (!gt_job_view_gated(reconcile->view)) {

@@ -151,6 +151,7 @@ struct pjob_report {
     char *text, *plan;
     const char *next_reason; /* they replace reason and text once these were told for long enough */
     char *next_text;         /* NULL: none do */
+    uint64_t slow_digest;    /* of what was said of slow GPUs; 0: nothing */
     uint64_t told_ms;        /* when reason and text were reported; 0: they were not */
     uint64_t published_ms;   /* when the object was last updated with why it waits */
     uint64_t digest;         /* the last event */

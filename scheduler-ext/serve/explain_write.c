@@ -10,6 +10,7 @@
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/decide/demands.h"
+#include "scheduler-ext/decide/slow.h"
 #include "scheduler-ext/jobs/job.h"
 #include "scheduler-ext/jobs/rules.h"
 #include "scheduler-ext/serve/model_parts.h"
@@ -59,7 +60,7 @@ bool gt_query_get(const char *query, const char *key, char *ret, size_t size)
     return false;
 }
 
-enum { ROWS_MAX = 1024 };
+enum { ROWS_MAX = 1024, HOLDER_MAX = 1024 };
 
 static const char *node_name(const struct gt_debug_view *view, uint32_t id)
 {
@@ -266,6 +267,9 @@ static void explain_write_add_job(const struct gt_debug_view *view, const struct
         gt_buf_puts(to, "The plan:\n");
         explain_write_add_lines(info.plan, to);
     }
+    gt_auto_buf struct gt_buf slow = GT_BUF(HOLDER_MAX);
+    if (gt_slow_job_text(view->cache, job, &slow) && slow.data)
+        gt_buf_printf(to, "Slow GPUs: %s\n", slow.data);
 }
 
 void gt_explain_job_text(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
@@ -486,8 +490,6 @@ void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache
 
 /* Who has each GPU of a node, or to whom it is promised. */
 
-enum { HOLDER_MAX = 1024 };
-
 static const struct gt_cache_job *job_numbered(const struct gt_cache *cache, uint64_t number)
 {
     const struct gt_cache_job *job = gt_cache_next_job(cache, NULL);
@@ -551,6 +553,8 @@ static void say_holder(const struct gt_debug_view *view, uint32_t id, const stru
     uint64_t bit = UINT64_C(1) << gpu;
     const struct gt_cache_pod *user = gt_cache_gpu_user(view->cache, id, gpu);
     const struct gt_promise *promise;
+    if (node->healthy & node->slow & bit)
+        gt_buf_puts(to, "slow or suspect, ");
     if (!(node->healthy & bit))
         gt_buf_puts(to, node->free & ~node->assumed & bit ? "unhealthy" : "unhealthy, ");
     if (user && (!(node->free & bit) || node->assumed & bit))

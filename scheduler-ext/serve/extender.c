@@ -427,6 +427,8 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
                   (unsigned long long)e->refused_by[GT_NODE_RESERVED]);
     gt_buf_printf(to, "%s{reason=\"numa\"} %llu\n", refused_by,
                   (unsigned long long)e->refused_by[GT_NUMA_REFUSED]);
+    gt_buf_printf(to, "%s{reason=\"slow_gpus\"} %llu\n", refused_by,
+                  (unsigned long long)e->refused_by[GT_SLOW_REFUSED]);
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
                       "Time for a decision, from the end of its body to the answer.", limits, e->buckets,
                       BUCKETS, e->seconds);

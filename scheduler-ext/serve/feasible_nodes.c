@@ -43,7 +43,10 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
     uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
     return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                  ? GT_GPUS_RESERVED
            : gt_node_kubelet_refuses(cache, node, remote, pod->known, pod->gpus) ? GT_NUMA_REFUSED
-                                                                                 : GT_FEASIBLE;
+           : pod->asked.slow == GT_SLOW_NEVER && known.slow &&
+                   feasibility_bits(gt_node_available(&known, remote) & ~known.slow) < pod->gpus
+               ? GT_SLOW_REFUSED
+               : GT_FEASIBLE;
 }
 
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,
@@ -74,6 +77,9 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
             "the kubelet's topology manager would refuse the pod (TopologyAffinityError): its %u GPUs "
             "would be spread over too many NUMA nodes",
             pod->gpus);
+    else if (feasibility == GT_SLOW_REFUSED)
+        gt_buf_printf(to, "%u of the free GPUs are slow or suspect, which the pod never takes, %u needed",
+                      feasibility_bits(gt_node_available(&known, remote) & known.slow), pod->gpus);
     else if (feasibility == GT_GPUS_RESERVED) {
         gt_buf_printf(to,
                       "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
@@ -119,6 +125,7 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
     *ret = spare                             ? GT_REFUSED_SPARE
            : feasibility == GT_NODE_RESERVED ? GT_REFUSED_NODE_RESERVED
            : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_GPUS_RESERVED
+           : feasibility == GT_SLOW_REFUSED && feasibility_bits(available) >= pod->gpus ? GT_REFUSED_SLOW
            : feasibility == GT_NUMA_REFUSED && feasibility_bits(available) >= pod->gpus ? GT_REFUSED_NUMA
                                                                                         : GT_REFUSED_TOO_FEW;
     if (feasibility != GT_FEASIBLE)
@@ -273,6 +280,10 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
         gt_buf_printf(to, "%s enough GPUs free, but spread over NUMA nodes so that %s would refuse the pod",
                       have, count == 1 ? "its kubelet" : "their kubelets");
         break;
+    case GT_REFUSED_SLOW:
+        gt_buf_printf(to, "%s enough GPUs free, but some are slow or suspect, and the pod never takes these",
+                      have);
+        break;
     case GT_REFUSED_RESOURCES:
         gt_buf_printf(to, "%s too little besides GPUs left for the pod", have);
         break;
@@ -324,6 +335,7 @@ const char *gt_refusal_name(enum gt_refusal refusal)
         [GT_REFUSED_GPUS_RESERVED] = "gpusReserved",
         [GT_REFUSED_NODE_RESERVED] = "nodeReserved",
         [GT_REFUSED_NUMA] = "numa",
+        [GT_REFUSED_SLOW] = "slow",
         [GT_REFUSED_RESOURCES] = "tooFewResources",
         [GT_REFUSED_SPARE] = "spare",
         [GT_REFUSED_UNSUITED] = "unsuited",

@@ -24,6 +24,8 @@ enum gt_feasibility {
     GT_GPUS_RESERVED,     /* its free GPUs are reserved for others */
     GT_NODE_RESERVED,     /* the node is reserved for a waiting job */
     GT_NUMA_REFUSED, /* its kubelet would refuse the pod, since the free GPUs are spread over NUMA nodes */
+    GT_SLOW_REFUSED, /* too few of its free GPUs are neither slow nor suspect, and the pod takes no such ones
+                      */
     GT_FEASIBILITIES,
 };
 
@@ -58,6 +60,7 @@ enum gt_refusal {
     GT_REFUSED_GPUS_RESERVED, /* for planned or starting pods */
     GT_REFUSED_NODE_RESERVED, /* for a waiting job */
     GT_REFUSED_NUMA,          /* by its kubelet, since the free GPUs are spread over NUMA nodes */
+    GT_REFUSED_SLOW,          /* the pod takes no slow GPUs, and too few others are free */
     GT_REFUSED_RESOURCES,     /* it lacks CPU, memory or another resource for the pod */
     GT_REFUSED_SPARE,         /* only for replacements of pods on lost nodes */
     GT_REFUSED_UNSUITED,      /* excluded by the pod's selector, affinity or tolerations */

@@ -100,6 +100,11 @@ static void add_notes(const struct gt_cluster_node *found, const struct gt_cache
         gt_picture_add_note(to, "%u reserved by the other scheduler", gt_bit_count(cached->foreign));
     if (cached->offered >= 0 && cached->offered < gt_bit_count(found->healthy))
         gt_picture_add_note(to, "its Node offers %lld of %u GPUs", (long long)cached->offered, node->gpus);
+    if (found->slow & found->healthy) {
+        gt_auto_buf struct gt_buf list = GT_BUF(NOTE_MAX);
+        gt_text_add_mask(&list, found->slow & found->healthy);
+        gt_picture_add_note(to, "GPU %s slow or suspect", list.data ? list.data : "");
+    }
     if (found->healthy & ~cached->sliced)
         gt_picture_add_note(to, "its ResourceSlices hold %u of %u GPUs",
                             gt_bit_count(found->all & cached->sliced), node->gpus);

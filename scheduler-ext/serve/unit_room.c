@@ -93,7 +93,8 @@ static void add_amount(struct unit_search *search, uint8_t at, uint32_t gpus, ui
 static bool is_about_gpus(enum gt_refusal refusal)
 {
     return refusal == GT_REFUSED_TOO_FEW || refusal == GT_REFUSED_GPUS_RESERVED ||
-           refusal == GT_REFUSED_NUMA || refusal == GT_REFUSED_RESOURCES || refusal == GT_REFUSED_OFFERED;
+           refusal == GT_REFUSED_NUMA || refusal == GT_REFUSED_SLOW || refusal == GT_REFUSED_RESOURCES ||
+           refusal == GT_REFUSED_OFFERED;
 }
 
 static struct gt_obstacle obstacle_at(const struct gt_debug_view *view, uint32_t id,

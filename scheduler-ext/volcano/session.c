@@ -350,13 +350,18 @@ void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t number, uint8_t *re
     const struct volcano_session *session = &volcano->session;
     const struct volcano_task *task = gt_volcano_task_at(volcano, number);
     const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
+    struct gt_mix_amounts asked = {0};
     memset(ret, 1, node_count);
+    if (task && task->pod)
+        gt_cache_asked(volcano->cache, task->pod, &asked);
     for (uint32_t id = 0; task && task->pod && id < session->ids; id++) {
         struct gt_cluster_node node;
         uint32_t at = session->node_of[id];
         if (at < node_count && gt_cluster_get_node(cluster, id, &node))
             ret[at] = !gt_node_gpus_are_reserved(&node, 0, task->pod->gpus) &&
-                      !gt_node_kubelet_refuses(volcano->cache, id, 0, task->pod, task->pod->gpus);
+                      !gt_node_kubelet_refuses(volcano->cache, id, 0, task->pod, task->pod->gpus) &&
+                      !(asked.slow == GT_SLOW_NEVER && node.slow &&
+                        gt_bit_count(gt_node_available(&node, 0) & ~node.slow) < task->pod->gpus);
     }
     if (task && task->pod)
         gt_volcano_room_forbid(volcano, task->pod->gpus, ret, node_count);

@@ -487,9 +487,10 @@ static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object,
     if (gt_get_at(object, "metadata", "ownerReferences"))
         return;
     gt_user_keys_check(object, to);
-    if (known && !owner && gt_user_keys_any(object))
-        gt_key_warnings_add(to, "its gpu-group-size does nothing: no pod of it asks for %.100s",
-                            webhook->resource);
+    const char *key = known && !owner ? gt_user_keys_any(object) : NULL;
+    if (key)
+        gt_key_warnings_add(to, "its %s does nothing: no pod of it asks for %.100s",
+                            key + sizeof(GT_USER_PREFIX) - 1, webhook->resource);
 }
 
 static void warn_of_ungrouped(const struct gt_owner *owner, struct gt_key_warnings *to)
@@ -517,6 +518,20 @@ static void warn_of_peers(void *arg, cJSON *spec)
     gt_pod_peers_free(peers);
 }
 
+/* Without a group size only this annotation has an effect. */
+static int check_ungrouped(const struct gt_owner *owner, struct gt_err **err)
+{
+    int r = 0;
+    for (unsigned i = 0; i < owner->spec.count && r >= 0; i++) {
+        const struct gt_job_template *template = &owner->spec.templates[i];
+        const struct gt_job_texts texts = {.of = {[GT_KEY_SLOW] = template->texts.of[GT_KEY_SLOW]},
+                                           .where = template->role};
+        struct gt_job_sizes sizes;
+        r = gt_job_sizes_read(&texts, 1, &sizes, err);
+    }
+    return r;
+}
+
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review, enum gt_job_kind kind,
                         struct review_verdict *verdict)
 {
@@ -539,9 +554,11 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     warn_of_owner(webhook, review->object, owner, known && r >= 0, &verdict->warnings);
     if ((r == -EINVAL || r == -E2BIG) && gt_user_keys_any(review->object))
         verdict->refusal = gt_steal(unreadable);
-    else if (owner && !has_groups(owner))
+    else if (owner && !has_groups(owner)) {
         warn_of_ungrouped(owner, &verdict->warnings);
-    else if (owner && check_jobs(owner, &verdict->refusal) >= 0) {
+        if (!update)
+            check_ungrouped(owner, &verdict->refusal);
+    } else if (owner && check_jobs(owner, &verdict->refusal) >= 0) {
         const char *warning = gt_owner_warning(kind, review->object);
         if (warning)
             gt_key_warnings_add(&verdict->warnings, "%s", warning);

@@ -112,6 +112,9 @@ class Isolated(Case):
         with open(CRD, encoding="utf-8") as file:
             schema = yaml.safe_load(file)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         jsonschema.validate(self.spec(), schema["properties"]["spec"]["properties"]["isolated"])
+        given, = self.kubelet_.admit("others", 7)
+        self.assertNotIn(self.uuid(3), given)
+        self.kubelet_.release("others")
         self.done("isolate", "n1/3", "--reason", "now bad")
         self.healthy(7)
         self.done("release", "n1/3")

@@ -37,6 +37,30 @@ class PlacementTest(PlacementCase):
         self.wait_lifted(*names)
         self.assertEqual({planned_node(self.pod(name)).split("-")[0] for name in names}, {"s1"})
 
+    def test_slow_gpus_are_left_and_said(self):
+        """Node 0 has a slow GPU: the first job keeps off it, the second one cannot, and is told; the third one waits rather."""
+        self.world(1)
+        status = topology("s0-n0", 8)
+        status["gpus"][3].update(grade="slow", gradeReason="memory bandwidth 70 %")
+        self.api.add(TOPOLOGIES, "s0-n0", status=status)
+        self.start()
+        first = self.add_gang("a", 3, 24)
+        self.wait_lifted(*first)
+        pod = indexed_pod("never", 0, gpus=8, group=8)
+        pod["metadata"]["annotations"]["metax-tech.com/slow-gpus"] = "never"
+        self.add_job("never", 1, 8)
+        self.add_pod("never-0", pod)
+        self.assertTrue(wait_for(lambda: "slow or suspect, which it never takes" in (self.condition("never-0") or {}).get("message", "")),
+                        self.condition("never-0"))
+        second = self.add_gang("b", 1, 8)
+        self.wait_lifted(*second)
+        self.assertEqual({planned_node(self.pod(name)) for name in first}, {"s0-n1", "s0-n2", "s0-n3"})
+        def said():
+            return [event["note"] for event in self.events() if event["reason"] == "SlowGPUs"]
+        self.assertTrue(wait_for(lambda: len(said()) == 2), self.events())  # of the pod and of the job
+        self.assertEqual(set(said()), {"it runs at the pace of slow or suspect GPUs: GPU 3 of node s0-n0 (pod b-0). To be free of it, "
+                                  "pods like b-0 need 8 GPUs that are not slow on a node of their supernode"})
+
     def test_gang_is_planned_written_and_lifted(self):
         self.world(2)
         self.start()

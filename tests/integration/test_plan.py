@@ -301,6 +301,22 @@ class Answers(PlanCase):
         cluster["pods"][0]["movable"] = False
         self.assertNotIn("moved", crossing(4))
 
+    def test_slow_gpus(self):
+        """Of nodes that are alike those without slow GPUs; another supernode where that costs no room."""
+        nodes = [{**plain(f"n{i}", "s"), **({"slow": [i]} if i < 2 else {})} for i in range(4)]
+        cluster = {"supernodes": [{"name": "s", "tier": 1}], "nodes": nodes}
+        job = ("--pods", 2, "--gpus", 8, "--group-size", 16)
+        self.assertEqual({pod["node"] for unit in self.plan(cluster, *job)["units"] for pod in unit["pods"]}, {"n2", "n3"})
+        self.assertEqual({pod["node"] for unit in self.plan(cluster, *job, "--slow-gpus", "any")["units"] for pod in unit["pods"]},
+                         {"n0", "n1"})
+        three = ("--pods", 3, "--gpus", 8, "--group-size", 24)
+        self.assertTrue(self.plan(cluster, *three)["placed"])
+        answer = self.plan(cluster, *three, "--slow-gpus", "never")
+        self.assertFalse(answer["placed"])
+        self.assertIn("it would fit with GPUs that are slow or suspect, which it never takes", answer["reason"])
+        one, = self.plan({"nodes": nodes[:1]}, "--pods", 1, "--gpus", 4)["units"]
+        self.assertNotIn(0, one["pods"][0]["gpus"])
+
     def test_required_tiers(self):
         """The whole job, or each unit, in one supernode of a tier; and closeness before room."""
         cluster = {

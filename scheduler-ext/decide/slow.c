@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/decide/slow.h"
+
+#include "base/bits.h"
+#include "base/digest.h"
+#include "base/text.h"
+#include "scheduler-ext/jobs/rules.h"
+
+enum { SLOW_NODES_NAMED = 3 };
+
+/* The slow GPUs of a pod, and its node. */
+static uint64_t slow_mask(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t *ret_node)
+{
+    struct gt_cluster *cluster = gt_cache_cluster((struct gt_cache *)(uintptr_t)cache);
+    struct gt_cluster_node node;
+    bool planned = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->plan_node != GT_NONE;
+    *ret_node = planned ? pod->plan_node : pod->node;
+    if (pod->deleting || !gt_cluster_get_node(cluster, *ret_node, &node) ||
+        gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW)) == GT_SLOW_ANY)
+        return 0;
+    return (planned ? pod->plan_mask : gt_cache_pod_gpus(cache, pod)) & node.slow;
+}
+
+/* A node of the pod's supernode, other than its own, that holds it without slow GPUs; GT_NONE: there is none.
+ */
+static uint32_t slow_other_node(struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t own)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_cluster_node node, other;
+    for (uint32_t n = 0; gt_cluster_get_node(cluster, own, &node) && n < gt_cluster_nodes(cluster); n++)
+        if (gt_cluster_get_node(cluster, n, &other) && other.supernode == node.supernode &&
+            gt_bit_count(other.available & ~other.slow) >= pod->gpus)
+            return n;
+    return GT_NONE;
+}
+
+uint64_t gt_slow_job_text(struct gt_cache *cache, const struct gt_cache_job *job, struct gt_buf *to)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    const struct gt_cache_pod *stuck = NULL, *may_move = NULL;
+    uint32_t pods = 0, id, goes_to = GT_NONE;
+    struct gt_cluster_node node;
+    uint64_t digest = GT_DIGEST_EMPTY;
+    for (const struct gt_cache_pod *pod = gt_cluster_has_slow(cluster) ? job->pods : NULL; pod;
+         pod = pod->next) {
+        uint64_t mask = slow_mask(cache, pod, &id);
+        if (!mask || !gt_cluster_get_node(cluster, id, &node))
+            continue;
+        if (pods < SLOW_NODES_NAMED) {
+            gt_buf_puts(to, pods ? "; " : "it runs at the pace of slow or suspect GPUs: ");
+            gt_buf_printf(to, "GPU%s ", gt_plural(gt_bit_count(mask)));
+            gt_text_add_mask(to, mask);
+            gt_buf_printf(to, " of node %s (pod %s)", node.name, pod->meta.name);
+        }
+        pods++;
+        digest = gt_digest_number(gt_digest_number(digest, mask), id);
+        uint32_t other = slow_other_node(cache, pod, id);
+        stuck = other == GT_NONE && !stuck ? pod : stuck;
+        if (other != GT_NONE && !may_move) {
+            may_move = pod;
+            goes_to = other;
+        }
+    }
+    if (!pods)
+        return 0;
+    if (pods > SLOW_NODES_NAMED)
+        gt_buf_printf(to, "; %u more pods have such ones", pods - SLOW_NODES_NAMED);
+    if (stuck)
+        gt_buf_printf(
+            to,
+            ". To be free of it, pods like %s need %u GPUs that are not slow on a node of their supernode",
+            stuck->meta.name, stuck->gpus);
+    else if (gt_cluster_get_node(cluster, goes_to, &node))
+        gt_buf_printf(to, ". Once it is made again, pod %s has room without them, as on node %s",
+                      may_move->meta.name, node.name);
+    return digest | 1;
+}
