@@ -428,6 +428,27 @@ void gt_cluster_set_healthy(struct gt_cluster *cluster, uint32_t node, uint64_t 
     gt_core_refresh(cluster, node);
 }
 
+void gt_cluster_set_slow(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    if (!gt_core_has_node(cluster, node))
+        return;
+    mask &= gt_core_all(cluster, node);
+    cluster->slow_nodes += (mask != 0) - (cluster->slow[node] != 0);
+    cluster->slow[node] = mask;
+}
+
+bool gt_cluster_has_slow(const struct gt_cluster *cluster)
+{
+    return cluster->slow_nodes > 0;
+}
+
+uint32_t gt_core_next_slow(const struct gt_cluster *cluster, uint32_t from)
+{
+    while (from < cluster->node_count && !(cluster->usable[from] && gt_core_slow(cluster, from)))
+        from++;
+    return cluster->slow_nodes && from < cluster->node_count ? from : GT_NONE;
+}
+
 void gt_cluster_set_eligible(struct gt_cluster *cluster, uint32_t node, bool eligible)
 {
     if (!gt_core_has_node(cluster, node))

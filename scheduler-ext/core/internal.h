@@ -67,9 +67,9 @@ struct gt_cluster {
     uint64_t *free, *healthy, *assumed, *available;
     uint64_t *slow;      /* plan_slow.h */
     uint32_t slow_nodes; /* nodes with a bit of `slow` */
-    uint8_t *count;  /* bits of available */
-    uint8_t *size;   /* GPUs that it has */
-    uint8_t *usable; /* bits of healthy; 0 where the node is not eligible */
+    uint8_t *count;      /* bits of available */
+    uint8_t *size;       /* GPUs that it has */
+    uint8_t *usable;     /* bits of healthy; 0 where the node is not eligible */
     uint16_t *class;
     uint32_t *super, *next, *previous; /* list of the supernode's nodes */
     uint32_t *first_promise;
@@ -178,6 +178,15 @@ static inline uint64_t gt_core_all(const struct gt_cluster *cluster, uint32_t no
 {
     return cluster->size[node] >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << cluster->size[node]) - 1;
 }
+
+/* The usable GPUs of a node that are slow or suspect. */
+static inline uint64_t gt_core_slow(const struct gt_cluster *cluster, uint32_t node)
+{
+    return cluster->slow_nodes ? cluster->slow[node] & cluster->healthy[node] : 0;
+}
+
+/* The next eligible node with such GPUs; GT_NONE: no more. */
+uint32_t gt_core_next_slow(const struct gt_cluster *cluster, uint32_t from);
 
 /* Number of 64-bit words for one bit for each node. */
 static inline uint32_t gt_core_words(uint32_t nodes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_slow.h"
+#include "scheduler-ext/core/plan_work.h"
 
 #include <string.h>
 
@@ -114,6 +114,16 @@ static void draft_numa(struct job *job)
     }
 }
 
+/* For a job that never takes slow GPUs. */
+static void draft_slow(struct job *job)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    for (uint32_t n = gt_core_next_slow(cluster, 0); n != GT_NONE; n = gt_core_next_slow(cluster, n + 1)) {
+        uint64_t mask = gt_draft_available(job, n) & ~cluster->slow[n];
+        gt_draft_set(job, n, mask, gt_core_bits(mask));
+    }
+}
+
 void gt_draft_begin(struct job *job)
 {
     struct gt_cluster *cluster = job->cluster;
@@ -137,7 +147,7 @@ void gt_draft_begin(struct job *job)
             gt_draft_set(job, n, mask, gt_core_bits(mask));
         }
     if (job->slow == GT_SLOW_NEVER)
-        gt_slow_draft(job);
+        draft_slow(job);
     draft_numa(job);
     /* Fewer may be used than are available: which of them a pod gets is decided later. */
     for (uint32_t i = 0; i < job->limit_count; i++) {
@@ -147,6 +157,16 @@ void gt_draft_begin(struct job *job)
     }
     for (uint32_t n = next_excluded(job, 0); n != GT_NONE; n = next_excluded(job, n + 1))
         gt_draft_set(job, n, 0, 0);
+}
+
+static void whole_without_slow(const struct job *job, unsigned gpus, uint32_t *whole)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    for (uint32_t n = gt_core_next_slow(cluster, 0); n != GT_NONE; n = gt_core_next_slow(cluster, n + 1))
+        if (!gt_node_set_has(job->excluded, n))
+            whole[cluster->super[n]] -=
+                gt_core_slots(gpus, cluster->usable[n]) -
+                gt_core_slots(gpus, gt_core_bits(cluster->healthy[n] & ~cluster->slow[n]));
 }
 
 /* The room of whole supernodes without excluded nodes, and without slow GPUs where the job takes none. */
@@ -159,7 +179,7 @@ static const uint32_t *without_excluded(const struct job *job, const uint32_t *w
         return whole;
     memcpy(to, whole, job->cluster->super_count * sizeof(*to));
     if (never)
-        gt_slow_whole(job, gpus, to);
+        whole_without_slow(job, gpus, to);
     for (; node != GT_NONE; node = next_excluded(job, node + 1))
         to[job->cluster->super[node]] -= gt_core_slots(gpus, job->cluster->usable[node]);
     return to;

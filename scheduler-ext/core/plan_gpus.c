@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan_nodes.h"
 
-#include "scheduler-ext/core/plan_slow.h"
 #include "scheduler-ext/core/pod_gpus.h"
 
 /* The last step of a plan: every pod has a node; on each node the GPUs of all its pods are chosen
@@ -73,6 +72,18 @@ static void sort_batches(struct pod_gpus_query *query, uint32_t *first)
         }
 }
 
+/* The best of these free GPUs for `count` in all: no slow one where others suffice, else all others and as
+ * few slow ones, those with the highest S beside the others. All of them where none is slow. */
+static uint64_t least_slow(const struct gt_cluster *cluster, uint32_t node, uint64_t free, unsigned count)
+{
+    uint64_t slow = gt_core_slow(cluster, node) & free, good = free & ~slow;
+    struct gt_choice choice;
+    if (!slow || gt_core_bits(good) >= count)
+        return slow ? good : free;
+    return gt_choose(cluster->classes[cluster->class[node]], free, good, count, 0, &choice) ? choice.mask
+                                                                                            : free;
+}
+
 static unsigned plan_gpus_count(const struct pod_gpus_query *query)
 {
     unsigned count = 0;
@@ -91,7 +102,7 @@ static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
     query.held &= gt_core_all(cluster, node) & ~query.free;
     sort_batches(&query, first);
     if (job->slow == GT_SLOW_AVOID)
-        query.free = gt_slow_least(cluster, node, query.free, plan_gpus_count(&query));
+        query.free = least_slow(cluster, node, query.free, plan_gpus_count(&query));
     gt_choose_pod_gpus(cluster, &query, masks);
     for (unsigned q = 0; q < query.batches; q++) {
         uint32_t i = first[q];

@@ -5,65 +5,8 @@
 #include <string.h>
 
 #include "scheduler-ext/core/plan_close.h"
-#include "scheduler-ext/core/slots.h"
 
 enum { SLOW_TRIES = 32 }; /* supernodes that a single unit is tried in */
-
-void gt_cluster_set_slow(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
-{
-    if (!gt_core_has_node(cluster, node))
-        return;
-    mask &= gt_core_all(cluster, node);
-    cluster->slow_nodes += (mask != 0) - (cluster->slow[node] != 0);
-    cluster->slow[node] = mask;
-}
-
-bool gt_cluster_has_slow(const struct gt_cluster *cluster)
-{
-    return cluster->slow_nodes > 0;
-}
-
-/* ---- never ---- */
-
-/* The next node with slow GPUs that may be used. */
-static uint32_t slow_next(const struct gt_cluster *cluster, uint32_t from)
-{
-    while (from < cluster->node_count && !(cluster->usable[from] && gt_slow_of(cluster, from)))
-        from++;
-    return from < cluster->node_count ? from : GT_NONE;
-}
-
-void gt_slow_draft(struct job *job)
-{
-    const struct gt_cluster *cluster = job->cluster;
-    for (uint32_t n = slow_next(cluster, 0); n != GT_NONE; n = slow_next(cluster, n + 1)) {
-        uint64_t mask = gt_draft_available(job, n) & ~cluster->slow[n];
-        gt_draft_set(job, n, mask, gt_core_bits(mask));
-    }
-}
-
-void gt_slow_whole(const struct job *job, unsigned gpus, uint32_t *whole)
-{
-    const struct gt_cluster *cluster = job->cluster;
-    for (uint32_t n = slow_next(cluster, 0); n != GT_NONE; n = slow_next(cluster, n + 1))
-        if (!gt_node_set_has(job->excluded, n))
-            whole[cluster->super[n]] -=
-                gt_core_slots(gpus, cluster->usable[n]) -
-                gt_core_slots(gpus, gt_core_bits(cluster->healthy[n] & ~cluster->slow[n]));
-}
-
-/* ---- GPUs on a node ---- */
-
-uint64_t gt_slow_least(const struct gt_cluster *cluster, uint32_t node, uint64_t free, unsigned count)
-{
-    uint64_t slow = gt_slow_of(cluster, node) & free, good = free & ~slow;
-    unsigned there = gt_core_bits(good);
-    struct gt_choice choice;
-    if (!slow || there >= count)
-        return slow ? good : free;
-    return gt_choose(cluster->classes[cluster->class[node]], free, good, count, 0, &choice) ? choice.mask
-                                                                                            : free;
-}
 
 /* ---- nodes that are alike ---- */
 
@@ -137,7 +80,7 @@ static void slow_trade_in(struct slow_trade *trade, uint32_t super)
                                     .before = (uint8_t)(left + taken),
                                     .left = (uint8_t)left,
                                     .available = (uint8_t)gt_core_bits(available),
-                                    .good = (uint8_t)gt_core_bits(available & ~gt_slow_of(cluster, n))};
+                                    .good = (uint8_t)gt_core_bits(available & ~gt_core_slow(cluster, n))};
     }
     memcpy(trade->sorted, trade->places, count * sizeof(*trade->places));
     qsort(trade->places, count, sizeof(*trade->places), slow_by_taken);
@@ -165,7 +108,8 @@ static bool slow_count(struct slow_trade *trade)
                 trade->taken[node] =
                     job->pods[i].running ? UINT8_MAX : (uint8_t)(trade->taken[node] + job->units[u].gpus);
         }
-    for (uint32_t n = slow_next(job->cluster, 0); n != GT_NONE && !any; n = slow_next(job->cluster, n + 1))
+    for (uint32_t n = gt_core_next_slow(job->cluster, 0); n != GT_NONE && !any;
+         n = gt_core_next_slow(job->cluster, n + 1))
         any = trade->taken[n] && trade->taken[n] != UINT8_MAX &&
               trade->taken[n] > gt_core_bits(gt_draft_available(job, n) & ~job->cluster->slow[n]);
     return any;
@@ -186,7 +130,7 @@ void gt_slow_trade(struct job *job)
         return;
     memset(trade.to, 0xff, nodes * sizeof(*trade.to));
     uint32_t stamp = gt_core_stamp(cluster);
-    for (uint32_t n = slow_next(cluster, 0); n != GT_NONE; n = slow_next(cluster, n + 1)) {
+    for (uint32_t n = gt_core_next_slow(cluster, 0); n != GT_NONE; n = gt_core_next_slow(cluster, n + 1)) {
         if (!trade.taken[n] || cluster->mark[cluster->super[n]] == stamp)
             continue;
         cluster->mark[cluster->super[n]] = stamp;
@@ -271,14 +215,14 @@ bool gt_plan_has_slow(const struct gt_cluster *cluster, const struct gt_plan_req
     for (uint32_t i = 0; cluster->slow_nodes && i < request->pod_count && !has; i++) {
         const struct gt_plan_pod *pod = &request->pods[i];
         has = !pod->running && gt_core_has_node(cluster, pod->node) &&
-              (pod->mask & gt_slow_of(cluster, pod->node));
+              (pod->mask & gt_core_slow(cluster, pod->node));
     }
     return has;
 }
 
 /* Plans in one supernode alone; false also where that would be worse. */
-static bool slow_try_in(struct gt_cluster *cluster, const struct gt_plan_request *request, uint32_t super,
-                        const struct slow_worth *first)
+static bool slow_try_in(struct gt_cluster *cluster, const struct gt_plan_request *request, gt_plan_fn *plan,
+                        uint32_t super, const struct slow_worth *first)
 {
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set outside = {0};
     struct gt_plan_request within = *request;
@@ -290,32 +234,32 @@ static bool slow_try_in(struct gt_cluster *cluster, const struct gt_plan_request
             gt_node_set_add(&outside, n, NULL) < 0)
             return false;
     within.excluded = &outside;
-    if (!gt_plan_job(cluster, &within, &failure))
+    if (!plan(cluster, &within, &failure))
         return false;
     slow_judge(cluster, request, &worth);
     return slow_is_no_worse(&worth, first);
 }
 
 /* Plans without slow GPUs, at no cost. */
-static bool slow_try(struct gt_cluster *cluster, const struct gt_plan_request *request,
+static bool slow_try(struct gt_cluster *cluster, const struct gt_plan_request *request, gt_plan_fn *plan,
                      const struct slow_worth *first)
 {
     struct gt_plan_failure failure;
     struct slow_worth worth;
-    if (!gt_plan_job(cluster, request, &failure))
+    if (!plan(cluster, request, &failure))
         return false;
     slow_judge(cluster, request, &worth);
     bool taken = slow_is_no_worse(&worth, first), one = request->unit_count == 1 && !request->units->atom;
     for (uint32_t s = 0, tried = 0; one && !taken && s < cluster->super_count && tried < SLOW_TRIES; s++) {
         if (cluster->supers[s].tier != 1 || cluster->total[s] < request->units->pods * request->units->gpus)
             continue;
-        taken = slow_try_in(cluster, request, s, first);
+        taken = slow_try_in(cluster, request, plan, s, first);
         tried++;
     }
     return taken;
 }
 
-bool gt_plan_slow(struct gt_cluster *cluster, const struct gt_plan_request *request,
+bool gt_plan_slow(struct gt_cluster *cluster, const struct gt_plan_request *request, gt_plan_fn *plan,
                   struct gt_plan_failure *ret_failure)
 {
     struct gt_plan_request own = *request;
@@ -323,20 +267,20 @@ bool gt_plan_slow(struct gt_cluster *cluster, const struct gt_plan_request *requ
     struct slow_worth first;
     own.settled = true;
     if (request->slow == GT_SLOW_NEVER) {
-        bool placed = gt_plan_job(cluster, &own, ret_failure);
+        bool placed = plan(cluster, &own, ret_failure);
         own.slow = GT_SLOW_ANY;
         if (!placed)
-            ret_failure->keeps_off = gt_plan_job(cluster, &own, &other);
+            ret_failure->keeps_off = plan(cluster, &own, &other);
         return placed;
     }
-    if (!gt_plan_job(cluster, &own, ret_failure))
+    if (!plan(cluster, &own, ret_failure))
         return false;
     if (!gt_plan_has_slow(cluster, &own))
         return true;
     slow_judge(cluster, &own, &first);
     own.slow = GT_SLOW_NEVER;
-    if (slow_try(cluster, &own, &first))
+    if (slow_try(cluster, &own, plan, &first))
         return true;
     own.slow = GT_SLOW_AVOID;
-    return gt_plan_job(cluster, &own, ret_failure);
+    return plan(cluster, &own, ret_failure);
 }

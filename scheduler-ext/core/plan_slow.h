@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "scheduler-ext/core/plan_work.h"
+#include "scheduler-ext/core/plan_within.h"
 
 /*
  * Slow and suspect GPUs: below feasibility and room. A job that avoids them is planned without regard to them
@@ -20,23 +20,9 @@ static inline bool gt_plan_minds_slow(const struct gt_cluster *cluster, const st
            (request->slow == GT_SLOW_NEVER || (request->slow == GT_SLOW_AVOID && !request->rules));
 }
 
-/* As gt_plan_job(). */
-bool gt_plan_slow(struct gt_cluster *cluster, const struct gt_plan_request *request,
+/* Plans by `plan`, which is gt_plan_job(). */
+bool gt_plan_slow(struct gt_cluster *cluster, const struct gt_plan_request *request, gt_plan_fn *plan,
                   struct gt_plan_failure *ret_failure);
-
-/* The usable GPUs of a node that are slow or suspect. */
-static inline uint64_t gt_slow_of(const struct gt_cluster *cluster, uint32_t node)
-{
-    return cluster->slow_nodes ? cluster->slow[node] & cluster->healthy[node] : 0;
-}
-
-/* Takes slow GPUs out of a draft, and out of the room of whole supernodes. */
-void gt_slow_draft(struct job *job);
-void gt_slow_whole(const struct job *job, unsigned gpus, uint32_t *whole);
 
 /* Moves pods between nodes that are alike, when all have one and before they get their GPUs. */
 void gt_slow_trade(struct job *job);
-
-/* The best of these free GPUs for `count` in all: no slow one where others suffice, else all others and as
- * few slow ones, those with the highest S beside the others. All of them where nothing is slow. */
-uint64_t gt_slow_least(const struct gt_cluster *cluster, uint32_t node, uint64_t free, unsigned count);

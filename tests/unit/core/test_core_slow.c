@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "scheduler-ext/core/chain.h"
+#include "scheduler-ext/core/score.h"
 #include "tests/unit/core/core_world.h"
 
 /* Slow GPUs: what plans keep off them, against all ways to place a unit. */
@@ -328,6 +330,27 @@ static void running_pods_stay(void **state)
     gt_cluster_free(cluster);
 }
 
+/* A single pod comes to the worst node before it gets a slow GPU on the best. */
+static void single_pods_get_them_last(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 2), super = world_super(cluster, "s", 1, GT_NONE);
+    double values[2];
+    (void)state;
+    world_nodes(cluster, "n", 2, class, super);
+    gt_cluster_set_free(cluster, 0, 12); /* an exact fit, which comes first */
+    gt_cluster_set_slow(cluster, 0, 4);
+    assert_int_equal(gt_score_all(cluster, 2, values), 2);
+    assert_true(values[0] > values[1]);
+    assert_true(gt_score_slow(cluster, 0, UINT64_MAX, 2, GT_SLOW_ANY, values[0]) > values[1]);
+    assert_true(gt_score_slow(cluster, 0, UINT64_MAX, 2, GT_SLOW_AVOID, values[0]) < values[1]);
+    assert_true(isnan(gt_score_slow(cluster, 0, UINT64_MAX, 2, GT_SLOW_NEVER, values[0])));
+    assert_int_equal(gt_score_all(cluster, 1, values), 2);
+    double one = gt_score_slow(cluster, 0, UINT64_MAX, 1, GT_SLOW_NEVER, values[0]);
+    assert_true(!isnan(one) && one > values[1]);
+    gt_cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +359,7 @@ int main(void)
         cmocka_unit_test(nothing_is_refused_for_it),
         cmocka_unit_test(never_is_never),
         cmocka_unit_test(running_pods_stay),
+        cmocka_unit_test(single_pods_get_them_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
