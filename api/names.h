@@ -68,6 +68,9 @@
 #define GT_TAINT_KEY_NOT_READY     "node.kubernetes.io/not-ready"
 #define GT_TAINT_KEY_UNREACHABLE   "node.kubernetes.io/unreachable"
 
+/* The taint that the companion sets where too many GPUs are bad. */
+#define GT_TAINT_KEY_GPUS "metax-tech.com/unhealthy-gpus"
+
 /* On a Supernode: how many of its nodes are for replacements only. */
 #define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
 

@@ -9,6 +9,7 @@
 #include "api/meta.h"
 #include "api/names.h"
 #include "api/quantity.h"
+#include "base/json.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 
@@ -96,6 +97,39 @@ void gt_node_object_done(struct gt_node_object *node)
     free((void *)(uintptr_t)node->labels);
     node->labels = NULL;
     node->label_count = 0;
+}
+
+bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect, struct gt_buf *to)
+{
+    const cJSON *had = gt_get_at(node, "spec", "taints"), *item;
+    gt_auto_json cJSON *taints = cJSON_CreateArray();
+    bool same = false, gone = false;
+    cJSON_ArrayForEach(item, had)
+    {
+        bool own = strcmp(gt_get_string(item, "key"), key) == 0;
+        same = same || (own && effect && strcmp(gt_get_string(item, "effect"), effect) == 0);
+        gone = gone || own;
+        cJSON *copy = own ? NULL : cJSON_Duplicate(item, true);
+        if (!own && (!copy || !cJSON_AddItemToArray(taints, copy)))
+            return false;
+    }
+    if (same || (!effect && !gone))
+        return false;
+    cJSON *own = effect ? cJSON_CreateObject() : NULL;
+    cJSON_AddStringToObject(own, "key", key);
+    cJSON_AddStringToObject(own, "effect", effect ? effect : "");
+    if (effect && !cJSON_AddItemToArray(taints, own))
+        return false;
+    gt_auto_free char *list = cJSON_PrintUnformatted(taints);
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "resourceVersion", gt_meta_version(node));
+    gt_json_end(to, '}');
+    gt_json_begin(to, "spec", '{');
+    gt_json_add_raw(to, "taints", list ? list : "[]");
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+    return list != NULL;
 }
 
 const char *gt_node_object_label(const struct gt_node_object *node, const char *key)

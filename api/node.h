@@ -44,6 +44,11 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
 void gt_node_object_done(struct gt_node_object *node);
 #define gt_auto_node_object __attribute__((cleanup(gt_node_object_done)))
 
+/* Appends a merge patch for a Node as it was read, with its version: the taint of this key has this effect,
+ * or is not there (NULL); all others are as they were. False, and nothing is appended: it is so already, or
+ * no memory. */
+bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect, struct gt_buf *to);
+
 /* The value of a label; NULL: there is no such label. */
 const char *gt_node_object_label(const struct gt_node_object *node, const char *key);
 

@@ -162,6 +162,7 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .links_down = node->links_down,
                                   .left_alone = node->left_alone,
                                   .outlived = node->outlived,
+                                  .taint = node->gpu_taint,
                                   .offered = node->offered,
                                   .sliced = gt_cache_sliced_gpus(cache, node),
                                   .foreign = gt_cluster_promised(cache->cluster, node_id, GT_PROMISE_FOREIGN),

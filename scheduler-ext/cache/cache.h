@@ -330,13 +330,16 @@ uint64_t gt_cache_pod_gpus(const struct gt_cache *cache, const struct gt_cache_p
 /* Whether it is on a node and its object has no plan, so that nobody has placed it. */
 bool gt_cache_pod_is_unplaced(const struct gt_cache_pod *pod);
 
+enum gt_node_taints { GT_NODE_TAINT_NONE, GT_NODE_TAINT_HARD, GT_NODE_TAINT_SOFT };
+
 struct gt_cache_node {
     bool has_node; /* the Node object is known */
     bool ready, cordoned, stale;
-    bool links_down;  /* a direct link is not up */
-    bool left_alone;  /* its GPUs are not whole cards: the vendor's plugin serves them, and the node is not
-                         eligible */
-    bool outlived;    /* its CR was written for an earlier Node of this name, and is not believed */
+    bool links_down; /* a direct link is not up */
+    bool left_alone; /* its GPUs are not whole cards: the vendor's plugin serves them, and the node is not
+                        eligible */
+    enum gt_node_taints taint; /* of GT_TAINT_KEY_GPUS */
+    bool outlived;             /* its CR was written for an earlier Node of this name, and is not believed */
     int64_t offered;  /* GPUs that its Node has allocatable, where a device plugin offers them; else -1 */
     uint64_t sliced;  /* its GPUs that claims can get, by its ResourceSlices; all where others give them */
     uint64_t foreign; /* GPUs that are assumed by gt_cache_set_foreign() */

@@ -108,9 +108,10 @@ struct cache_node {
     uint8_t *zones;      /* link zones, for composites in claims; NULL likewise */
     uint32_t devices_version;
     uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: used by named pods */
-    uint64_t health_unknown;       /* of the healthy ones */
-    uint64_t slow;                 /* of them: slow or suspect */
-    uint64_t isolated; /* unhealthy ones whose pods stay: no fault, somebody keeps them out of use */
+    enum gt_node_taints gpu_taint;
+    uint64_t health_unknown; /* of the healthy ones */
+    uint64_t slow;           /* of them: slow or suspect */
+    uint64_t isolated;       /* unhealthy ones whose pods stay: no fault, somebody keeps them out of use */
     struct cache_owner *owners;
     uint32_t owner_count;
     uint64_t owners_since_s; /* when the owners were last written, Unix time; 0 unknown */

@@ -79,6 +79,7 @@ static bool make_taints(struct gt_cache *cache, const struct gt_node_object *obj
 void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
 {
     node->has_node = false;
+    node->gpu_taint = GT_NODE_TAINT_NONE;
     gt_cache_count_taints(node);
     drop_labels(cache, node->labels, node->label_count);
     for (uint32_t i = 0; i < node->taint_count; i++)
@@ -142,6 +143,15 @@ static void cache_node_drop_facts(struct gt_cache *cache, struct node_facts *fac
         gt_cache_taint_drop(cache, facts->taints[i]);
 }
 
+static enum gt_node_taints gpu_taint(const struct gt_node_object *object)
+{
+    for (unsigned i = 0; i < object->taint_count; i++)
+        if (strcmp(object->taints[i].key, GT_TAINT_KEY_GPUS) == 0)
+            return strcmp(object->taints[i].effect, "NoSchedule") == 0 ? GT_NODE_TAINT_HARD
+                                                                       : GT_NODE_TAINT_SOFT;
+    return GT_NODE_TAINT_NONE;
+}
+
 static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
                               const struct gt_node_object *object, const struct node_facts *facts,
                               struct cache_taint **taints)
@@ -160,6 +170,7 @@ static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
     node->taint_count = facts->taint_count;
     if (taints)
         memcpy(taints, facts->taints, facts->taint_count * sizeof(struct cache_taint *));
+    node->gpu_taint = gpu_taint(object);
     node->ready = object->ready;
     node->cordoned = object->cordoned;
     node->has_gpus = object->gpus > 0;

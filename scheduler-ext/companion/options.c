@@ -143,6 +143,11 @@ static const char *const close_words[] = {"room", "prefer", NULL};
 
 static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
 
+static const char *const taint_words[] = {[GT_NODE_TAINT_NONE] = "none",
+                                          [GT_NODE_TAINT_HARD] = "NoSchedule",
+                                          [GT_NODE_TAINT_SOFT] = "PreferNoSchedule",
+                                          NULL};
+
 static const char *const unhealthy_words[] = {
     [GT_UNHEALTHY_KEEP] = "keep", [GT_UNHEALTHY_EVICT] = "evict", NULL};
 
@@ -232,6 +237,11 @@ static const struct gt_option table[] = {
     {"on-unhealthy-gpu", "WHAT",
      "pods with limits on a GPU that is lost in this way: keep, or evict them (keep)", gt_option_word,
      COMPANION_FIELD(placement.unhealthy_gpu), .words = unhealthy_words},
+    {"taint-unhealthy", "EFFECT",
+     "Nodes with too many bad GPUs get a taint: NoSchedule, PreferNoSchedule, or none (none)", gt_option_word,
+     COMPANION_FIELD(placement.taints), .words = taint_words},
+    {"taint-unhealthy-above", "PERCENT", "so many of a Node's GPUs, or more, are too many (50)",
+     gt_option_number, COMPANION_FIELD(placement.taint_percent), .min = 1, .max = 100},
     {"rebalance", "WHAT",
      "for the first job that waits while enough GPUs are free: suggest which pods could move, or off "
      "(suggest)",

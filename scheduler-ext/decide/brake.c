@@ -21,7 +21,7 @@ void gt_brake_done(struct gt_brake *brake)
 static bool brake_is_silent(const struct gt_cache *cache, uint32_t node)
 {
     struct gt_cache_node found;
-    return gt_cache_get_node(cache, node, &found) && found.has_node && !found.ready;
+    return gt_cache_get_node(cache, node, &found) && found.has_node && (!found.ready || found.taint);
 }
 
 static bool brake_is_cordoned(const struct gt_cache *cache, uint32_t node)
@@ -91,7 +91,8 @@ static bool brake_holds(const struct gt_brake *brake, struct gt_cache *cache, ui
     if (supernode != GT_NONE)
         gt_cluster_get_supernode(gt_cache_cluster(cache), supernode, &super);
     snprintf(why, GT_BRAKE_WHY_SIZE,
-             "with it %u of the %u nodes of %s%.253s would be not Ready or have lost their pods of late, and "
+             "with it %u of the %u nodes of %s%.253s would be not Ready, tainted, or have lost their pods of "
+             "late, and "
              "%s lets %u go at once",
              tally.counted, tally.nodes, *super.name ? "supernode " : "the cluster", super.name,
              brake->option, tally.may);

@@ -9,8 +9,8 @@
  * nodes have failed at once, the network or the reports are more likely at fault than the nodes. One for all
  * that evicts by itself.
  *
- * Nodes count that are not Ready, and those from which pods were evicted a short while ago; not those that a
- * person has cordoned. One node may always.
+ * Nodes count that are not Ready or have the taint of bad GPUs, and those from which pods were evicted a
+ * short while ago; not those that a person has cordoned. One node may always.
  */
 enum { GT_BRAKE_PERCENT = 10, GT_BRAKE_SPAN_MS = 600000 }; /* defaults */
 

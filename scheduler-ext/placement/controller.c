@@ -380,6 +380,7 @@ static void on_round(void *arg)
     if (now >= placement->round.wake_ms) {
         gt_placement_report_spares(placement);
         gt_placement_look(placement);
+        gt_placement_taint(placement);
         gt_queue_wake(placement->queue);
         mark_reserving(placement);
         placement->round.wake_ms = now + placement->times.retry_ms;
@@ -434,6 +435,7 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->unschedulable_ms, 60000);
     set_default(&options->node_loss_ms, 300000);
     set_default(&options->brake_percent, GT_BRAKE_PERCENT);
+    set_default(&options->taint_percent, 50);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
     set_default(&options->reserve_yield_ms, 5000);
@@ -535,6 +537,7 @@ void gt_placement_stop(struct gt_placement *placement)
     if (!placement->round.started)
         return;
     placement->round.started = placement->term.is_on = false;
+    gt_placement_taint_stop(placement);
     placement->round.running = true; /* no round is to be started */
     while (placement->jobs.first) {
         while (placement->jobs.first->lift.writes)

@@ -74,6 +74,10 @@ struct gt_placement_options {
     /* --brake: pods are evicted by themselves from at most so many percent of the nodes at once; 10. Lower in
      * a large cluster whose network is not trusted. */
     uint64_t brake_percent;
+    /* --taint-unhealthy: a Node gets a taint if so many percent of its GPUs are bad (--taint-unhealthy-above;
+     * 50). */
+    enum gt_node_taints taints;
+    uint64_t taint_percent;
     /* --reserve: where pods are created one by one, how long places are reserved after the last new pod; 30
      * min. Higher where it takes longer until a pod is ready and the next one is created. */
     uint64_t reserve_ms;

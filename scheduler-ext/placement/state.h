@@ -222,6 +222,14 @@ struct placement_nodes {
     uint64_t reserved_digest;
 };
 
+/* The Node whose taint is set or taken (taints.c). */
+struct placement_taints {
+    struct gt_kube_call *call; /* NULL: none is */
+    char name[GT_CLUSTER_NAME_MAX + 1], uid[64];
+    unsigned all, bad;
+    bool puts, failing, is_braked;
+};
+
 /* The last search for moves (rebalance.c). */
 struct placement_rebalance {
     uint64_t job; /* for which it was; 0: there was none */
@@ -250,6 +258,7 @@ struct gt_placement {
     struct placement_jobs jobs;
     struct placement_term term;
     struct gt_index pods; /* an entry's item is a struct record */
+    struct placement_taints taints;
     struct placement_nodes nodes;
     struct placement_round round;
     struct placement_rebalance rebalance;
@@ -325,6 +334,9 @@ static inline const char *gt_record_name(const struct record *record)
 /* Searches the spare nodes again. */
 void gt_placement_find_spares(struct gt_placement *placement);
 /* Reports supernodes that are to have more spare nodes than they have nodes. */
+/* Sets or takes the taint of one Node, if one has to change. */
+void gt_placement_taint(struct gt_placement *placement);
+void gt_placement_taint_stop(struct gt_placement *placement);
 void gt_placement_report_spares(struct gt_placement *placement);
 
 static inline struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_,

@@ -444,6 +444,10 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
         to->rebalance = number ? GT_REBALANCE_SUGGEST : GT_REBALANCE_OFF;
         return 0;
     }
+    if (strncmp(text, "taints=", 7) == 0) {
+        to->taints = (enum gt_node_taints)number;
+        return 0;
+    }
     if (strncmp(text, "unhealthy=", 10) == 0) {
         to->unhealthy_gpu = number ? GT_UNHEALTHY_EVICT : GT_UNHEALTHY_KEEP;
         return 0;

@@ -49,6 +49,40 @@ class Cluster(PlacementCase):
         self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == sorted(names)), (self.api.evicted, self.host.notes[-5:]))
 
 
+class Tainted(Cluster):
+    """--taint-unhealthy: only its own taint, above a share of bad GPUs, within the brake."""
+
+    KEY = "metax-tech.com/unhealthy-gpus"
+
+    def taints(self, node):
+        with self.api.lock:
+            found = [obj for (where, name), obj in self.api.objects.items() if where[2] == "nodes" and name == node]
+        return found[0].get("spec", {}).get("taints", [])
+
+    def wait_taints(self, node, *taints):
+        self.assertTrue(wait_for(lambda: self.taints(node) == list(taints)), (self.taints(node), self.host.notes[-5:]))
+
+    def test_a_node_gets_its_taint_and_loses_it(self):
+        self.world(1)
+        other = {"key": "of-others", "effect": "PreferNoSchedule"}
+        with self.api.lock:
+            collection, = {where for where, name in self.api.objects if where[2] == "nodes"}
+            old = self.api.objects[collection, "s0-n0"]
+            self.api.store(collection, "s0-n0", {**old, "spec": {**old.get("spec", {}), "taints": [other]}}, "MODIFIED")
+        self.begin(taints=1, brake=10)
+        self.hurt("s0-n0", 0, 1, 2)
+        time.sleep(QUIET)
+        self.wait_taints("s0-n0", other)  # 3 of 8 are below the share
+        self.hurt("s0-n0", 0, 1, 2, 3)
+        self.wait_taints("s0-n0", other, {"key": self.KEY, "effect": "NoSchedule"})
+        self.hurt("s0-n1", *range(8))
+        self.assertTrue(wait_for(lambda: any("gets no taint" in str(note) for note in self.host.notes)), self.host.notes)
+        self.assertEqual(self.taints("s0-n1"), [])  # of four nodes one may, and it is tainted
+        self.hurt("s0-n0")
+        self.wait_taints("s0-n0", other)
+        self.wait_taints("s0-n1", {"key": self.KEY, "effect": "NoSchedule"})
+
+
 class Unhealthy(Cluster):
     def setUp(self):
         super().setUp()

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/meta.h"
+#include "api/names.h"
+#include "api/node.h"
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "scheduler-ext/placement/state.h"
+
+/*
+ * With --taint-unhealthy: a Node of which more than a share of the GPUs is bad gets a taint, which is taken
+ * back when it is not so any more. One Node after the other, within the brake, for which a tainted Node
+ * counts. Nobody else's taint is touched: the list is read and written with its version.
+ */
+
+enum { TAINT_BODY_MAX = 64 << 10 };
+
+static const char *taint_effect(enum gt_node_taints taints)
+{
+    return taints == GT_NODE_TAINT_HARD   ? "NoSchedule"
+           : taints == GT_NODE_TAINT_SOFT ? "PreferNoSchedule"
+                                          : NULL;
+}
+
+static void taint_tell(struct gt_placement *placement, const char *node, const char *uid, const char *reason,
+                       const char *text)
+{
+    const struct gt_event_object event = {.api_version = "v1",
+                                          .kind = "Node",
+                                          .name = node,
+                                          .uid = uid,
+                                          .warning = true,
+                                          .reason = reason,
+                                          .action = "Report",
+                                          .note = text};
+    if (placement->spec.on_note)
+        placement->spec.on_note(placement->spec.arg, true, node, text);
+    if (placement->spec.recorder)
+        gt_kube_record(placement->spec.recorder, &event);
+}
+
+/* ---- one Node ---- */
+
+static void on_node_tainted(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_placement *placement = arg;
+    struct placement_taints *taints = &placement->taints;
+    char text[128];
+    taints->call = NULL;
+    if (answer->error) {
+        gt_log(taints->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write the taints of a node",
+               GT_STR("node", taints->name), GT_STR("why", gt_err_text(answer->error)));
+        taints->failing = true;
+        return;
+    }
+    taints->failing = false;
+    snprintf(text, sizeof(text),
+             taints->puts ? "%u of %u GPUs cannot be used" : "%u of %u GPUs cannot be used any more",
+             taints->bad, taints->all);
+    taint_tell(placement, taints->name, taints->uid, taints->puts ? "NodeTainted" : "TaintTaken", text);
+}
+
+static void on_node_read(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_placement *placement = arg;
+    struct placement_taints *taints = &placement->taints;
+    gt_auto_buf struct gt_buf body = GT_BUF(TAINT_BODY_MAX);
+    gt_auto_err struct gt_err *error = NULL;
+    taints->call = NULL;
+    bool may = !placement->spec.may_write || placement->spec.may_write(placement->spec.may_write_arg);
+    if (answer->error || !may ||
+        !gt_node_taint_write(answer->object, GT_TAINT_KEY_GPUS,
+                             taints->puts ? taint_effect(placement->spec.options.taints) : NULL, &body) ||
+        gt_buf_check(&body, "taints", NULL) < 0)
+        return; /* it is as it should be, or is looked at again */
+    gt_text_copy(taints->uid, sizeof(taints->uid), gt_meta_uid(answer->object));
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = &gt_kube_nodes,
+                                            .name = taints->name,
+                                            .body = body.data,
+                                            .field_manager = GT_MANAGER_COMPANION,
+                                            .metadata_only = true};
+    if (gt_kube_start(placement->spec.kube, &request, on_node_tainted, placement, &taints->call, &error) < 0)
+        gt_warning("cannot write the taints of a node", GT_STR("why", gt_err_text(error)));
+}
+
+static void taint_begin(struct gt_placement *placement, const struct gt_cluster_node *node, bool puts)
+{
+    struct placement_taints *taints = &placement->taints;
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_GET, .resource = &gt_kube_nodes, .name = node->name};
+    gt_text_copy(taints->name, sizeof(taints->name), node->name);
+    taints->puts = puts;
+    taints->all = gt_bit_count(node->all);
+    taints->bad = gt_bit_count(node->all & ~node->healthy);
+    if (gt_kube_start(placement->spec.kube, &request, on_node_read, placement, &taints->call, NULL) < 0)
+        taints->call = NULL; /* it is looked at again */
+}
+
+/* ---- all of them ---- */
+
+/* The brake lets it go; what it says is said once, until it lets one go. */
+static bool taint_is_let(struct gt_placement *placement, uint32_t id, const char *name)
+{
+    char why[GT_BRAKE_WHY_SIZE], text[GT_BRAKE_WHY_SIZE + 64];
+    struct placement_nodes *nodes = &placement->nodes;
+    gt_node_set_clear(&nodes->leaving);
+    bool lets = gt_node_set_add(&nodes->leaving, id, NULL) >= 0 &&
+                gt_brake_lets(&nodes->brake, placement->spec.cache, &nodes->leaving, gt_clock_ms(), why);
+    if (!lets && !placement->taints.is_braked) {
+        snprintf(text, sizeof(text), "most of its GPUs are bad, and it gets no taint: %s", why);
+        taint_tell(placement, name, "", "TaintHeld", text);
+    }
+    placement->taints.is_braked = !lets;
+    return lets;
+}
+
+void gt_placement_taint(struct gt_placement *placement)
+{
+    const struct gt_placement_options *options = &placement->spec.options;
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    bool braked = false;
+    for (uint32_t id = 0; options->taints && !placement->taints.call && id < gt_cluster_nodes(cluster);
+         id++) {
+        struct gt_cluster_node node;
+        struct gt_cache_node cached;
+        if (!gt_cluster_get_node(cluster, id, &node) ||
+            !gt_cache_get_node(placement->spec.cache, id, &cached) || !cached.has_node || cached.stale ||
+            cached.outlived)
+            continue;
+        unsigned all = gt_bit_count(node.all), bad = gt_bit_count(node.all & ~node.healthy);
+        bool wants = bad && (uint64_t)bad * 100 >= all * options->taint_percent;
+        if ((wants ? options->taints : GT_NODE_TAINT_NONE) == cached.taint)
+            continue;
+        if (wants && !cached.taint && (braked || !taint_is_let(placement, id, node.name)))
+            braked = true;
+        else
+            taint_begin(placement, &node, wants);
+    }
+}
+
+void gt_placement_taint_stop(struct gt_placement *placement)
+{
+    gt_kube_cancel(gt_steal(placement->taints.call));
+    placement->taints = (struct placement_taints){0};
+}
