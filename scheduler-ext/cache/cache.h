@@ -251,6 +251,8 @@ void gt_cache_unplan_pod(struct gt_cache *cache, struct gt_cache_pod *pod);
  * those that only repeat what makes a node ineligible). False for a node without a Node object. A pod that is
  * on a node fits only this node. */
 bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
+/* Whether gt_cache_pod_fits_node() says the same of both while neither is on a node. */
+bool gt_cache_pods_fit_alike(const struct gt_cache_pod *a, const struct gt_cache_pod *b);
 /* Adds the nodes where pods may be placed, but not a pod with these constraints; `closed`: also such nodes
  * where none may be placed now. -EINVAL where `where` is invalid. */
 int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *where, bool closed,

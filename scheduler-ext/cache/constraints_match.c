@@ -278,6 +278,12 @@ bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_c
            is_constrained(cache, pod->constraints);
 }
 
+bool gt_cache_pods_fit_alike(const struct gt_cache_pod *a, const struct gt_cache_pod *b)
+{
+    return ((const struct cache_pod *)a)->constraints == ((const struct cache_pod *)b)->constraints &&
+           !a->claim_template == !b->claim_template;
+}
+
 int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod_where *where, bool closed,
                            struct gt_node_set *to, struct gt_err **err)
 {

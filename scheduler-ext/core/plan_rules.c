@@ -2,6 +2,7 @@
 #include "scheduler-ext/core/plan_rules_work.h"
 #include "scheduler-ext/core/plan_within.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 void gt_plan_rules_done(struct gt_plan_rules *rules)
@@ -47,6 +48,26 @@ void gt_plan_rules_merge(struct gt_plan_rules *rules, uint32_t pods)
             to[s]++;
     for (uint32_t i = 0; i < pods; i++)
         rules->sort[i] = to[rules->sort[i]];
+}
+
+int gt_plan_rules_add_sort(struct gt_plan_rules *rules, unsigned like)
+{
+    const struct gt_node_set *barred = &rules->barred[like];
+    unsigned made = rules->sorts;
+    if (made == GT_PLAN_SORTS_MAX)
+        return -ENOSPC;
+    rules->barred[made] = (struct gt_node_set){0};
+    rules->sorts++;
+    for (uint32_t n = 0; (n = gt_node_set_next(barred, n)) != UINT32_MAX; n++)
+        if (gt_node_set_add(&rules->barred[made], n, NULL) < 0)
+            return -ENOMEM;
+    for (unsigned i = 0; i < rules->count; i++) {
+        rules->rules[i].who |= (rules->rules[i].who >> like & 1) << made;
+        rules->rules[i].with |= (rules->rules[i].with >> like & 1) << made;
+        if (rules->rules[i].take)
+            rules->rules[i].take[made] = rules->rules[i].take[like];
+    }
+    return (int)made;
 }
 
 /* ---- rules about single nodes ---- */
@@ -173,6 +194,16 @@ static bool plan_by_limits(struct rule_work *work, struct gt_plan_failure *ret_f
     return kept;
 }
 
+static bool begin_and_plan(struct rule_work *work, struct gt_plan_failure *ret_failure, bool *ret_exact)
+{
+    const struct gt_plan_request *request = work->request;
+    for (uint32_t i = 0; i < request->pod_count; i++)
+        if (!request->pods[i].running)
+            request->pods[i].node = GT_NONE;
+    ret_failure->inexact = false; /* where there is no memory to plan */
+    return plan_by_limits(work, ret_failure, ret_exact);
+}
+
 bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *request,
                    struct gt_plan_failure *ret_failure)
 {
@@ -181,13 +212,16 @@ bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *req
     if (!request->rules)
         return gt_plan_job(cluster, request, ret_failure);
     struct rule_work work = {.cluster = cluster, .request = request, .rules = request->rules};
+    struct gt_plan_request wider = *request;
     bool exact;
-    for (uint32_t i = 0; i < request->pod_count; i++)
-        if (!request->pods[i].running)
-            request->pods[i].node = GT_NONE;
-    ret_failure->inexact = false; /* where there is no memory to plan */
-    if (plan_by_limits(&work, ret_failure, &exact))
+    if (begin_and_plan(&work, ret_failure, &exact))
         return true;
+    if (request->rules->excluded) {
+        wider.excluded = request->rules->excluded;
+        work.request = request = &wider;
+        if (begin_and_plan(&work, ret_failure, &exact))
+            return true;
+    }
     exact = exact && !ret_failure->inexact;
     if (!exact && gt_rule_search(&work, &exact)) {
         bool within = true; /* the search does not look at tiers */

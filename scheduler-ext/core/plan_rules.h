@@ -43,11 +43,16 @@ struct gt_plan_rules {
     struct gt_node_set barred[GT_PLAN_SORTS_MAX]; /* [sort] nodes where its pods must not be placed */
     struct gt_plan_rule rules[GT_PLAN_RULES_MAX];
     unsigned count;
-    bool incomplete; /* there are more sorts or rules than these */
+    const struct gt_node_set *excluded; /* where the sorts may use different nodes, with `barred`, if there is
+                                           no plan within the request's; NULL: likewise for all */
+    bool incomplete;                    /* there are more sorts or rules than these */
 };
 void gt_plan_rules_done(struct gt_plan_rules *rules);
 /* Makes one sort of those that nothing tells apart. */
 void gt_plan_rules_merge(struct gt_plan_rules *rules, uint32_t pods);
+/* One more sort, to which everything applies as to an earlier one: its number, -ENOSPC where there are too
+ * many, -ENOMEM. */
+int gt_plan_rules_add_sort(struct gt_plan_rules *rules, unsigned like);
 
 /* gt_plan_job() within request->rules, which may be NULL. Where the job would fit without them, the failure
  * is GT_PLAN_RULED. */

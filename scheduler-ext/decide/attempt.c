@@ -23,19 +23,114 @@ static const struct gt_cache_pod *like_member(const struct gt_job_view *view, ui
     return last;
 }
 
-static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *view, struct gt_attempt *to,
-                              struct gt_err **err)
+/* Pods of a job, each for those that may run on the same nodes. */
+struct attempt_kinds {
+    const struct gt_cache_pod *pods[GT_PLAN_SORTS_MAX];
+    unsigned count;
+    bool constrained, whole; /* whole: there are no more */
+};
+
+/* Whether no plan has restricted it to a node. */
+static bool attempt_is_free(const struct gt_cache_pod *pod)
 {
-    bool any = false;
-    for (uint32_t i = 0; i < view->count && !any; i++)
-        any = view->members[i].pod && gt_cache_pod_has_peers(cache, view->members[i].pod);
-    if (!any)
-        return 0;
-    gt_auto_free struct gt_cache_peer_member *members = calloc(view->count, sizeof(*members));
-    if (!members)
-        return gt_fail_sys(err, ENOMEM, "plan");
-    const struct gt_cache_pod *last = NULL;
+    return pod->state == GT_CACHE_GATED ||
+           (pod->state == GT_CACHE_WAITING && pod->plan == GT_CACHE_PLAN_NONE);
+}
+
+/* Pods of one role come from one template; of those that a plan has restricted, only that is known. */
+static bool are_alike(const struct gt_cache_pod *a, const struct gt_cache_pod *b)
+{
+    bool is_free = attempt_is_free(a);
+    return is_free == attempt_is_free(b) &&
+           (is_free ? gt_cache_pods_fit_alike(a, b) : strcmp(a->identity.role, b->identity.role) == 0);
+}
+
+static unsigned kind_of(const struct attempt_kinds *kinds, const struct gt_cache_pod *pod)
+{
+    unsigned kind = 0;
+    while (kind < kinds->count && !are_alike(kinds->pods[kind], pod))
+        kind++;
+    return kind;
+}
+
+static struct attempt_kinds kinds_of(const struct gt_cache *cache, const struct gt_job_view *view)
+{
+    struct attempt_kinds kinds = {.whole = true};
     for (uint32_t i = 0; i < view->count; i++) {
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        if (!pod || !gt_member_is_open(&view->members[i]) || kind_of(&kinds, pod) < kinds.count)
+            continue;
+        kinds.whole = kinds.count < GT_PLAN_SORTS_MAX;
+        if (!kinds.whole)
+            break;
+        kinds.pods[kinds.count++] = pod;
+        kinds.constrained |= gt_cache_pod_is_constrained(cache, pod);
+    }
+    return kinds;
+}
+
+static bool kind_fits(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node)
+{
+    return attempt_is_free(pod) ? gt_cache_pod_fits_node(cache, pod, node)
+                                : gt_cache_successor_fits_node(cache, pod, node);
+}
+
+/* How many of them fit. */
+static unsigned kinds_that_fit(const struct gt_cache *cache, const struct attempt_kinds *kinds, uint32_t node)
+{
+    unsigned fit = 0;
+    for (unsigned i = 0; i < kinds->count; i++)
+        fit += kind_fits(cache, kinds->pods[i], node);
+    return fit;
+}
+
+static int bar_unfit(struct gt_cache *cache, const struct gt_cache_pod *pod, struct gt_node_set *to,
+                     struct gt_err **err)
+{
+    int r = 0;
+    for (uint32_t n = 0; n < gt_cluster_nodes(gt_cache_cluster(cache)) && r >= 0; n++)
+        if (!kind_fits(cache, pod, n))
+            r = gt_node_set_add(to, n, err);
+    return r;
+}
+
+/* Tells pods of different kinds apart, and bars nodes where they may not run. */
+static int add_kinds(struct gt_cache *cache, const struct attempt_kinds *kinds,
+                     const struct gt_cache_peer_member *members, uint32_t count, struct gt_plan_rules *rules,
+                     struct gt_err **err)
+{
+    int sort_of[GT_PLAN_SORTS_MAX][GT_PLAN_SORTS_MAX + 1], r = 0; /* [sort as it was][kind] */
+    bool known[GT_PLAN_SORTS_MAX] = {0};
+    memset(sort_of, 0xff, sizeof(sort_of));
+    rules->incomplete |= !kinds->whole;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned sort = rules->sort[i];
+        if (sort == GT_PLAN_SORT_NONE || !members[i].pod)
+            continue;
+        int *at = &sort_of[sort][kind_of(kinds, members[i].pod)];
+        if (*at < 0) {
+            *at = known[sort] ? gt_plan_rules_add_sort(rules, sort) : (int)sort;
+            known[sort] = true;
+            if (*at == -ENOMEM)
+                return gt_fail_sys(err, ENOMEM, "plan");
+            rules->incomplete |= *at < 0;
+            *at = *at < 0 ? (int)sort : *at; /* it may run where both may */
+        }
+        rules->sort[i] = (uint8_t)*at;
+    }
+    for (unsigned sort = 0; sort < GT_PLAN_SORTS_MAX; sort++)
+        for (unsigned kind = 0; kind < kinds->count && r >= 0; kind++)
+            if (sort_of[sort][kind] >= 0)
+                r = bar_unfit(cache, kinds->pods[kind], &rules->barred[sort_of[sort][kind]], err);
+    return r;
+}
+
+static int make_members(const struct gt_job_view *view, struct gt_cache_peer_member **ret,
+                        struct gt_err **err)
+{
+    struct gt_cache_peer_member *members = *ret = calloc((size_t)view->count + 1, sizeof(*members));
+    const struct gt_cache_pod *last = NULL;
+    for (uint32_t i = 0; members && i < view->count; i++) {
         const struct gt_job_view_member *member = &view->members[i];
         const struct gt_cache_pod *pod = member->pod;
         bool has_place = pod && (pod->node_name || pod->plan == GT_CACHE_PLAN_ASSUMED);
@@ -44,8 +139,43 @@ static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *
         members[i].guessed = !pod;
         last = pod ? pod : last;
     }
+    return members ? 0 : gt_fail_sys(err, ENOMEM, "plan");
+}
+
+/* Of pods that are all alike, until they are told apart. */
+static int make_plain_rules(const struct gt_cache_peer_member *members, uint32_t count,
+                            struct gt_plan_rules **ret, struct gt_err **err)
+{
+    struct gt_plan_rules *rules = *ret = calloc(1, sizeof(*rules));
+    if (rules)
+        rules->sort = malloc((size_t)count + 1);
+    if (!rules || !rules->sort)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    rules->sorts = 1;
+    for (uint32_t i = 0; i < count; i++)
+        rules->sort[i] = members[i].pod && !members[i].counted ? 0 : GT_PLAN_SORT_NONE;
+    return 0;
+}
+
+static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *view,
+                              const struct attempt_kinds *kinds, struct gt_attempt *to, struct gt_err **err)
+{
+    bool any = false, differ = to->partly > 0;
+    for (uint32_t i = 0; i < view->count && !any; i++)
+        any = view->members[i].pod && gt_cache_pod_has_peers(cache, view->members[i].pod);
+    if (!any && !differ)
+        return 0;
+    gt_auto_free struct gt_cache_peer_member *members = NULL;
+    GT_TRY(make_members(view, &members, err));
     to->said = (struct gt_buf)GT_BUF(RULES_SAID_MAX);
-    return gt_cache_peer_rules(cache, members, view->count, &to->rules, &to->said, err);
+    if (any)
+        GT_TRY(gt_cache_peer_rules(cache, members, view->count, &to->rules, &to->said, err));
+    if (!differ)
+        return 0;
+    if (!to->rules)
+        GT_TRY(make_plain_rules(members, view->count, &to->rules, err));
+    to->rules->excluded = &to->unusable;
+    return add_kinds(cache, kinds, members, view->count, to->rules, err);
 }
 
 static void attempt_rules_done(struct gt_attempt *attempt)
@@ -60,6 +190,7 @@ void gt_attempt_done(struct gt_attempt *attempt)
 {
     free(attempt->pods);
     gt_node_set_done(&attempt->excluded);
+    gt_node_set_done(&attempt->unusable);
     gt_demands_done(&attempt->demands);
     attempt_rules_done(attempt);
     *attempt = (struct gt_attempt){0};
@@ -75,45 +206,6 @@ static uint64_t attempt_gpus_of(const struct gt_job_view *view, const struct gt_
     if (pod)
         return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->plan_mask : 0;
     return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].place.mask : 0;
-}
-
-/* Pods of one role come from one template, so one pod of each role is checked. */
-static unsigned representatives(const struct gt_cache *cache, const struct gt_job_view *view,
-                                const struct gt_cache_pod *to[static GT_JOB_ROLES_MAX])
-{
-    unsigned count = 0;
-    for (uint32_t i = 0; i < view->count && count < GT_JOB_ROLES_MAX; i++) {
-        const struct gt_cache_pod *pod = view->members[i].pod;
-        unsigned known = 0;
-        if (!pod || !gt_member_is_open(&view->members[i]))
-            continue;
-        while (known < count && strcmp(to[known]->identity.role, pod->identity.role) != 0)
-            known++;
-        if (known == count)
-            to[count++] = pod;
-    }
-    unsigned constrained = 0;
-    for (unsigned i = 0; i < count; i++)
-        if (gt_cache_pod_is_constrained(cache, to[i]))
-            to[constrained++] = to[i];
-    return constrained;
-}
-
-/* Whether no plan has restricted it to a node. */
-static bool attempt_is_free(const struct gt_cache_pod *pod)
-{
-    return pod->state == GT_CACHE_GATED ||
-           (pod->state == GT_CACHE_WAITING && pod->plan == GT_CACHE_PLAN_NONE);
-}
-
-static bool matches_all(const struct gt_cache *cache, const struct gt_cache_pod *const *pods, unsigned count,
-                        uint32_t node)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (attempt_is_free(pods[i]) ? !gt_cache_pod_fits_node(cache, pods[i], node)
-                                     : !gt_cache_successor_fits_node(cache, pods[i], node))
-            return false;
-    return true;
 }
 
 /* Collects the supernodes of started runs with missing members. */
@@ -138,34 +230,36 @@ static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view 
 }
 
 static int attempt_exclude(struct gt_cache *cache, const struct gt_job_view *view,
-                           const struct gt_node_set *avoid, const struct gt_node_set *leave,
-                           struct gt_attempt *attempt, struct gt_err **err)
+                           const struct attempt_kinds *kinds, const struct gt_node_set *avoid,
+                           const struct gt_node_set *leave, struct gt_attempt *attempt, struct gt_err **err)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
-    const struct gt_cache_pod *pods[GT_JOB_ROLES_MAX];
-    unsigned constrained = representatives(cache, view, pods);
     const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
     const struct gt_node_set *spares = view->spares && view->spares->nodes ? view->spares : NULL;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set homes = {0};
     int r = spares ? add_homes(cluster, view, attempt->pods, &homes, err) : 0;
-    for (uint32_t n = 0;
-         r >= 0 && (constrained || avoid || leave || refused || spares) && n < gt_cluster_nodes(cluster);
+    for (uint32_t n = 0; r >= 0 && (kinds->constrained || avoid || leave || refused || spares) &&
+                         n < gt_cluster_nodes(cluster);
          n++) {
         struct gt_cluster_node info;
         if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
             continue;
-        bool matches = !constrained || matches_all(cache, pods, constrained, n),
-             is_refused = gt_node_set_has(refused, n);
+        unsigned fit = kinds->constrained ? kinds_that_fit(cache, kinds, n) : kinds->count;
+        bool matches = fit || !kinds->count, is_refused = gt_node_set_has(refused, n);
         bool is_reserved = gt_node_set_has(avoid, n);
         bool is_spare = gt_node_set_has(spares, n) && !gt_node_set_has(&homes, info.supernode);
-        if (matches && !is_refused && !is_reserved && !is_spare && !gt_node_set_has(leave, n))
+        bool is_usable = matches && !is_refused && !is_reserved && !is_spare && !gt_node_set_has(leave, n);
+        if (is_usable && fit == kinds->count)
             continue;
-        attempt->spares += matches && !is_refused && !is_reserved && is_spare;
+        attempt->spares += matches && !is_refused && is_spare && !is_reserved;
         attempt->unsuitable += !matches;
+        attempt->partly += is_usable;
         attempt->refused += matches && is_refused;
         attempt->reserved_nodes += matches && !is_refused && is_reserved;
         attempt->reserved_gpus += matches && !is_refused && is_reserved ? gt_bit_count(info.available) : 0;
         r = gt_node_set_add(&attempt->excluded, n, err);
+        if (r >= 0 && !is_usable)
+            r = gt_node_set_add(&attempt->unusable, n, err);
     }
     return r;
 }
@@ -173,11 +267,10 @@ static int attempt_exclude(struct gt_cache *cache, const struct gt_job_view *vie
 int gt_attempt_unfit(struct gt_cache *cache, const struct gt_job_view *view, struct gt_node_set *to,
                      struct gt_err **err)
 {
-    const struct gt_cache_pod *pods[GT_JOB_ROLES_MAX];
-    unsigned constrained = representatives(cache, view, pods);
+    const struct attempt_kinds kinds = kinds_of(cache, view);
     int r = 0;
-    for (uint32_t n = 0; r >= 0 && constrained && n < gt_cluster_nodes(gt_cache_cluster(cache)); n++)
-        if (!matches_all(cache, pods, constrained, n))
+    for (uint32_t n = 0; r >= 0 && kinds.constrained && n < gt_cluster_nodes(gt_cache_cluster(cache)); n++)
+        if (!kinds_that_fit(cache, &kinds, n))
             r = gt_node_set_add(to, n, err);
     return r;
 }
@@ -198,8 +291,9 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                 .running = true,
                 .node = gt_job_view_place(view, reservations, gt_cache_cluster(cache), i, NULL),
                 .mask = attempt_gpus_of(view, reservations, i)};
-    GT_TRY(attempt_exclude(cache, view, avoid, leave, ret, err));
-    GT_TRY(attempt_rules_make(cache, view, ret, err));
+    const struct attempt_kinds kinds = kinds_of(cache, view);
+    GT_TRY(attempt_exclude(cache, view, &kinds, avoid, leave, ret, err));
+    GT_TRY(attempt_rules_make(cache, view, &kinds, ret, err));
     return gt_demands_make(cache, view, room, &ret->demands, err);
 }
 

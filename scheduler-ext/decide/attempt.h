@@ -10,10 +10,13 @@
 struct gt_attempt {
     struct gt_plan_pod *pods; /* [member] */
     struct gt_node_set excluded;
+    struct gt_node_set
+        unusable; /* of the excluded ones, those where none of its pods may run, if they differ */
     struct gt_demands demands;
     struct gt_plan_rules *rules; /* between its pods; NULL: none */
     struct gt_buf said;          /* what they are, for people: "; its pods ..." */
     uint32_t unsuitable;         /* of the excluded nodes: the job's pods may not run there */
+    uint32_t partly;             /* of the others: some of its pods may not run there */
     uint32_t refused;            /* of the others: its scheduler refused them */
     uint32_t reserved_nodes;     /* of the others: reserved for another job */
     uint32_t spares;             /* of the others: reserved for replacements */
@@ -26,7 +29,7 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                     const struct gt_reservations *reservations, const struct gt_node_set *avoid,
                     const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,
                     struct gt_err **err);
-/* Adds the nodes where the job's pods may not run, also those where nothing is placed now. */
+/* Adds the nodes where none of the job's pods may run, also those where nothing is placed now. */
 int gt_attempt_unfit(struct gt_cache *cache, const struct gt_job_view *view, struct gt_node_set *to,
                      struct gt_err **err);
 void gt_attempt_done(struct gt_attempt *attempt);

@@ -37,7 +37,12 @@ static void mark_roomy(struct gt_volcano *volcano, const struct volcano_job *job
             nodes[session->node_of[id]] = GT_VOLCANO_ASKED;
 }
 
-/* The first waiting task of each role: pods of one role come from one template. */
+static bool is_of_template(const struct gt_cache_pod *a, const struct gt_cache_pod *b)
+{
+    return strcmp(a->identity.role, b->identity.role) == 0 && gt_cache_pods_fit_alike(a, b);
+}
+
+/* The first waiting task of each template, as far as that is seen: by the role and what it asks of nodes. */
 static int list_templates(struct volcano_session *session, const struct volcano_job *job, uint32_t *ret)
 {
     int count = 0;
@@ -47,8 +52,7 @@ static int list_templates(struct volcano_session *session, const struct volcano_
         int known = 0;
         if (!task || !task->waits || task->allocated)
             continue;
-        while (known < count &&
-               strcmp(session->tasks[ret[known]].pod->identity.role, pod->identity.role) != 0)
+        while (known < count && !is_of_template(pod, session->tasks[ret[known]].pod))
             known++;
         if (known == count)
             ret[count++] = (uint32_t)(task - session->tasks);

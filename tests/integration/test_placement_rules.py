@@ -235,6 +235,52 @@ class PlacementRulesTest(PlacementCase):
         self.label("s0-n1", zone="b")
         self.wait_lifted("job-a-0", "job-a-1")
 
+    def test_a_job_waits_until_those_are_bound_whom_its_pods_would_hinder(self):
+        """job-a is planned, one pod a node; bound before it, job-b's pod would make it two."""
+        self.world(1, nodes_each=2)
+        self.start(retry=LONG)
+        rule = spread(HOSTNAME, {"app": "a"})
+        names = self.gang("job-a", 2, labels={"app": "a"}, **rule)
+        self.wait_lifted(*names)
+        self.gang("job-b", 1, labels={"app": "a"})
+        self.wait_waits("job-b", "; pod job-a-", ", which is planned, has to be bound before: its rules mean these pods")
+        for name in names:
+            self.bind(name)
+        self.wait_lifted("job-b-0")
+
+    # -- nodes --
+
+    def members(self, name, group, *specs):
+        """Pods that say which job they form, each with its own spec."""
+        for rank, spec in enumerate(specs):
+            pod = indexed_pod(name, rank, gpus=4, group=group, **spec)
+            pod["metadata"] = {"annotations": {"metax-tech.com/job-name": name, "metax-tech.com/job-pods": str(len(specs)),
+                                               "metax-tech.com/rank": str(rank), "metax-tech.com/gpu-group-size": str(group)}}
+            self.add_pod(f"{name}-{rank}", pod)
+        return [f"{name}-{rank}" for rank in range(len(specs))]
+
+    def test_pods_of_one_job_that_may_run_on_different_nodes(self):
+        """Each gets a node that it selects, or tolerates; a unit is not torn for it."""
+        self.world(2, nodes_each=2)
+        for node, disk in (("s0-n0", "ssd"), ("s0-n1", "ssd"), ("s1-n0", "ssd"), ("s1-n1", "hdd")):
+            self.label(node, disk=disk)
+        taint = {"key": "special", "value": "x", "effect": "NoSchedule"}
+        self.api.add("/api/v1/nodes", "s1-n0", status=node_status(), spec={"taints": [taint]},
+                     metadata={"labels": {HOSTNAME: "s1-n0", "disk": "ssd"}})
+        self.start(retry=LONG)
+        ssd = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "special", "operator": "Exists"}]}
+        names = self.members("job-a", 12, ssd, ssd, {"nodeSelector": {"disk": "hdd"}})
+        self.wait_lifted(*names)
+        self.assertEqual([planned_node(self.pod(name)) for name in names], ["s1-n0", "s1-n0", "s1-n1"])
+        for name in names:
+            self.bind(name)
+        names = self.members("job-b", 8, {"nodeSelector": {"disk": "ssd"}}, {})
+        self.wait_lifted(*names)
+        self.assertEqual(planned_node(self.pod(names[0]))[:2], "s0")
+        self.members("job-c", 16, *[{"nodeSelector": {"disk": disk}} for disk in ("ssd", "ssd", "hdd", "hdd")])
+        said = "; its node selector, affinity or tolerations exclude 1 node; 3 nodes are not for all of its pods"
+        self.assertTrue(wait_for(lambda: said in (self.condition("job-c-0") or {}).get("message", "")), self.condition("job-c-0"))
+
     def test_soft_rules_change_nothing(self):
         self.world(1, nodes_each=4)
         self.start(retry=LONG)
