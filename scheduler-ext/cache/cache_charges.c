@@ -134,6 +134,7 @@ void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod)
     pod->charged = NULL;
     if (node)
         discharge(cache, node, pod->charged_request);
+    gt_cache_count_ordered(cache, pod);
 }
 
 void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod)
@@ -147,6 +148,7 @@ void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod)
     gt_cache_discharge_plan(cache, pod);
     pod->charged = node;
     pod->charged_request = node ? gt_cache_request_ref(pod->request) : NULL;
+    gt_cache_count_ordered(cache, pod);
 }
 
 /* ---- pods that do not exist ---- */

@@ -216,6 +216,8 @@ bool gt_cache_peers_are(const struct cache_peers *a, const struct cache_peers *b
 void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers);
 /* A pod with these came to a node or left it: jobs whose rules were asked for may wait for that. */
 void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peers);
+/* After the pod was charged, or is not any more. */
+void gt_cache_count_ordered(struct gt_cache *cache, struct cache_pod *pod);
 
 /* cache_charges.c: pods of all kinds that are on nodes. */
 struct cache_bound {
@@ -335,7 +337,8 @@ struct cache_pod {
     uint16_t need;  /* during recompute: GPUs to be guessed */
     bool whole;     /* all GPUs of the plan exist */
     bool overrides;
-    bool gated; /* its spec has GT_GATE */
+    bool gated;   /* its spec has GT_GATE */
+    bool ordered; /* it is charged, and has rules for which the order counts in which pods are bound */
     bool changed;
 };
 _Static_assert(GT_POD_GPUS_MAX <= UINT16_MAX, "GPUs of a pod fit");
@@ -443,6 +446,7 @@ struct gt_cache {
     uint64_t foreign_note, foreign_until_ms; /* a digest of the other scheduler's note, 0: none; its end */
     uint32_t foreign_gpus;                   /* that are assumed for it */
     uint32_t peers_apart;                    /* of `peers`: those with anti-affinity */
+    uint32_t ordered_plans;                  /* pods with `ordered` */
     bool peers_asked;     /* a job's rules were asked for since the last notice about that */
     bool peers_by_labels; /* likewise, rules by which any pod may matter */
     uint32_t by_plugin;   /* nodes with a topology whose `by_claims` is false */

@@ -131,22 +131,6 @@ static bool add_peer_term(struct peer_work *work, const struct gt_pod_peers *pee
 }
 _Static_assert(GT_NONE == UINT32_MAX, "bytes of ones");
 
-/* Whether the term means a pod of the plan. */
-static bool means_member(const struct peer_work *work, const struct gt_pod_peers *peers,
-                         const struct gt_peer_term *term, uint32_t count)
-{
-    const char *last = NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct cache_pod *pod = (const struct cache_pod *)work->members[i].pod;
-        if (!pod || work->members[i].counted || pod->peers.labels == last)
-            continue;
-        last = pod->peers.labels;
-        if (gt_cache_term_matches(work->cache, peers, term, last))
-            return true;
-    }
-    return false;
-}
-
 static bool add_all_terms(struct peer_work *work, uint32_t count)
 {
     for (unsigned i = 0; i < work->set_count; i++)
@@ -160,7 +144,7 @@ static bool add_all_terms(struct peer_work *work, uint32_t count)
          peers = gt_table_after(&work->cache->peers, peers->hash, peers))
         for (unsigned t = 0; t < peers->term_count && set_of(work, peers) == work->set_count; t++)
             if (peers->terms[t].kind == GT_PEER_TERM_APART &&
-                means_member(work, peers, &peers->terms[t], count) &&
+                gt_cache_means_member(work->cache, peers, &peers->terms[t], work->members, count) &&
                 !add_peer_term(work, peers, &peers->terms[t]))
                 return false;
     return true;
@@ -183,7 +167,7 @@ static bool collect_sets(struct peer_work *work, uint32_t count)
         work->of[work->set_count] = pod;
         work->sets[work->set_count++] = pod->peers.rules;
     }
-    return work->set_count || (any && work->cache->peers_apart);
+    return work->set_count || (any && (work->cache->peers_apart || work->cache->ordered_plans));
 }
 
 static struct peer_sort sort_like(const struct peer_work *work, const struct cache_pod *pod, bool guessed)
@@ -308,6 +292,15 @@ static int meet_all(struct peer_work *work)
          pod = gt_table_after(&cache->pods, pod->hash, pod))
         if (!pod->at && pod->plan && pod->pub.plan == GT_CACHE_PLAN_ASSUMED)
             r = meet_pod(work, &pod->peers, pod->plan->node);
+    return r;
+}
+
+/* Until those are bound that would be refused once its pods are there. */
+static int bar_all(struct peer_work *work)
+{
+    int r = 0;
+    for (uint32_t n = 0; work->awaited && n < gt_peer_nodes(work) && r >= 0; n++)
+        r = gt_peer_bar(work, UINT64_MAX, n);
     return r;
 }
 
@@ -439,6 +432,9 @@ static void say_rules(const struct peer_work *work, struct gt_buf *to)
     if (work->attach_full)
         gt_buf_printf(to, "; %u node%s cannot take what such a pod needs of %s beside what is in use there",
                       work->attach_full, gt_plural(work->attach_full), work->attach_driver);
+    if (work->awaited)
+        gt_buf_printf(to, "; pod %s, which is planned, has to be bound before: its rules mean these pods",
+                      work->awaited->meta.name);
     if (work->rules->incomplete)
         gt_buf_puts(to, "; it has more rules between pods than are looked at");
 }
@@ -475,10 +471,11 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
         return 0;
     if (!add_all_terms(&work, count))
         return gt_fail_sys(err, ENOMEM, "plan");
-    if (!work.set_count && !work.term_count)
+    work.awaited = gt_cache_awaited(cache, members, count);
+    if (!work.set_count && !work.term_count && !work.awaited)
         return 0;
     give_sorts(&work, count);
-    if (meet_all(&work) < 0 || gt_cache_peer_claims(&work) < 0 || add_rules(&work) < 0)
+    if (meet_all(&work) < 0 || gt_cache_peer_claims(&work) < 0 || bar_all(&work) < 0 || add_rules(&work) < 0)
         return gt_fail_sys(err, ENOMEM, "plan");
     gt_plan_rules_merge(work.rules, count);
     if (said)

@@ -45,6 +45,7 @@ struct peer_work {
     bool volumes_unread, volumes_unbound, volumes_bar;
     uint32_t attach_full; /* nodes without room for what a pod needs of its driver */
     const char *attach_driver;
+    const struct gt_cache_pod *awaited; /* NULL: none */
     struct gt_plan_rules *rules;
 };
 

@@ -109,3 +109,66 @@ bool gt_cache_pod_has_peers(const struct gt_cache *cache, const struct gt_cache_
                 return true;
     return false;
 }
+
+/* ---- pods that are planned and not bound ---- */
+
+void gt_cache_count_ordered(struct gt_cache *cache, struct cache_pod *pod)
+{
+    const struct gt_pod_peers *peers = pod->charged ? pod->peers.rules : NULL;
+    bool ordered = false;
+    for (unsigned t = 0; peers && t < peers->term_count; t++)
+        ordered |= peers->terms[t].kind != GT_PEER_TERM_APART;
+    cache->ordered_plans += ordered && !pod->ordered;
+    cache->ordered_plans -= !ordered && pod->ordered;
+    pod->ordered = ordered;
+}
+
+bool gt_cache_has_ordered(const struct gt_cache *cache)
+{
+    return cache->ordered_plans > 0;
+}
+
+bool gt_cache_means_member(const struct gt_cache *cache, const struct gt_pod_peers *peers,
+                           const struct gt_peer_term *term, const struct gt_cache_peer_member *members,
+                           uint32_t count)
+{
+    const char *last = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct cache_pod *pod = (const struct cache_pod *)members[i].pod;
+        if (!pod || members[i].counted || pod->peers.labels == last)
+            continue;
+        last = pod->peers.labels;
+        if (gt_cache_term_matches(cache, peers, term, last))
+            return true;
+    }
+    return false;
+}
+
+/* Pods for which it counts whether others are bound before: those that are spread, and those that begin
+ * where none is of what their affinity asks for, as long as that is nowhere. */
+static bool waits_for_order(const struct gt_cache *cache, const struct cache_pod *pod,
+                            const struct gt_peer_term *term)
+{
+    return term->kind == GT_PEER_TERM_SPREAD ||
+           (term->kind == GT_PEER_TERM_TOGETHER &&
+            gt_cache_term_matches(cache, pod->peers.rules, term, pod->peers.labels));
+}
+
+const struct gt_cache_pod *gt_cache_awaited(const struct gt_cache *cache,
+                                            const struct gt_cache_peer_member *members, uint32_t count)
+{
+    const struct gt_cache_job *job = NULL;
+    for (uint32_t i = 0; i < count && !job; i++)
+        job = members[i].pod ? members[i].pod->job : NULL;
+    for (const struct cache_pod *pod = gt_table_after(&cache->pods, 0, NULL); cache->ordered_plans && pod;
+         pod = gt_table_after(&cache->pods, pod->hash, pod)) {
+        const struct gt_pod_peers *peers = pod->peers.rules;
+        if (!pod->ordered || !peers || pod->pub.job == job)
+            continue;
+        for (unsigned t = 0; t < peers->term_count; t++)
+            if (waits_for_order(cache, pod, &peers->terms[t]) &&
+                gt_cache_means_member(cache, peers, &peers->terms[t], members, count))
+                return &pod->pub;
+    }
+    return NULL;
+}

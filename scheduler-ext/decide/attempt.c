@@ -160,7 +160,7 @@ static int make_plain_rules(const struct gt_cache_peer_member *members, uint32_t
 static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *view,
                               const struct attempt_kinds *kinds, struct gt_attempt *to, struct gt_err **err)
 {
-    bool any = false, differ = to->partly > 0;
+    bool any = gt_cache_has_ordered(cache), differ = to->partly > 0;
     for (uint32_t i = 0; i < view->count && !any; i++)
         any = view->members[i].pod && gt_cache_pod_has_peers(cache, view->members[i].pod);
     if (!any && !differ)
