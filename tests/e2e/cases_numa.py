@@ -14,7 +14,7 @@ from harness.waiting import Failed, same, until
 REFUSED = "TopologyAffinityError"
 SCHEDULER = "numa-scheduler"
 AT_ONCE = 12  # pods
-SIZES = (1, 1, 2, 2, 4)
+SIZES = ((1,), (1,), (2,), (1, 1), (4,), (2, 2))  # GPUs of each container
 SCOPES = {1: "container", 2: "pod"}  # by the number of the node
 GATE, GROUP_SIZE = "metax-tech.com/gpu-placement", "metax-tech.com/gpu-group-size"
 
@@ -73,12 +73,12 @@ class NumaCases:
         until(f"{SCHEDULER} to run", lambda: program.alive() and program.said("Caches are synced"), 60)
 
     @staticmethod
-    def pod(name, gpus, scheduler, planned):
-        pod = pods.manifest(name, gpus)
+    def pod(name, sizes, scheduler, planned):
+        pod = pods.manifest(name, *sizes)
         # with 0 the pod is gone from the API while the kubelet has its GPUs still, and nobody could know
         pod["spec"].update(schedulerName=scheduler, terminationGracePeriodSeconds=1)
         if planned:
-            pod["metadata"]["annotations"] = {GROUP_SIZE: str(gpus)}
+            pod["metadata"]["annotations"] = {GROUP_SIZE: str(sum(sizes))}
             pod["spec"]["schedulingGates"] = [{"name": GATE}]
         return pod
 
