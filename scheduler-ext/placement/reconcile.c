@@ -89,6 +89,15 @@ static void reconcile_adopt(struct reconcile *reconcile)
                        &plan, &how);
 }
 
+/* kube-scheduler takes no pod of a PodGroup of Kubernetes while another one has a gate: all that are there
+ * begin together. */
+static uint32_t least_pods(const struct reconcile *reconcile)
+{
+    const struct gt_cache_pod *pods = reconcile->pjob->job->pods;
+    return pods && gt_pod_label(&pods->meta, GT_KEY_SCHEDULING_GROUP) ? UINT32_MAX
+                                                                      : gt_reconcile_minimum(reconcile);
+}
+
 int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
@@ -109,7 +118,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
         .arg = reconcile,
         .now = reconcile->now,
         .wanted_until = wanted_until,
-        .minimum = gt_reconcile_minimum(reconcile),
+        .minimum = least_pods(reconcile),
         .leave_before_s = reconcile->pjob->move.moving ? reconcile->pjob->move.leave_before_s : 0,
         .moving_until = gt_node_loss_until(reconcile),
         .none_come = gt_reserve_missing_none_come(reconcile) != GT_PODS_COME,
