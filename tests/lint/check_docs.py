@@ -166,6 +166,17 @@ def check_kinds():
         problems.extend(f"{page}: no table has {kind}s" for kind in sorted(kinds) if not told & {kind, f"{kind}s"})
 
 
+def check_diff():
+    """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between."""
+    page, of = "docs/how-to/add-a-kind.md", "api/kinds/list.h"
+    listed = [line.rstrip(" \\").strip() for line in read(of).splitlines()]
+    [shown] = re.findall(r"```diff\n(.*?)```", read(page), re.S)
+    for part in re.split(r" *#define .*\n", shown):
+        lines = [line.strip().lstrip("+").strip() for line in part.splitlines() if line.strip()]
+        if lines and not any(listed[at:at + len(lines)] == lines for at in range(len(listed))):
+            problems.append(f"{page}: {of} does not have these lines: {'; '.join(lines)}")
+
+
 def main():
     pages = list(files("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
                        "topology", "deviceplugin", ends=".md"))
@@ -183,6 +194,7 @@ def main():
         check_pages(os.path.normpath(path))
     check_reasons()
     check_kinds()
+    check_diff()
     tests = {os.path.basename(path): read(path) for path in files("tests", ends=(".py", ".c"))}
     claims = {path: check_claims(path, tests) for path in pages}
     if claims["docs/security.md"] < 40:
