@@ -55,7 +55,7 @@ static void take(struct gt_cache *cache, char kind, const struct line *line, uin
 {
     struct gt_cache_pod *pod;
     cJSON *object = NULL;
-    if (strchr("tnspcvo", kind))
+    if (strchr("tnspcvoidefg", kind))
         object = cJSON_ParseWithLength(line->text, line->len + 1);
     switch (kind) {
     case 't':
