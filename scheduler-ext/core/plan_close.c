@@ -134,10 +134,10 @@ enum { CLOSE_AGAIN_MAX = 256, CLOSE_AGAIN_STEPS = 1 << 20, CLOSE_RETURNS_MAX = 8
  */
 struct close_again {
     const struct job *job;
-    uint32_t count;                    /* of noted units, and of places: a seat for each */
-    uint32_t super[CLOSE_AGAIN_MAX];   /* [seat] */
-    uint32_t of_unit[CLOSE_AGAIN_MAX]; /* [nth] its seat */
-    bool taken[CLOSE_AGAIN_MAX];       /* [seat] */
+    uint32_t count;                    /* of noted units, and of places: an opening for each */
+    uint32_t super[CLOSE_AGAIN_MAX];   /* [opening] */
+    uint32_t of_unit[CLOSE_AGAIN_MAX]; /* [nth] its opening */
+    bool taken[CLOSE_AGAIN_MAX];       /* [opening] */
     const struct gt_plan_unit *said;
     uint32_t steps; /* so many are left */
 };
@@ -151,13 +151,13 @@ static uint32_t close_place_of(const struct close_again *again, uint32_t unit)
     return lies ? gt_pod_super(job, first) : GT_NONE;
 }
 
-/* Whether the job has to come back to that domain for a seat, or for a unit from `unit` on. */
+/* Whether the job has to come back to that domain for an opening, or for a unit from `unit` on. */
 static bool close_must_return(struct close_again *again, uint32_t domain, unsigned tier, uint32_t unit)
 {
     const struct gt_cluster *cluster = again->job->cluster;
     bool must = false;
-    for (uint32_t seat = 0; seat < again->count && !must; seat++)
-        must = !again->taken[seat] && gt_cluster_domain(cluster, again->super[seat], tier) == domain;
+    for (uint32_t opening = 0; opening < again->count && !must; opening++)
+        must = !again->taken[opening] && gt_cluster_domain(cluster, again->super[opening], tier) == domain;
     uint32_t cost = again->count;
     for (; unit < again->job->unit_count && !must; unit++, cost++)
         must = gt_cluster_domain(cluster, close_place_of(again, unit), tier) == domain;
@@ -178,58 +178,58 @@ static unsigned close_returns(struct close_again *again, uint32_t from, uint32_t
     return returns;
 }
 
-static void close_take_seat(struct close_again *again, uint32_t n, uint32_t seat)
+static void close_take_opening(struct close_again *again, uint32_t n, uint32_t opening)
 {
-    again->taken[seat] = true;
-    again->of_unit[n] = seat;
+    again->taken[opening] = true;
+    again->of_unit[n] = opening;
 }
 
-static uint32_t close_next_seat(const struct close_again *again, uint32_t seat)
+static uint32_t close_next_opening(const struct close_again *again, uint32_t opening)
 {
-    while (seat < again->count && again->taken[seat])
-        seat++;
-    return seat;
+    while (opening < again->count && again->taken[opening])
+        opening++;
+    return opening;
 }
 
-/* Gives seats to the units from `unit` on, of which the nth noted one is the next. `from`: where the unit
+/* Gives openings to the units from `unit` on, of which the nth noted one is the next. `from`: where the unit
  * before lies; so often may the job come back to a domain. */
-static bool close_give_seats(struct close_again *again, uint32_t unit, uint32_t n, uint32_t from,
-                             unsigned returns)
+static bool close_give_openings(struct close_again *again, uint32_t unit, uint32_t n, uint32_t from,
+                                unsigned returns)
 {
     for (; unit < again->job->unit_count; unit++) {
-        uint32_t to = close_place_of(again, unit), seat = close_next_seat(again, 0);
+        uint32_t to = close_place_of(again, unit), opening = close_next_opening(again, 0);
         if (again->said[unit].supernode == GT_NONE) {
             unsigned more = to == GT_NONE ? 0 : close_returns(again, from, to, unit);
-            if (more > returns)
+            if (more > returns || !again->steps)
                 return false;
             returns -= more;
             from = to == GT_NONE ? from : to;
             continue;
         }
-        while (seat < again->count && again->super[seat] != from)
-            seat = close_next_seat(again, seat + 1);
-        if (seat < again->count) {
-            close_take_seat(again, n++, seat);
+        while (opening < again->count && again->super[opening] != from)
+            opening = close_next_opening(again, opening + 1);
+        if (opening < again->count) {
+            close_take_opening(again, n++, opening);
             continue;
         }
-        for (seat = close_next_seat(again, 0); seat < again->count && again->steps;) {
+        for (opening = close_next_opening(again, 0); opening < again->count && again->steps;) {
             bool taken[CLOSE_AGAIN_MAX];
             memcpy(taken, again->taken, sizeof(taken));
-            to = again->super[seat];
-            close_take_seat(again, n, seat);
+            to = again->super[opening];
+            close_take_opening(again, n, opening);
             unsigned more = close_returns(again, from, to, unit + 1);
-            if (more <= returns && close_give_seats(again, unit + 1, n + 1, to, returns - more))
+            if (more <= returns && close_give_openings(again, unit + 1, n + 1, to, returns - more))
                 return true;
             memcpy(again->taken, taken, sizeof(taken));
-            while (seat < again->count && again->super[seat] == to)
-                seat = close_next_seat(again, seat + 1);
+            while (opening < again->count && again->super[opening] == to)
+                opening = close_next_opening(again, opening + 1);
         }
         return false;
     }
     return true;
 }
 
-/* `order`: [seat] the unit that the rule wanted there, along the tree; out: [nth noted unit] likewise. */
+/* `order`: [opening] the unit that the rule wanted there, along the tree; out: [nth noted unit] likewise. */
 static void close_order_again(const struct job *job, const struct gt_plan_unit *said,
                               const struct gt_close_place *places, uint32_t count, uint32_t *order)
 {
@@ -238,11 +238,11 @@ static void close_order_again(const struct job *job, const struct gt_plan_unit *
     bool found = false;
     if (!job->any_running || count > CLOSE_AGAIN_MAX)
         return;
-    for (uint32_t seat = 0; seat < count; seat++)
-        again.super[seat] = places[job->cluster->scratch[said[order[seat]].supernode]].to;
+    for (uint32_t opening = 0; opening < count; opening++)
+        again.super[opening] = places[job->cluster->scratch[said[order[opening]].supernode]].to;
     for (unsigned returns = 0; returns < CLOSE_RETURNS_MAX && again.steps && !found; returns++) {
         memset(again.taken, 0, sizeof(again.taken));
-        found = close_give_seats(&again, 0, 0, GT_NONE, returns);
+        found = close_give_openings(&again, 0, 0, GT_NONE, returns);
     }
     memcpy(along, order, count * sizeof(*order));
     for (uint32_t n = 0; n < count && found; n++)

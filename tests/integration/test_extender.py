@@ -125,7 +125,7 @@ class KeptClose(Case):
         self.assertFalse(self.draws())
         self.annotate("preferred")
         self.assertTrue(wait_for(self.draws))
-        self.annotate("prefered")
+        self.annotate("Preferred")
         self.assertTrue(wait_for(lambda: not self.draws()))
         self.assertTrue(wait_for(lambda: any("preferred is meant" in line.get("why", "") for line in self.companion.lines)), self.companion.lines)
 

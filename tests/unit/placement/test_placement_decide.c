@@ -289,7 +289,7 @@ static void test_who_is_kept_close(void **state)
     } cases[] = {
         {NULL, NULL, 0, 3, 0},        {NULL, NULL, 1, 3, 3},        {NULL, NULL, 1, 0, 1},
         {NULL, "preferred", 0, 3, 3}, {NULL, "preferred", 0, 0, 1}, {NULL, "none", 1, 3, 0},
-        {NULL, "prefered", 0, 3, 0},  {NULL, "far", 1, 3, 3},       {"none", "preferred", 1, 3, 0},
+        {NULL, "Preferred", 0, 3, 0}, {NULL, "far", 1, 3, 3},       {"none", "preferred", 1, 3, 0},
         {"preferred", NULL, 0, 3, 3},
     };
     for (unsigned i = 0; i < GT_COUNT(cases); i++) {

@@ -74,9 +74,10 @@ static void test_siblings_attract(void **state)
         if (round == 3)
             assert_int_equal(put_namespace(volcano, "ns", "preferred"), 0);
         if (round == 4) {
-            assert_int_equal(put_namespace(volcano, "ns", "prefered"), -EINVAL);
-            assert_string_equal(volcano_error, "metax-tech.com/default-job-topology: \"prefered\" is none of "
-                                               "preferred, none; preferred is meant");
+            assert_int_equal(put_namespace(volcano, "ns", "Preferred"), -EINVAL);
+            assert_string_equal(volcano_error,
+                                "metax-tech.com/default-job-topology: \"Preferred\" is none of "
+                                "preferred, none; preferred is meant");
         }
         PUT_POD(volcano, .job = "kept", .gpus = 8);
         PUT_POD(volcano, .job = "kept", .index = 1, .gpus = 8);
