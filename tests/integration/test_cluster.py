@@ -97,9 +97,13 @@ class Case(test_cli.Case):
 class ClusterFile(Case):
     def test_round_trip(self):
         topologies, supernodes = busy_cluster(5, 9, random.Random(given_seed()))
+        bandwidths = {1: 50, 2: 12.5}
+        for status in supernodes.values():
+            status["bandwidthGBps"] = bandwidths[status["tier"]]
         self.put(topologies, supernodes)
         text = self.ask("cluster", "-o", "json")
         file = json.loads(text)
+        self.assertEqual({t["tier"]: t["bandwidthGBps"] for t in file["tiers"]}, bandwidths)
         jsonschema.validate(file, schema("cluster.schema.json"))
         self.assertEqual({(s["name"], s["tier"], s.get("parent")) for s in file["supernodes"]},
                          {(n, s["tier"], s.get("parent")) for n, s in supernodes.items()})
