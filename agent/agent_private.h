@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/fault_dir.h"
+#include "agent/measured_dir.h"
 #include "agent/metrics.h"
 #include "agent/options.h"
 #include "agent/plans.h"
@@ -92,6 +93,8 @@ struct gt_agent {
     uint64_t conditions_said;                       /* bit i: the one at i of the list is True */
     uint64_t isolations_over[GT_ISOLATION_SOURCES]; /* those that had ended when that was last asked */
     struct gt_source *fault_dir_timer;
+    struct gt_measured_dir measured_dir;
+    struct gt_source *measured_timer;
     struct gt_source *isolation_timer;   /* armed: one of them has an end */
     struct gt_kube_informer *own_object; /* of this node; NULL: nothing is published */
     int isolations_error;                /* of its last failure, 0: none since it last said something */

@@ -20,7 +20,7 @@
 enum { FAULT_LIST_BYTES_MAX = 64 << 10 };
 
 /* Only root, or the user that the agent runs as, may have written it. */
-static int fault_dir_check(const struct stat *of, mode_t type, const char *path, struct gt_err **err)
+int gt_fault_dir_check(const struct stat *of, mode_t type, const char *path, struct gt_err **err)
 {
     if ((of->st_mode & S_IFMT) != type)
         return gt_fail(err, EINVAL, "%s is no %s", path, type == S_IFDIR ? "directory" : "regular file");
@@ -32,7 +32,7 @@ static int fault_dir_check(const struct stat *of, mode_t type, const char *path,
     return 0;
 }
 
-static uint64_t fault_dir_stamp(const struct stat *of)
+uint64_t gt_fault_dir_stamp(const struct stat *of)
 {
     const uint64_t state[] = {(uint64_t)of->st_ino,         (uint64_t)of->st_size,
                               (uint64_t)of->st_mtim.tv_sec, (uint64_t)of->st_mtim.tv_nsec,
@@ -40,19 +40,25 @@ static uint64_t fault_dir_stamp(const struct stat *of)
     return gt_digest_bytes(GT_DIGEST_EMPTY, state, sizeof(state));
 }
 
-/* Adds what the file says. It is not opened as what could hang: a pipe. */
-static int fault_dir_read_file(int in, const char *name, struct gt_isolations *to, struct gt_err **err)
+/* It is not opened as what could hang: a pipe. */
+int gt_fault_dir_json(int in, const char *name, cJSON **ret, struct gt_err **err)
 {
     gt_auto_close int fd = openat(in, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     gt_auto_free char *text = NULL;
-    gt_auto_json cJSON *json = NULL;
     struct stat state;
     size_t len;
     if (fd < 0 || fstat(fd, &state) < 0)
         return gt_fail_sys(err, errno, "%s", name);
-    GT_TRY(fault_dir_check(&state, S_IFREG, name, err));
+    GT_TRY(gt_fault_dir_check(&state, S_IFREG, name, err));
     GT_TRY(gt_file_read_all(fd, name, FAULT_LIST_BYTES_MAX, &text, &len, err));
-    GT_TRY(gt_json_parse(text, len, name, &json, err));
+    return gt_json_parse(text, len, name, ret, err);
+}
+
+/* Adds what the file says. */
+static int fault_dir_read_file(int in, const char *name, struct gt_isolations *to, struct gt_err **err)
+{
+    gt_auto_json cJSON *json = NULL;
+    GT_TRY(gt_fault_dir_json(in, name, &json, err));
     return gt_fault_list_read(json, to, err) < 0 ? gt_wrap(err, "%s", name) : 0;
 }
 
@@ -111,7 +117,7 @@ static bool fault_dir_refresh(int in, const struct gt_isolations *before, unsign
     int r = fstatat(in, file->name, &state, AT_SYMLINK_NOFOLLOW);
     if (r < 0 && errno == ENOENT)
         return false;
-    uint64_t stamp = r < 0 ? 1 : fault_dir_stamp(&state);
+    uint64_t stamp = r < 0 ? 1 : gt_fault_dir_stamp(&state);
     bool again = file->stamp == stamp, kept = again && !file->is_bad;
     if (!kept) {
         file->is_bad = fault_dir_read_file(in, file->name, to, &err) < 0 ||
@@ -144,7 +150,7 @@ bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir)
     else if (!list || fstat(dirfd(list), &state) < 0)
         gt_fail_sys(&err, errno, "%s", path);
     else
-        fault_dir_check(&state, S_IFDIR, path, &err);
+        gt_fault_dir_check(&state, S_IFDIR, path, &err);
     if (err) {
         fault_dir_say(dir, path, gt_err_text(err));
         return false;

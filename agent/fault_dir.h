@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <cjson/cJSON.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "topology/model/isolation.h"
 
@@ -26,3 +28,9 @@ struct gt_fault_dir {
 
 /* Reads what has changed, and logs what is wrong, each once. Returns whether `told` is different then. */
 bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir);
+
+/* For other directories of this kind: only root, or the user that the agent runs as, may have written it; a
+ * number that is another one when a file has changed; and a file in an open directory as JSON. */
+int gt_fault_dir_check(const struct stat *of, mode_t type, const char *path, struct gt_err **err);
+uint64_t gt_fault_dir_stamp(const struct stat *of);
+int gt_fault_dir_json(int in, const char *name, cJSON **ret, struct gt_err **err);

@@ -139,6 +139,9 @@ static const struct gt_option table[] = {
      AGENT_FIELD(fault_table)},
     {"fault-dir", "DIR", "where other programs tell faults in files, or none (/run/gputopo/faults.d)",
      read_fault_dir, AGENT_FIELD(fault_dir)},
+    {"measured-dir", "DIR",
+     "where other programs tell measured bandwidths in files, or none (/run/gputopo/measured.d)",
+     read_fault_dir, AGENT_FIELD(measured_dir)},
     {"fault-conditions", "NAME=HOW,...",
      "a condition of the Node that is True is told (report), or takes all its GPUs out of use (isolate) "
      "(none)",
@@ -202,6 +205,7 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .resource = GT_RESOURCE_GPU,
         .cdi_dir = "/var/run/cdi",
         .fault_dir = "/run/gputopo/faults.d",
+        .measured_dir = "/run/gputopo/measured.d",
         .http = "127.0.0.1:9400",
         .rescan_s = 300,
         .stale_links_s = 1800,

@@ -38,6 +38,7 @@ struct gt_agent_options {
     const char *node_name;
     const char *fault_table;      /* NULL: the default */
     const char *fault_dir;        /* NULL: none is read */
+    const char *measured_dir;     /* likewise */
     const char *fault_conditions; /* NAME=report|isolate,...; NULL: none */
     const char *kubeconfig;       /* NULL: the pod's service account, where this is one */
     unsigned vendor;              /* 0: MetaX, or that of the recording */

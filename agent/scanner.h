@@ -6,6 +6,7 @@
 #include "topology/discovery/discovery.h"
 #include "topology/model/health.h"
 #include "topology/model/isolation.h"
+#include "topology/model/measured.h"
 
 /*
  * The scan thread. Scans may block as long as the vendor library does, so they run on this thread; results
@@ -79,6 +80,9 @@ bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kub
 
 /* Sets the devices in use; returns whether they are different than before. Until the first call they are
  * unknown. */
+/* What is measured, from now on. */
+void gt_scanner_measure(struct gt_scanner *scanner, const struct gt_measured *measured);
+
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use);
 
 /* Sets whether the vendor's plugin shares the GPUs, from the next inventory on: if so, all get the mode sGPU.

@@ -47,7 +47,8 @@ static void companion_view_line(const char **at, char to[static GT_NETWORK_NAME_
     *at += len + ((*at)[len] == '\n');
 }
 
-/* What a node's agent has observed of its switches. One that the operator has named as a leaf is that leaf. */
+/* What a node's agent has observed of its switches. One that the operator has named as a leaf is that leaf.
+ */
 static int companion_view_ports(struct gt_view *view, const struct gt_cache_report *report,
                                 struct gt_err **err)
 {

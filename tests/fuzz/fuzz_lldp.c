@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "topology/discovery/backends.h"
 
-/* What networkd has heard on one interface: whatever it is, names of switches can be shown. */
+/* What networkd knows of one interface: whatever it is, names of switches can be shown. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char peer[GT_PEER_SIZE] = "", port[GT_PEER_SIZE] = "";

@@ -296,7 +296,7 @@ class Network(Case):
         self.give(network_csv="node,leaf\nn1,new\nn2,new\n")
         self.wait(lambda: "l1" not in self.tiers() and self.tiers().get("new") == (2, "", "network"))
 
-    def test_what_agents_have_heard(self):
+    def test_what_agents_know_of_their_ports(self):
         """Names and tiers follow the cables; a table names the leaves above which there are halls."""
         def hear(node, leaf):
             nics = [{"name": f"mlx5_{i}", "bdf": f"0000:{0xc0 + i:02x}:00.0", "numaNode": 0, "locality": []} for i in range(2)]

@@ -244,6 +244,48 @@ class Isolated(Case):
         self.assertIsNone(self.spec())
 
 
+class Measured(Case):
+    """Bandwidths that other programs have measured: files in --measured-dir."""
+
+    def begin(self, *arguments):
+        self.measured = f"{self.directory}/measured.d"
+        os.mkdir(self.measured, mode=0o755)
+        super().begin("--measured-dir", self.measured, *arguments)
+
+    def tell(self, name, text):
+        with open(f"{self.measured}/.new", "w", encoding="utf-8") as file:
+            file.write(text if isinstance(text, str) else json.dumps({"version": 1, "measured": text}))
+        os.rename(f"{self.measured}/.new", f"{self.measured}/{name}")
+
+    def weights(self):
+        return {(link["a"], link["b"]): link["weight"] for link in self.status()["links"]}
+
+    def test_the_lower_value_counts_while_it_is_fresh(self):
+        self.begin()
+        self.healthy(8)
+        nominal = self.weights()
+        bad = [{"link": [0, 1], "bandwidthGBps": value, "at": at(0)} for value in (0, 1e9, "x")]
+        bad += [{"link": [0, 1], "bandwidthGBps": 1, "at": when} for when in (at(86400), "today")]
+        bad += [{"link": [0], "bandwidthGBps": 1, "at": at(0)}, {"bandwidthGBps": 1, "at": at(0)}]
+        self.tell("a.json", bad + [{"link": [2, 3], "bandwidthGBps": 5.4, "by": "p2p test", "at": at(-60)},
+                                   {"gpu": self.uuid(7), "bandwidthGBps": 3, "at": at(-60)},
+                                   {"link": [0, 2], "bandwidthGBps": 60000, "at": at(-60)},
+                                   {"link": [0, 3], "bandwidthGBps": 1, "at": at(-31 * 86400)}])
+        self.tell("half.json", '{"version": 1, "measured": [{"gpu')
+        want = {pair: min(weight, 5 if pair == (2, 3) else 3 if 7 in pair else weight) for pair, weight in nominal.items()}
+        self.assertTrue(wait_for(lambda: self.weights() == want), (self.weights(), self.agent.lines))
+        said = [str(line) for line in self.agent.lines if "is not used" in str(line)]
+        self.assertEqual(len(said), len(bad) + 1, said)
+        for part in ("measured[0].bandwidthGBps: expected more than 0", "measured[1].bandwidthGBps", "measured[3].at", "is in the future",
+                     "measured[4].at: 'today' is no time", "half.json"):
+            self.assertTrue([line for line in said if part in line], (part, said))
+        shown = self.done("show", "--node", "n1")
+        self.assertIn("Measured below the nominal bandwidth:", shown)
+        self.assertIn(f"GPU2 - GPU3: 5 of {nominal[2, 3]} GB/s", shown)
+        os.remove(f"{self.measured}/a.json")
+        self.assertTrue(wait_for(lambda: self.weights() == nominal), self.agent.lines)
+
+
 class Told(Case):
     """Faults that other programs tell: files in --fault-dir."""
 

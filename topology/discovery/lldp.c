@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <endian.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 #include "topology/discovery/backends.h"
 
 /*
- * The neighbours that systemd-networkd has heard (LLDP=yes in its .network file): one file for each
+ * The neighbours that systemd-networkd knows (LLDP=yes in its .network file): one file for each
  * interface, with frames as they came, each after its length in 64 bits, little endian. IEEE 802.1AB: a TLV
  * is 7 bits of type and 9 of length, and then the value; chassis and port begin with a subtype.
  */

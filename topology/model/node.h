@@ -122,6 +122,7 @@ struct gt_link {
     unsigned width;           /* lanes of one port, 0 unknown */
     double speed;             /* GT/s of one lane, 0 unknown */
     uint64_t bandwidth_mbps;  /* MB/s in one direction, 0 unknown */
+    uint64_t measured_mbps;   /* as somebody has measured it (measured.h), 0 not: it only lowers the weight */
     enum gt_link_state state; /* a direct link that is DOWN keeps kind MX and weighs as path_kind */
     bool stale;      /* an earlier report: the vendor library does not answer now, see links_reported_s */
     uint32_t weight; /* pair weight, GB/s; set by gt_node_finish, see gt_link_weight() */
@@ -240,7 +241,8 @@ enum gt_link_kind gt_pcie_kind(const struct gt_pcie_path *a, int numa_a, const s
  *   1. bandwidth_mbps / 1000, rounded to nearest, at least 1, if it is known;
  *   2. MX with speed and width known: ports (1 if unknown) x width x speed / 8, rounded, at least 1;
  *   3. else by kind: MX 64 (one port of 16 lanes at 32 GT/s), PIX 32, PXB 24, PHB 16, NODE 12, SYS 8, NA 0.
- * bandwidth_mbps belongs to the direct link and is ignored while that is down. The weight is at most 65,535.
+ * bandwidth_mbps belongs to the direct link and is ignored while that is down. The weight is at most 65,535,
+ * and not above measured_mbps, if that is known.
  */
 uint32_t gt_link_weight(const struct gt_link *link);
 

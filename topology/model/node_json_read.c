@@ -318,6 +318,7 @@ static int node_json_read_link(struct node_reader *r, unsigned i, const cJSON *j
     GT_TRY(gt_get_unsigned(at, json, "width", GT_WIDTH_MAX, &link->width));
     GT_TRY(gt_get_number(at, json, "speedGTs", GT_SPEED_MAX, &link->speed));
     GT_TRY(gt_get_integer(at, json, "bandwidthMBps", GT_EXACT_MAX, &link->bandwidth_mbps));
+    GT_TRY(gt_get_integer(at, json, "measuredMBps", GT_EXACT_MAX, &link->measured_mbps));
     GT_TRY(gt_get_bool(at, json, "stale", &link->stale));
     return node_json_read_state(at, json, &link->state);
 }

@@ -154,6 +154,7 @@ static void write_link(struct gt_buf *to, const struct gt_link *link)
     add_number_if(to, "width", link->width);
     add_real_if(to, "speedGTs", link->speed);
     add_number_if(to, "bandwidthMBps", link->bandwidth_mbps);
+    add_number_if(to, "measuredMBps", link->measured_mbps);
     if (link->state != GT_LINK_STATE_UNKNOWN)
         gt_json_add_text_if(to, "state", gt_link_state_name(link->state));
     if (link->stale)

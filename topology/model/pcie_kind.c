@@ -36,7 +36,7 @@ static uint32_t rounded(double gigabytes)
     return gigabytes >= WEIGHT_MAX ? WEIGHT_MAX : (uint32_t)(gigabytes + 0.5);
 }
 
-uint32_t gt_link_weight(const struct gt_link *link)
+static uint32_t nominal_weight(const struct gt_link *link)
 {
     if (link->state == GT_LINK_STATE_DOWN)
         return weight_of_kind(link->kind == GT_LINK_MX ? link->path_kind : link->kind);
@@ -45,6 +45,13 @@ uint32_t gt_link_weight(const struct gt_link *link)
     if (link->kind == GT_LINK_MX && link->speed > 0 && link->width)
         return rounded((link->ports ? (double)link->ports : 1.0) * link->width * link->speed / 8);
     return weight_of_kind(link->kind);
+}
+
+uint32_t gt_link_weight(const struct gt_link *link)
+{
+    uint32_t nominal = nominal_weight(link);
+    uint32_t measured = link->measured_mbps ? rounded((double)link->measured_mbps / 1000) : nominal;
+    return measured < nominal ? measured : nominal;
 }
 
 /* Where the two paths meet: the bridges below the lowest common one, on either side. */

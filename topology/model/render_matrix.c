@@ -182,6 +182,20 @@ static void print_stale(const struct gt_node *node, struct gt_buf *to)
                   stale == 1 ? "" : "s", time);
 }
 
+static void print_measured(const struct gt_node *node, struct gt_buf *to)
+{
+    const char *head = "\nMeasured below the nominal bandwidth:\n";
+    for (unsigned i = 0; i < node->link_count; i++) {
+        struct gt_link nominal = node->links[i];
+        nominal.measured_mbps = 0;
+        if (gt_link_weight(&nominal) == node->links[i].weight)
+            continue;
+        gt_buf_printf(to, "%s  GPU%u - GPU%u: %u of %u GB/s\n", head, nominal.a, nominal.b,
+                      node->links[i].weight, gt_link_weight(&nominal));
+        head = "";
+    }
+}
+
 static void print_zones(const struct gt_node *node, struct gt_buf *to)
 {
     for (unsigned zone = 1;; zone++) {
@@ -197,6 +211,7 @@ static void print_zones(const struct gt_node *node, struct gt_buf *to)
         gt_buf_printf(to, ", %s\n", text);
     }
     print_stale(node, to);
+    print_measured(node, to);
     const char *head = "\nLinks that are down (the PCIe path that remains):\n";
     for (unsigned i = 0; i < node->link_count; i++)
         if (gt_link_is_down(&node->links[i])) {

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/measured_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "agent/fault_dir.h"
+#include "api/measured.h"
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+
+static int measured_dir_is_json(const struct dirent *entry)
+{
+    size_t len = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && len > 5 && strcmp(entry->d_name + len - 5, ".json") == 0;
+}
+
+static void measured_dir_note(void *arg, const char *why)
+{
+    (void)arg;
+    gt_warning("a measured value is not used", GT_STR("why", why));
+}
+
+static void measured_dir_add(int in, const char *name, struct gt_measured_dir *to)
+{
+    gt_auto_json cJSON *json = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    int r = gt_fault_dir_json(in, name, &json, &err);
+    if (r >= 0)
+        r = gt_measured_read(json, name, time(NULL), &to->told, &to->end_s, measured_dir_note, NULL, &err);
+    if (r < 0)
+        gt_warning("a file of measured values is not used", GT_STR("why", gt_err_text(err)));
+}
+
+bool gt_measured_dir_read(const char *path, struct gt_measured_dir *dir)
+{
+    gt_auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct dirent **files = NULL;
+    struct stat state;
+    uint64_t stamp = GT_DIGEST_EMPTY;
+    int count = fd < 0 ? 0 : scandirat(fd, ".", &files, measured_dir_is_json, alphasort);
+    if (fd >= 0 && fstat(fd, &state) == 0)
+        stamp = gt_digest_number(stamp, gt_fault_dir_stamp(&state));
+    for (int i = 0; i < count; i++)
+        if (fstatat(fd, files[i]->d_name, &state, AT_SYMLINK_NOFOLLOW) == 0)
+            stamp = gt_digest_number(stamp, gt_fault_dir_stamp(&state));
+    bool changed = stamp != dir->stamp || (dir->end_s && time(NULL) >= dir->end_s);
+    if (changed) {
+        gt_auto_err struct gt_err *err = NULL;
+        bool is_safe =
+            fd >= 0 && fstat(fd, &state) == 0 && gt_fault_dir_check(&state, S_IFDIR, path, &err) >= 0;
+        if (err)
+            gt_warning("measured values are not used", GT_STR("why", gt_err_text(err)));
+        *dir = (struct gt_measured_dir){.stamp = stamp};
+        for (int i = 0; is_safe && i < count && i < GT_FAULT_FILES_MAX; i++)
+            measured_dir_add(fd, files[i]->d_name, dir);
+    }
+    for (int i = 0; i < count; i++)
+        free(files[i]);
+    free(files);
+    return changed;
+}
