@@ -414,7 +414,6 @@ static void place_done(struct place *place)
     free(place->items);
     free(place->signatures);
 }
-GT_DEFINE_CLEANUP(struct place *, place_done)
 
 void gt_network_places_free(struct gt_network_places *places)
 {
