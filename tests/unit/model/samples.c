@@ -130,6 +130,7 @@ static struct gt_node *dead_link(const char *name)
         join(node, node->links[i].a, node->links[i].b, 1);
     gt_node_link(node, 1, 3)->state = GT_LINK_STATE_DOWN;
     gt_node_link(node, 0, 2)->stale = true;
+    gt_node_link(node, 0, 2)->measured_mbps = 90000; /* more than nominal */
     node->links_reported_s = 1767225600;
     node->kubelet =
         (struct gt_kubelet){"single-numa-node", "pod", "static", "/var/lib/kubelet/config.yaml", ""};
@@ -212,6 +213,8 @@ static struct gt_node *hostile(void)
     snprintf(node->gpus[2].serial, sizeof(node->gpus[2].serial), "0x1f");
     snprintf(node->gpus[3].serial, sizeof(node->gpus[3].serial), " 2026-01-31 ");
     snprintf(node->nics[0].name, sizeof(node->nics[0].name), "*alias & %%tag %s", "{}");
+    snprintf(node->nics[0].peer, sizeof(node->nics[0].peer), "leaf-1");
+    snprintf(node->nics[0].peer_port, sizeof(node->nics[0].peer_port), "Ethernet1/7");
     node->gpus[0].health = GT_GPU_UNHEALTHY;
     memset(node->gpus[0].unhealthy_reason, '\x80', sizeof(node->gpus[0].unhealthy_reason) - 1);
     gt_node_missing(node, "!tag", "| > @ ` \"' \t\r\n: #");
