@@ -23,14 +23,14 @@ REFUSED = "PlanRefused"
 
 
 class RuleCases:
-    scheduler = "default-scheduler"
+    scheduler, spaces_by_labels = "default-scheduler", True
 
     def __init__(self, report, cluster, build):
         self.report, self.cluster, self.build = report, cluster, build
-        self.worlds = small_clusters(CLUSTERS, SEED)
+        self.worlds = small_clusters(CLUSTERS, SEED, self.spaces_by_labels)
         self.hollow = HollowNodes(cluster, build, {world.at: len(world.names) for world in self.worlds})
         self.counts, self.rules, self.reasons, self.hang = (collections.Counter() for _ in range(4))
-        self.tried = 0
+        self.kept, self.tried = None, 0  # kept: of a round, what keeps jobs from a place
 
     # beginning
 
@@ -155,20 +155,18 @@ class RuleCases:
 
     def placeable(self, jobs):
         """Jobs that wait although brute force finds a place: {job: nodes}."""
-        pictures, found = self.pictures(), {}
+        pictures, found, self.kept = self.pictures(), {}, collections.Counter()
         for name, pods in jobs.items():
             if not self.runs(pods):
                 job = Job(pictures[int(pods[0]["metadata"]["labels"][WORLD])], pods)
-                if place := job.placement(self.by_plan):
+                if place := job.placement():
                     found[name] = place
-                elif job.placement(self.by_plan, by_rank=True):
-                    self.hang["the order in which pods are bound"] += 1
-                elif self.by_plan and job.placement(False):
-                    self.hang["a plan that names a node"] += 1
+                elif job.placement(by_rank=True):
+                    self.kept["the order in which pods are bound"] += 1
+                elif job.placement(False):
+                    self.kept["a plan that names a node"] += 1
                 self.tried += job.tried
         return found
-
-    by_plan = True
 
     def check_units(self, jobs):
         """Those that run lie as they should, whoever bound them."""
@@ -202,6 +200,7 @@ class RuleCases:
             time.sleep(REST)
             jobs = self.at_rest()
             missed = self.placeable(jobs)
+        self.hang += self.kept
         for name, pods in jobs.items():
             self.counts["ran" if self.runs(pods) else "waited"] += 1
             self.rules.update(f"{rule} {'ran' if self.runs(pods) else 'waited'}" for rule in set(asked[name]))
@@ -245,8 +244,8 @@ class RuleCases:
 
 
 class VolcanoRuleCases(RuleCases):
-    """Volcano's scheduler with our plugins: a PodGroup for each job, and no gates. Its Bindings name a node, so no pod is pinned."""
-    scheduler, by_plan = "volcano", False
+    """Volcano's scheduler with our plugins: a PodGroup for each job, and no gates. Its process does not know labels of Namespaces."""
+    scheduler, spaces_by_labels = "volcano", False
 
     def __init__(self, report, cluster, build, directory, program):
         super().__init__(report, cluster, build)
@@ -274,6 +273,13 @@ class VolcanoRuleCases(RuleCases):
     @staticmethod
     def reason(pods):
         return next((one["reason"] for pod in pods for one in pod["status"].get("conditions", []) if one["type"] == "PodScheduled"), "nothing said")
+
+    def placeable(self, jobs):
+        """Without those for which Volcano's predicates, asked before the job's other pods are there, have refused nodes."""
+        found = super().placeable(jobs)
+        early = {name for name in found if any("its scheduler has refused" in text for text in self.told(jobs[name]))}
+        self.kept["a predicate that is asked too early"] += len(early)
+        return {name: nodes for name, nodes in found.items() if name not in early}
 
     def refused(self):
         """Pods of a job that were bound while others of it were not, as a refusal in the middle of a job would leave it, are no rest."""

@@ -24,8 +24,9 @@ def pod(name, namespace, labels, gpus, spec, cpus=None, ports=()):
 class SmallCluster:
     """Number `at`. Nodes, zones, taints and namespaces stay; blockers and jobs are made for each round."""
 
-    def __init__(self, at, chance):
-        self.at, self.chance = at, chance
+    def __init__(self, at, chance, spaces_by_labels):
+        """`spaces_by_labels`: terms choose Namespaces by their labels, too."""
+        self.at, self.chance, self.spaces_by_labels = at, chance, spaces_by_labels
         self.names = [node_name(at, number) for number in range(chance.randint(3, 5))]
         self.zone_key = f"test.local/zone-{at}"  # no other small cluster has such a domain
         self.spaces = [f"w{at}-{letter}" for letter in "ab"]
@@ -62,7 +63,7 @@ class SmallCluster:
     def term(self, app):
         chance, selector = self.chance, self.selector(app)
         more = chance.choice(({}, {}, {}, {"namespaces": [chance.choice(self.spaces)]}, {"namespaces": self.spaces}, {"namespaceSelector": {}},
-                              {"namespaceSelector": {"matchLabels": {"team": f"{chance.choice('ab')}-{self.at}"}}},
+                              {"namespaceSelector": {"matchLabels": {"team": f"{chance.choice('ab')}-{self.at}"} if self.spaces_by_labels else {}}},
                               {"matchLabelKeys": ["role"]}))
         return {"topologyKey": chance.choice((HOSTNAME, ZONE, SUPERNODE, self.zone_key)), "labelSelector": selector,
                 **self.without_own(selector, more)}
@@ -189,6 +190,6 @@ class SmallCluster:
                 more["cpus"] = cpus
 
 
-def small_clusters(count, seed):
+def small_clusters(count, seed, spaces_by_labels=True):
     chance = random.Random(seed)
-    return [SmallCluster(at, chance) for at in range(count)]
+    return [SmallCluster(at, chance, spaces_by_labels) for at in range(count)]
