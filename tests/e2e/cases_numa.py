@@ -77,6 +77,8 @@ class NumaCases:
         pod = pods.manifest(name, *sizes)
         # with 0 the pod is gone from the API while the kubelet has its GPUs still, and nobody could know
         pod["spec"].update(schedulerName=scheduler, terminationGracePeriodSeconds=1)
+        if len(sizes) > 1:  # with the other scope the kubelet's verdict on several containers is not predicted
+            pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": next(f"node{number}" for number, scope in SCOPES.items() if scope == "pod")}
         if planned:
             pod["metadata"]["annotations"] = {GROUP_SIZE: str(sum(sizes))}
             pod["spec"]["schedulingGates"] = [{"name": GATE}]
