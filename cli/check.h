@@ -6,7 +6,7 @@
 
 /*
  * The checks of `gputopo check-node`: what this project assumes about GPUs, driver and vendor library. Each
- * check reads the results of one scan; only those of device nodes read the machine itself.
+ * check reads the results of one scan; only those of device nodes and of the host read the machine itself.
  */
 
 enum cli_verdict {
@@ -24,7 +24,7 @@ struct cli_check {
 
 struct cli_checks {
     unsigned count;
-    struct cli_check list[48];
+    struct cli_check list[64];
 };
 
 /* What the checks read; all borrowed. */
@@ -33,16 +33,28 @@ struct cli_checked {
     const struct gt_facts *facts;     /* of PCI and the kernel */
     const struct gt_answers *answers; /* of the vendor library; NULL: none, no_answers says why */
     const char *no_answers;           /* why */
+    const char *root;                 /* the host's, "" this machine; NULL: as dev_root */
     const char *dev_root;             /* where the device nodes are; NULL: the scan is not of this machine */
     unsigned vendor;                  /* PCI vendor id of the GPUs */
     bool unprivileged;                /* the library was asked by a process without capabilities */
 };
 
 void cli_check_kernel(const struct cli_checked *of, struct cli_checks *to);
+void cli_check_host(const struct cli_checked *of, struct cli_checks *to);
 void cli_check_library(const struct cli_checked *of, struct cli_checks *to);
 void cli_check_identity(const struct cli_checked *of, struct cli_checks *to);
 void cli_check_links(const struct cli_checked *of, struct cli_checks *to);
 void cli_check_health(const struct cli_checked *of, struct cli_checks *to);
+
+/* --compute */
+struct cli_compute {
+    const char *command; /* for a shell; NULL: none */
+    const char *fault_dir;
+    unsigned seconds; /* for each GPU */
+};
+/* Runs the command for each GPU, one after the other, and writes those that fail as faults for the agent. */
+int cli_check_compute(const struct cli_checked *of, const struct cli_compute *compute, struct cli_checks *to,
+                      struct gt_err **err);
 
 /* For the files that implement checks. */
 

@@ -15,13 +15,23 @@ struct check_node_options {
     struct cli_parse parse;
     struct cli_source source;
     const char *record; /* NULL: not given */
+    struct cli_compute compute;
     unsigned format;
 };
+
+#define FAULT_DIR "/run/gputopo/faults.d"
 
 static const struct gt_option own_options[] = {
     CLI_FORMAT_OPTION(struct check_node_options),
     {"record", "FILE", "write a recording of this node with the checks to FILE, to send in", gt_option_text,
      GT_OPTION_FIELD(struct check_node_options, record)},
+    {"compute", "COMMAND",
+     "run this for each GPU ($GPUTOPO_GPU, _VENDOR_INDEX, _UUID, _BDF), and tell the agent which fail",
+     gt_option_text, GT_OPTION_FIELD(struct check_node_options, compute.command)},
+    {"compute-seconds", "NUMBER", "how long it may take for one GPU (default 60)", gt_option_number,
+     GT_OPTION_FIELD(struct check_node_options, compute.seconds), .min = 1, .max = 3600},
+    {"fault-dir", "DIR", "where the agent reads faults (default " FAULT_DIR ")", gt_option_text,
+     GT_OPTION_FIELD(struct check_node_options, compute.fault_dir)},
     CLI_SOURCE_OPTIONS(struct check_node_options),
     CLI_HELP_OPTION,
 };
@@ -29,7 +39,7 @@ static const struct gt_option own_options[] = {
 static const struct gt_command command = {
     .about =
         "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what holds "
-        "on this node. It only reads.",
+        "on this node. It only reads, unless --compute is given.",
     .options = own_options,
     .count = GT_COUNT(own_options),
 };
@@ -88,6 +98,9 @@ static int inspect(const struct cli_source *source, struct material *m, struct c
                                 .facts = &m->facts,
                                 .answers = m->raw.vendor ? &m->answers : NULL,
                                 .no_answers = missing_why(m->node, "vendor library"),
+                                .root = source->from   ? NULL
+                                        : source->root ? source->root
+                                                       : "",
                                 .dev_root = source->from ? NULL : m->dev_root,
                                 .vendor = m->facts.vendor,
                                 .unprivileged = is_unprivileged(source)};
@@ -187,7 +200,9 @@ static int write_recording(const struct check_node_options *options, const struc
 
 static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct check_node_options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
+    struct check_node_options options = {.parse = {.verb = verb->name},
+                                         .source = {.verb = verb->name},
+                                         .compute = {.fault_dir = FAULT_DIR, .seconds = 60}};
     int exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
@@ -195,6 +210,8 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
         return CLI_USAGE;
     if (options.source.from && options.record)
         return cli_usage(verb->name, "--record: not together with --from");
+    if (options.source.from && options.compute.command)
+        return cli_usage(verb->name, "--compute: not together with --from");
 
     gt_auto_err struct gt_err *err = NULL;
     __attribute__((cleanup(material_done))) struct material material = {0};
@@ -203,10 +220,13 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_failed(verb->name, err);
     struct cli_checks checks = {0};
     cli_check_kernel(&checked, &checks);
+    cli_check_host(&checked, &checks);
     cli_check_library(&checked, &checks);
     cli_check_identity(&checked, &checks);
     cli_check_links(&checked, &checks);
     cli_check_health(&checked, &checks);
+    if (options.compute.command && cli_check_compute(&checked, &options.compute, &checks, &err) < 0)
+        return cli_failed(verb->name, err);
 
     if (options.record && write_recording(&options, &material, &checks) != CLI_DONE)
         return CLI_FAILED;

@@ -92,3 +92,6 @@ complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l loss-weight -x 
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l close -x -a "room prefer" -d "Closeness or room"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l chain -x -d "Unit sizes to leave room for"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -s o -l output -x -a "table csv json" -d "Format"
+complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l compute -x -d "Test each GPU"
+complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l compute-seconds -x -d "How long each"
+complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l fault-dir -r -F -d "Where the agent reads faults"

@@ -8,6 +8,8 @@ LIBRARY_DIR has fake-mxsml/libmxsml.so and fake-mxsml-old/libmxsml.so.
 import json
 import os
 import shutil
+import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MACHINES = os.path.join(os.path.dirname(HERE), "machines")
 BIN = LIBRARIES = ""
 TIMEOUT_S = 60
+HOST = ("dev-char-links", "device-rights", "rdma-devices", "numa-policies", "containerd-cdi", "pod-resources", "clock")
 HOLDS, BROKEN, UNCHECKED = "holds", "does not hold", "cannot be checked here"
 
 
@@ -31,7 +34,8 @@ class Machine:
             self.scenario = json.load(file)
         self.library()
         self.write("sys/module/metax/version", "3.6.11\n")
-        for name in ["mxcd", "mxgd", *(f"dri/card{i}" for i in range(1, 9)), *(f"dri/renderD{i}" for i in range(128, 136))]:
+        for name in ["mxcd", "mxgd", *(f"dri/card{i}" for i in range(1, 9)), *(f"dri/renderD{i}" for i in range(128, 136)),
+                     *(f"infiniband/uverbs{i}" for i in range(6))]:
             self.write("dev/" + name, "")
 
     def path(self, name):
@@ -113,10 +117,66 @@ class Sound(Case):
                                timeout=TIMEOUT_S)
         self.assertEqual(json.loads(shown.stdout), recording["node"])
         again = self.checks("--from", path, machine=False)
-        for name in ("control-nodes", "drm-nodes", "privileges"):
+        for name in ("control-nodes", "drm-nodes", "privileges", *HOST):
             self.assertEqual(again[name]["verdict"], UNCHECKED)
-        same = set(checks) - {"control-nodes", "drm-nodes", "privileges"}
+        same = set(checks) - {"control-nodes", "drm-nodes", "privileges", *HOST}
         self.assertEqual({name: again[name] for name in same}, {name: checks[name] for name in same})
+
+    def test_the_host(self):
+        self.machine.write("etc/containerd/config.toml", 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = true\n')
+        self.machine.write("var/lib/kubelet/config.yaml", "cgroupDriver: systemd\ncpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\n")
+        checks = self.checks()
+        self.assertEqual({name: checks[name]["verdict"] for name in ("containerd-cdi", "rdma-devices", "pod-resources")},
+                         {"containerd-cdi": HOLDS, "rdma-devices": HOLDS, "pod-resources": BROKEN})
+        self.assertEqual(checks["numa-policies"]["found"], "cpuManagerPolicy static, topologyManagerPolicy best-effort")
+        self.assertEqual(checks["containerd-cdi"]["found"], "version 2, enable_cdi true")
+        self.machine.write("etc/containerd/config.toml", "version = 2\n")
+        shutil.rmtree(self.machine.path("dev/infiniband"))
+        os.makedirs(self.machine.path("var/lib/kubelet/pod-resources"))
+        with socket.socket(socket.AF_UNIX) as server:
+            here = os.getcwd()
+            os.chdir(self.machine.path("var/lib/kubelet/pod-resources"))  # its path may be too long for an address
+            try:
+                server.bind("kubelet.sock")
+            finally:
+                os.chdir(here)
+            self.assertEqual(self.broken(), {"containerd-cdi", "rdma-devices"})
+        self.machine.write("etc/containerd/config.toml", "version = 3\n")
+        self.assertEqual(self.broken(), {"rdma-devices"})
+
+    @unittest.skipUnless(os.geteuid() == 0, "makes device nodes")
+    def test_device_nodes(self):
+        """With real ones, each needs its link in /dev/char, and the rights of everyone."""
+        os.unlink(self.machine.path("dev/mxcd"))
+        try:
+            os.mknod(self.machine.path("dev/mxcd"), 0o660 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            self.skipTest("this machine lets nobody make device nodes")
+        os.chmod(self.machine.path("dev/mxcd"), 0o660)
+        checks = self.checks()
+        self.assertEqual((checks["dev-char-links"]["verdict"], checks["dev-char-links"]["found"]), (BROKEN, "0 of 1 links; none of mxcd"))
+        self.assertEqual((checks["device-rights"]["verdict"], checks["device-rights"]["found"]), (BROKEN, "mode 0660"))
+        os.makedirs(self.machine.path("dev/char"))
+        os.symlink("../mxcd", self.machine.path("dev/char/1:3"))
+        os.chmod(self.machine.path("dev/mxcd"), 0o666)
+        checks = self.checks()
+        self.assertEqual({checks[name]["verdict"] for name in ("dev-char-links", "device-rights")}, {HOLDS})
+
+    def test_compute(self):
+        """What fails or hangs is told to the agent by file, and taken back by the next run that passes."""
+        faults = os.path.join(self.dir, "faults.d")
+        command = 'case $GPUTOPO_GPU in 2) exit 7;; 5) exec sleep 30;; esac; test -n "$GPUTOPO_BDF"'
+        done = self.run_verb("--compute", command, "--compute-seconds", "1", "--fault-dir", faults)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("GPU 2: the compute test fails, exit code 7; GPU 5: the compute test does not end within 1 s; 6 of 8 GPUs pass", done.stdout)
+        with open(os.path.join(faults, "check-node.json"), encoding="utf-8") as file:
+            told = json.load(file)
+        self.assertEqual(told["version"], 1)
+        self.assertEqual([fault["reason"] for fault in told["faults"]],
+                         ["the compute test fails, exit code 7", "the compute test does not end within 1 s"])
+        self.assertTrue(all(fault["gpu"].startswith("GPU-") for fault in told["faults"]), told)
+        self.assertNotIn("compute", self.broken("--compute", "true", "--fault-dir", faults))
+        self.assertEqual(os.listdir(faults), [])
 
     def test_a_recording_that_lies(self):
         path = os.path.join(self.dir, "node.json")

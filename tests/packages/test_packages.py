@@ -189,7 +189,8 @@ class Debian(Case):
         self.assertEqual(ask("dpkg-deb", "-f", agent, "Maintainer"), MAINTAINER + "\n")
         self.assertRegex(ask("dpkg-deb", "-f", agent, "Depends"), r"gputopo \(= .*libcurl3-gnutls.*libpci3")
         listing = ask("dpkg-deb", "-c", agent)
-        for place in ("etc/default/gputopo-agent", "usr/bin/gputopo-agent", "usr/lib/systemd/system/gputopo-agent.service",
+        for place in ("etc/default/gputopo-agent", "usr/bin/gputopo-agent", "usr/lib/udev/rules.d/70-gputopo-dev-char.rules",
+                      "usr/lib/systemd/system/gputopo-agent.service",
                       "usr/share/doc/gputopo-agent/contains/libgrpc-dev", "usr/share/doc/gputopo-agent/copyright"):
             self.assertRegex(listing, rf"-rw.r.xr.x|-rw-r--r-- root/root .* \./{re.escape(place)}\n")
             self.assertIn(f"./{place}\n", listing)

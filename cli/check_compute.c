@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/isolation.h"
+#include "base/file.h"
+#include "base/json_write.h"
+#include "base/process.h"
+#include "cli/check.h"
+
+/* A site's own test of each GPU, with a time limit: what no counter shows, such as a GPU that hangs every new
+ * stream. */
+
+extern char **environ;
+
+enum { COMPUTE_TEXT_MAX = 64 << 10, COMPUTE_ENV_MAX = 4096 };
+
+/* Runs the command for one GPU; "" in `why`: it has succeeded. */
+static int compute_run(const struct cli_compute *compute, const struct gt_gpu *gpu, char *why, size_t size,
+                       struct gt_err **err)
+{
+    const char *const argv[] = {"sh", "-c", compute->command, NULL};
+    char index[40], vendor[40], uuid[GT_ID_SIZE + 20], bdf[GT_BDF_SIZE + 20];
+    const char *env[COMPUTE_ENV_MAX] = {index, vendor, uuid, bdf};
+    unsigned count = 4;
+    pid_t pid;
+    snprintf(index, sizeof(index), "GPUTOPO_GPU=%u", gpu->index);
+    snprintf(vendor, sizeof(vendor), "GPUTOPO_VENDOR_INDEX=%d", gpu->vendor_index);
+    snprintf(uuid, sizeof(uuid), "GPUTOPO_UUID=%s", gpu->uuid);
+    snprintf(bdf, sizeof(bdf), "GPUTOPO_BDF=%s", gpu->bdf);
+    for (char **own = environ; *own && count + 1 < COMPUTE_ENV_MAX; own++)
+        env[count++] = *own;
+    const struct gt_child_spec spec = {.program = "/bin/sh", .argv = argv, .env = env};
+    GT_TRY(gt_child_spawn(&spec, &pid, err));
+    int status = gt_child_end(pid, (int64_t)compute->seconds * 1000);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        snprintf(why, size, "the compute test does not end within %u s", compute->seconds);
+    else if (WIFSIGNALED(status))
+        snprintf(why, size, "the compute test ends by signal %d", WTERMSIG(status));
+    else if (status != 0)
+        snprintf(why, size, "the compute test fails, exit code %d", WEXITSTATUS(status));
+    return 0;
+}
+
+static void compute_add(const struct gt_gpu *gpu, const char *why, struct gt_buf *to)
+{
+    char index[16];
+    snprintf(index, sizeof(index), "%u", gpu->index);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "gpu", gpu->uuid[0] ? gpu->uuid : index);
+    gt_json_add_text(to, "reason", why);
+    gt_json_end(to, '}');
+}
+
+/* Writes the faults for the agent, or removes those of an earlier run. */
+static int compute_tell(const struct cli_compute *compute, const struct gt_buf *faults, unsigned count,
+                        struct gt_err **err)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/check-node.json", compute->fault_dir) >= (int)sizeof(path))
+        return gt_fail_sys(err, ENAMETOOLONG, "%s", compute->fault_dir);
+    if (!count)
+        return unlink(path) < 0 && errno != ENOENT && errno != ENOTDIR ? gt_fail_sys(err, errno, "%s", path)
+                                                                       : 0;
+    if (mkdir(compute->fault_dir, 0755) < 0 && errno != EEXIST)
+        return gt_fail_sys(err, errno, "%s", compute->fault_dir);
+    return gt_file_write(path, faults->data, faults->len, 0644, err);
+}
+
+int cli_check_compute(const struct cli_checked *of, const struct cli_compute *compute, struct cli_checks *to,
+                      struct gt_err **err)
+{
+    struct cli_check *check = cli_check_add(to, "compute", "the site's test ends with 0 in time on each GPU");
+    gt_auto_buf struct gt_buf faults = GT_BUF(COMPUTE_TEXT_MAX);
+    unsigned bad = 0;
+    gt_json_begin(&faults, NULL, '{');
+    gt_json_add_unsigned(&faults, "version", 1);
+    gt_json_begin(&faults, "faults", '[');
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        char why[GT_ISOLATION_REASON_SIZE] = "";
+        GT_TRY(compute_run(compute, &of->node->gpus[i], why, sizeof(why), err));
+        if (!why[0])
+            continue;
+        cli_check_found(check, "GPU %u: %s", i, why);
+        compute_add(&of->node->gpus[i], why, &faults);
+        bad++;
+    }
+    gt_buf_puts(&faults, "]}\n");
+    GT_TRY(gt_buf_check(&faults, "faults", err));
+    if (cli_check_has_gpus(of, check)) {
+        cli_check_found(check, "%u of %u GPUs pass", of->node->gpu_count - bad, of->node->gpu_count);
+        cli_check_evaluate(check, !bad);
+    }
+    return compute_tell(compute, &faults, bad, err);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/json_get.h"
+#include "cli/check.h"
+#include "deviceplugin/device_nodes.h"
+#include "kube/yaml.h"
+
+/* Whether the machine is ready for containers with GPUs: the kubelet, the runtime, device nodes, the clock.
+ * Each reads a file or two below the host's root. */
+
+enum { HOST_FILE_MAX = 1 << 20, FIRST_RDMA_MAX = 64 };
+
+#define HOST_KUBELET_CONFIG "/var/lib/kubelet/config.yaml"
+#define HOST_CONTAINERD     "/etc/containerd/config.toml"
+#define HOST_POD_RESOURCES  "/var/lib/kubelet/pod-resources/kubelet.sock"
+
+static bool host_path(const struct cli_checked *of, const char *name, char to[static PATH_MAX])
+{
+    return snprintf(to, PATH_MAX, "%s%s", of->root, name) < PATH_MAX;
+}
+
+/* Whether the check can look at this machine; else it says why not. */
+static bool host_is_here(const struct cli_checked *of, struct cli_check *check)
+{
+    if (!of->root)
+        cli_check_cannot(check, "that is not in a recording");
+    return of->root;
+}
+
+/* A setting of the kubelet's file, "" where it has none. False: there is no such file, and the check says so.
+ */
+static bool host_kubelet(const struct cli_checked *of, struct cli_check *check, cJSON **ret)
+{
+    char path[PATH_MAX];
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_free char *text = NULL;
+    size_t len = 0;
+    if (!host_is_here(of, check) || !host_path(of, HOST_KUBELET_CONFIG, path))
+        return false;
+    if (gt_file_read(AT_FDCWD, path, HOST_FILE_MAX, &text, &len, &err) >= 0 &&
+        gt_yaml_read(text, len, ret, &err) >= 0)
+        return true;
+    cli_check_cannot(check, "%.150s", gt_err_text(err));
+    return false;
+}
+
+/* ---- device nodes ---- */
+
+/* The next device node of the driver that is one, from *at on; NULL: no more. */
+static const char *host_next_device(const struct cli_checked *of, const struct gt_device_nodes *nodes,
+                                    unsigned *at, struct stat *ret)
+{
+    char path[PATH_MAX];
+    while (*at < nodes->count) {
+        const char *name = nodes->names[(*at)++];
+        if (snprintf(path, sizeof(path), "%s/%s", of->dev_root, name) < PATH_MAX && stat(path, ret) == 0 &&
+            S_ISCHR(ret->st_mode))
+            return name;
+    }
+    return NULL;
+}
+
+static bool host_has_link(const struct cli_checked *of, dev_t device)
+{
+    char path[PATH_MAX];
+    struct stat found;
+    return snprintf(path, sizeof(path), "%s/char/%u:%u", of->dev_root, major(device), minor(device)) <
+               PATH_MAX &&
+           stat(path, &found) == 0 && found.st_rdev == device;
+}
+
+static void check_dev_char(const struct cli_checked *of, const struct gt_device_nodes *nodes,
+                           struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(to, "dev-char-links",
+                                            "each device node has its link in /dev/char: with the cgroup "
+                                            "driver systemd a container else loses its GPUs at "
+                                            "systemctl daemon-reload");
+    gt_auto_json cJSON *config = NULL;
+    struct cli_tally missing = {0};
+    struct stat device;
+    unsigned devices = 0, linked = 0;
+    bool known = host_kubelet(of, check, &config);
+    if (!of->root)
+        return;
+    const char *driver = known ? gt_get_string(config, "cgroupDriver") : "";
+    for (unsigned at = 0; (at < nodes->count);) {
+        const char *name = host_next_device(of, nodes, &at, &device);
+        bool has = name && host_has_link(of, device.st_rdev);
+        devices += name != NULL;
+        linked += has;
+        if (name && !has)
+            cli_tally_add(&missing, "none of %s", name);
+    }
+    cli_check_found(check, "%u of %u links%s%s", linked, devices, *driver ? ", cgroup driver " : "", driver);
+    cli_check_found_tally(check, "", &missing);
+    if (devices)
+        cli_check_evaluate(check, linked == devices || strcmp(driver, "cgroupfs") == 0);
+    else
+        cli_check_cannot(check, "there is no device node of the driver");
+}
+
+static void check_rights(const struct cli_checked *of, const struct gt_device_nodes *nodes,
+                         struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "device-rights",
+                      "everyone may read and write the device nodes: in a user namespace, or as a "
+                      "user without rights, a container else cannot open its GPU");
+    struct cli_tally modes = {0};
+    struct stat device;
+    bool open = true, any = false;
+    if (!host_is_here(of, check))
+        return;
+    for (unsigned at = 0; at < nodes->count;) {
+        const char *name = host_next_device(of, nodes, &at, &device);
+        if (!name)
+            break;
+        any = true;
+        open = open && (device.st_mode & 0666) == 0666;
+        cli_tally_add(&modes, "mode %04o", (unsigned)(device.st_mode & 07777));
+    }
+    cli_check_found_tally(check, "", &modes);
+    if (any)
+        cli_check_evaluate(check, open);
+    else
+        cli_check_cannot(check, "there is no device node of the driver");
+}
+
+static void check_rdma(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "rdma-devices", "each RDMA NIC beside the GPUs has a device node in /dev/infiniband");
+    struct cli_tally names = {0};
+    unsigned nics = 0, nodes = 0;
+    char path[PATH_MAX];
+    for (unsigned i = 0; i < of->facts->count; i++)
+        if (of->facts->devices[i].rdma[0]) {
+            cli_tally_add(&names, "%s", of->facts->devices[i].rdma);
+            nics++;
+        }
+    cli_check_found_tally(check, "", &names);
+    if (!host_is_here(of, check))
+        return;
+    if (!nics) {
+        cli_check_cannot(check, "there is no RDMA NIC");
+        return;
+    }
+    for (unsigned i = 0; i < FIRST_RDMA_MAX; i++) {
+        int len = snprintf(path, sizeof(path), "%s/infiniband/uverbs%u", of->dev_root, i);
+        nodes += len < PATH_MAX && access(path, F_OK) == 0;
+    }
+    cli_check_found(check, "%u device nodes", nodes);
+    cli_check_evaluate(check, nodes >= nics);
+}
+
+/* ---- kubelet, runtime, clock ---- */
+
+static void check_numa_policies(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "numa-policies",
+        "on several NUMA nodes the kubelet gives a pod CPUs beside its GPUs: cpuManagerPolicy static and a "
+        "topologyManagerPolicy");
+    gt_auto_json cJSON *config = NULL;
+    if (!host_kubelet(of, check, &config))
+        return;
+    const char *cpu = gt_get_string(config, "cpuManagerPolicy"),
+               *policy = gt_get_string(config, "topologyManagerPolicy");
+    unsigned numa = 0, last = UINT_MAX;
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        unsigned own = (unsigned)of->node->gpus[i].numa_node;
+        numa += of->node->gpus[i].numa_node >= 0 && own != last;
+        last = own;
+    }
+    cli_check_found(check, "cpuManagerPolicy %.40s, topologyManagerPolicy %.40s", *cpu ? cpu : "none",
+                    *policy ? policy : "none");
+    if (numa < 2)
+        cli_check_cannot(check, "the GPUs are on one NUMA node, or it is not known on which");
+    else
+        cli_check_evaluate(check, strcmp(cpu, "static") == 0 && *policy && strcmp(policy, "none") != 0);
+}
+
+/* The value of `key = value` on a line of its own, without quotes; false: there is none. */
+static bool host_toml(const char *text, const char *key, char *to, size_t size)
+{
+    size_t len = strlen(key);
+    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+        const char *at = line + strspn(line, " \t");
+        if (strncmp(at, key, len) != 0)
+            continue;
+        at += len;
+        at += strspn(at, " \t");
+        if (*at++ != '=')
+            continue;
+        at += strspn(at, " \t\"'");
+        snprintf(to, size, "%.*s", (int)strcspn(at, " \t\"'#\r\n"), at);
+        return true;
+    }
+    return false;
+}
+
+static void check_containerd(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "containerd-cdi",
+        "containerd resolves CDI names: its configuration has version 3 (containerd 2), or version 2 with "
+        "enable_cdi = true");
+    char path[PATH_MAX], version[16] = "1", cdi[16] = "";
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_free char *text = NULL;
+    if (!host_is_here(of, check) || !host_path(of, HOST_CONTAINERD, path))
+        return;
+    if (gt_file_read(AT_FDCWD, path, HOST_FILE_MAX, &text, NULL, &err) < 0) {
+        cli_check_cannot(check, "%.150s", gt_err_text(err));
+        return;
+    }
+    host_toml(text, "version", version, sizeof(version));
+    bool said = host_toml(text, "enable_cdi", cdi, sizeof(cdi));
+    cli_check_found(check, "version %s%s%s", version, said ? ", enable_cdi " : "", cdi);
+    cli_check_evaluate(check, said ? strcmp(cdi, "true") == 0 : strcmp(version, "3") >= 0);
+}
+
+static void check_pod_resources(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "pod-resources",
+                      "the kubelet says which pod has which GPU: its socket is at " HOST_POD_RESOURCES);
+    char path[PATH_MAX];
+    struct stat found;
+    if (!host_is_here(of, check) || !host_path(of, HOST_POD_RESOURCES, path))
+        return;
+    bool there = stat(path, &found) == 0;
+    if (!there && errno == ENOENT && (!host_path(of, "/var/lib/kubelet", path) || access(path, F_OK) < 0))
+        cli_check_cannot(check, "there is no kubelet in /var/lib/kubelet");
+    else
+        cli_check_evaluate(check, there && S_ISSOCK(found.st_mode));
+}
+
+static void check_clock(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "clock",
+        "the clock is synchronised: certificates, leases and the ends of isolations depend on it");
+    struct timex state = {0};
+    if (!host_is_here(of, check))
+        return;
+    if (*of->root) {
+        cli_check_cannot(check, "the root is not this machine's");
+        return;
+    }
+    int r = adjtimex(&state);
+    if (r < 0)
+        cli_check_cannot(check, "the kernel does not say it");
+    else
+        cli_check_evaluate(check, r != TIME_ERROR && !(state.status & STA_UNSYNC));
+}
+
+void cli_check_host(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct gt_device_nodes nodes = {0};
+    if (of->dev_root)
+        gt_device_nodes_all(of->dev_root, of->node, &nodes);
+    check_dev_char(of, &nodes, to);
+    check_rights(of, &nodes, to);
+    check_rdma(of, to);
+    check_numa_policies(of, to);
+    check_containerd(of, to);
+    check_pod_resources(of, to);
+    check_clock(of, to);
+}
