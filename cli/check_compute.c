@@ -7,11 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/isolation.h"
 #include "base/file.h"
 #include "base/json_write.h"
 #include "base/process.h"
 #include "cli/check.h"
+#include "topology/model/isolation.h"
 
 /* A site's own test of each GPU, with a time limit: what no counter shows, such as a GPU that hangs every new
  * stream. */

@@ -6,6 +6,7 @@ device nodes, one fault after the other.
 Usage: test_health.py DIRECTORY_OF_PROGRAMS FAKE_LIBMXSML [unittest arguments]
 """
 
+import glob
 import json
 import os
 import signal
@@ -297,6 +298,30 @@ class Health(MadeMachine):
         self.assertTrue(kubelet.wait_healthy(7), agent.lines)
         self.assertEqual(self.place(agent)[1], "errors on the PCI bus: 79")
         self.assertEqual(agent.metric("gputopo_unhealthy_gpus", reason="pciError"), 1)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    def ports(self, state):
+        """The state of the InfiniBand port of each NIC."""
+        for place in glob.glob(os.path.join(self.root, "sys/bus/pci/devices/*/infiniband/*")):
+            os.makedirs(os.path.join(place, "ports/1"), exist_ok=True)
+            with open(os.path.join(place, "ports/1/state"), "w", encoding="ascii") as file:
+                file.write(state + "\n")
+
+    def test_a_nic_without_link_is_reported(self):
+        self.ports("4: ACTIVE")
+        kubelet, agent = self.start_all()
+        self.ports("1: DOWN")
+        self.assertTrue(wait_for(lambda: (agent.metric("gputopo_health_signals_total", signal="nicDown") or 0) > 0), agent.lines)
+        self.assertEqual(len(kubelet.healthy()), 8)
+
+    def test_a_nic_without_link_is_a_fault_where_the_table_says_so(self):
+        """Of the NIC behind the GPU's switch."""
+        self.ports("4: ACTIVE")
+        kubelet, agent = self.start_all("--fault-table", self.table("signals: {nicDown: {when: atOnce, recoverChecks: 2}}"))
+        self.ports("1: DOWN")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_unhealthy_gpus", reason="nicDown") == 8), agent.lines)
+        self.assertRegex(self.place(agent)[1], "^mlx5_[0-9], a NIC nearest to it, has no link$")
+        self.ports("4: ACTIVE")
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
 
     def test_pci_events_of_the_library(self):

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "topology/discovery/backends.h"
 #include "topology/model/node.h"
 
-/* Evidence about GPUs that the host itself gives: the PCI bus and device nodes. */
+/* Evidence about GPUs that the host itself gives: the PCI bus, NICs and device nodes. */
 
 static bool attribute_is(int dirfd, const char *name, const char *value)
 {
@@ -62,11 +65,75 @@ static void host_health_check_pci(int rootfd, struct gt_gpu *gpu)
         gt_evidence_value(&gpu->evidence, GT_SIGNAL_PCI_ERROR, (uint32_t)(fatal + other));
 }
 
+/* ---- the NICs nearest to a GPU ---- */
+
+enum nic_link { NIC_LINK_UNKNOWN, NIC_LINK_UP, NIC_LINK_DOWN };
+
+/* What the first entry of a directory of the device says in `name`: a network interface, or an InfiniBand
+ * device. */
+static bool read_below(int devicefd, const char *kind, const char *name, char *to, size_t size)
+{
+    gt_auto_dir DIR *list = NULL;
+    char path[NAME_MAX + 64];
+    int fd = openat(devicefd, kind, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || !(list = fdopendir(fd))) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    for (const struct dirent *entry; (entry = readdir(list));)
+        if (entry->d_name[0] != '.') {
+            snprintf(path, sizeof(path), "%s/%s", entry->d_name, name);
+            return gt_file_read_attribute(dirfd(list), path, to, size) > 0;
+        }
+    return false;
+}
+
+/* An interface that is switched off has no carrier to read, and is not judged. The state of a port is "1:
+ * DOWN". */
+static enum nic_link nic_link_of(int rootfd, const char *bdf)
+{
+    char path[96], text[32];
+    enum nic_link link = NIC_LINK_UNKNOWN;
+    snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", bdf);
+    gt_auto_close int devicefd = openat(rootfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (devicefd >= 0 && read_below(devicefd, "net", "carrier", text, sizeof(text)))
+        link = text[0] == '0' ? NIC_LINK_DOWN : NIC_LINK_UP;
+    if (devicefd >= 0 && link != NIC_LINK_DOWN &&
+        read_below(devicefd, "infiniband", "ports/1/state", text, sizeof(text)))
+        link = text[0] == '1' ? NIC_LINK_DOWN : NIC_LINK_UP;
+    return link;
+}
+
+static void host_health_check_nics(int rootfd, struct gt_node *node)
+{
+    enum nic_link links[GT_NICS_MAX];
+    for (unsigned n = 0; n < node->nic_count; n++)
+        links[n] = nic_link_of(rootfd, node->nics[n].bdf);
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        struct gt_evidence *evidence = &node->gpus[i].evidence;
+        enum gt_link_kind nearest = GT_LINK_UNKNOWN;
+        for (unsigned n = 0; n < node->nic_count; n++)
+            nearest = node->nics[n].kind[i] < nearest ? node->nics[n].kind[i] : nearest;
+        for (unsigned n = 0; n < node->nic_count; n++) {
+            if (node->nics[n].kind[i] != nearest || nearest > GT_LINK_PXB || links[n] == NIC_LINK_UNKNOWN)
+                continue;
+            if (links[n] == NIC_LINK_DOWN)
+                gt_evidence_seen(evidence, GT_SIGNAL_NIC_DOWN, "%s, a NIC nearest to it, has no link",
+                                 node->nics[n].name);
+            else
+                gt_evidence_absent(evidence, GT_SIGNAL_NIC_DOWN);
+        }
+    }
+}
+
 void gt_host_health_pci(const char *root, struct gt_node *node)
 {
     gt_auto_close int rootfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (unsigned i = 0; rootfd >= 0 && i < node->gpu_count; i++)
         host_health_check_pci(rootfd, &node->gpus[i]);
+    if (rootfd >= 0)
+        host_health_check_nics(rootfd, node);
 }
 
 /* A check that fails without memory is no sign of a fault. */

@@ -31,6 +31,7 @@ const struct gt_fault_table gt_fault_table_default = {
                                      .recover_s = 3600},
             [GT_SIGNAL_VENDOR_EVENT] = {GT_FAULT_REPORT, 3, 3600, .threshold = 1, .recover_checks = 1,
                                         .recover_s = 3600},
+            [GT_SIGNAL_NIC_DOWN] = {GT_FAULT_REPORT, 3, 3600, .threshold = 1, .recover_checks = 3},
             [GT_SIGNAL_RECORDED] = AT_ONCE(3),
         },
     .flapping = {.falls = 3, .within_s = 600, .hold_s = 300, .hold_max_s = 3600},
@@ -61,6 +62,7 @@ static const struct {
     [GT_SIGNAL_PCI_ERROR] = {"pciError", "errors on the PCI bus", GT_SIGNAL_COUNTER},
     [GT_SIGNAL_PCI_EVENT] = {"pciEvent", "PCI events of the vendor library", GT_SIGNAL_COUNTER},
     [GT_SIGNAL_VENDOR_EVENT] = {"vendorEvent", "events of the vendor library", GT_SIGNAL_COUNTER},
+    [GT_SIGNAL_NIC_DOWN] = {"nicDown", "a NIC nearest to it has no link", GT_SIGNAL_STATE},
     [GT_SIGNAL_RECORDED] = {"recorded", "the recording calls it unhealthy", GT_SIGNAL_STATE},
 };
 

@@ -25,6 +25,7 @@ enum gt_signal {
     GT_SIGNAL_PCI_ERROR,    /* value: a counter of uncorrectable bus errors (AER) */
     GT_SIGNAL_PCI_EVENT,    /* value: a counter of PCI events that the vendor library has reported */
     GT_SIGNAL_VENDOR_EVENT, /* value: a counter of events that the vendor library has reported */
+    GT_SIGNAL_NIC_DOWN,     /* a NIC nearest to it has no link */
     GT_SIGNAL_RECORDED,     /* a recording says that it is unhealthy */
     GT_SIGNALS,             /* as a cause: it is held back, see struct gt_flapping_rule */
     GT_CAUSE_ISOLATED,      /* no signal: it was isolated by hand, isolation.h */
