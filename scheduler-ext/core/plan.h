@@ -94,7 +94,7 @@ struct gt_plan_failure {
     uint32_t needed; /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
     uint32_t together;   /* runs that `available` GPUs would hold without regard to supernodes */
     uint32_t numa_nodes; /* nodes with enough free GPUs for such a pod that their kubelets would refuse */
-    bool keeps_off; /* it would fit with slow GPUs, which it never takes */
+    bool keeps_off;      /* it would fit with slow GPUs, which it never takes */
     bool could_fit; /* all such runs would fit if the nodes were empty that are eligible and not excluded */
     /* The job must lie in one supernode of this tier; those that lack the fewest runs, and how many there are
      * in all. */

@@ -35,7 +35,7 @@ struct job {
     uint32_t limit_count;
     bool several;
     enum gt_slow_use slow; /* ANY where nothing is slow */
-    bool close; /* brought together above the supernode (plan_close.h) */
+    bool close;            /* brought together above the supernode (plan_close.h) */
     bool any_running;
     /* Supernodes have pods of the job, or of the unit that is split: those whose mark is this. */
     bool any_touched, any_touched_unit;

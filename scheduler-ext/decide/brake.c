@@ -91,8 +91,7 @@ static bool brake_holds(const struct gt_brake *brake, struct gt_cache *cache, ui
     if (supernode != GT_NONE)
         gt_cluster_get_supernode(gt_cache_cluster(cache), supernode, &super);
     snprintf(why, GT_BRAKE_WHY_SIZE,
-             "with it %u of the %u nodes of %s%.253s would be not Ready, tainted, or have lost their pods of "
-             "late, and "
+             "with it %u of the %u nodes of %s%.253s would be not Ready or have lost their pods of late, and "
              "%s lets %u go at once",
              tally.counted, tally.nodes, *super.name ? "supernode " : "the cluster", super.name,
              brake->option, tally.may);

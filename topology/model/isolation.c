@@ -76,9 +76,9 @@ bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolatio
     bool equal = a->count == b->count && strcmp(a->object, b->object) == 0;
     for (unsigned i = 0; equal && i < a->count; i++) {
         const struct gt_isolation *x = &a->of[i], *y = &b->of[i];
-        equal = x->until_s == y->until_s && x->evicts == y->evicts && x->grade == y->grade && strcmp(x->gpu, y->gpu) == 0 &&
-                strcmp(x->peer, y->peer) == 0 && strcmp(x->reason, y->reason) == 0 &&
-                strcmp(x->value, y->value) == 0;
+        equal = x->until_s == y->until_s && x->evicts == y->evicts && x->grade == y->grade &&
+                strcmp(x->gpu, y->gpu) == 0 && strcmp(x->peer, y->peer) == 0 &&
+                strcmp(x->reason, y->reason) == 0 && strcmp(x->value, y->value) == 0;
     }
     return equal;
 }

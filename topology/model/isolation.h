@@ -20,8 +20,8 @@ struct gt_isolation {
     char reason[GT_ISOLATION_REASON_SIZE];
     enum gt_gpu_grade grade;             /* of GPUs; NONE: they are taken out of use */
     char value[GT_ISOLATION_VALUE_SIZE]; /* how slow, "memory bandwidth 70 %"; "" not said */
-    bool evicts;     /* pods on such GPUs are treated as on a broken GPU */
-    int64_t until_s; /* Unix time at which it ends; 0: it does not end by itself */
+    bool evicts;                         /* pods on such GPUs are treated as on a broken GPU */
+    int64_t until_s;                     /* Unix time at which it ends; 0: it does not end by itself */
 };
 
 struct gt_isolations {
@@ -31,8 +31,8 @@ struct gt_isolations {
 };
 
 /* The node as these isolations leave it: such GPUs are unhealthy, unless they are that already, or have a
- * grade, the worst that is said; such links are down. The node must not be shared yet. A name that the node has no GPU for has no effect, nor
- * has a pair without a direct link. */
+ * grade, the worst that is said; such links are down. The node must not be shared yet. A name that the node
+ * has no GPU for has no effect, nor has a pair without a direct link. */
 int gt_isolations_apply(const struct gt_isolations *isolations, int64_t now_s, struct gt_node *node,
                         struct gt_err **err);
 

@@ -95,8 +95,8 @@ struct gt_gpu {
     enum gt_gpu_health health;
     char unhealthy_reason[128]; /* "" unless unhealthy */
     enum gt_gpu_grade grade;
-    char grade_reason[128];     /* "" without a grade */
-    enum gt_signal cause;       /* of being unhealthy; GT_SIGNALS: it is not, or it is held back */
+    char grade_reason[128]; /* "" without a grade */
+    enum gt_signal cause;   /* of being unhealthy; GT_SIGNALS: it is not, or it is held back */
     /* signs of faults that this check found; health.h derives the health from it */
     struct gt_evidence evidence;
     unsigned zone; /* set by gt_node_finish: GPUs joined by direct links share one, from 1; 0 alone */
