@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPIJobs by Kubeflow's MPI operator; TFJobs, XGBoostJobs, PaddleJobs and JAXJobs by its training operator."""
+"""MPIJobs by Kubeflow's MPI operator; TFJobs, XGBoostJobs, PaddleJobs, JAXJobs and MPIJobs of v1 by its training operator."""
+from harness.cluster import built
 from harness.placed import pod_template
 from harness.report import quick
 from harness.waiting import same
@@ -9,7 +10,8 @@ JOB, TYPE, ROLE = (f"training.kubeflow.org/{key}" for key in ("job-name", "repli
 KINDS = {"TFJob": ("tfReplicaSpecs", "tensorflow", {"Chief": 1, "Worker": 7}),
          "XGBoostJob": ("xgbReplicaSpecs", "xgboost", {"Master": 1, "Worker": 7}),
          "PaddleJob": ("paddleReplicaSpecs", "paddle", {"Worker": 8}),
-         "JAXJob": ("jaxReplicaSpecs", "jax", {"Worker": 8})}
+         "JAXJob": ("jaxReplicaSpecs", "jax", {"Worker": 8}),
+         "MPIJob": ("mpiReplicaSpecs", "mpi", {"Worker": 8})}
 OPERATED = tuple(kind.lower() for kind in KINDS)
 
 
@@ -51,6 +53,11 @@ class KubeflowCases:
         return self.placed_in(["demo-launcher-", *(f"demo-worker-{at}" for at in range(7))])
 
     def training_runs(self):
+        """Its MPIJob, of v1, has the name of the MPI operator's: a cluster has one of the two."""
+        self.mpi.stop()
+        self.cluster.kubectl("delete", "crd", "mpijobs.kubeflow.org", "--wait")
+        self.cluster.kubectl("apply", "--server-side", "-f", *built("mpijob-v1"))
+        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "mpijobs.kubeflow.org")
         self.training.start()
 
     def of_kind(self, kind, others=()):
@@ -74,4 +81,5 @@ class KubeflowCases:
             case("a TFJob with chief and parameter server, units of 32", lambda: self.of_kind("TFJob", ["PS"]))
             for kind in ("XGBoostJob", "PaddleJob", "JAXJob"):
                 case(f"a {kind}, units of 32", lambda kind=kind: self.of_kind(kind))
+            case("an MPIJob of v1, units of 32, its launcher without GPUs", lambda: self.of_kind("MPIJob", ["Launcher"]))
         self.placed.clean()

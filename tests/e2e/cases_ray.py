@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RayClusters, RayJobs and RayServices by KubeRay's operator. No Ray runs in their pods, which is why no job and no service gets ready."""
+import json
+
 from harness.placed import GATE, gpus_of, pod_template
 from harness.waiting import Failed, same, until
 
@@ -12,6 +14,10 @@ def group(name, pods, size):
 
 def cluster(*groups, head=0):
     return {"headGroupSpec": {"rayStartParams": {}, "template": pod_template(head)}, "workerGroupSpecs": list(groups)}
+
+
+def on(pod):
+    return pod["metadata"]["name"], pod["spec"]["nodeName"]
 
 
 class RayCases:
@@ -48,6 +54,13 @@ class RayCases:
         self.cluster.kubectl("patch", "raycluster", "demo", "--type=json", "-p",
                              f'[{{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": {pods}}}]')
 
+    def autoscaler(self, replicas, *workers):
+        """What Ray's autoscaler asks for, by the account that KubeRay makes for the head: replicas, and the pods that go."""
+        self.cluster.kubectl("patch", "raycluster", "demo", "--type=json", "--as=system:serviceaccount:default:demo", "-p", json.dumps([
+            {"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": replicas},
+            {"op": "replace", "path": "/spec/workerGroupSpecs/0/scaleStrategy", "value": {"workersToDelete": workers}}]))
+
+
     def scaled(self):
         """By a whole unit; less than that is refused. What runs stays where it is."""
         self.create("RayCluster", **cluster(group("big", 4, 32)))
@@ -64,6 +77,37 @@ class RayCases:
             return told
         raise Failed("a group of 10 pods with units of 4 was admitted")
 
+    @staticmethod
+    def of_hosts(replicas, hosts):
+        """A group that the autoscaler changes: each of its replicas has so many pods."""
+        return {**group("big", replicas, 32), "numOfHosts": hosts, "scaleStrategy": {"workersToDelete": []}}
+
+    def autoscaled(self):
+        """A replica is a whole unit: one comes, the first one goes, and another one comes; what runs stays where it is."""
+        try:
+            self.create("RayCluster", enableInTreeAutoscaling=True, **cluster(self.of_hosts(2, 2)))
+        except Failed as refusal:
+            if "it is scaled by 2 pods at a time, which is not a multiple of the 4 pods of a unit" not in str(refusal):
+                raise
+        else:
+            raise Failed("a group whose replicas are half a unit was admitted")
+        self.create("RayCluster", enableInTreeAutoscaling=True, **cluster(self.of_hosts(1, 4)))
+        selector = f"{NAME}=demo,{GROUP}=big"
+        first = self.placed.bound(selector, 4)
+        racks = self.placed.check_placed(first, 32)
+        self.autoscaler(2)
+        both = self.placed.bound(selector, 8)
+        racks = self.placed.check_placed(both, 32)
+        same({on(pod) for pod in first} <= {on(pod) for pod in both}, True, "the first unit stays")
+        self.autoscaler(1, *(pod["metadata"]["name"] for pod in first))
+        left = self.placed.bound(selector, 4)
+        same({on(pod) for pod in left}, {on(pod) for pod in both} - {on(pod) for pod in first}, "what is left is the second unit")
+        self.autoscaler(2)
+        again = self.placed.bound(selector, 8)
+        racks += self.placed.check_placed(again, 32)
+        same({on(pod) for pod in left} <= {on(pod) for pod in again}, True, "the second unit stays")
+        return f"units in racks {', '.join(racks[:2])}, then {', '.join(racks[2:])}"
+
     def by_another(self, kind, **spec):
         """A RayCluster, which that object makes under another name."""
         self.create(kind, **spec)
@@ -77,6 +121,7 @@ class RayCases:
             case("the example's RayCluster, units of 32", self.example)
             case("a RayCluster, units of 32 in one group, of 16 in the other, its head with GPUs", self.two_groups)
             case("a group of a RayCluster gets one more unit", self.scaled)
+            case("a RayCluster whose autoscaler adds and removes units of 32", self.autoscaled)
             case("a RayJob, units of 32", lambda: self.by_another(
                 "RayJob", entrypoint="true", rayClusterSpec=cluster(group("big", 8, 32))))
             case("a RayService, units of 32", lambda: self.by_another(
