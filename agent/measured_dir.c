@@ -2,7 +2,6 @@
 #include "agent/measured_dir.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>

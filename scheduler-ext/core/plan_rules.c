@@ -28,7 +28,7 @@ static bool has_same_nodes(const struct gt_node_set *a, const struct gt_node_set
     return true;
 }
 
-static bool are_alike(const struct gt_plan_rules *rules, unsigned a, unsigned b)
+static bool plan_rules_are_alike(const struct gt_plan_rules *rules, unsigned a, unsigned b)
 {
     for (unsigned i = 0; i < rules->count; i++) {
         const struct gt_plan_rule *rule = &rules->rules[i];
@@ -44,7 +44,7 @@ void gt_plan_rules_merge(struct gt_plan_rules *rules, uint32_t pods)
 {
     uint8_t to[GT_PLAN_SORT_NONE + 1];
     for (unsigned s = 0; s <= GT_PLAN_SORT_NONE; s++)
-        for (to[s] = 0; to[s] < s && (s >= rules->sorts || !are_alike(rules, to[s], s));)
+        for (to[s] = 0; to[s] < s && (s >= rules->sorts || !plan_rules_are_alike(rules, to[s], s));)
             to[s]++;
     for (uint32_t i = 0; i < pods; i++)
         rules->sort[i] = to[rules->sort[i]];

@@ -38,7 +38,7 @@ static bool attempt_is_free(const struct gt_cache_pod *pod)
 }
 
 /* Pods of one role come from one template; of those that a plan has restricted, only that is known. */
-static bool are_alike(const struct gt_cache_pod *a, const struct gt_cache_pod *b)
+static bool attempt_are_alike(const struct gt_cache_pod *a, const struct gt_cache_pod *b)
 {
     bool is_free = attempt_is_free(a);
     return is_free == attempt_is_free(b) &&
@@ -48,7 +48,7 @@ static bool are_alike(const struct gt_cache_pod *a, const struct gt_cache_pod *b
 static unsigned kind_of(const struct attempt_kinds *kinds, const struct gt_cache_pod *pod)
 {
     unsigned kind = 0;
-    while (kind < kinds->count && !are_alike(kinds->pods[kind], pod))
+    while (kind < kinds->count && !attempt_are_alike(kinds->pods[kind], pod))
         kind++;
     return kind;
 }
