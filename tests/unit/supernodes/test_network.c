@@ -113,6 +113,8 @@ static void test_what_is_no_network(void **state)
     }
     gt_auto_network struct gt_network *nothing = read_network(" \n# only this\n");
     assert_int_equal(nothing->point_count, 0);
+    gt_auto_network struct gt_network *marked = read_network("\xef\xbb\xbfnode,leaf\r\na,l1\r\n");
+    assert_int_equal(marked->point_count, 2); /* as spreadsheets save a table */
 }
 
 /* What ibnetdiscover prints of groups of nodes with four rails, and two spines above all. `wrong` may move a
