@@ -212,10 +212,17 @@ static void assert_closed(struct gt_cache *cache, bool n1, bool n2)
     assert_int_equal(gt_cache_peers_bar(cache, pod, gt_cluster_find_node(cluster, "n2")), n2);
 }
 
+static void count_room(void *arg)
+{
+    (*(unsigned *)arg)++;
+}
+
 static void test_volumes(void **state)
 {
     (void)state;
-    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    unsigned room = 0, before;
+    gt_auto_cache struct gt_cache *cache =
+        new_cache(&(struct gt_cache_spec){.on_capacity = count_room, .arg = &room});
     static const char claim[] = "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"data\"},\"spec\":{%s}}";
     char text[256];
     give_plain_node(cache, "n1");
@@ -226,7 +233,12 @@ static void test_volumes(void **state)
     assert_closed(cache, false, false); /* nobody reads them */
     gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_BEING_READ);
     assert_closed(cache, true, true);
+    before = room;
     gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
+    assert_int_equal(room, before + 1);
+    gt_cache_set_related(cache, GT_RELATED_VOLUME,
+                         GT_IS_READ); /* as each failure of an informer says again */
+    assert_int_equal(room, before + 1);
     assert_closed(cache, true, true); /* there is no claim */
     snprintf(text, sizeof(text), claim, "\"volumeName\":\"v\"");
     give_volume(cache, GT_RELATED_CLAIM, text);
