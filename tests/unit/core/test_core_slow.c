@@ -351,6 +351,41 @@ static void single_pods_get_them_last(void **state)
     gt_cluster_free(cluster);
 }
 
+/* The kubelet of such a node chooses the NUMA nodes, among all its free GPUs. */
+static void numa_nodes_are_not_ours_to_choose(void **state)
+{
+    static const struct {
+        unsigned pods, gpus;
+        uint64_t free, slow, all; /* of all pods */
+    } cases[] = {{1, 4, 0xff, 0x33, 0x0f}, {1, 2, 0xff, 0x03, 0x0c}, {1, 3, 0xff, 0x07, 0x0b},
+                 {1, 2, 0xf3, 0x03, 0x03}, {2, 2, 0xff, 0x33, 0x0f}, {1, 8, 0xff, 0x33, 0xff}};
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_cluster struct gt_cluster *cluster = world_new();
+        gt_auto_class struct gt_class *class = NULL;
+        struct gt_weights weights;
+        struct world_job job;
+        uint64_t all = 0;
+        uint32_t id;
+        wire_meshes(&weights, 8, 4, 64, 8);
+        weights.numa = (struct gt_numa){.count = 2, .by_pod = true, .gpus = {0x0f, 0xf0}};
+        assert_return_code(gt_class_new(&weights, &class, NULL), 0);
+        assert_return_code(gt_cluster_add_class(cluster, class, &id, NULL), 0);
+        world_nodes(cluster, "n", 1, id, GT_NONE);
+        gt_cluster_set_free(cluster, 0, cases[i].free);
+        gt_cluster_set_slow(cluster, 0, cases[i].slow);
+        world_job(&job, cases[i].pods, 1, cases[i].gpus, 0);
+        assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
+        for (unsigned p = 0; p < cases[i].pods; p++)
+            all |= job.pods[p].mask;
+        assert_int_equal(all, cases[i].all);
+        assert_false(plan_as(cluster, &job, GT_SLOW_NEVER));
+        assert_true(isnan(gt_score_slow(cluster, 0, UINT64_MAX, cases[i].gpus, GT_SLOW_NEVER, 1)));
+        gt_cluster_set_free(cluster, 0, cases[i].free & ~cases[i].slow);
+        assert_int_equal(plan_as(cluster, &job, GT_SLOW_NEVER), cases[i].gpus <= 3);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +395,7 @@ int main(void)
         cmocka_unit_test(never_is_never),
         cmocka_unit_test(running_pods_stay),
         cmocka_unit_test(single_pods_get_them_last),
+        cmocka_unit_test(numa_nodes_are_not_ours_to_choose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
