@@ -209,10 +209,10 @@ static bool begin_and_plan(struct rule_work *work, struct gt_plan_failure *ret_f
 bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *request,
                    struct gt_plan_failure *ret_failure)
 {
-    if (gt_plan_has_tier(cluster, request))
-        return gt_plan_within(cluster, request, gt_plan_ruled, ret_failure);
     if (!request->rules)
         return gt_plan_job(cluster, request, ret_failure);
+    if (gt_plan_has_tier(cluster, request))
+        return gt_plan_within(cluster, request, gt_plan_ruled, ret_failure);
     struct rule_work work = {.cluster = cluster, .request = request, .rules = request->rules};
     struct gt_plan_request wider = *request;
     bool exact;

@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "scheduler-ext/core/chain.h"
+#include "scheduler-ext/core/plan_rules.h"
 #include "scheduler-ext/core/score.h"
 #include "tests/unit/core/core_world.h"
 
@@ -311,6 +312,34 @@ static void never_is_never(void **state)
     gt_cluster_free(cluster);
 }
 
+/* A job that has to lie in one domain looks for one of the others, and says what it keeps off. */
+static void within_a_domain(void **state)
+{
+    gt_auto_cluster struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 2);
+    struct world_job job;
+    (void)state;
+    for (unsigned s = 0; s < 2; s++) {
+        uint32_t super = world_super(cluster, s ? "b" : "a", 1, GT_NONE);
+        world_nodes(cluster, s ? "b" : "a", 4, class, super);
+        for (unsigned n = 0; n < 3; n++)
+            gt_cluster_set_slow(cluster, 4 * s + n, 1);
+    }
+    world_job(&job, 1, 2, GPUS, 0);
+    struct gt_plan_request request = world_request(&job);
+    request.within = 1;
+    request.slow = GT_SLOW_NEVER;
+    assert_false(gt_plan_ruled(cluster, &request, &job.failure));
+    assert_int_equal(job.failure.reason, GT_PLAN_NO_DOMAIN);
+    assert_true(job.failure.keeps_off);
+    world_job(&job, 1, 2, GPUS, 0);
+    request = world_request(&job);
+    request.within = 1;
+    gt_cluster_set_slow(cluster, 6, 0);
+    assert_true(gt_plan_ruled(cluster, &request, &job.failure));
+    assert_int_equal(slow_of(cluster, &job), 0);
+}
+
 /* Units of several supernodes, and pods that run, keep their places. */
 static void running_pods_stay(void **state)
 {
@@ -393,6 +422,7 @@ int main(void)
         cmocka_unit_test(parts_of_nodes_are_chosen_exactly),
         cmocka_unit_test(nothing_is_refused_for_it),
         cmocka_unit_test(never_is_never),
+        cmocka_unit_test(within_a_domain),
         cmocka_unit_test(running_pods_stay),
         cmocka_unit_test(single_pods_get_them_last),
         cmocka_unit_test(numa_nodes_are_not_ours_to_choose),
