@@ -334,10 +334,10 @@ static inline const char *gt_record_name(const struct record *record)
 /* Searches the spare nodes again. */
 void gt_placement_find_spares(struct gt_placement *placement);
 /* Reports supernodes that are to have more spare nodes than they have nodes. */
+void gt_placement_report_spares(struct gt_placement *placement);
 /* Sets or takes the taint of one Node, if one has to change. */
 void gt_placement_taint(struct gt_placement *placement);
 void gt_placement_taint_stop(struct gt_placement *placement);
-void gt_placement_report_spares(struct gt_placement *placement);
 
 static inline struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_,
                                             const char *name)
