@@ -226,6 +226,7 @@ struct placement_nodes {
 struct placement_taints {
     struct gt_kube_call *call; /* NULL: none is */
     char name[GT_CLUSTER_NAME_MAX + 1], uid[64];
+    uint32_t node; /* its id: the next ones come first, so that one that cannot be written holds up none */
     unsigned all, bad;
     bool puts, failing, is_braked;
 };
