@@ -114,12 +114,19 @@ static void draft_numa(struct job *job)
     }
 }
 
-/* For a job that never takes slow GPUs. */
+/* Which of the GPUs a job that never takes slow ones may use. A kubelet that judges NUMA nodes may give any
+ * of them, so none while it has slow ones. */
+static uint64_t draft_never_slow(const struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    bool any = mask & cluster->slow[node];
+    return any && gt_numa_judges(cluster, node) ? 0 : mask & ~cluster->slow[node];
+}
+
 static void draft_slow(struct job *job)
 {
     const struct gt_cluster *cluster = job->cluster;
     for (uint32_t n = gt_core_next_slow(cluster, 0); n != GT_NONE; n = gt_core_next_slow(cluster, n + 1)) {
-        uint64_t mask = gt_draft_available(job, n) & ~cluster->slow[n];
+        uint64_t mask = draft_never_slow(cluster, n, gt_draft_available(job, n));
         gt_draft_set(job, n, mask, gt_core_bits(mask));
     }
 }
@@ -166,7 +173,7 @@ static void whole_without_slow(const struct job *job, unsigned gpus, uint32_t *w
         if (!gt_node_set_has(job->excluded, n))
             whole[cluster->super[n]] -=
                 gt_core_slots(gpus, cluster->usable[n]) -
-                gt_core_slots(gpus, gt_core_bits(cluster->healthy[n] & ~cluster->slow[n]));
+                gt_core_slots(gpus, gt_core_bits(draft_never_slow(cluster, n, cluster->healthy[n])));
 }
 
 /* The room of whole supernodes without excluded nodes, and without slow GPUs where the job takes none. */

@@ -92,11 +92,13 @@ static void on_node_read(void *arg, struct gt_kube_answer *answer)
         taint_fails(placement, error);
 }
 
-static void taint_begin(struct gt_placement *placement, const struct gt_cluster_node *node, bool puts)
+static void taint_begin(struct gt_placement *placement, uint32_t id, const struct gt_cluster_node *node,
+                        bool puts)
 {
     struct placement_taints *taints = &placement->taints;
     const struct gt_kube_request request = {
         .verb = GT_KUBE_GET, .resource = &gt_kube_nodes, .name = node->name};
+    taints->node = id;
     gt_text_copy(taints->name, sizeof(taints->name), node->name);
     taints->puts = puts;
     taints->all = gt_bit_count(node->all);
@@ -127,10 +129,10 @@ void gt_placement_taint(struct gt_placement *placement)
 {
     const struct gt_placement_options *options = &placement->spec.options;
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    uint32_t nodes = gt_cluster_nodes(cluster), first = placement->taints.id + 1;
+    uint32_t nodes = gt_cluster_nodes(cluster), after = placement->taints.node;
     bool braked = false;
-    for (uint32_t i = 0; options->taints && !placement->taints.call && i < nodes; i++) {
-        uint32_t id = (first + i) % nodes;
+    for (uint32_t i = 1; options->taints && !placement->taints.call && i <= nodes; i++) {
+        uint32_t id = (uint32_t)(((uint64_t)after + i) % nodes);
         struct gt_cluster_node node;
         struct gt_cache_node cached;
         if (!gt_cluster_get_node(cluster, id, &node) ||
@@ -144,8 +146,7 @@ void gt_placement_taint(struct gt_placement *placement)
         if (wants && !cached.taint && (braked || !taint_is_let(placement, id, node.name)))
             braked = true;
         else
-            taint_begin(placement, &node, wants);
-        placement->taints.id = id;
+            taint_begin(placement, id, &node, wants);
     }
 }
 

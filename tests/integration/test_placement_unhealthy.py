@@ -95,6 +95,16 @@ class Tainted(Cluster):
         self.assertIn('node=s0-n1 why="403 Forbidden', host.close()[1])
 
 
+    def test_a_node_that_cannot_be_written_holds_up_no_other(self):
+        self.world(1)
+        self.begin(taints=1, brake=100)
+        self.api.fail(Status(403), times=1000, method="PATCH", name="s0-n0")
+        self.hurt("s0-n0", *range(8))
+        self.hurt("s0-n1", *range(8))
+        self.wait_taints("s0-n1", {"key": self.KEY, "effect": "NoSchedule"})
+        self.assertEqual(self.taints("s0-n0"), [])
+
+
 class Unhealthy(Cluster):
     def setUp(self):
         super().setUp()

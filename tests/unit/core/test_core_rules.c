@@ -340,9 +340,34 @@ static void ends_without_memory(void **state)
     assert_true(lacked > test_rounds(1000));
 }
 
+/* A member that has a place, and no pod yet, takes of what is left there, too. */
+static void running_pods_take(void **state)
+{
+    uint32_t there[] = {3}, take[] = {1};
+    uint8_t sort[4] = {0};
+    (void)state;
+    for (there[0] = 3; there[0] < 5; there[0]++) {
+        gt_auto_cluster struct gt_cluster *cluster = world_new();
+        uint32_t class = world_class(cluster, 8, 4);
+        uint32_t node = world_node(cluster, "n", class, world_super(cluster, "s", 1, GT_NONE));
+        struct gt_plan_unit unit = {.pods = 4, .gpus = 1};
+        struct gt_plan_pod pods[] = {{.running = true, .node = node}, {0}, {0}, {0}};
+        struct gt_plan_rules rules = {
+            .sort = sort,
+            .sorts = 1,
+            .rules = {{.kind = GT_PEER_TAKE, .who = 1, .with = 1, .there = there, .take = take}},
+            .count = 1};
+        const struct gt_plan_request request = {
+            .units = &unit, .unit_count = 1, .pods = pods, .pod_count = 4, .rules = &rules};
+        struct gt_plan_failure failure;
+        assert_int_equal(gt_plan_ruled(cluster, &request, &failure), there[0] == 4);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(keeps_the_rules),
-                                       cmocka_unit_test(ends_without_memory)};
+                                       cmocka_unit_test(ends_without_memory),
+                                       cmocka_unit_test(running_pods_take)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
