@@ -238,4 +238,5 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
     return cli_print(verb->name, &text);
 }
 
-const struct cli_verb cli_check_node = {"check-node", check_node_run};
+const struct cli_verb cli_check_node = {"check-node", check_node_run,
+                                        "check what is taken for granted about GPUs, driver and library"};

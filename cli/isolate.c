@@ -493,6 +493,7 @@ static int isolate_run(const struct cli_verb *verb, int argc, char **argv)
         r = isolated_print(api, verb->name, argv[first], options.format, &err);
     return r < 0 ? cli_failed(verb->name, err) : r;
 }
-const struct cli_verb cli_isolate = {"isolate", isolate_run};
-const struct cli_verb cli_release = {"release", isolate_run};
-const struct cli_verb cli_isolated = {"isolated", isolate_run};
+const struct cli_verb cli_isolate = {"isolate", isolate_run,
+                                     "take a GPU, a link or a node out of use by hand"};
+const struct cli_verb cli_release = {"release", isolate_run, "give back what isolate took"};
+const struct cli_verb cli_isolated = {"isolated", isolate_run, "list what is out of use by hand"};

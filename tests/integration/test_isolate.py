@@ -55,7 +55,8 @@ class Case(test_publish.Case):
 
     def healthy(self, count):
         self.assertTrue(self.kubelet_.wait_healthy(count), self.agent.lines)
-        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == count), self.status())
+        # what is free and which GPUs are healthy may come by two writes
+        self.assertTrue(wait_for(lambda: (self.status().get("freeCount"), self.status().get("healthyCount")) == (count, count)), self.status())
 
     def sick(self):
         return {gpu["index"]: gpu.get("unhealthyReason", "") for gpu in self.status()["gpus"] if gpu["health"] == "unhealthy"}
