@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "scheduler-ext/jobs/rules.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
@@ -113,14 +114,19 @@ static int collect_pods(const struct gt_placement *placement, struct rebalance_p
 /* ---- where to ---- */
 
 /* Whether the pod may run there, beside those that move there before it in the list. */
-static bool may_go(const struct gt_cache *cache, const struct rebalance_pods *pods,
+static bool may_go(struct gt_cache *cache, const struct rebalance_pods *pods,
                    const struct gt_relocation *moves, uint32_t at)
 {
     const struct gt_cache_pod *pod = pods->pods[moves->moves[at].pod];
     const struct gt_cache_request *request = gt_cache_pod_request(pod);
     uint32_t node = moves->moves[at].node, beside = 0;
+    struct gt_cluster_node info;
     for (uint32_t i = 0; i < at; i++)
         beside += moves->moves[i].node == node;
+    if (!gt_cluster_get_node(gt_cache_cluster(cache), node, &info) ||
+        (moves->moves[at].mask & info.slow &&
+         gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW)) == GT_SLOW_NEVER))
+        return false;
     return node != pod->node && gt_cache_successor_fits_node(cache, pod, node) &&
            (!request || gt_cache_room_for(cache, node, request, GT_CACHE_ROOM_NOW) > beside);
 }
