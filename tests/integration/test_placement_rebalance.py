@@ -169,6 +169,26 @@ class Rebalance(PlacementCase):
         self.add_gang("w", 4, 32)
         self.check_silent()
 
+    def test_rules_between_pods_count(self):
+        """On a node of each supernode is a pod that the waiting ones keep away from: moves do not help."""
+        self.world(2)
+        for number in range(2):
+            made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
+            made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
+            self.add_pod(f"x-{number}", made)
+            self.run_on(f"x-{number}", f"s{number}-n0", range(8))
+            self.add_pod(f"z-{number}", {"metadata": {"labels": {"app": "z"}}, "spec": {
+                "nodeName": f"s{number}-n1", "containers": [{"name": "main"}]}, "status": {"phase": "Running"}})
+        self.start(patience=300, retry=200)
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "z"}}}]}}
+        self.add_job("w", 4, 32)
+        for rank in range(4):
+            pod = indexed_pod("w", rank, gpus=8, group=32)
+            pod["spec"]["affinity"] = apart
+            self.add_pod(f"w-{rank}", pod)
+        self.check_silent()
+
     def test_commands_are_for_a_shell(self):
         """A pod without a unit is deleted; the sentence can be pasted."""
         self.world(2)
