@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "scheduler-ext/jobs/rules.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
@@ -121,11 +120,12 @@ static bool may_go(struct gt_cache *cache, const struct rebalance_pods *pods,
     const struct gt_cache_request *request = gt_cache_pod_request(pod);
     uint32_t node = moves->moves[at].node, beside = 0;
     struct gt_cluster_node info;
+    struct gt_mix_amounts asked;
     for (uint32_t i = 0; i < at; i++)
         beside += moves->moves[i].node == node;
+    gt_cache_asked(cache, pod, &asked);
     if (!gt_cluster_get_node(gt_cache_cluster(cache), node, &info) ||
-        (moves->moves[at].mask & info.slow &&
-         gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW)) == GT_SLOW_NEVER))
+        (asked.slow == GT_SLOW_NEVER && moves->moves[at].mask & info.slow))
         return false;
     return node != pod->node && gt_cache_successor_fits_node(cache, pod, node) &&
            (!request || gt_cache_room_for(cache, node, request, GT_CACHE_ROOM_NOW) > beside);
