@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan_within.h"
+#include "scheduler-ext/core/plan_rules.h"
 
 #include <stdlib.h>
 
@@ -48,17 +49,39 @@ static bool within_common(const struct within_search *search, bool all, uint32_t
     return true;
 }
 
+/* Nodes that no pod may use, where pods may use different ones. */
+static const struct gt_node_set *within_excluded(const struct gt_plan_request *request)
+{
+    return request->rules && request->rules->excluded ? request->rules->excluded : request->excluded;
+}
+
+/* The nodes outside of a domain, and those that are excluded. */
+static bool within_outside(const struct gt_cluster *cluster, uint32_t domain,
+                           const struct gt_node_set *excluded, struct gt_node_set *to)
+{
+    for (uint32_t n = cluster->node_count; n-- > 0;)
+        if (gt_core_has_node(cluster, n) &&
+            (gt_node_set_has(excluded, n) || !gt_core_is_below(cluster, cluster->super[n], domain)) &&
+            gt_node_set_add(to, n, NULL) < 0)
+            return false;
+    return true;
+}
+
 /* Plans on the nodes of a domain alone. */
 static bool within_plan(const struct within_search *search, uint32_t domain, struct gt_plan_failure *failure)
 {
     const struct gt_cluster *cluster = search->cluster;
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set outside = {0};
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set outside = {0}, wider = {0};
     struct gt_plan_request request = *search->request;
-    for (uint32_t n = cluster->node_count; n-- > 0;)
-        if (gt_core_has_node(cluster, n) &&
-            (gt_node_set_has(request.excluded, n) || !gt_core_is_below(cluster, cluster->super[n], domain)) &&
-            gt_node_set_add(&outside, n, NULL) < 0)
-            return false;
+    struct gt_plan_rules rules;
+    if (!within_outside(cluster, domain, request.excluded, &outside) ||
+        !within_outside(cluster, domain, within_excluded(&request), &wider))
+        return false;
+    if (request.rules && request.rules->excluded) {
+        rules = *request.rules;
+        rules.excluded = &wider;
+        request.rules = &rules;
+    }
     request.excluded = &outside;
     request.within = 0;
     request.chosen = true;
@@ -123,7 +146,9 @@ static int within_compare(const void *left, const void *right)
 static bool within_list(struct within_search *search)
 {
     struct gt_cluster *cluster = search->cluster;
-    struct job job = gt_plan_begin(cluster, search->request);
+    struct gt_plan_request request = *search->request;
+    request.excluded = within_excluded(search->request);
+    struct job job = gt_plan_begin(cluster, &request);
     search->domains = calloc((size_t)cluster->super_count + 1, sizeof(*search->domains));
     search->index = calloc((size_t)cluster->super_count + 1, sizeof(*search->index));
     if (!search->domains || !search->index)
