@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan_within.h"
-#include "scheduler-ext/core/plan_rules.h"
 
 #include <stdlib.h>
+
+#include "scheduler-ext/core/crossing.h"
+#include "scheduler-ext/core/plan_rules.h"
 
 enum { WITHIN_TRIES = 64 }; /* domains: only units of several sizes may need more than one */
 
@@ -24,14 +26,6 @@ struct within_search {
     uint32_t wanted;
 };
 
-/* The supernode of the tier that contains another one; GT_NONE: none does. */
-static uint32_t within_above(const struct gt_cluster *cluster, uint32_t super, unsigned tier)
-{
-    while (super != GT_NONE && cluster->supers[super].tier < tier)
-        super = cluster->supers[super].parent;
-    return super != GT_NONE && cluster->supers[super].tier == tier ? super : GT_NONE;
-}
-
 /* The domain of all pods that run, or (`all`) of all pods; GT_NONE: of none. False: they lie in several, or
  * outside. */
 static bool within_common(const struct within_search *search, bool all, uint32_t *ret)
@@ -41,7 +35,7 @@ static bool within_common(const struct within_search *search, bool all, uint32_t
         const struct gt_plan_pod *pod = &search->request->pods[i];
         if ((!all && !pod->running) || !gt_core_has_node(search->cluster, pod->node))
             continue;
-        uint32_t domain = within_above(search->cluster, search->cluster->super[pod->node], search->tier);
+        uint32_t domain = gt_cluster_domain(search->cluster, search->cluster->super[pod->node], search->tier);
         if (domain == GT_NONE || (*ret != GT_NONE && *ret != domain))
             return false;
         *ret = domain;
@@ -119,7 +113,7 @@ static void within_count(struct within_search *search, struct job *job, const st
     for (uint32_t d = 0; d < search->count; d++)
         search->domains[d].lacks = search->wanted;
     for (uint32_t s = 0; room && s < room->count; s++) {
-        uint32_t domain = room->slots[s] >= size ? within_above(cluster, s, search->tier) : GT_NONE;
+        uint32_t domain = room->slots[s] >= size ? gt_cluster_domain(cluster, s, search->tier) : GT_NONE;
         if (domain == GT_NONE)
             continue;
         uint32_t *lacks = &search->domains[search->index[domain]].lacks, holds = room->slots[s] / size;
@@ -161,7 +155,7 @@ static bool within_list(struct within_search *search)
         }
     for (uint32_t n = 0; n < cluster->node_count; n++) {
         uint32_t domain = gt_core_has_node(cluster, n) && gt_draft_count(&job, n)
-                              ? within_above(cluster, cluster->super[n], search->tier)
+                              ? gt_cluster_domain(cluster, cluster->super[n], search->tier)
                               : GT_NONE;
         if (domain != GT_NONE)
             search->domains[search->index[domain]].available += gt_draft_count(&job, n);
