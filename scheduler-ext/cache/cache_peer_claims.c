@@ -79,7 +79,7 @@ struct device_pool {
 
 struct attach_work {
     struct peer_work *of;
-    const char *drivers[ATTACH_DRIVERS_MAX];
+    const char *drivers[ATTACH_DRIVERS_MAX], *unlimited; /* unlimited: the last one without limits */
     uint32_t *devices[ATTACH_DRIVERS_MAX]; /* [node] INT32_MAX: not known; NULL: it is a driver of volumes */
     uint64_t who[ATTACH_DRIVERS_MAX];      /* sorts that use one of its volumes */
     uint32_t own[ATTACH_DRIVERS_MAX][GT_PLAN_SORTS_MAX]; /* volumes of each pod alone */
@@ -117,6 +117,17 @@ static void share_volume(struct attach_work *work, unsigned driver, const void *
             (struct attached){.driver = driver, .volume = volume, .count = count};
 }
 
+/* Most drivers have no limit: then nobody counts their volumes, of all pods there are. */
+static bool has_attach_limit(const struct gt_cache *cache, const char *driver)
+{
+    bool has = false;
+    for (uint32_t n = 0; n < gt_cluster_nodes(cache->cluster) && !has; n++) {
+        const struct cache_node *node = gt_cache_node_of(cache, n);
+        has = node && gt_cache_attach_limit(cache, node, driver) < INT32_MAX;
+    }
+    return has;
+}
+
 static void use_claims(struct attach_work *work, unsigned sort, const cJSON *names, bool own)
 {
     const struct gt_cache *cache = work->of->cache;
@@ -126,6 +137,10 @@ static void use_claims(struct attach_work *work, unsigned sort, const cJSON *nam
         if (!gt_cache_attached(cache, namespace_, cJSON_GetStringValue(item), &name, &volume))
             continue;
         unsigned driver = attach_driver(work, name, false);
+        if (driver == work->driver_count && (name == work->unlimited || !has_attach_limit(cache, name))) {
+            work->unlimited = name;
+            continue;
+        }
         if (driver == ATTACH_DRIVERS_MAX) {
             work->of->rules->incomplete = true;
             continue;

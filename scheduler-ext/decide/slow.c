@@ -8,6 +8,15 @@
 
 enum { SLOW_NODES_NAMED = 3 };
 
+/* What one of its pods says counts for the job. */
+static bool slow_is_any(const struct gt_cache_job *job)
+{
+    const struct gt_cache_pod *pod = job->pods;
+    while (pod && gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW)) != GT_SLOW_ANY)
+        pod = pod->next;
+    return pod;
+}
+
 /* The slow GPUs of a pod, and its node. */
 static uint64_t slow_mask(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t *ret_node)
 {
@@ -15,8 +24,7 @@ static uint64_t slow_mask(const struct gt_cache *cache, const struct gt_cache_po
     struct gt_cluster_node node;
     bool planned = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->plan_node != GT_NONE;
     *ret_node = planned ? pod->plan_node : pod->node;
-    if (pod->deleting || !gt_cluster_get_node(cluster, *ret_node, &node) ||
-        gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW)) == GT_SLOW_ANY)
+    if (pod->deleting || !gt_cluster_get_node(cluster, *ret_node, &node))
         return 0;
     return (planned ? pod->plan_mask : gt_cache_pod_gpus(cache, pod)) & node.slow;
 }
@@ -40,8 +48,8 @@ uint64_t gt_slow_job_text(struct gt_cache *cache, const struct gt_cache_job *job
     unsigned asked_gpus = 0; /* of the last supernode that was looked at: the next pod is mostly like it */
     struct gt_cluster_node node;
     uint64_t digest = GT_DIGEST_EMPTY;
-    for (const struct gt_cache_pod *pod = gt_cluster_has_slow(cluster) ? job->pods : NULL; pod;
-         pod = pod->next) {
+    bool asks = gt_cluster_has_slow(cluster) && !slow_is_any(job);
+    for (const struct gt_cache_pod *pod = asks ? job->pods : NULL; pod; pod = pod->next) {
         uint64_t mask = slow_mask(cache, pod, &id);
         if (!mask || !gt_cluster_get_node(cluster, id, &node))
             continue;
