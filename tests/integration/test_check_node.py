@@ -7,6 +7,7 @@ LIBRARY_DIR has fake-mxsml/libmxsml.so and fake-mxsml-old/libmxsml.so.
 
 import json
 import os
+import pathlib
 import shutil
 import socket
 import stat
@@ -177,6 +178,23 @@ class Sound(Case):
         self.assertTrue(all(fault["gpu"].startswith("GPU-") for fault in told["faults"]), told)
         self.assertNotIn("compute", self.broken("--compute", "true", "--fault-dir", faults))
         self.assertEqual(os.listdir(faults), [])
+
+    def test_compute_beside_the_report(self):
+        """What the test prints is no part of the report; what it starts ends with it; one that cannot be run says nothing of GPUs."""
+        faults = os.path.join(self.dir, "faults.d")
+        started = os.path.join(self.dir, "started")
+        done = self.run_verb("-o", "json", "--compute", f"test $GPUTOPO_GPU = 1 || exit 0; cat; yes | head -c 3000000; sleep 300 & echo $! > {started}; wait",
+                             "--compute-seconds", "1", "--fault-dir", faults)
+        compute = next(check for check in json.loads(done.stdout)["checks"] if check["name"] == "compute")
+        self.assertEqual(compute["found"], "GPU 1: the compute test does not end within 1 s; 7 of 8 GPUs pass")
+        self.assertEqual(len(done.stderr), 3000000)
+        with open(started, encoding="utf-8") as file:
+            child = int(file.read())
+        self.assertFalse(os.path.exists(f"/proc/{child}/cmdline") and pathlib.Path(f"/proc/{child}/cmdline").read_bytes(), "it runs on")
+        done = self.run_verb("--compute", "no-such-test", "--fault-dir", faults)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the compute test cannot be run, exit code 127", done.stderr)
+        self.assertEqual(os.listdir(faults), ["check-node.json"], "what was known before holds")
 
     def test_a_recording_that_lies(self):
         path = os.path.join(self.dir, "node.json")
