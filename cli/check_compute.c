@@ -114,7 +114,11 @@ int cli_check_compute(const struct cli_checked *of, const struct cli_compute *co
     gt_json_begin(&faults, "faults", '[');
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         char why[GT_ISOLATION_REASON_SIZE] = "";
-        GT_TRY(compute_run(compute, &of->node->gpus[i], why, sizeof(why), err));
+        int r = compute_run(compute, &of->node->gpus[i], why, sizeof(why), err);
+        if (r < 0) {
+            cli_check_cannot(check, "it cannot be run on GPU %u", i);
+            return r;
+        }
         if (!why[0])
             continue;
         cli_check_found(check, "GPU %u: %s", i, why);

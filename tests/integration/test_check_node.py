@@ -205,7 +205,10 @@ class Sound(Case):
         done = self.run_verb("--compute", "no-such-test", "--fault-dir", faults)
         self.assertEqual(done.returncode, 1)
         self.assertIn("the compute test cannot be run, exit code 127", done.stderr)
+        self.assertIn("cannot be checked here (it cannot be run on GPU 0)", done.stdout)
         self.assertEqual(os.listdir(faults), ["check-node.json"], "what was known before holds")
+        done = self.run_verb("--compute", "false", "--fault-dir", os.path.join(self.dir, "no", "faults.d"))
+        self.assertEqual((done.returncode, "0 of 8 GPUs pass" in done.stdout), (1, True), done.stderr)
 
     def test_a_recording_that_lies(self):
         path = os.path.join(self.dir, "node.json")
