@@ -43,9 +43,9 @@ class Machine:
     def path(self, name):
         return os.path.join(self.root, name)
 
-    def write(self, name, text):
+    def write(self, name, text, encoding="utf-8"):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-        with open(self.path(name), "w", encoding="utf-8") as file:
+        with open(self.path(name), "w", encoding=encoding) as file:
             file.write(text)
 
     def library(self, which="fake-mxsml", place="opt/mxdriver/lib"):
@@ -111,10 +111,15 @@ class Sound(Case):
 
     def test_recording(self):
         path = os.path.join(self.dir, "node.json")
+        nic, = pathlib.Path(self.machine.root).glob("sys/bus/pci/devices/*/infiniband/mlx5_0")
+        self.machine.write(nic.parents[1] / "net/eth7/ifindex", "12\n")
+        frame = bytes.fromhex("0180c200000e02000000000188cc") + b"\x04\x05\x05Eth1\x06\x02\x00\x78\x0a\x06leaf-1\x00\x00"
+        self.machine.write("run/systemd/netif/lldp/12", (len(frame).to_bytes(8, "little") + frame).decode("latin-1"), "latin-1")
         checks = self.checks("--record", path)
         with open(path, encoding="utf-8") as file:
             recording = json.load(file)
         self.assertEqual({check["name"]: check for check in recording["checks"]}, checks)
+        self.assertEqual(recording["node"]["network"], [{"port": "mlx5_0", "switch": "leaf-1", "switchPort": "Eth1"}])
         shown = subprocess.run([os.path.join(BIN, "gputopo"), "show", "--from", path, "-o", "json"], capture_output=True, check=True,
                                timeout=TIMEOUT_S)
         self.assertEqual(json.loads(shown.stdout), recording["node"])
