@@ -138,6 +138,9 @@ class Sound(Case):
         self.assertEqual(checks["numa-policies"]["found"], "cpuManagerPolicy static, topologyManagerPolicy best-effort")
         self.assertEqual(checks["containerd-cdi"]["found"], "version 2, enable_cdi true")
         self.machine.write("etc/containerd/config.toml", "version = 2\n")
+        for i in range(6):
+            os.rename(self.machine.path(f"dev/infiniband/uverbs{i}"), self.machine.path(f"dev/infiniband/uverbs{i + 200}"))
+        self.assertEqual(self.checks()["rdma-devices"]["verdict"], HOLDS)
         shutil.rmtree(self.machine.path("dev/infiniband"))
         os.makedirs(self.machine.path("var/lib/kubelet/pod-resources"))
         with socket.socket(socket.AF_UNIX) as server:
@@ -148,6 +151,10 @@ class Sound(Case):
             finally:
                 os.chdir(here)
             self.assertEqual(self.broken(), {"containerd-cdi", "rdma-devices"})
+        self.machine.write("etc/containerd/config.toml", "version = 2\nimports = []\n")
+        self.assertEqual(self.broken(), {"containerd-cdi", "rdma-devices"})
+        self.machine.write("etc/containerd/config.toml", 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
+        self.assertEqual(self.checks()["containerd-cdi"]["verdict"], UNCHECKED, "it may be on there")
         self.machine.write("etc/containerd/config.toml", "version = 3\n")
         self.assertEqual(self.broken(), {"rdma-devices"})
 
