@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -74,16 +73,10 @@ enum nic_says { NIC_HAS_NONE, NIC_SAYS_NOTHING, NIC_SAYS_OTHER, NIC_SAYS_SO };
  * or InfiniBand devices, say a word that begins so, as far as they can be read. */
 static enum nic_says nic_says(int devicefd, const char *kind, const char *name, char begin)
 {
-    gt_auto_dir DIR *list = NULL;
+    gt_auto_dir DIR *list = gt_file_open_dir(devicefd, kind);
     char path[NAME_MAX + 64], text[32];
     enum nic_says says = NIC_HAS_NONE;
-    int fd = openat(devicefd, kind, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || !(list = fdopendir(fd))) {
-        if (fd >= 0)
-            close(fd);
-        return says;
-    }
-    for (const struct dirent *entry; says != NIC_SAYS_OTHER && (entry = readdir(list));) {
+    for (const struct dirent *entry; list && says != NIC_SAYS_OTHER && (entry = readdir(list));) {
         if (entry->d_name[0] == '.')
             continue;
         snprintf(path, sizeof(path), "%s/%s", entry->d_name, name);
