@@ -41,7 +41,7 @@ static void tell(const char *name, int64_t at_s, double gbps)
 static int begin(void **state)
 {
     (void)state;
-    strcpy(folder + sizeof(folder) - 7, "XXXXXX");
+    memcpy(folder + sizeof(folder) - 7, "XXXXXX", 7);
     return mkdtemp(folder) ? 0 : -1;
 }
 
