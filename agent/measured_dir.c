@@ -53,8 +53,10 @@ bool gt_measured_dir_read(const char *path, struct gt_measured_dir *dir)
     struct stat state;
     uint64_t stamp = GT_DIGEST_EMPTY;
     int count = fd < 0 ? 0 : scandirat(fd, ".", &files, measured_dir_is_json, alphasort);
-    if (fd >= 0 && fstat(fd, &state) == 0)
-        stamp = gt_digest_number(stamp, gt_fault_dir_stamp(&state));
+    if (fd >= 0 && fstat(fd, &state) == 0) { /* not its time: other files come and go in it */
+        const uint64_t safety[] = {(uint64_t)state.st_ino, state.st_mode, state.st_uid};
+        stamp = gt_digest_bytes(stamp, safety, sizeof(safety));
+    }
     for (int i = 0; i < count; i++)
         if (fstatat(fd, files[i]->d_name, &state, AT_SYMLINK_NOFOLLOW) == 0)
             stamp = gt_digest_number(stamp, gt_fault_dir_stamp(&state));

@@ -92,9 +92,11 @@ static void what_does_not_change_them(void **state)
     (void)state;
     tell("a.json", time(NULL) - 60, 21);
     assert_true(gt_measured_dir_read(folder, &dir));
+    uint64_t stamp = dir.stamp;
     tell(".hidden.json", time(NULL), 3);
     tell("note", time(NULL), 3);
     assert_false(gt_measured_dir_read(folder, &dir));
+    assert_true(dir.stamp == stamp); /* nothing was read again, and nothing logged */
     tell("a.json", time(NULL), 21);
     assert_false(gt_measured_dir_read(folder, &dir));
     tell("a.json", time(NULL), 20);
