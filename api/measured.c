@@ -18,7 +18,7 @@ static int measured_gpu(const struct gt_at *at, const char *key, const cJSON *va
     return 0;
 }
 
-static int measured_entry(const struct gt_at *at, const cJSON *item, int64_t now_s, struct gt_measurement *to)
+static int measured_entry(const struct gt_at *at, const cJSON *item, struct gt_measurement *to, int64_t *at_s)
 {
     const cJSON *link, *gpu = gt_get(item, "gpu");
     const char *when = gt_get_string(item, "at");
@@ -34,16 +34,13 @@ static int measured_entry(const struct gt_at *at, const cJSON *item, int64_t now
     if (gbps < 0.001)
         return gt_at_fail(at, "bandwidthGBps", "expected more than 0");
     to->mbps = (uint64_t)(gbps * 1000);
-    to->at_s = gt_time_of_text(when);
-    if (!to->at_s)
-        return gt_at_fail(at, "at", "'%.40s' is no time such as 2026-11-29T09:00:00Z", when);
-    if (to->at_s > now_s + GT_MEASURED_AHEAD_S)
-        return gt_at_fail(at, "at", "%.40s is in the future", when);
-    return 0;
+    *at_s = gt_time_of_text(when);
+    return *at_s ? 0 : gt_at_fail(at, "at", "'%.40s' is no time such as 2026-11-29T09:00:00Z", when);
 }
 
 int gt_measured_read(const cJSON *file, const char *source, int64_t now_s, struct gt_measured *to,
-                     int64_t *end_s, void (*note)(void *arg, const char *why), void *arg, struct gt_err **err)
+                     int64_t *again_s, void (*note)(void *arg, const char *why), void *arg,
+                     struct gt_err **err)
 {
     struct gt_at at = {source, "", err};
     const cJSON *list;
@@ -60,16 +57,23 @@ int gt_measured_read(const cJSON *file, const char *source, int64_t now_s, struc
         struct gt_measurement one = {.gpu = ""};
         snprintf(path, sizeof(path), "measured[%u]", i++);
         const struct gt_at below = {source, path, &why};
-        if (measured_entry(&below, item, now_s, &one) < 0) {
+        int64_t at_s = 0, begin, end;
+        if (measured_entry(&below, item, &one, &at_s) < 0) {
             note(arg, gt_err_text(why));
             continue;
         }
-        int64_t end = one.at_s + GT_MEASURED_AGE_S;
+        begin = at_s - GT_MEASURED_AHEAD_S, end = at_s + GT_MEASURED_AGE_S;
         if (end <= now_s)
             continue;
-        to->of[to->count++] = one;
-        if (!*end_s || end < *end_s)
-            *end_s = end;
+        if (now_s >= begin)
+            to->of[to->count++] = one;
+        else {
+            gt_at_fail(&below, "at", "%.40s is in the future", gt_get_string(item, "at"));
+            note(arg, gt_err_text(why));
+            end = begin;
+        }
+        if (!*again_s || end < *again_s)
+            *again_s = end;
     }
     return 0;
 }

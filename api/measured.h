@@ -11,9 +11,10 @@
  * "2026-11-29T09:00:00Z"}]}
  *
  * Adds its entries to *to; those that cannot be used are left out, with a sentence each for `note`. Old ones
- * are left out without one. *end_s: when the first of those added is too old; not set where there is none.
+ * are left out without one. *again_s: when the first of those added is too old, or of the future no longer; 0
+ * before and after: never.
  * -EINVAL: no such file.
  */
 int gt_measured_read(const cJSON *file, const char *source, int64_t now_s, struct gt_measured *to,
-                     int64_t *end_s, void (*note)(void *arg, const char *why), void *arg,
+                     int64_t *again_s, void (*note)(void *arg, const char *why), void *arg,
                      struct gt_err **err);

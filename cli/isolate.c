@@ -187,10 +187,12 @@ static int isolate_patch(struct cli_api *api, const char *name, const char *vers
     if (!gt_isolated_patch_write(version, list, &body))
         return gt_fail_sys(err, ENOMEM, "%s", name);
     GT_TRY(gt_buf_check(&body, "patch", err));
+    /* strict: without its grade an entry would take the GPU out of use */
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
                                             .resource = &gt_kube_node_gpu_topologies,
                                             .name = name,
                                             .body = body.data,
+                                            .strict = true,
                                             .metadata_only = true};
     return cli_api_request(api, &request, NULL, err);
 }

@@ -122,6 +122,15 @@ class Isolated(Case):
         self.healthy(8)
         self.assertTrue(wait_for(lambda: "grade" not in self.status()["gpus"][3]))
 
+    def test_a_grade_that_the_definition_does_not_know(self):
+        """Without it the entry would take the GPU out of use."""
+        self.begin()
+        self.api.unknown_isolated = {"grade", "value"}
+        self.fails("isolate", "n1/3", "--reason", "burn-in", "--grade", "slow", says='unknown field "spec.isolated[0].grade"')
+        self.assertIsNone(self.spec())
+        self.done("isolate", "n1/3", "--reason", "burn-in")
+        self.healthy(7)
+
     def test_a_second_word_replaces_the_first(self):
         self.begin()
         self.done("isolate", "n1/3", "--reason", "first")
