@@ -235,10 +235,7 @@ static unsigned usage_sort(struct gt_usage_owner *entries, unsigned count)
 
 static bool has_id(const struct gt_holdings *holdings, const char *id)
 {
-    for (unsigned i = 0; i < holdings->count; i++)
-        if (strcmp(holdings->holders[i].id, id) == 0)
-            return true;
-    return false;
+    return GT_FIND(holdings->holders, holdings->count, id, id);
 }
 
 void gt_usage_listed(struct gt_usage_table *table, const struct gt_holdings *holdings)

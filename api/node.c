@@ -134,10 +134,8 @@ bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect,
 
 const char *gt_node_object_label(const struct gt_node_object *node, const char *key)
 {
-    for (unsigned i = 0; i < node->label_count; i++)
-        if (strcmp(node->labels[i].key, key) == 0)
-            return node->labels[i].value;
-    return NULL;
+    const struct gt_pair *found = GT_FIND(node->labels, node->label_count, key, key);
+    return found ? found->value : NULL;
 }
 
 /* Up to the open metadata. */

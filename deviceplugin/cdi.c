@@ -206,8 +206,7 @@ int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct
 {
     GT_TRY(gt_cdi_check(options, err));
     GT_CLEANUP(gt_cdi_free) struct gt_cdi *cdi = calloc(1, sizeof(*cdi));
-    if (!cdi)
-        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    GT_NEED(cdi, err, "CDI spec");
     pthread_mutex_init(&cdi->writing, NULL);
     pthread_mutex_init(&cdi->lock, NULL);
     cdi->dir = without_slash(options->dir);

@@ -60,8 +60,7 @@ int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const cha
                          unsigned per_minute, struct gt_kube_recorder **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_kube_recorder_free) struct gt_kube_recorder *recorder = calloc(1, sizeof(*recorder));
-    if (!recorder)
-        return gt_fail_sys(err, ENOMEM, "event recorder");
+    GT_NEED(recorder, err, "event recorder");
     recorder->kube = kube;
     recorder->line = (struct gt_write_line){.name = "events",
                                             .order = GT_WRITE_LAST,

@@ -370,8 +370,7 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
 {
     GT_TRY(gt_curl_load(&curl, err));
     gt_auto_transport struct gt_transport *transport = calloc(1, sizeof(*transport));
-    if (!transport)
-        return gt_fail_sys(err, ENOMEM, "HTTP client");
+    GT_NEED(transport, err, "HTTP client");
     if (curl.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         free(gt_steal(transport));
         return gt_fail(err, EIO, "HTTP client: libcurl does not start");

@@ -382,8 +382,7 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
 int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, struct gt_err **err)
 {
     struct gt_writer *writer = calloc(1, sizeof(*writer));
-    if (!writer)
-        return gt_fail_sys(err, ENOMEM, "writer");
+    GT_NEED(writer, err, "writer");
     writer->port = *port;
     writer->tokens = (uint64_t)GT_WRITER_BURST * 1000;
     writer->tokens_ms = writer_now(writer);

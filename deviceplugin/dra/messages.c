@@ -196,10 +196,7 @@ static Dra__HealthState messages_state_of(const struct gt_inventory *inventory,
 /* A BDF may be in the inventory twice: for a lost GPU, and for the present one, which is used. */
 static bool messages_is_repeated(const struct gt_inventory *inventory, unsigned i)
 {
-    for (unsigned k = 0; k < i; k++)
-        if (strcmp(inventory->devices[k].bdf, inventory->devices[i].bdf) == 0)
-            return true;
-    return false;
+    return GT_FIND(inventory->devices, i, bdf, inventory->devices[i].bdf);
 }
 
 void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool, int64_t now_s,

@@ -293,8 +293,7 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
                       struct gt_err **err)
 {
     GT_CLEANUP(gt_dra_server_free) struct gt_dra_server *server = calloc(1, sizeof(*server));
-    if (!server)
-        return gt_fail_sys(err, ENOMEM, "DRA driver");
+    GT_NEED(server, err, "DRA driver");
     pthread_mutex_init(&server->lock, NULL);
     server->loop = loop;
     server->events = *events;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/placement_private.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -110,8 +109,7 @@ int gt_audit_watch_new(const struct gt_part_env *env, const struct gt_owners *ow
                        struct gt_audit_watch **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_audit_watch_free) struct gt_audit_watch *watch = calloc(1, sizeof(*watch));
-    if (!watch)
-        return gt_fail_sys(err, ENOMEM, "audit");
+    GT_NEED(watch, err, "audit");
     watch->env = env;
     watch->owners = owners;
     const struct gt_audit_spec spec = {

@@ -244,8 +244,7 @@ int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct 
 {
     gt_auto_groups struct gt_groups *groups = calloc(1, sizeof(*groups));
     cJSON *root = NULL;
-    if (!groups)
-        return gt_fail_sys(err, ENOMEM, "groups");
+    GT_NEED(groups, err, "groups");
     if (len > GT_GROUPS_TEXT_MAX)
         return gt_fail(err, E2BIG, "%zu bytes, at most %d are read", len, GT_GROUPS_TEXT_MAX);
     int r = gt_yaml_read(text, len, &root, err);

@@ -423,8 +423,7 @@ static int kueue_new(const struct gt_part_env *env, void **ret, struct gt_err **
                                      .owners = gt_placement_owners(env->placement),
                                      .decided = decided};
     GT_CLEANUP(kueue_free) struct gt_kueue *kueue = calloc(1, sizeof(*kueue));
-    if (!kueue)
-        return gt_fail_sys(err, ENOMEM, "Kueue");
+    GT_NEED(kueue, err, "Kueue");
     spec.arg = kueue;
     kueue->env = env;
     kueue->checks = kueue->workloads = (struct gt_write_line){.name = GT_PLURAL_WORKLOAD,

@@ -91,8 +91,7 @@ static int companion_view_join(struct gt_view *view, const struct gt_view_spec *
 {
     gt_auto_free struct gt_join_node *nodes = calloc((size_t)view->node_count + 1, sizeof(*nodes));
     const struct gt_groups *groups = spec->groups;
-    if (!nodes)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(nodes, err, "supernodes");
     if (spec->servers) {
         GT_TRY(gt_servers_settle(spec->servers, view->reports, view->node_count, err));
     }
@@ -209,8 +208,7 @@ int gt_view_make(const struct gt_cache *cache, const struct gt_view_spec *spec, 
                  struct gt_err **err)
 {
     gt_auto_view struct gt_view *view = calloc(1, sizeof(*view));
-    if (!view)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(view, err, "supernodes");
     view->groups = spec->groups;
     view->reports = gt_cache_reports(cache, &view->node_count);
     if (!view->reports)

@@ -14,10 +14,8 @@ enum { DEFAULT_WORK = 100000000 };
 static int advise_by_place(const void *a, const void *b)
 {
     const struct advise_item *x = a, *y = b;
-    if (x->super != y->super)
-        return x->super < y->super ? -1 : 1;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
+    GT_BY(x->super, y->super);
+    GT_BY(x->node, y->node);
     return (x->pod > y->pod) - (x->pod < y->pod);
 }
 

@@ -281,8 +281,7 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                     struct gt_err **err)
 {
     struct gt_plan_pod *pods = ret->pods = calloc((size_t)view->count + 1, sizeof(*pods));
-    if (!pods)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(pods, err, "plan");
     for (uint32_t i = 0; i < view->count; i++)
         if (gt_member_is_open(&view->members[i]))
             pods[i].node = GT_NONE;

@@ -117,8 +117,7 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
         return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
     gt_plan_split(info.class, place->mask, pod->meta.gpus, pod->meta.containers, masks);
     gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
-    if (!draft)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(draft, err, "plan");
     GT_TRY(add_containers(cache, pod, place->node, info.class, masks, draft, err));
     GT_TRY(plan_texts_write_gpus(draft, pod->meta.containers, &gpus, err));
     texts.supernode = supernode.name;
@@ -128,8 +127,7 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
     if (place->tier)
         snprintf(texts.tier, sizeof(texts.tier), "%u", place->tier);
     texts.gpus = gt_buf_take(&gpus);
-    if (!texts.gpus)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(texts.gpus, err, "plan");
     *ret = texts;
     return 0;
 }

@@ -399,8 +399,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     auto_inputs struct inputs inputs = {0};
     gt_auto_job_view struct gt_job_view *view = calloc(1, sizeof(*view));
     struct gt_cluster *cluster = gt_cache_cluster(cache);
-    if (!view)
-        return gt_fail_sys(err, ENOMEM, "job %s", job->key);
+    GT_NEED(view, err, "job %s", job->key);
     const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
     GT_TRY(view_collect(job, &inputs, err));
     GT_TRY(gt_job_make(inputs.metas, inputs.count, spec, &view->job, err));

@@ -112,8 +112,7 @@ static int content_add_places(const struct gt_cluster *cluster, const struct gt_
 {
     gt_auto_free uint32_t *at = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*at));
     struct node_table table = {.at = at, .names = to->nodes};
-    if (!at)
-        return gt_fail_sys(err, ENOMEM, "placement");
+    GT_NEED(at, err, "placement");
     for (uint32_t i = 0; i < view->count; i++) {
         uint64_t mask;
         struct gt_cluster_node info;
@@ -134,10 +133,7 @@ static int content_add_places(const struct gt_cluster *cluster, const struct gt_
 
 static bool content_is_listed(const char *const *names, unsigned count, const char *name)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(names, count, name);
 }
 
 /* Collects the different supernodes of a unit's pods, at most `max`; *ret_more: number of further ones. */
@@ -188,8 +184,7 @@ static int content_add_units(const struct gt_cluster *cluster, const struct gt_j
     uint32_t count = content->object.pod_count ? view->job->units.count : 0;
     gt_auto_free size_t *starts = calloc((size_t)count + 1, sizeof(*starts));
     uint32_t first = 0;
-    if (!starts)
-        return gt_fail_sys(err, ENOMEM, "placement");
+    GT_NEED(starts, err, "placement");
     for (uint32_t u = 0; u < count; u++) {
         const char *names[SUPERNODES_NAMED_MAX];
         struct placement_content part = {.nodes = content->nodes, .pods = content->pods + first};

@@ -77,8 +77,7 @@ static int network_start(struct join_work *work, struct gt_err **err)
 {
     size_t room = (size_t)work->node_count + 1;
     gt_auto_free const char **names = calloc(room, sizeof(*names));
-    if (!names)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(names, err, "supernodes");
     for (uint32_t i = 0; i < work->node_count; i++)
         names[i] = work->nodes[i].name;
     GT_TRY(gt_network_place(work->network, names, work->node_count, &work->places, err));
@@ -205,8 +204,7 @@ int gt_join_tiers(struct join_work *work, struct gt_err **err)
     /* The members of each supernode in a run, as they will be at the end. */
     uint32_t supernodes = join->supernode_count;
     gt_auto_free uint32_t *first = calloc((size_t)supernodes + 2, sizeof(*first));
-    if (!first)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(first, err, "supernodes");
     for (uint32_t i = 0; i < node_count; i++)
         if (join->supernode_of[i] != GT_JOIN_NONE)
             first[join->supernode_of[i] + 2]++;

@@ -88,8 +88,7 @@ static int place_find_leaves(struct place *place, struct gt_err **err)
     const struct gt_network *network = place->network;
     gt_auto_free uint32_t *nodes = calloc((size_t)network->point_count + 1, sizeof(*nodes));
     gt_auto_free uint32_t *peers = calloc((size_t)network->point_count + 1, sizeof(*peers));
-    if (!nodes || !peers)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(nodes && peers, err, "network");
     for (uint32_t i = 0; i < network->cable_count; i++)
         nodes[network->cables[i].high] += place->node_of[network->cables[i].low] != GT_NETWORK_NONE;
     for (uint32_t i = 0; i < network->cable_count; i++) {

@@ -80,10 +80,7 @@ static void split_words(char *text, struct matrix_row *ret)
 
 static bool row_has(const struct matrix_row *row, const char *word)
 {
-    for (unsigned i = 0; i < row->count; i++)
-        if (strcmp(row->words[i], word) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(row->words, row->count, word);
 }
 
 static int matrix_read_head(struct matrix *matrix, struct gt_err **err)

@@ -49,8 +49,7 @@ int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char
     gt_json_indent(&text, &indented);
     GT_TRY(gt_buf_check(&indented, "recording", err));
     char *data = gt_buf_take(&indented);
-    if (!data)
-        return gt_fail_sys(err, ENOMEM, "recording");
+    GT_NEED(data, err, "recording");
     *ret = data;
     return 0;
 }
@@ -68,8 +67,7 @@ static int take_raw(const cJSON *raw, const char *key, const char *source, char 
         text = cJSON_PrintUnformatted(value);
     else
         return gt_fail(err, EINVAL, "%s: raw.%s: must be an object or a string", source, key);
-    if (!text)
-        return gt_fail_sys(err, ENOMEM, "%s", source);
+    GT_NEED(text, err, "%s", source);
     *ret = text;
     return 0;
 }

@@ -56,8 +56,7 @@ static int restart_jobs(struct group_run *run, uint32_t node, struct gt_err **er
 {
     gt_auto_free uint32_t *hit = malloc((run->jobs->count + 1) * sizeof(*hit));
     uint32_t hits = 0;
-    if (!hit)
-        return gt_fail_sys(err, ENOMEM, "simulation");
+    GT_NEED(hit, err, "simulation");
     for (uint32_t i = 0; i < run->jobs->count; i++)
         if (uses(run, i, node))
             hit[hits++] = i;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/sim/group/run.h"
 
-#include <errno.h>
 #include <stdbool.h>
 
 static bool heap_before(const struct gt_event *a, const struct gt_event *b)
@@ -11,14 +10,7 @@ static bool heap_before(const struct gt_event *a, const struct gt_event *b)
 
 int gt_heap_add(struct gt_heap *heap, struct gt_event event, struct gt_err **err)
 {
-    if (heap->count == heap->capacity) {
-        uint32_t capacity = heap->capacity ? heap->capacity * 2 : 256;
-        struct gt_event *grown = realloc(heap->event, capacity * sizeof(*grown));
-        if (!grown)
-            return gt_fail_sys(err, ENOMEM, "events");
-        heap->event = grown;
-        heap->capacity = capacity;
-    }
+    GT_NEED(GT_GROW(heap->event, heap->count, heap->capacity, 256), err, "events");
     event.order = heap->added++;
     uint32_t i = heap->count++;
     for (; i && heap_before(&event, &heap->event[(i - 1) / 2]); i = (i - 1) / 2)
