@@ -102,9 +102,9 @@ static inline int gt_steal_fd(int *fd)
         while (low_ < high_) {                                                                               \
             size_t i = low_ + (high_ - low_) / 2;                                                            \
             if (before)                                                                                      \
-                low_ = i + 1;                                                                                \
+                low_ = (i) + 1;                                                                              \
             else                                                                                             \
-                high_ = i;                                                                                   \
+                high_ = (i);                                                                                 \
         }                                                                                                    \
         low_;                                                                                                \
     })
