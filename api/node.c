@@ -127,8 +127,7 @@ bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect,
     gt_json_end(to, '}');
     gt_json_begin(to, "spec", '{');
     gt_json_add_raw(to, "taints", list ? list : "[]");
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
     return list != NULL;
 }
 
@@ -162,8 +161,7 @@ void gt_node_condition_write(const char *name, const char *uid, const struct gt_
     gt_json_end(to, '}');
     gt_json_begin(to, "status", '{');
     gt_conditions_write(condition, type, 1, to);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
 }
 
 void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
@@ -176,6 +174,5 @@ void gt_node_object_write(const char *name, const char *uid, enum gt_node_part p
             gt_json_add_text(to, pairs[i].key, pairs[i].value);
         gt_json_end(to, '}');
     }
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
 }

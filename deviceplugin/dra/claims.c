@@ -116,8 +116,7 @@ static void write_claim(const struct gt_dra_claim *claim, struct gt_buf *to)
     gt_json_begin(to, "pods", '[');
     for (unsigned i = 0; i < claim->pod_count; i++)
         gt_json_add_text(to, NULL, claim->pods[i]);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
 }
 
 void gt_dra_claims_write(const struct gt_dra_claims *claims, struct gt_buf *to)

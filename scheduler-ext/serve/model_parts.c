@@ -171,8 +171,7 @@ static void model_parts_add_claim(const struct gt_debug_view *view, const struct
     gt_json_begin(to, "devices", '[');
     for (unsigned i = 0; i < count; i++)
         gt_json_add_text(to, NULL, devices[i]);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
 }
 
 void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool ids,
