@@ -89,7 +89,7 @@ void gt_audit_watch_lead(struct gt_audit_watch *watch, bool leads)
 void gt_audit_watch_metrics(const struct gt_audit_watch *watch, struct gt_buf *to)
 {
     static const char name[] = "gputopo_placement_findings";
-    gt_prom_head(to, name, "gauge", "Placements found to be wrong, by kind.");
+    gt_prom_head(to, name, "Placements found to be wrong, by kind.");
     for (unsigned i = 0; i < GT_FINDING_KINDS; i++)
         gt_buf_printf(to, "%s{kind=\"%s\"} %u\n", name, gt_finding_kind_name((enum gt_finding_kind)i),
                       gt_audit_count(watch->audit, (enum gt_finding_kind)i));
