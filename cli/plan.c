@@ -196,8 +196,7 @@ static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options 
         return 0;
     plan->unit_count = plan->pod_count;
     plan->units = calloc(plan->pod_count, sizeof(*plan->units));
-    if (!plan->units)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(plan->units, err, "plan");
     for (uint32_t i = 0; i < plan->pod_count; i++)
         plan->units[i] = (struct gt_plan_unit){.first = i, .pods = 1, .gpus = plan->gpus};
     return 0;

@@ -124,8 +124,7 @@ static int add_cdi_devices(const struct gt_cdi *cdi, const struct gt_device *con
         gt_auto_buf struct gt_buf name = GT_BUF(4 * GT_ID_SIZE + 512);
         gt_cdi_full_name(cdi, devices[i]->id, &name);
         device->name = gt_buf_take(&name);
-        if (!device->name)
-            return gt_fail_sys(err, ENOMEM, "allocate");
+        GT_NEED(device->name, err, "allocate");
     }
     return response->cdi_devices ? 0 : gt_fail_sys(err, ENOMEM, "allocate");
 }
@@ -201,8 +200,7 @@ static int answer_all(const struct gt_inventory *inventory, const struct gt_allo
                       struct gt_err **err)
 {
     response->containers = calloc(request->n_containers + 1, sizeof(*response->containers));
-    if (!response->containers)
-        return gt_fail_sys(err, ENOMEM, "allocate");
+    GT_NEED(response->containers, err, "allocate");
     for (size_t i = 0; i < request->n_containers; i++) {
         Dp__ContainerAllocateResponse *one = malloc(sizeof(*one));
         GT_NEED(one, err, "allocate");

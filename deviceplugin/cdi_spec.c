@@ -52,8 +52,7 @@ int gt_cdi_parts_nodes(struct gt_cdi_parts *parts, const struct gt_device_nodes 
         node->permissions = "rw";
         node->path = cdi_parts_add_path(parts, "/dev", nodes->names[i]);
         node->host_path = node->path ? cdi_parts_add_path(parts, parts->dev_root, nodes->names[i]) : NULL;
-        if (!node->host_path)
-            return gt_fail_sys(err, ENOMEM, "CDI spec");
+        GT_NEED(node->host_path, err, "CDI spec");
     }
     return 0;
 }

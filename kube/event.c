@@ -76,8 +76,7 @@ int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const cha
     recorder->seen.places = calloc(recorder->seen.count, sizeof(*recorder->seen.places));
     recorder->controller = strdup(controller);
     recorder->instance = strdup(instance);
-    if (!recorder->seen.places || !recorder->controller || !recorder->instance)
-        return gt_fail_sys(err, ENOMEM, "event recorder");
+    GT_NEED(recorder->seen.places && recorder->controller && recorder->instance, err, "event recorder");
     gt_write_open(gt_kube_writer(kube), &recorder->line);
     *ret = gt_steal(recorder);
     return 0;

@@ -64,8 +64,7 @@ static int parse(const char *path, struct files *files, struct gt_err **err)
     }
     files->count++;
     file->path = strdup(path);
-    if (!file->path)
-        return gt_fail_sys(err, ENOMEM, "kubeconfig %s", path);
+    GT_NEED(file->path, err, "kubeconfig %s", path);
     if (!cJSON_IsObject(file->root) && !cJSON_IsNull(file->root))
         return gt_fail(err, EINVAL, "kubeconfig %s: not a mapping", path);
     return 0;

@@ -380,8 +380,7 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
     transport->ca.fd = transport->certificate.fd = transport->key.fd = -1;
     transport->user_agent = strdup(user_agent);
     transport->multi = curl.curl_multi_init();
-    if (!transport->user_agent || !transport->multi)
-        return gt_fail_sys(err, ENOMEM, "HTTP client");
+    GT_NEED(transport->user_agent && transport->multi, err, "HTTP client");
     int r = gt_pem_open(config->ca_data, "authority", &transport->ca, err);
     if (r == 0)
         r = gt_pem_open(config->certificate_data, "client certificate", &transport->certificate, err);

@@ -27,8 +27,7 @@ static int copy_claims(const Dra__ClaimsRequest *from, struct gt_dra_request *to
     if (from->n_claims > GT_DRA_REQUEST_CLAIMS_MAX)
         return gt_fail(err, E2BIG, "more than %d claims in one request", GT_DRA_REQUEST_CLAIMS_MAX);
     to->claims = calloc(from->n_claims + 1, sizeof(*to->claims));
-    if (!to->claims)
-        return gt_fail_sys(err, ENOMEM, "claims");
+    GT_NEED(to->claims, err, "claims");
     for (size_t i = 0; i < from->n_claims; i++) {
         GT_TRY(copy_claim(from->claims[i], &to->claims[i], err));
         for (unsigned k = 0; k < to->count; k++)

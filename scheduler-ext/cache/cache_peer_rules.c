@@ -465,8 +465,7 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
         .cache = cache, .members = members, .rules = calloc(1, sizeof(*work.rules))};
     if (work.rules)
         work.rules->sort = malloc((size_t)count + 1);
-    if (!work.rules || !work.rules->sort)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(work.rules && work.rules->sort, err, "plan");
     if (!collect_sets(&work, count))
         return 0;
     GT_NEED(add_all_terms(&work, count), err, "plan");

@@ -231,8 +231,7 @@ static int groups_read_all(const cJSON *root, struct gt_groups *groups, struct g
     if (size > GT_JOIN_GROUPS_MAX)
         return gt_fail(err, E2BIG, "%d groups, at most %d are possible", size, GT_JOIN_GROUPS_MAX);
     groups->items = calloc((size_t)size + 1, sizeof(*groups->items));
-    if (!groups->items)
-        return gt_fail_sys(err, ENOMEM, "groups");
+    GT_NEED(groups->items, err, "groups");
     cJSON_ArrayForEach(entry, list)
     {
         GT_TRY(read_group(groups, number++, entry, &left, err));

@@ -149,8 +149,7 @@ static int make_plain_rules(const struct gt_cache_peer_member *members, uint32_t
     struct gt_plan_rules *rules = *ret = calloc(1, sizeof(*rules));
     if (rules)
         rules->sort = malloc((size_t)count + 1);
-    if (!rules || !rules->sort)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(rules && rules->sort, err, "plan");
     rules->sorts = 1;
     for (uint32_t i = 0; i < count; i++)
         rules->sort[i] = members[i].pod && !members[i].counted ? 0 : GT_PLAN_SORT_NONE;

@@ -2,7 +2,6 @@
 #include "base/err.h"
 #include "scheduler-ext/placement/objects.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -232,8 +231,7 @@ static int add_view(const struct gt_cluster *cluster, const struct gt_job_view *
     to->object.units = to->units = calloc(count, sizeof(*to->units));
     to->object.pods = to->pods = calloc(count, sizeof(*to->pods));
     to->object.templates = to->templates = calloc(GT_GPU_PLACEMENT_TEMPLATES_MAX, sizeof(*to->templates));
-    if (!to->nodes || !to->units || !to->pods || !to->templates)
-        return gt_fail_sys(err, ENOMEM, "placement");
+    GT_NEED(to->nodes && to->units && to->pods && to->templates, err, "placement");
     content_add_templates(view, owner, &to->object);
     GT_TRY(content_add_places(cluster, view, reservations, to, err));
     GT_TRY(content_add_units(cluster, view, to, err));

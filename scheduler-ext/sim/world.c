@@ -60,8 +60,7 @@ int gt_world_track(struct gt_world *world, unsigned gpus, struct gt_err **err)
     if (world->slots[gpus])
         return 0;
     world->slots[gpus] = calloc(world->site->super_count, sizeof(uint32_t));
-    if (!world->slots[gpus])
-        return gt_fail_sys(err, ENOMEM, "simulated cluster");
+    GT_NEED(world->slots[gpus], err, "simulated cluster");
     count_slots(world, gpus, world->slots[gpus]);
     return 0;
 }

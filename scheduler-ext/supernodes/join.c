@@ -475,9 +475,9 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
         join->problems = calloc(GT_JOIN_PROBLEMS_MAX, sizeof(*join->problems));
         join->node_count = node_count;
     }
-    if (!join || !order || !least || !work.by_name || !work.by_uuid || !work.root || !work.groups_by_name ||
-        !work.group_super || !join->supernodes || !join->members || !join->supernode_of || !join->problems)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(join && order && least && work.by_name && work.by_uuid && work.root && work.groups_by_name &&
+                work.group_super && join->supernodes && join->members && join->supernode_of && join->problems,
+            err, "supernodes");
 
     for (uint32_t i = 0; i < node_count; i++)
         join->supernode_of[i] = GT_JOIN_NONE;

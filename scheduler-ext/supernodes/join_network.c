@@ -82,8 +82,7 @@ static int network_start(struct join_work *work, struct gt_err **err)
         names[i] = work->nodes[i].name;
     GT_TRY(gt_network_place(work->network, names, work->node_count, &work->places, err));
     work->made = malloc(((size_t)work->places->domain_count + 1) * sizeof(*work->made));
-    if (!work->made)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(work->made, err, "supernodes");
     for (uint32_t i = 0; i < work->places->domain_count; i++)
         work->made[i] = GT_JOIN_NONE;
     for (uint32_t i = 0; i < work->places->problem_count; i++)

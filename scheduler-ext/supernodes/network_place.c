@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -443,10 +442,10 @@ static int place_new(struct place *place, struct gt_err **err)
         places->domain_of = malloc(nodes * sizeof(*places->domain_of));
         places->problems = calloc(GT_NETWORK_PROBLEMS_MAX, sizeof(*places->problems));
     }
-    if (!places || !places->domains || !places->domain_of || !places->problems || !place->node_of ||
-        !place->tier || !place->owner || !place->adopt || !place->parent || !place->edges || !place->items ||
-        !place->signatures)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(places && places->domains && places->domain_of && places->problems && place->node_of &&
+                place->tier && place->owner && place->adopt && place->parent && place->edges &&
+                place->items && place->signatures,
+            err, "network");
     for (uint32_t i = 0; i < place->node_count; i++)
         place->parent[i] = GT_NETWORK_NONE;
     return 0;

@@ -87,8 +87,7 @@ int gt_probe_client_spawn(const char *program, const char *root, bool quiet, str
     client->program = strdup(program);
     client->root = strdup(root ? root : "/");
     client->quiet = quiet;
-    if (!client->program || !client->root)
-        return gt_fail_sys(err, ENOMEM, "probe client");
+    GT_NEED(client->program && client->root, err, "probe client");
     *ret = gt_steal(client);
     return 0;
 }
