@@ -292,12 +292,7 @@ static void write_api(const struct gt_metrics *metrics, struct gt_buf *to)
                    metrics->api_failures);
     if (!events)
         return;
-    gt_prom_by(to, "gputopo_events_total", "Events for the cluster's people, by result.", "result",
-               (const struct gt_prom_sample[]){{"written", events->written},
-                                               {"failed", events->failed},
-                                               {"repeated", events->repeated},
-                                               {"dropped", events->dropped},
-                                               {NULL}});
+    gt_kube_recorder_metrics(events, to);
 }
 
 static void write_publish(const struct gt_publish_stats *stats, const struct gt_kube_counters *client,

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/prometheus.h"
 #include "base/time_text.h"
 #include "kube/buckets.h"
 #include "kube/internal.h"
@@ -148,4 +149,14 @@ void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_obj
     gt_bucket_take(&recorder->seen, whole, same, now);
     gt_bucket_take(&recorder->seen, about, alike, now);
     gt_bucket_take(&minute, 0, rate, now);
+}
+
+void gt_kube_recorder_metrics(const struct gt_kube_recorder_counters *counters, struct gt_buf *to)
+{
+    gt_prom_by(to, "gputopo_events_total", "Events for the cluster's people, by result.", "result",
+               (const struct gt_prom_sample[]){{"written", counters->written},
+                                               {"failed", counters->failed},
+                                               {"repeated", counters->repeated},
+                                               {"dropped", counters->dropped},
+                                               {NULL}});
 }

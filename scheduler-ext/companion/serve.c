@@ -112,13 +112,7 @@ static void write_client(const struct gt_companion *companion, struct gt_buf *to
                    client.unauthorized);
     gt_prom_number(to, "gputopo_api_oversize_total",
                    "Objects that were passed over, since they are too large to be read.", client.oversize);
-    gt_prom_head(to, "gputopo_events_total", "Events by what became of them.");
-    gt_buf_printf(to,
-                  "gputopo_events_total{result=\"written\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"failed\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"repeated\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"dropped\"} %" PRIu64 "\n",
-                  events.written, events.failed, events.repeated, events.dropped);
+    gt_kube_recorder_metrics(&events, to);
     gt_writer_metrics(gt_kube_writer(companion->kube), to);
 }
 
