@@ -163,11 +163,6 @@ static bool is_holder(const struct gt_holder *holder, const struct pod *pod,
            strcmp(holder->namespace, pod->namespace) == 0;
 }
 
-static bool plan_table_is_planned(const struct gt_planned_container *container, const char *id)
-{
-    return GT_HAS_TEXT(container->ids, container->count, id);
-}
-
 static void add_id(struct gt_buf *to, const char *id)
 {
     gt_buf_printf(to, "%s%s", to->len ? "," : "", id);
@@ -197,7 +192,7 @@ static void plan_table_compare(struct gt_plan_table *table, const struct pod *po
     for (unsigned i = 0; i < holdings->count; i++)
         if (is_holder(&holdings->holders[i], pod, container)) {
             held++;
-            planned += plan_table_is_planned(container, holdings->holders[i].id);
+            planned += GT_HAS_TEXT(container->ids, container->count, holdings->holders[i].id);
         }
     if (!held) {
         *verdict = WAITING;

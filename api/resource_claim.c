@@ -30,15 +30,14 @@ static int read_results(const cJSON *allocation, struct gt_resource_claim *claim
     const cJSON *list = NULL, *item;
     const struct gt_at at = {source, "status.allocation.devices", err};
     unsigned count = 0;
-    int r = gt_get_array(&at, gt_get(allocation, "devices"), "results", GT_CLAIM_RESULTS_MAX, &list, &count);
+    GT_TRY(gt_get_array(&at, gt_get(allocation, "devices"), "results", GT_CLAIM_RESULTS_MAX, &list, &count));
     cJSON_ArrayForEach(item, list)
     {
         char path[64];
         snprintf(path, sizeof(path), "status.allocation.devices.results[%u]", claim->result_count);
-        if (r >= 0)
-            r = read_result(&(struct gt_at){source, path, err}, item, &claim->results[claim->result_count++]);
+        GT_TRY(read_result(&(struct gt_at){source, path, err}, item, &claim->results[claim->result_count++]));
     }
-    return r;
+    return 0;
 }
 
 static int resource_claim_read_pods(const cJSON *status, struct gt_resource_claim *claim, struct gt_err **err)

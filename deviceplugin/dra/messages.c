@@ -192,19 +192,13 @@ static Dra__HealthState messages_state_of(const struct gt_inventory *inventory,
                                                                        : DRA__HEALTH_STATE__HEALTH_UNKNOWN;
 }
 
-/* A BDF may be in the inventory twice: for a lost GPU, and for the present one, which is used. */
-static bool messages_is_repeated(const struct gt_inventory *inventory, unsigned i)
-{
-    return GT_FIND(inventory->devices, i, bdf, inventory->devices[i].bdf);
-}
-
 void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool, int64_t now_s,
                           struct gt_buf *to)
 {
     for (unsigned i = 0; inventory && i < inventory->device_count; i++) {
         const struct gt_device *from = &inventory->devices[i];
         char name[GT_DRA_DEVICE_SIZE];
-        if (messages_is_repeated(inventory, i) || !gt_dra_device_name(from->bdf, name))
+        if (GT_FIND(inventory->devices, i, bdf, from->bdf) || !gt_dra_device_name(from->bdf, name))
             continue;
         Dra__DeviceId id;
         Dra__DeviceHealth health, *one[] = {&health};

@@ -13,11 +13,6 @@
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
 
-static unsigned plan_texts_count_of(uint64_t mask)
-{
-    return gt_bit_count(mask);
-}
-
 /* A plan in progress, one container after the other. */
 struct plan_draft {
     struct gt_planned_container containers[GT_POD_PLAN_CONTAINERS_MAX];
@@ -49,11 +44,10 @@ static uint64_t mask_of_init(const struct gt_class *class, const struct gt_cache
 {
     unsigned containers = pod->meta.containers, others = containers - pod->sidecars;
     uint64_t got = 0;
-    for (unsigned i = 0; i < containers && plan_texts_count_of(got) < asked; i++) {
+    for (unsigned i = 0; i < containers && gt_bit_count(got) < asked; i++) {
         unsigned c = i < others ? pod->sidecars + i : containers - 1 - i;
         struct gt_choice choice;
-        got |= gt_choose(class, masks[c], 0, asked - plan_texts_count_of(got), 0, &choice) ? choice.mask
-                                                                                           : masks[c];
+        got |= gt_choose(class, masks[c], 0, asked - gt_bit_count(got), 0, &choice) ? choice.mask : masks[c];
     }
     return got;
 }

@@ -130,11 +130,6 @@ static int content_add_places(const struct gt_cluster *cluster, const struct gt_
     return 0;
 }
 
-static bool content_is_listed(const char *const *names, unsigned count, const char *name)
-{
-    return GT_HAS_TEXT(names, count, name);
-}
-
 /* Collects the different supernodes of a unit's pods, at most `max`; *ret_more: number of further ones. */
 static unsigned supernodes_of(const struct gt_cluster *cluster, const struct placement_content *content,
                               uint32_t unit, unsigned max, const char **ret, unsigned *ret_more)
@@ -148,7 +143,7 @@ static unsigned supernodes_of(const struct gt_cluster *cluster, const struct pla
             continue;
         const char *name =
             content_supernode_name(cluster, gt_cluster_find_node(cluster, content->nodes[pod->node]));
-        if (!*name || name == last || content_is_listed(ret, count, name))
+        if (!*name || name == last || GT_HAS_TEXT(ret, count, name))
             continue;
         last = name;
         if (count < max)
