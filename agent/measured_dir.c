@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/measured_dir.h"
 
 #include <dirent.h>
 #include <fcntl.h>

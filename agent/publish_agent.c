@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/publish_agent.h"
 
 #include <time.h>
 

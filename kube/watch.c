@@ -10,7 +10,6 @@
 #include "base/json_get.h"
 #include "base/text.h"
 #include "kube/internal.h"
-#include "kube/lines.h"
 #include "kube/status.h"
 
 enum {

@@ -7,7 +7,6 @@
 #include "base/json_write.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/picture/picture.h"
-#include "scheduler-ext/serve/model_parts.h"
 
 /* Bytes for the end of the document, with the counters of what was left out. */
 enum { TAIL_MAX = 512, HEAD_MAX = 8192 };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/serve/model_parts.h"
 
 #include <string.h>
 

@@ -14,7 +14,6 @@
 #include "base/version.h"
 #include "topology/probe/event_worker.h"
 #include "topology/probe/hangs.h"
-#include "topology/probe/locate.h"
 #include "topology/probe/protocol.h"
 #include "topology/probe/worker.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/meter.h"
+#include "scheduler-ext/sim/group/run.h"
 
 #include <math.h>
 #include <string.h>
